@@ -270,6 +270,15 @@ def test_an_import_against_the_direction_is_seen(module: str, source: str, wrong
     assert against_the_direction(source, module, is_package=module == "ot_draft.rules") == wrong
 
 
+def test_a_class_name_stands_for_one_class() -> None:
+    where: dict[str, list[str]] = {}
+    for module, file in MODULES.items():
+        for node in ast.walk(parsed(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in where.items() if len(modules) > 1} == {}
+
+
 @pytest.mark.parametrize(
     ("source", "wrong"),
     [

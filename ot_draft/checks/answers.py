@@ -27,7 +27,7 @@ class Lossless(StrEnum):
     NOT_DECIDED = "not decided"
 
 
-class Answer(NamedTuple):
+class Conclusion(NamedTuple):
     """One verdict. because: why it is no yes, or what a yes leaves out. tried: where a yes holds, as far as was tried."""
 
     verdict: Lossless
@@ -90,7 +90,7 @@ class Answers:
     @property
     def record(self) -> Record:
         """The answers as plain data."""
-        floats = self.floats or Answer(Lossless.NOT_DECIDED)
+        floats = self.floats or Conclusion(Lossless.NOT_DECIDED)
         return {
             "lossless": self.lossless,
             "because": self.law.because,
@@ -130,9 +130,9 @@ class Answers:
         return ("yes" + (f" (skipped: {skipped})" if skipped else "")) if self.robust else "not asked"
 
 
-def _law(outcomes: Sequence[Outcome]) -> Answer:
+def _law(outcomes: Sequence[Outcome]) -> Conclusion:
     if refuted := [each.property for each in outcomes if each.refutes]:
-        return Answer(Lossless.NO, ", ".join(refuted))
+        return Conclusion(Lossless.NO, ", ".join(refuted))
     tried = {each.property for each in outcomes}
     open_questions = {
         "could not be looked at": [each.property for each in outcomes if each.status == Status.FAILED],
@@ -141,21 +141,23 @@ def _law(outcomes: Sequence[Outcome]) -> Answer:
     }
     because = "; ".join(f"{why}: {', '.join(names)}" for why, names in open_questions.items() if names)
     return (
-        Answer(Lossless.NOT_DECIDED, because) if because else Answer(Lossless.YES, tried=_tried(outcomes, exact=True))
+        Conclusion(Lossless.NOT_DECIDED, because)
+        if because
+        else Conclusion(Lossless.YES, tried=_tried(outcomes, exact=True))
     )
 
 
-def _in_floats(outcomes: Sequence[Outcome], law: Answer) -> Answer:
+def _in_floats(outcomes: Sequence[Outcome], law: Conclusion) -> Conclusion:
     """What raised an error on one kind of array only is left out of a yes, and named."""
     if law.verdict == Lossless.NO:
-        return Answer(Lossless.NO, "not lossless")
+        return Conclusion(Lossless.NO, "not lossless")
     if refuted := [each.property for each in outcomes if each.refutes]:
-        return Answer(Lossless.NO, ", ".join(refuted))
+        return Conclusion(Lossless.NO, ", ".join(refuted))
     left = ", ".join(each.property for each in outcomes if each.status != Status.PASSED)
     because = left and f"without {left}"
     if any(each.status == Status.PASSED and each.property == "law_in_floats" for each in outcomes):
-        return Answer(Lossless.YES, because, _tried(outcomes, exact=False))
-    return Answer(Lossless.NOT_DECIDED, because)
+        return Conclusion(Lossless.YES, because, _tried(outcomes, exact=False))
+    return Conclusion(Lossless.NOT_DECIDED, because)
 
 
 def _tried(outcomes: Sequence[Outcome], exact: bool) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import Array, to_host
 from ..errors import InvalidArgument
 from ..problem import Problem
-from .corners import Case
+from .corners import LabelledProblem
 from .views import View
 
 ROWS = 1024  # of a batch, at most
@@ -22,7 +22,7 @@ NUMBERS = 1 << 21  # in an array of p, at most
 class Impossible(Exception):  # what came out of a sampler, no error of this library
     """An outcome that no right sampler has. case: on which problem; the text says what came out of what."""
 
-    def __init__(self, case: Case, seen: str) -> None:
+    def __init__(self, case: LabelledProblem, seen: str) -> None:
         super().__init__(seen)
         self.case = case
 
@@ -42,10 +42,10 @@ class BlackBox(ABC):
         self.function, self.batched = function, batched
 
     @abstractmethod
-    def views(self, cases: list[Case]) -> list[View]:
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
         """What is counted of the outcomes of a group of cases; the first says whether they are random at all."""
 
-    def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
+    def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         """Arguments of calls for the cases `which` (m,) of a group: arrays (m, ...)."""
         laws = [name for name in self.names if name in ("p", "q")]
         return tuple(np.stack([getattr(case.problem, name) for case in group])[which] for name in laws)
@@ -62,7 +62,7 @@ class BlackBox(ABC):
         """The arguments of one call, in a text."""
         return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(self.names, row, strict=True))
 
-    def needs_randomness(self, case: Case) -> bool:
+    def needs_randomness(self, case: LabelledProblem) -> bool:
         """Whether all randomness of the outcome is the function's own."""
         return True
 
@@ -70,13 +70,13 @@ class BlackBox(ABC):
         """One call of the function."""
         return self.function(*row, problem.k, generator)
 
-    def outcomes(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
+    def outcomes(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
         """What the function gives: int (m, width). Raises Impossible where that is none, or where it raises an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
             return (self._at_once if self.batched else self._one_by_one)(group, which, rows, generator)
 
-    def _one_by_one(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
+    def _one_by_one(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
         problem, outcomes = group[0].problem, []
         try:
             for row in zip(*rows, strict=True):
@@ -86,7 +86,7 @@ class BlackBox(ABC):
             raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
         return np.array(outcomes, dtype=np.int64)
 
-    def _at_once(self, group: list[Case], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
+    def _at_once(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
         problem = group[0].problem
         try:
             outcomes = self.read(self.call(rows, problem, generator), problem)

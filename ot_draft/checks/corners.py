@@ -51,7 +51,7 @@ OWN = {  # numbers of drafts of some corners, where the law allows them; of p ==
 
 
 @dataclass(frozen=True)
-class Case:
+class LabelledProblem:
     """A problem in floats, and how it is called in the report."""
 
     label: str
@@ -100,9 +100,9 @@ def labelled(problems: list[Problem]) -> dict[str, Problem]:
     return named
 
 
-def in_groups(cases: list[Case]) -> list[list[Case]]:
+def in_groups(cases: list[LabelledProblem]) -> list[list[LabelledProblem]]:
     """Cases of equal n and k together: they may stand in one batch."""
-    groups: dict[tuple[int, int], list[Case]] = {}
+    groups: dict[tuple[int, int], list[LabelledProblem]] = {}
     for case in cases:
         groups.setdefault((case.problem.n, case.problem.k), []).append(case)
     return list(groups.values())

@@ -22,7 +22,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-class Verdict(StrEnum):
+class RecordVerdict(StrEnum):
     """A status beside what was announced: a failure that was is expected, a pass where one was is not."""
 
     PASSED = "passed"
@@ -32,7 +32,7 @@ class Verdict(StrEnum):
     UNEXPECTED = "unexpected"
 
 
-ANNOUNCED = {Status.FAILED: Verdict.EXPECTED, Status.PASSED: Verdict.UNEXPECTED}
+ANNOUNCED = {Status.FAILED: RecordVerdict.EXPECTED, Status.PASSED: RecordVerdict.UNEXPECTED}
 
 
 def _plain(fields: Iterable[tuple[str, Any]]) -> Record:
@@ -107,15 +107,15 @@ class Outcome:
         return self.category in {"lossless", "floats", "arguments"} and self.status == Status.FAILED and self.decides
 
     @cached_property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RecordVerdict:
         """The status, and whether it was announced."""
-        plain = Verdict(self.status)
+        plain = RecordVerdict(self.status)
         return plain if self.expected_failure is None else ANNOUNCED.get(self.status, plain)
 
     @cached_property
     def is_wrong(self) -> bool:
         """Whether the verdict is one that should not be."""
-        return self.verdict in {Verdict.FAILED, Verdict.UNEXPECTED}
+        return self.verdict in {RecordVerdict.FAILED, RecordVerdict.UNEXPECTED}
 
     @cached_property
     def heading(self) -> str:

@@ -17,7 +17,7 @@ from ..laws import IID
 from ..problem import Problem
 from ..statistics import MISS, missed
 from .black_box import BlackBox
-from .corners import Case
+from .corners import LabelledProblem
 from .samplers import DraftSampler, PathStep, Step, TokenSampler
 from .trial import Trial
 
@@ -73,7 +73,7 @@ def samples_for(
     if check not in BOXES:
         raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*BOXES, AUDIT])}")
     flat = np.full(n, 1 / n)
-    cases = [Case(str(i), Problem(flat, flat, k, IID())) for i in range(problems)]
+    cases = [LabelledProblem(str(i), Problem(flat, flat, k, IID())) for i in range(problems)]
     trial = Trial(BOXES[check](batched), [cases], MOST, level, 0)
     views = [(view.share, int((view.laws[0] > 0).sum(-1).max()), len(view.laws[0])) for view in trial.main[0].views]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..page_style import page, table
 from .answers import Answers, Lossless
-from .outcome import Outcome, Verdict
+from .outcome import Outcome, RecordVerdict
 
 Outcomes = Sequence[Outcome]
 
@@ -109,12 +109,12 @@ def _rule(name: str, outcomes: Outcomes) -> str:
     with_code = sorted((each for each in outcomes if each.code), key=lambda each: not each.refutes)
     shown = "".join(f"<h3>{_headline(each)}</h3>\n{_code(each)}" for each in with_code[:1])
     shown += "".join(_folded(_headline(each), _code(each)) for each in with_code[1:])
-    passed = [each for each in outcomes if each.verdict == Verdict.PASSED]
+    passed = [each for each in outcomes if each.verdict == RecordVerdict.PASSED]
     lines = "".join(f"<li>{escape(line)}</li>\n" for line in said.lines())
     return (
         f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<p class="verdict answer {style}">{word}</p>\n'
         f'<p>{escape(said.sentence)}</p>\n{shown}<ul class="answers">\n{lines}</ul>\n'
-        f"{_table([each for each in outcomes if each.verdict != Verdict.PASSED])}"
+        f"{_table([each for each in outcomes if each.verdict != RecordVerdict.PASSED])}"
         f"{_folded(f'{len(passed)} passed', _table(passed)) if passed else ''}"
     )
 

@@ -44,7 +44,7 @@ from ..problem import Problem
 from ..sampling import draw
 from ..selection import SelectionRule, check_callable
 from .black_box import BlackBox, Impossible, NoOutcome, token_ids
-from .corners import Case
+from .corners import LabelledProblem
 from .sampler_report import SamplerReport
 from .trial import examine
 from .views import CLASSES, PARTS, View, draft_view, joint_view, part, pooled, stacked, token_view
@@ -83,7 +83,7 @@ class DraftSampler(BlackBox):
     possible, called, names, fills = "possible_drafts", "check_draws", ("q",), True
     takes = "draft(q, k, generator) -> drafts"
 
-    def views(self, cases: list[Case]) -> list[View]:
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
         return [draft_view("declared_law", cases)]
 
     def read(self, returned: Any, problem: Problem) -> Any:
@@ -144,10 +144,10 @@ class TokenSampler(BlackBox):
         super().__init__(function, batched)
         self.drafter = None if draft is None else DraftSampler(draft, batched)
 
-    def views(self, cases: list[Case]) -> list[View]:
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
         return [token_view("output_law", cases, lambda which, outcomes, generator: outcomes, 1)]
 
-    def rows(self, group: list[Case], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
+    def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         p, q = super().rows(group, which, generator)
         problem = group[0].problem
         if self.drafter is not None:
@@ -170,7 +170,7 @@ class TokenSampler(BlackBox):
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         return self.function(*row, generator)
 
-    def needs_randomness(self, case: Case) -> bool:
+    def needs_randomness(self, case: LabelledProblem) -> bool:
         """Whether only one draft tuple can be drawn."""
         q, k, law = case.problem.q, case.problem.k, case.problem.law
         return k == 0 or bool(law.probability(q, np.full(k, np.argmax(q))) == 1)
@@ -213,10 +213,12 @@ def check_step(
     if path and law != IID():
         raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give ot.IID()")
     calls = (samples, seconds, false_alarm, seed)
-    return examine((PathStep if path else Step)(step, batched, rule), problems, law, k, calls, path=path, rule=rule)
+    return examine(
+        (PathStepSampler if path else StepSampler)(step, batched, rule), problems, law, k, calls, path=path, rule=rule
+    )
 
 
-class Step(BlackBox):
+class StepSampler(BlackBox):
     """One place; the outcome is k drafts, k flags and the token."""
 
     possible, called = "possible_step", "check_step"
@@ -228,7 +230,7 @@ class Step(BlackBox):
             check_callable(rule)
         self.rule = rule
 
-    def views(self, cases: list[Case]) -> list[View]:
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
         views = [token_view("output_law", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)]
         return [*views, draft_view("declared_law", cases), *self._given(cases, 1)]
 
@@ -256,7 +258,7 @@ class Step(BlackBox):
         drafts, flags = outcome[: problem.k].tolist(), outcome[problem.k : -1].astype(bool)
         return f"drafts {drafts}, accepted {flags.tolist()}, token {outcome[-1]}"
 
-    def _given(self, cases: list[Case], places: int) -> list[View]:
+    def _given(self, cases: list[LabelledProblem], places: int) -> list[View]:
         """What is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""
         if self.rule is None:
             return []
@@ -289,13 +291,13 @@ class Step(BlackBox):
         return [(outcomes[:, :k], taken, outcomes[:, -1], np.ones(len(outcomes), dtype=bool))]
 
 
-class PathStep(Step):
+class PathStepSampler(StepSampler):
     """k drafts in a row. The laws after a text are those of the case, with the tokens renumbered by its length and last token.
 
     So every place has the case's laws, and no law of another place or text will do. Views see the tokens with their old numbers.
     """
 
-    def views(self, cases: list[Case]) -> list[View]:
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
         p, k = stacked(cases, "p"), cases[0].problem.k
 
         def texts(which: Array, outcomes: Array, generator: np.random.Generator) -> Array:

@@ -16,7 +16,7 @@ from ..laws import DraftLaw
 from ..problem import Problem, check_is_law
 from ..statistics import chi_square, smallest_distance
 from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
-from .corners import Case, corner_problems, in_groups, is_used_up, labelled
+from .corners import LabelledProblem, corner_problems, in_groups, is_used_up, labelled
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
 from .search import check_number
 from .views import Dependence, View
@@ -53,7 +53,7 @@ def examine(
     asked = None if problems is None else list(problems)
     tried = corner_problems(law, k, used_up=box.fills) if asked is None else labelled(asked)
     start = perf_counter()
-    trial = Trial(box, in_groups([Case(*each) for each in tried.items()]), samples, false_alarm, seed)
+    trial = Trial(box, in_groups([LabelledProblem(*each) for each in tried.items()]), samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
     made = samples if trial.stopped else trial.main[0].samples
     given: dict[str, Any] = {"law": law, "k": k} if asked is None else {"problems": asked}
@@ -67,7 +67,12 @@ class Group:
     """Cases of equal shape, their own generators and what is counted of them; rows: of a small batch, None for whole turns."""
 
     def __init__(
-        self, box: BlackBox, cases: list[Case], seed: np.random.SeedSequence, turns: int, rows: int | None = None
+        self,
+        box: BlackBox,
+        cases: list[LabelledProblem],
+        seed: np.random.SeedSequence,
+        turns: int,
+        rows: int | None = None,
     ) -> None:
         self.box, self.cases, self.small = box, cases, rows is not None
         self.size = turns * len(cases) if rows is None else rows  # calls at a time
@@ -143,7 +148,7 @@ class Group:
 class Trial:
     """All checks of one black box. `outcomes` runs them."""
 
-    def __init__(self, box: BlackBox, groups: list[list[Case]], samples: int, false_alarm: float, seed: int):
+    def __init__(self, box: BlackBox, groups: list[list[LabelledProblem]], samples: int, false_alarm: float, seed: int):
         self.box, self.samples = box, samples
         sizes = SMALL if box.batched else ()
         seeds = iter(np.random.SeedSequence(seed).spawn(len(groups) + len(sizes)))
@@ -256,7 +261,7 @@ class Trial:
         self,
         name: str,
         group: Group,
-        case: Case,
+        case: LabelledProblem,
         log_e: float,
         before: str = "",
         after: str = "",
@@ -287,13 +292,13 @@ class Trial:
         )
 
 
-def _filled(case: Case) -> str:
+def _filled(case: LabelledProblem) -> str:
     """What is said of drafts where q has fewer tokens of mass than there are drafts."""
     said = "q is used up: the law fills with equal chances from the tokens not drafted yet (Sequoia's rule)"
     return f"; {said}" if is_used_up(case.problem) else ""
 
 
-def _verdict(name: str, failed: tuple[Case, str] | None = None, skipped: str = "") -> SamplerOutcome:
+def _verdict(name: str, failed: tuple[LabelledProblem, str] | None = None, skipped: str = "") -> SamplerOutcome:
     if skipped or failed is None:
         return SamplerOutcome(name, "skipped" if skipped else "passed", skipped)
     case, seen = failed

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..statistics import log_e_value_given
-from .corners import Case
+from .corners import LabelledProblem
 
 CLASSES = 4  # of cells, where one outcome is set beside another
 PARTS = 16  # of a law that changes from call to call
@@ -57,13 +57,13 @@ class View:
         return int(cell), counts[condition, cell] / max(1, counts[condition].sum()), law[condition, cell]
 
 
-def stacked(cases: list[Case], name: str) -> Array:
+def stacked(cases: list[LabelledProblem], name: str) -> Array:
     """p or q of all cases, normalised: (cases, n)."""
     laws = np.stack([getattr(case.problem, name) for case in cases])
     return laws / laws.sum(-1, keepdims=True)
 
 
-def token_view(name: str, cases: list[Case], texts: Callable[..., Array], places: int) -> View:
+def token_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
     """Every token of a text follows p at its place: `texts(which, outcomes, generator)` -> int (m, places)."""
     p, q = stacked(cases, "p"), stacked(cases, "q")
     pool, laws = pooled(p, q, MOST_TOKENS)
@@ -79,7 +79,7 @@ def token_view(name: str, cases: list[Case], texts: Callable[..., Array], places
     return View(name, np.repeat(laws[:, None], places, axis=1), read, shown, main=True)
 
 
-def joint_view(name: str, cases: list[Case], texts: Callable[..., Array], places: int) -> View:
+def joint_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
     """All tokens of a text together, in classes of tokens."""
     size = max(2, int(MOST_TEXTS ** (1 / places) + 1e-9))
     pool, laws = pooled(stacked(cases, "p"), stacked(cases, "q"), size)
@@ -114,7 +114,7 @@ def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
     return pool, np.stack([np.bincount(c, w, most + 1) for c, w in zip(pool, p, strict=True)])
 
 
-def draft_view(name: str, cases: list[Case]) -> View:
+def draft_view(name: str, cases: list[LabelledProblem]) -> View:
     """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other."""
     n, k = cases[0].problem.n, cases[0].problem.k
     if (n + 1) ** k > MOST_TUPLES:
@@ -133,7 +133,7 @@ def draft_view(name: str, cases: list[Case]) -> View:
     return View(name, (laws / laws.sum(-1, keepdims=True))[:, None], read, shown, main=True)
 
 
-def _in_turn_view(name: str, cases: list[Case]) -> View:
+def _in_turn_view(name: str, cases: list[LabelledProblem]) -> View:
     """Each draft given those before it, in sixteenths of its law; the condition is its place and where the one before it fell."""
     q, k = stacked(cases, "q"), cases[0].problem.k
     laws = np.zeros((len(cases), k * CLASSES, PARTS + 1))

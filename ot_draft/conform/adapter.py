@@ -59,7 +59,7 @@ def adapter(name: str) -> ModuleType:
     return importlib.import_module(ENGINES[name][0] if name in ENGINES else name)
 
 
-class Engine:
+class EngineProcess:
     """The adapter's functions, called in its process. seconds: the longest that one may take. log: the file for what it prints."""
 
     def __init__(self, name: str, log: Path, seconds: float) -> None:

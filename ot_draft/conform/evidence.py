@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..statistics import MISS, smallest_distance
-from .kinds import DEPTH, TOKENS, Kind, Reference, Text
+from .kinds import DEPTH, TOKENS, Kind, ReferencePair, Text
 
 LEAST = 10  # expected in a cell: rarer texts are counted together
 FEWEST = 20  # texts: of fewer it is not said that they keep a law
@@ -52,7 +52,7 @@ class Evidence:
 
 
 def p_value(
-    kind: Kind, texts: Sequence[Sequence[int]], reference: Reference, generator: np.random.Generator
+    kind: Kind, texts: Sequence[Sequence[int]], reference: ReferencePair, generator: np.random.Generator
 ) -> Evidence:
     """The smallest of all views, times their number, 0 for a text that the law does not have."""
     if wrong := malformed(kind, texts, reference.n):
@@ -93,7 +93,7 @@ def malformed(kind: Kind, texts: Sequence[Sequence[int]], n: int) -> str:
 
 
 def apart(
-    sent: Sequence[tuple[str, Text, set[str]]], kinds: Mapping[str, Kind], reference: Reference,
+    sent: Sequence[tuple[str, Text, set[str]]], kinds: Mapping[str, Kind], reference: ReferencePair,
     generator: np.random.Generator,
 ) -> Evidence:  # fmt: skip
     """`p_value` of texts of many kinds, for every kind by itself and for every group of requests: what is wrong at one place only.
@@ -149,7 +149,7 @@ def _cells(law: dict[Text, float], texts: list[Text], view: slice) -> float | No
 
 
 def uniform_places(
-    kind: Kind, texts: Sequence[Text], reference: Reference, generator: np.random.Generator, by_mass: bool = False
+    kind: Kind, texts: Sequence[Text], reference: ReferencePair, generator: np.random.Generator, by_mass: bool = False
 ) -> tuple[Array, Array] | None:
     """Where each token stands in its law given the text before it: uniform on [0, 1) and independent, if the law is right.
 
@@ -198,7 +198,9 @@ def by_places(places: Array, open_: Array, generator: np.random.Generator) -> di
     return views
 
 
-def together(kind: Kind, texts: list[Text], reference: Reference, generator: np.random.Generator) -> tuple[float, str]:
+def together(
+    kind: Kind, texts: list[Text], reference: ReferencePair, generator: np.random.Generator
+) -> tuple[float, str]:
     """p-value of what two requests of one batch have in common, given what each wrote before: by numbers that they share.
 
     How often their tokens are equal, and how their places in the law go together: one number for all accepts everywhere, or nowhere.
@@ -219,7 +221,7 @@ def together(kind: Kind, texts: list[Text], reference: Reference, generator: np.
     return min(1.0, 2 * p), said
 
 
-def _equal(kind: Kind, texts: list[Text], reference: Reference) -> tuple[float, str]:
+def _equal(kind: Kind, texts: list[Text], reference: ReferencePair) -> tuple[float, str]:
     equal, chances = [], []
     pairs = [(a[:DEPTH], b[:DEPTH]) for a, b in zip(texts[::2], texts[1::2], strict=False)]
     for start in range(0, len(pairs), BATCH):

@@ -123,7 +123,7 @@ def kinds_for(n: int) -> dict[str, Kind]:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferencePair:
     """The tiny pair in transformers, without an engine. presence_of_prompt: see `Kind.masses`."""
 
     target: Any
@@ -131,7 +131,7 @@ class Reference:
     presence_of_prompt: bool = False
 
     @classmethod
-    def load(cls, target: Path, draft: Path, presence_of_prompt: bool = False) -> Reference:
+    def load(cls, target: Path, draft: Path, presence_of_prompt: bool = False) -> ReferencePair:
         """Both from their folders, in float32."""
         from transformers import AutoModelForCausalLM
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .adapter import ENGINES, Crashed, Engine
+from .adapter import ENGINES, Crashed, EngineProcess
 from .evidence import Evidence, apart, malformed, p_value, together
-from .kinds import PLAIN, Kind, Reference, Text, kinds_for
+from .kinds import PLAIN, Kind, ReferencePair, Text, kinds_for
 from .tiny_pair import write
 
 KEPT, WRONG, UNDECIDED, CRASHED, NOT_TRIED = "kept", "WRONG", "not decided", "crashed", "not tried"
@@ -29,7 +29,7 @@ ROWS = 60  # more than there are of judged rows for all pairs: the level is divi
 
 
 @dataclass(frozen=True)
-class Row:
+class ConformRow:
     """What was tried, what came out, and the verdict.
 
     bias_seen: see `evidence.Evidence.bias_seen`; of the step that of its `SamplerReport`; None where the row is about no law.
@@ -47,16 +47,16 @@ class Row:
 
 
 @dataclass
-class Report:
+class ConformReport:
     """All rows. facts: what the adapter says of the engine."""
 
     engine: str
     level: float
     facts: dict[str, Any] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ConformRow] = field(default_factory=list)
 
     @property
-    def failures(self) -> list[Row]:
+    def failures(self) -> list[ConformRow]:
         """What was tried and not kept."""
         return [row for row in self.rows if row.verdict not in (KEPT, NOT_TRIED)]
 
@@ -82,18 +82,18 @@ class Report:
 def conform(
     engine: str, options: dict[str, str] | None = None, sizes: Sequence[int] = (8, 2000), requests: int | None = None,
     level: float = 1e-6, seconds: float = 900.0, models: Path | None = None,
-    on_row: Callable[[Row], None] = lambda row: None, seed: int = 0,
-) -> Report:  # fmt: skip
+    on_row: Callable[[ConformRow], None] = lambda row: None, seed: int = 0,
+) -> ConformReport:  # fmt: skip
     """Try everything with a pair of each size. engine: a name of `adapter.ENGINES`, a module or a file; options: for its `start`.
 
     requests: of the first kind. level: probability that a right engine has a wrong row. seconds: the longest call of the engine.
     models: the folder of the pairs, a temporary one by default. seed: of the order of requests.
     """
-    report = Report(engine, level)
+    report = ConformReport(engine, level)
     given = (ENGINES[engine][1] if engine in ENGINES else {}) | (options or {})
     with tempfile.TemporaryDirectory() as folder:
         for n in sizes:
-            trial = Trial(
+            trial = EngineTrial(
                 engine,
                 given,
                 (models or Path(folder)) / str(n),
@@ -109,7 +109,7 @@ def conform(
                     report.rows.append(row)
                     on_row(row)
             except Crashed as error:
-                report.rows.append(Row(f"start, {n} tokens", "", str(error), CRASHED))
+                report.rows.append(ConformRow(f"start, {n} tokens", "", str(error), CRASHED))
             finally:
                 report.facts |= trial.facts
                 trial.close()
@@ -117,7 +117,7 @@ def conform(
 
 
 @dataclass
-class Trial:
+class EngineTrial:
     """One pair in one engine. kinds, kept: what was sent, and the texts that came; right: the kinds that are not WRONG."""
 
     name: str
@@ -128,7 +128,7 @@ class Trial:
     level: float
     seconds: float
     generator: np.random.Generator
-    engine: Engine | None = None
+    engine: EngineProcess | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
     kept: dict[str, list[Text]] = field(default_factory=dict)
@@ -138,11 +138,11 @@ class Trial:
         """Write the pair and start the engine with it. Raises Crashed."""
         folders = write(self.folder, self.n)
         self._restart()
-        self.reference = Reference.load(*folders, self._described["presence of prompt"])
+        self.reference = ReferencePair.load(*folders, self._described["presence of prompt"])
 
     def _restart(self) -> None:
         self.close()
-        self.engine = Engine(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.seconds)
+        self.engine = EngineProcess(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.seconds)
         self.facts |= self.call("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
         self._described = self.call("describe")
         self.lacks = self._described["lacks"]
@@ -158,7 +158,7 @@ class Trial:
         if self.engine is not None:
             self.engine.close()
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ConformRow]:
         """One after the other, as they are judged."""
         if "mixed batches" in self.lacks:
             yield self._row("mixed batches", "", self.lacks["mixed batches"], NOT_TRIED)
@@ -191,7 +191,7 @@ class Trial:
                 yield self._row(name, "", str(error), CRASHED)
                 self._restart()
 
-    def _laws(self) -> Iterator[Row]:
+    def _laws(self) -> Iterator[ConformRow]:
         """The law of every kind in mixed batches; alone where the mixed batch crashed; and that requests share no chance."""
         counts = {
             name: max(40, int(kind.share * self.requests / kind.settings.get("n", 1)))
@@ -224,13 +224,13 @@ class Trial:
                 "requests share no chance", f"{len(shared)} kinds", Evidence(min(1.0, len(shared) * p), said)
             )
 
-    def _seeds(self, name: str) -> Row:
+    def _seeds(self, name: str) -> ConformRow:
         first, second = (self._texts({"seeded": AGAIN, PLAIN: mates})["seeded"] for mates in (0, 3 * AGAIN))
         differ = sum(a != b for a, b in zip(first, second, strict=True))
         verdict = KEPT if not differ else WRONG if differ > AGAIN // 10 else UNDECIDED  # few: rounding may do that
         return self._row(name, f"{AGAIN} requests alone, then among others", f"{differ} texts differ", verdict)
 
-    def _log_probabilities(self, name: str) -> Row:
+    def _log_probabilities(self, name: str) -> ConformRow:
         """Held to the raw law and to the one that the settings make: an engine reports the one or the other, of every token."""
         off = {"raw": (0.0, "no token"), "processed": (0.0, "no token")}
         asked = [each for each in (PLAIN, "temperature", "top-k of many", "top-k", "greedy") if each in self.kinds]
@@ -256,7 +256,7 @@ class Trial:
         worst, where = off[which]
         return self._row(name, tried, f"{which}: off by {worst:.2g} ({where})", KEPT if worst < OFF else WRONG)
 
-    def _streams(self, name: str) -> Row:
+    def _streams(self, name: str) -> ConformRow:
         kind, count = self.kinds[PLAIN], max(100, self.requests // 10)
         answers = [answer for (answer,) in self._complete([kind.request(stream=True)] * count)]
         if max(answer["pieces"] for answer in answers) < 2:
@@ -264,7 +264,7 @@ class Trial:
         texts = [tuple(answer["tokens"]) for answer in answers]
         return self._judged(name, f"{count} requests", p_value(kind, texts, self.reference, self.generator))
 
-    def _aborted(self, name: str) -> Row:
+    def _aborted(self, name: str) -> ConformRow:
         """Beside aborted requests of a large batch and of small ones, and in the calls after them."""
         count, sent = self.requests // 5, list[tuple[str, Text, set[str]]]()
         order = self.generator.permutation([False] * count + [True] * (count // 3)).tolist()
@@ -277,7 +277,7 @@ class Trial:
         found = apart(sent, self.kinds, self.reference, self.generator)
         return self._judged(name, f"{count} requests, {count // 3} others aborted; {ROUNDS} calls after one", found)
 
-    def _few(self, name: str) -> Row:
+    def _few(self, name: str) -> ConformRow:
         """Every place of small batches, and what is beside each kind: what goes wrong there hides among many others."""
         kinds, sent = self.right or [PLAIN], list[tuple[str, Text, set[str]]]()
         for wave in range(count := max(BATCHES, self.requests // 20)):
@@ -289,7 +289,7 @@ class Trial:
                 sent += [(batch[place], text, groups) for text in texts]
         return self._judged(name, f"{count} batches", apart(sent, self.kinds, self.reference, self.generator))
 
-    def _accepted(self, name: str) -> Row:
+    def _accepted(self, name: str) -> ConformRow:
         """Whether there was speculation at all: a law that is kept without it says nothing of drafts."""
         counters = self.call("counters") if "counters" in self._described["functions"] else {}
         self.facts |= counters
@@ -298,7 +298,7 @@ class Trial:
         count = counters["accepted drafts"]
         return self._row(name, "", f"{count:g} drafts", KEPT if count else UNDECIDED)
 
-    def _step(self, name: str) -> Row:
+    def _step(self, name: str) -> ConformRow:
         if "step" not in self._described["functions"]:
             return self._row(name, "", "the adapter has no step", NOT_TRIED)
         passed, rows, said, seen = self.call("check_step", seconds=15.0, false_alarm=self.level / ROWS)
@@ -340,7 +340,7 @@ class Trial:
                 raise Crashed(f"complete: {n} answers with {sorted(wanted)} were asked for, and came {own}"[:300])
         return answers
 
-    def _judged(self, name: str, tried: str, found: Evidence) -> Row:
+    def _judged(self, name: str, tried: str, found: Evidence) -> ConformRow:
         level, p = self.level / ROWS, found.p
         verdict = WRONG if p < level else KEPT if found.enough else UNDECIDED
         few = "" if found.enough else "; too few texts: not judged"
@@ -349,8 +349,8 @@ class Trial:
 
     def _row(
         self, name: str, tried: str, evidence: str, verdict: str, p: float = 1.0, bias_seen: float | None = None
-    ) -> Row:
-        return Row(f"{name}, {self.n} tokens", tried, evidence, verdict, p, bias_seen)
+    ) -> ConformRow:
+        return ConformRow(f"{name}, {self.n} tokens", tried, evidence, verdict, p, bias_seen)
 
 
 def _settings(kind: Kind) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..errors import CannotDecode
 from .cpu import Float16Linear, has_short_products
-from .llama import FloatWeights, Weights
+from .llama import FloatTensors, NamedTensors
 
 BLOCKS = "blocks.safetensors"  # in a converted folder: the file's blocks as they are, rows in transformers' order
 GROUP = 32  # weights of a block
@@ -24,10 +24,10 @@ NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
 NAMES |= {f"ffn_{each}": f"mlp.{each}_proj" for each in ("gate", "up", "down")}
 
 
-class FileWeights(Weights):
+class FileWeights(NamedTensors):
     """Of a converted folder: layers of the file's blocks, and all else in float32."""
 
-    def __init__(self, folder: Path, floats: FloatWeights) -> None:
+    def __init__(self, folder: Path, floats: FloatTensors) -> None:
         from safetensors import safe_open
 
         if not (folder / BLOCKS).is_file():

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 
-class Weights(ABC):
+class NamedTensors(ABC):
     """The tensors of a model by transformers' names."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Weights(ABC):
         return whole if order is None else whole[order]
 
 
-class FloatWeights(Weights):
+class FloatTensors(NamedTensors):
     """Tensors that are numbers already."""
 
     def __init__(self, tensors: dict[str, Tensor], dtype: torch.dtype = torch.float32) -> None:
@@ -80,7 +80,7 @@ class Norm(nn.Module):
 class Layer(nn.Module):
     """Attention over the slots of a cache, and what stands behind it."""
 
-    def __init__(self, weights: Weights, number: int, config: SimpleNamespace) -> None:
+    def __init__(self, weights: NamedTensors, number: int, config: SimpleNamespace) -> None:
         super().__init__()
         self.number, self.heads, self.groups = number, config.num_attention_heads, config.num_key_value_heads
         self.width = head_width(config)
@@ -130,7 +130,7 @@ class Output:
 class LlamaBody(nn.Module):
     """Embedding, layers, and the last norm; without head. Called as transformers' LlamaModel."""
 
-    def __init__(self, weights: Weights, config: SimpleNamespace, embedding: nn.Embedding) -> None:
+    def __init__(self, weights: NamedTensors, config: SimpleNamespace, embedding: nn.Embedding) -> None:
         super().__init__()
         self.config, self.embed_tokens = config, embedding
         self.layers = nn.ModuleList([Layer(weights, number, config) for number in range(config.num_hidden_layers)])
@@ -176,7 +176,7 @@ class LlamaBody(nn.Module):
 class Llama(nn.Module):
     """Body and head. Called as transformers' LlamaForCausalLM."""
 
-    def __init__(self, weights: Weights, config: SimpleNamespace, generation_config: Any = None) -> None:
+    def __init__(self, weights: NamedTensors, config: SimpleNamespace, generation_config: Any = None) -> None:
         super().__init__()
         self.config, self.generation_config = config, generation_config
         embedding = nn.Embedding.from_pretrained(weights["model.embed_tokens.weight"])

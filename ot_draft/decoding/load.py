@@ -235,7 +235,7 @@ def _llama_of(folder: Path, from_file: bool) -> llama.Llama | None:
         return None
     from safetensors.torch import load_file
 
-    floats = llama.FloatWeights(load_file(weights))
+    floats = llama.FloatTensors(load_file(weights))
     made_of = FileWeights(folder, floats) if from_file else floats
     model = llama.Llama(made_of, SimpleNamespace(**config), SimpleNamespace(**ends))
     # In a mapping of its own, of which the rows that are looked up come into memory; of the other nothing stays once layers are packed.
@@ -248,7 +248,7 @@ def as_llama(model: Any) -> Any:
     config = model.config.to_dict()
     if not llama.reads(config):
         return model
-    return llama.Llama(llama.FloatWeights(model.state_dict()), SimpleNamespace(**config), model.generation_config)
+    return llama.Llama(llama.FloatTensors(model.state_dict()), SimpleNamespace(**config), model.generation_config)
 
 
 Loader = Callable[[str], tuple[Any, Any]]  # the name of a draft model -> the model and its tokenizer
@@ -464,7 +464,7 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
     config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
     embedding = target.get_input_embeddings()
     of_llama = isinstance(target, llama.Llama)
-    backbone = (llama.LlamaBody if of_llama else _body)(llama.FloatWeights(tensors), config, embedding)
+    backbone = (llama.LlamaBody if of_llama else _body)(llama.FloatTensors(tensors), config, embedding)
     draft = SubsetDraft(backbone, embedding, vocabulary_subset)
     if reads is not None:
         draft = StateDraft(backbone, embedding, vocabulary_subset, reads.tolist())
@@ -476,7 +476,7 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
     return draft.to(embedding.weight.device, embedding.weight.dtype).eval().requires_grad_(False)
 
 
-def _body(weights: llama.FloatWeights, config: Any, embedding: Any) -> Any:
+def _body(weights: llama.FloatTensors, config: Any, embedding: Any) -> Any:
     """The same by transformers."""
     import transformers
     from transformers.initialization import no_init_weights

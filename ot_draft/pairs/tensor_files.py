@@ -204,7 +204,7 @@ def _listed(values: Any, name: str, file: Path) -> Array:
 
 
 @dataclass(frozen=True)
-class Lists(Column):
+class ListColumn(Column):
     """A column of a .parquet file: lists, or lists of lists, of numbers, one a row. A row group at a time is read; see `_group`."""
 
     file: Path
@@ -275,7 +275,7 @@ def read_parquet(file: Path) -> dict[str, Column]:
                 continue
             first = next(parquet.iter_batches(1, columns=[name])).column(0).to_pylist()[0] if about.num_rows else []
             if first is not None:
-                found[name] = Lists(file, file.stat().st_mtime_ns, name, (about.num_rows, *np.shape(first)), ends)
+                found[name] = ListColumn(file, file.stat().st_mtime_ns, name, (about.num_rows, *np.shape(first)), ends)
             elif known_name(name) in KNOWN:
                 raise InvalidDistribution(f"{file}, row 0: {name} holds null: write 0 where there is no mass")
     return found

@@ -12,7 +12,7 @@ from typing import Any
 from .chance import Law, Recorded, Row, law_of
 from .faults import FAULTS, planted_in, right
 from .power import runs_for
-from .problems import Numbers, Source, Written, filled, large, numbers_for, places_of, plain, shape
+from .problems import RandomNumbers, Source, Written, filled, large, numbers_for, places_of, plain, shape
 from .rules import GUMBEL, Case, Outcome, chain, checked
 
 Vector = dict[str, Any]
@@ -44,7 +44,7 @@ def in_floats(case: Case) -> Case:
     return replace(case, p=p, q=q)
 
 
-def outcome_of(program: Callable[[Case, Any], Outcome], case: Case, numbers: Numbers, rule: str) -> Any:
+def outcome_of(program: Callable[[Case, Any], Outcome], case: Case, numbers: RandomNumbers, rule: str) -> Any:
     """What a program gives in floats, or the name of its error."""
     floats = [float(u) for u in numbers.uniforms]
     noise = [[float(x) for x in row] for row in numbers.noise]

@@ -46,7 +46,7 @@ class Source(random.Random):
 
 
 @dataclass(frozen=True)
-class Numbers:
+class RandomNumbers:
     """The random numbers of a replay: uniforms, and rows of noise as fractions, or as the text of a generated row."""
 
     uniforms: tuple[Fraction, ...]
@@ -357,7 +357,7 @@ def places_of(rule: str) -> list[Callable[[Source, str], Written]]:
     return found + [make for make, rules in also.items() if rule in rules]
 
 
-def numbers_for(source: Source, rule: str, written: Written) -> Numbers:
+def numbers_for(source: Source, rule: str, written: Written) -> RandomNumbers:
     """Random numbers of a replay, the edge among them where the place is about one."""
     case, size = written.case, len(written.case.drafts)
     count = {"sglang-tree": size + 2, "k-seq": size + 2, "greedy": 0}.get(rule, size + 1)
@@ -369,12 +369,12 @@ def numbers_for(source: Source, rule: str, written: Written) -> Numbers:
     elif written.edge is not None:
         uniforms = [*uniforms[:-1], written.edge] if source.below(2) else [written.edge] * count
     if rule in PLACE_DRAWN or rule == "greedy":
-        return Numbers(tuple(uniforms))
+        return RandomNumbers(tuple(uniforms))
     rows = 1 if rule in ("tensorrt-llm", "transformers") else 2 if rule.startswith("vllm-v1") else size + 1
     if written.texts:
         texts = tuple(f"noise:{11 + source.below(4)}" for _ in range(rows))
-        return Numbers(tuple(uniforms[:size]), tuple(read_row(text, case.n) for text in texts), texts)
+        return RandomNumbers(tuple(uniforms[:size]), tuple(read_row(text, case.n) for text in texts), texts)
     noise = [
         [Fraction(source.below(1023) + 1 - 512 * (rule in GUMBEL), 256) for _ in range(case.n)] for _ in range(rows)
     ]
-    return Numbers(tuple(uniforms[:size]), tuple(noise))
+    return RandomNumbers(tuple(uniforms[:size]), tuple(noise))

@@ -223,7 +223,7 @@ def first_best(row: Row) -> int:
 
 
 @dataclass(frozen=True)
-class Greedy:
+class TargetArgmax:
     """Temperature 0: the target's likeliest token at every place, along the drafts that equal it."""
 
     row: Callable[[Case, int], Row] = lambda case, node: case.p[node]
@@ -279,7 +279,7 @@ class Recursive:
 
 
 @dataclass(frozen=True)
-class KSeq:
+class InTurn:
     """K-SEQ (SpecTr): each of k i.i.d. children is kept with min(1, p / (k q)), of which the residual is the rest of p."""
 
     factor: Callable[[int], Any] = lambda k: k
@@ -326,10 +326,10 @@ RULES: dict[str, Callable[[Case, Any], Outcome]] = {
     "tensorrt-llm": MULTINOMIAL,
     "transformers": MULTINOMIAL,
     "llama.cpp-server": TargetSample(),
-    "greedy": Greedy(),
+    "greedy": TargetArgmax(),
     "recursive-rejection": Recursive(),
     "recursive-rejection-distinct": Recursive(distinct=True),
-    "k-seq": KSeq(),
+    "k-seq": InTurn(),
 }
 CHOSEN = ("vllm-v1-chosen", "vllm-v2-chosen", "vllm-v2-block-chosen", "sglang-tree", "llama.cpp-server", "greedy")
 GUMBEL = ("vllm-v2", "vllm-v2-chosen", "vllm-v2-block", "vllm-v2-block-chosen")

@@ -11,7 +11,7 @@ from slow import slow
 
 import ot_draft as ot
 from ot_draft.checks import check_draws
-from ot_draft.checks.corners import Case, corner_problems
+from ot_draft.checks.corners import LabelledProblem, corner_problems
 from ot_draft.checks.samplers import DraftSampler
 from ot_draft.laws import is_defined
 
@@ -127,7 +127,7 @@ def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
     """Its masses are those of `probability`, absent drafts included, and sum to 1."""
     for problem in [*corner_problems(law, largest_k=2).values(), ot.Problem([1.0], [1.0], 2, law)]:
         tuples = np.array(list(np.ndindex(*[problem.n + 1] * problem.k))) - 1
-        (view,) = DraftSampler(drawn_by(law), batched=True).views([Case("", problem)])
+        (view,) = DraftSampler(drawn_by(law), batched=True).views([LabelledProblem("", problem)])
         if view.laws.shape[1] > 1:  # too many to be counted all together
             continue
         _, cells = view.read(np.zeros(len(tuples), dtype=int), tuples, np.random.default_rng(0))
@@ -141,7 +141,7 @@ def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law
     """A sixteenth of right drafts in every part, another share of tempered ones; drafts that cannot be are impossible."""
     k = 2 if not is_defined(law, 3) else 3
     q = np.random.default_rng(0).dirichlet(np.ones(80))
-    case = Case("", ot.Problem(q, q, k, law))
+    case = LabelledProblem("", ot.Problem(q, q, k, law))
     (view,) = DraftSampler(drawn_by(law), batched=True).views([case])
     generator, which = np.random.default_rng(1), np.zeros(20_000, dtype=int)
     drafts = drawn_by(law)(np.broadcast_to(q, (20_000, 80)), k, generator)

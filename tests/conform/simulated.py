@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ot_draft.conform.kinds import Kind, Reference
+from ot_draft.conform.kinds import Kind, ReferencePair
 
 LACKS: dict[str, str] = {}
 REQUESTS = 4000
@@ -78,7 +78,7 @@ def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str 
     if error == "no start":
         raise RuntimeError("the engine does not start")
     STATE.update(
-        models=Reference.load(Path(target), Path(draft)),
+        models=ReferencePair.load(Path(target), Path(draft)),
         error=error,
         rng=np.random.default_rng(int(seed)),
         accepted=0,

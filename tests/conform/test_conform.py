@@ -28,7 +28,7 @@ import simulated  # noqa: E402
 
 from ot_draft.cli import main  # noqa: E402
 from ot_draft.conform import adapter, evidence, suite  # noqa: E402
-from ot_draft.conform.kinds import DEPTH, KINDS, Kind, Reference, kinds_for  # noqa: E402
+from ot_draft.conform.kinds import DEPTH, KINDS, Kind, ReferencePair, kinds_for  # noqa: E402
 from ot_draft.conform.tiny_pair import write  # noqa: E402
 
 ADAPTER = str(HERE / "simulated.py")
@@ -46,7 +46,7 @@ def start(port):
 """  # an adapter whose start does not return, and a process of its own, which hold a connection as long as they are there
 
 
-class Impatient(adapter.Engine):
+class Impatient(adapter.EngineProcess):
     """Waits long for a start, and a second for answers to requests."""
 
     def call(self, function: str, *given: Any, **options: Any) -> Any:
@@ -76,19 +76,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(models: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.Report]:
-    monkeypatch.setattr(suite, "Engine", InThisProcess)
+def run(models: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.ConformReport]:
+    monkeypatch.setattr(suite, "EngineProcess", InThisProcess)
 
     def run(
         error: str = "", requests: int = 600, sizes: tuple[int, ...] = (8,), seed: int = 0, **options: str
-    ) -> suite.Report:
+    ) -> suite.ConformReport:
         options = {"error": error, "seed": str(seed), **options}
         return suite.conform("simulated", options, sizes, requests, seed=seed, models=models)
 
     return run
 
 
-def wrong(report: suite.Report) -> list[str]:
+def wrong(report: suite.ConformReport) -> list[str]:
     return [row.name.rpartition(",")[0] for row in report.rows if row.verdict == suite.WRONG]
 
 
@@ -156,20 +156,20 @@ def test_the_last_of_a_batch_is_found(run: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def run_row(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.Row]:
+def run_row(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.ConformRow]:
     """One row alone, of some of the kinds."""
 
-    def rows(trial: suite.Trial) -> Any:
+    def rows(trial: suite.EngineTrial) -> Any:
         trial.kinds = {name: KINDS[name] for name in names}
         trial.right = [*names]
         yield trial._few("few") if row == "few" else trial._aborted("aborted")
 
     names, row = SOME, "few"
 
-    def run_row(which: str, kinds: tuple[str, ...], **options: Any) -> suite.Row:
+    def run_row(which: str, kinds: tuple[str, ...], **options: Any) -> suite.ConformRow:
         nonlocal names, row
         names, row = kinds, which
-        monkeypatch.setattr(suite.Trial, "rows", rows)
+        monkeypatch.setattr(suite.EngineTrial, "rows", rows)
         (found,) = run(**options).rows
         return found
 
@@ -234,16 +234,16 @@ def test_texts_that_are_none_of_the_law_are_wrong(error: str, row: str, said: st
 def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten texts nothing is said, unless one of them is none of the law: then it is WRONG."""
 
-    def ten(trial: suite.Trial, counts: dict[str, int]) -> dict[str, list[tuple[int, ...]]]:
+    def ten(trial: suite.EngineTrial, counts: dict[str, int]) -> dict[str, list[tuple[int, ...]]]:
         return {"plain": [tuple(text) for text in simulated._texts(trial.kinds["plain"], [None] * 10, 6)]}
 
     monkeypatch.setattr(suite, "kinds_for", lambda n: {"plain": KINDS["plain"]})
-    monkeypatch.setattr(suite.Trial, "_texts", ten)
+    monkeypatch.setattr(suite.EngineTrial, "_texts", ten)
     report = run(requests=400)
     (row,) = (each for each in report.rows if each.name == "plain, 8 tokens")
     assert (row.verdict, report.status) == (suite.UNDECIDED, 2)
     assert "too few texts: not judged" in row.evidence
-    monkeypatch.setattr(suite.Trial, "_texts", lambda trial, counts: {"plain": [(1, 2, 3)] * 10})
+    monkeypatch.setattr(suite.EngineTrial, "_texts", lambda trial, counts: {"plain": [(1, 2, 3)] * 10})
     assert "plain" in wrong(run(requests=400))
 
 
@@ -272,11 +272,11 @@ def test_an_engine_that_dies_or_hangs_is_no_verdict(
     error: str, said: str, rows: int | None, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In processes of its own; only one kind is sent, and the first row alone, or every one, is asked for: each crash is a new start."""
-    every = suite.Trial.rows
-    monkeypatch.setattr(suite.Trial, "rows", lambda trial: itertools.islice(every(trial), rows))
+    every = suite.EngineTrial.rows
+    monkeypatch.setattr(suite.EngineTrial, "rows", lambda trial: itertools.islice(every(trial), rows))
     monkeypatch.setattr(suite, "kinds_for", lambda n: {"plain": KINDS["plain"]})
     if error == "hang":
-        monkeypatch.setattr(suite, "Engine", Impatient)
+        monkeypatch.setattr(suite, "EngineProcess", Impatient)
     report = suite.conform(ADAPTER, {"error": error}, (8,), 400, seconds=600.0, models=models)
     assert report.status == 2
     assert not {row.verdict for row in report.rows} & {suite.KEPT, suite.WRONG}
@@ -289,7 +289,7 @@ def test_an_engine_ends_in_the_middle_of_a_call_with_whoever_asked(tmp_path: Pat
     held.write_text(HELD)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(1.0)
-        asked = f"adapter.Engine({str(held)!r}, Path({str(tmp_path / 'log.txt')!r}), 1e6).call('start', {listener.getsockname()[1]})"
+        asked = f"adapter.EngineProcess({str(held)!r}, Path({str(tmp_path / 'log.txt')!r}), 1e6).call('start', {listener.getsockname()[1]})"
         said = f"from pathlib import Path\nfrom ot_draft.conform import adapter\n{asked}"
         with subprocess.Popen([sys.executable, "-c", said]) as parent:
             while True:
@@ -343,12 +343,12 @@ def test_wrong_input_is_refused(given: list[str], said: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def reference(models: Path) -> Reference:
-    return Reference.load(*write(models / "8", 8))
+def reference(models: Path) -> ReferencePair:
+    return ReferencePair.load(*write(models / "8", 8))
 
 
 @pytest.mark.parametrize("name", kinds_for(8))
-def test_every_enumerated_law_is_a_law(name: str, reference: Reference) -> None:
+def test_every_enumerated_law_is_a_law(name: str, reference: ReferencePair) -> None:
     """Where a setting that cuts tokens off decides by little somewhere, there is none: an engine's rounding may decide otherwise."""
     law, ends = reference.enumerated(KINDS[name]), KINDS[name].ends(8)
     if not law:
@@ -358,7 +358,7 @@ def test_every_enumerated_law_is_a_law(name: str, reference: Reference) -> None:
     assert all(len(text) == DEPTH or text[-1] in ends for text in law)
 
 
-def test_what_rounding_may_decide_is_not_judged(reference: Reference) -> None:
+def test_what_rounding_may_decide_is_not_judged(reference: ReferencePair) -> None:
     """llama.cpp keeps a token at .1499 of the largest, where min_p is .15: at this text it is no evidence, elsewhere it is."""
     generator, kind = np.random.default_rng(0), KINDS["min-p"]
     laws, _, sure = reference.laws(kind, np.array([[5, 3, 6, 1]]))
@@ -368,7 +368,7 @@ def test_what_rounding_may_decide_is_not_judged(reference: Reference) -> None:
     assert evidence.uniform_places(kind, [(5, 3, 6, 2)] * 2 + [(5, 0, 6, 1)], reference, generator) is None
 
 
-def test_settings_are_those_of_transformers(reference: Reference) -> None:
+def test_settings_are_those_of_transformers(reference: ReferencePair) -> None:
     """The laws by `generate`'s own processors, one call a text."""
     import torch
 
@@ -426,7 +426,7 @@ def test_a_small_cell_is_not_surer_than_the_exact_tail() -> None:
     assert exact < evidence.by_counts(counts, np.full(8, 1 / 8)) < exact**0.9
 
 
-def test_a_text_that_stops_early_or_has_no_mass_is_wrong(reference: Reference) -> None:
+def test_a_text_that_stops_early_or_has_no_mass_is_wrong(reference: ReferencePair) -> None:
     generator, kind = np.random.default_rng(0), Kind((1, 2), {"ignore_eos": False})
     assert evidence.p_value(kind, [(1, 2)], reference, generator).p == 0
     assert evidence.p_value(kind, [(7,)], reference, generator).p > 0
@@ -444,7 +444,7 @@ def test_the_plugin_of_pytest_has_a_test_for_each_engine(pytester: pytest.Pytest
 
 
 @pytest.mark.parametrize("name", ["end of text", "stop tokens", "min tokens", "top-p"])
-def test_texts_that_end_leave_every_view_uniform(name: str, reference: Reference) -> None:
+def test_texts_that_end_leave_every_view_uniform(name: str, reference: ReferencePair) -> None:
     """Drawn from the law itself. Pairs of places once left those out that ended between them: p = 4.5e-57 in 2,500 right texts."""
     generator, kind = np.random.default_rng(5), KINDS[name]
     simulated.STATE.update(models=reference, error="", rng=generator, memo={}, accepted=0)

@@ -16,7 +16,7 @@ gguf = pytest.importorskip("gguf")
 
 from ot_draft.decoding import CannotDecode, Pair, load_pair  # noqa: E402
 from ot_draft.decoding.file_weights import FileWeights, Int4Linear, check_products, write_blocks  # noqa: E402
-from ot_draft.decoding.llama import FloatWeights, Llama, turned_rows  # noqa: E402
+from ot_draft.decoding.llama import FloatTensors, Llama, turned_rows  # noqa: E402
 from ot_draft.decoding.load import as_llama  # noqa: E402
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -52,7 +52,7 @@ def file_model(folder: Path, kind: str, n: int, other: str | None = None) -> tup
     model = tiny_llama(7, n, 2, torch.float32, **SIZES)
     write_blocks(SimpleNamespace(tensors=in_blocks(model, kind, other)), folder, model.config)
     return Llama(
-        FileWeights(folder, FloatWeights(model.state_dict())), SimpleNamespace(**model.config.to_dict())
+        FileWeights(folder, FloatTensors(model.state_dict())), SimpleNamespace(**model.config.to_dict())
     ), model
 
 
@@ -106,7 +106,7 @@ def test_types_without_a_product_are_named(tmp_path: Path) -> None:
     with pytest.raises(CannotDecode, match=r"layers\.0\.self_attn\.q_proj.*is of type Q4_0 and Q5_1.*take float16"):
         file_model(tmp_path, "Q4_0", 40, other="Q5_1")
     with pytest.raises(CannotDecode, match="this is none"):
-        FileWeights(tmp_path / "nothing", FloatWeights({}))
+        FileWeights(tmp_path / "nothing", FloatTensors({}))
 
 
 def test_a_product_that_is_wrong_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def replayed(folder: Path, bugs: Sequence[str]) -> list[dict[str, Any]]:
     from planted_vllm import DEFECTS, MANY, ROWS
 
     rows: list[dict[str, Any]] = []
-    trial = suite.Trial(
+    trial = suite.EngineTrial(
         str(HERE / "planted_vllm.py"), {}, folder / "8", 8, None, 1e-6, 3000.0, np.random.default_rng(0)
     )
     try:
@@ -73,11 +73,13 @@ def replayed(folder: Path, bugs: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def one(trial: suite.Trial) -> dict[str, Any]:
+def one(trial: suite.EngineTrial) -> dict[str, Any]:
     """What conform says, and the tests of others."""
     found = list(trial.rows())
     failed = {
-        row.name.rpartition(",")[0]: row.verdict for row in found if row in suite.Report("", 0, rows=found).failures
+        row.name.rpartition(",")[0]: row.verdict
+        for row in found
+        if row in suite.ConformReport("", 0, rows=found).failures
     }
     others = trial.call("own_tests")
     kind: Kind = trial.kinds[PLAIN]

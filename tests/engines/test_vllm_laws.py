@@ -42,8 +42,8 @@ BUGS = {  # by the name in planted_vllm, the rows of which one at least must be 
 }
 
 
-def started(options: dict[str, str], folder: Path, requests: int) -> suite.Trial:
-    trial = suite.Trial(
+def started(options: dict[str, str], folder: Path, requests: int) -> suite.EngineTrial:
+    trial = suite.EngineTrial(
         str(HERE / "planted_vllm.py"), options, folder / "8", 8, requests, 1e-6, 3000.0, np.random.default_rng(0)
     )
     trial.start()
@@ -51,21 +51,21 @@ def started(options: dict[str, str], folder: Path, requests: int) -> suite.Trial
 
 
 @pytest.fixture(scope="module", params=DRAFTS)
-def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Trial]:
+def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.EngineTrial]:
     trial = started(DRAFTS[request.param], tmp_path_factory.mktemp(request.param), 4000)
     yield trial
     trial.close()
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Trial]:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.EngineTrial]:
     trial = started({}, tmp_path_factory.mktemp("drawn"), 8000)
     yield trial
     trial.close()
 
 
 @pytest.mark.parametrize("sampler", ["own", *RULES])
-def test_a_right_sampler_keeps_every_row(sampler: str, trial: suite.Trial) -> None:
+def test_a_right_sampler_keeps_every_row(sampler: str, trial: suite.EngineTrial) -> None:
     if trial.options.get("drafts") == "none" and sampler != "own":
         pytest.skip("without drafts the plugin has nothing to do")
     trial.engine.call("plant", sampler)  # type: ignore[union-attr]
@@ -75,7 +75,7 @@ def test_a_right_sampler_keeps_every_row(sampler: str, trial: suite.Trial) -> No
 
 
 @pytest.mark.parametrize("name", [*ERRORS, *(f"own, {bug}" for bug in BUGS)])
-def test_errors_and_real_bugs_are_found(name: str, drawn: suite.Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_and_real_bugs_are_found(name: str, drawn: suite.EngineTrial, monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect of the engine's own that is not found any more may have been mended there: then the plugin's mend can go."""
     rows = BUGS.get(name.partition(", ")[2], {PLAIN})
     monkeypatch.setattr(suite, "kinds_for", lambda n: {kind: KINDS[kind] for kind in {PLAIN, *rows} & KINDS.keys()})

@@ -23,7 +23,7 @@ class Offer(NamedTuple):
     reached: Array
 
 
-class Level(NamedTuple):
+class KeptLevel(NamedTuple):
     """Candidates of a level that were kept, (B, w) each: tokens, values, parents among all candidates (0: the root), slots."""
 
     tokens: Array
@@ -84,7 +84,7 @@ class Candidates(Growing):
         self._slots, self._here = root, root
         self._reached, self._sum = xp.double(root) + 1, xp.double(root)
         self._floor = xp.double(root) + drafting.least
-        self._kept: list[Level] = []
+        self._kept: list[KeptLevel] = []
         self._first_slot, self._first_uniform, self._count = 1, 0, 0
 
     def grow(self, q: Array) -> None:
@@ -100,7 +100,7 @@ class Candidates(Growing):
             xp.where(there, xp.take_along_axis(tokens, at), -1),
             xp.where(there, xp.take_along_axis(values, at), 0.0),
         )
-        self._kept.append(Level(tokens, values, xp.take_along_axis(here, above), 0 * at - 1))
+        self._kept.append(KeptLevel(tokens, values, xp.take_along_axis(here, above), 0 * at - 1))
         self._first_uniform += drafting.most * (1 if self.levels == drafting.length else drafting.beam)
         self._count += at.shape[-1]
         self.levels -= 1
@@ -134,7 +134,7 @@ class Candidates(Growing):
 
     def grown(self) -> Grown:
         size, count = self.drafting.budget, self._count
-        tokens, values, parents, slots = map(self._all, Level._fields)
+        tokens, values, parents, slots = map(self._all, KeptLevel._fields)
         kept = _best(values, size)
         there = kept < count
         at = xp.where(there, kept, 0)

@@ -15,18 +15,18 @@ from ...arrays import Array
 from ...laws import IID, FixedTokensLaw
 from ..layout import Layout
 from ..tree import DraftTree, PathSelection
-from .walk import Draws, Survivors
+from .survivors import Draws, Survivors
 
 LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
 
 
 def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
     """The i-th node in post-order is tested by uniform i, from 1; the token after is drawn by uniform 0."""
-    walk = _Walk(tree)
+    traversal = _Traversal(tree)
     for step in range(tree.bounds.size):
-        if walk.visit(step, draws):
+        if traversal.visit(step, draws):
             break
-    return walk.survivors.selection(walk.accepted, draws.index(walk.target(), 0))
+    return traversal.survivors.selection(traversal.accepted, draws.index(traversal.target(), 0))
 
 
 class Present:
@@ -70,7 +70,7 @@ class Present:
         )
 
 
-class _Walk:
+class _Traversal:
     """The state of a batch of trees: what was accepted, and w p at all nodes with children. accepted: int (B, 1)."""
 
     def __init__(self, tree: DraftTree) -> None:

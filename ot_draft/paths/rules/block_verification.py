@@ -13,7 +13,7 @@ from ...laws import IID, DraftLaw
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse
-from .walk import Draws, Survivors
+from .survivors import Draws, Survivors
 
 
 @dataclass(frozen=True)

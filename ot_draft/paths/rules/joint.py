@@ -14,7 +14,7 @@ from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .block_verification import PathVerifier, Walk, verify
 from .path_rule import Outcome, PathRule, refuse, split_tops
-from .walk import Draws, Survivors
+from .survivors import Draws, Survivors
 
 FEW = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it

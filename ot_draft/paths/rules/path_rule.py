@@ -13,7 +13,7 @@ from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw, FixedFirst
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
-from .walk import Draws
+from .survivors import Draws
 
 PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
 Lengths = dict[int, Any]  # number of accepted tokens -> probability

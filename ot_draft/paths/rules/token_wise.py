@@ -16,7 +16,7 @@ from ...selection import Selection, SelectionRule, SiblingRule, approximate_for,
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse, split_tops
-from .walk import Draws, Survivors
+from .survivors import Draws, Survivors
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ...selection import approximate_for
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, TokenByToken
-from .walk import Draws
+from .survivors import Draws
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .batched_traversal import select_by_traversal
 from .path_rule import Outcome, PathRule
-from .walk import Draws
+from .survivors import Draws
 
 History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder siblings refused before, and the token
 
