@@ -72,7 +72,7 @@ def put_json(file: Path, content: Any) -> None:
 
 
 def differences(manifest: Path, wanted: dict[str, Any]) -> str:
-    """Which of the settings differ from those that a folder's manifest holds, by name; "" where none does."""
+    """Names of the settings that differ from those in a folder's manifest; "" where none does."""
     try:
         there, asked = json.loads(manifest.read_text(encoding="utf-8")), json.loads(json.dumps(wanted))
         return ", ".join(sorted(name for name in asked if there.get(name) != asked[name]))
@@ -271,7 +271,7 @@ def _native(array: np.ndarray) -> np.ndarray:
 
 
 def _reason(error: BaseException) -> str:
-    """What is wrong, without numpy's advice."""
+    """The error's text, without numpy's advice."""
     text = " ".join(str(error).split())
     if "pickle" in text or "trusted" in text:
         return "it holds Python objects, no numbers" if "allow_pickle" in text else "an array's header is too long"

@@ -100,7 +100,7 @@ def divergence(name: str, r: Array, p: Array) -> Array:
 
 @dataclass(frozen=True)
 class Bias:
-    """How far an output law r is from the target p; everything (...).
+    """Distances of an output law r from the target p; everything (...).
 
     total_variation and ratio (the largest r/p) are exact on Fractions. kl: KL(r || p), reverse_kl: KL(p || r), in nats, as floats: infinite
     where the first law lies on a token that the second never gives.

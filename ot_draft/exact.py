@@ -19,7 +19,7 @@ from .selection import check_callable, checked
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a rule does to a problem, averaged over the drafts.
+    """Output law and acceptance of a rule on a problem, averaged over the drafts.
 
     output: (..., n) law of the output. acceptance: (...) probability that the output is a drafted token, whichever way it got
     there. accept: (..., k) expected `accept` by draft position. problem: what was evaluated.
@@ -37,7 +37,7 @@ class Evaluation:
 
     @property
     def bias(self) -> Bias:
-        """How far the output law is from the target's: total variation, KL both ways, the largest ratio."""
+        """Distances of the output law from the target's: total variation, KL both ways, the largest ratio."""
         return bias_of(self.output, self.problem.p)
 
     @property

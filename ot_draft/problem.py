@@ -192,7 +192,7 @@ def _shown(value: Any) -> str:
 
 
 def _first(bad: Array) -> tuple[int, ...]:
-    """Where the first one is."""
+    """Index of the first one."""
     return tuple(int(i) for i in np.argwhere(xp.to_host(bad))[0])
 
 

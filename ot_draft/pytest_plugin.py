@@ -74,7 +74,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 class Results:
-    """What came out of all checks of the session."""
+    """Outcomes of all checks of the session."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []

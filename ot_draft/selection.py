@@ -16,7 +16,7 @@ from .problem import Problem
 
 @dataclass(frozen=True)
 class Selection:
-    """What a rule decides, given the drafts.
+    """A rule's decision, given the drafts.
 
     accept:   (..., k) probability that the output is draft position i. The entries of a row sum to at most 1.
     residual: (..., n) law of the output when no draft is taken. May be broadcast (fewer leading axes than accept).
@@ -34,7 +34,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a rule costs beside arithmetic on the vocabulary.
+    """Costs of a rule beside arithmetic on the vocabulary.
 
     solves_program: whether a program is solved for every pair (p, q), on the host, for small vocabularies. slow: whether one pair may take
     seconds, so that the rule is compared only where it is named. seconds: of the linear program for drafts from q (n,) and k, by its size.
@@ -47,7 +47,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Siblings:
-    """How a rule takes the children of a tree's nodes.
+    """Ways in which a rule takes the children of a tree's nodes.
 
     valid_under: facts of a law that suffice for the output to keep the target's law, beside the rule's own law; None where it is valid
     under its own only. any_number: whether nodes with the same tokens before them may have different numbers of drafts, because the rule
@@ -127,7 +127,7 @@ class LossyRule(Protocol):
 
     @property
     def budget(self) -> tuple[str, Any] | None:
-        """How far the output law may be from p: the name of a divergence and its bound; None where nothing bounds it."""
+        """Bound of the output law's distance from p: the name of a divergence and its bound; None where nothing bounds it."""
 
     def kept_law(self, p: Array, q: Array, k: int) -> Array:
         """The law that the output has in the place of p, with k draft positions: (..., n)."""
@@ -138,7 +138,7 @@ class Retargetable(Protocol):
     """A rule that selects for another target quicker than by writing that target's law out."""
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        """What the rule decides for target(p, q, k, law) in the place of p, (..., n)."""
+        """The selection for target(p, q, k, law) in the place of p, (..., n)."""
 
 
 @runtime_checkable
@@ -175,7 +175,7 @@ def check_callable(rule: Any) -> None:
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
-    """What a rule gave for p (..., n) and drafts (..., k). Raises InvalidArgument where that is no selection of these shapes."""
+    """The selection given for p (..., n) and drafts (..., k). Raises InvalidArgument where it is no selection of these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]
     parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
     of_kind = [type(x) is type(p) and (xp.is_torch(x) or x.dtype.kind in "fiuO") for x in parts]

@@ -85,7 +85,7 @@ def at_least_one(chance: Array, count: Array) -> Array:
 
 
 def first_present(drafts: Array) -> Array:
-    """Which draft is the first that is present in its row: int (..., k) -> bool (..., k), none where all are absent (-1)."""
+    """The first present draft of each row, as a mask: int (..., k) -> bool (..., k), none where all are absent (-1)."""
     present = drafts >= 0
     return present & (present.cumsum(-1) == 1)
 
@@ -122,7 +122,7 @@ def add_at(x: Array, index: Array, mass: Array) -> Array:
 
 
 def members(index: Array, n: int) -> Array:
-    """Which tokens occur among the indices: (..., k) -> bool (..., n)."""
+    """Mask of the tokens that occur among the indices: (..., k) -> bool (..., n)."""
     out = xp.broadcast_to(xp.arange(n, like=index) < 0, (*index.shape[:-1], n))
     return _marked(out, index, True) if index.shape[-1] else out
 

@@ -148,6 +148,6 @@ class Audit:
         return self._crossed is not None
 
     def verdict(self) -> Verdict:
-        """What can be said after the tokens so far."""
+        """The verdict after the tokens so far."""
         self._flush()
         return Verdict.of(self, self._wealth, self._bound, self._no_mass, self._largest, self._crossed)

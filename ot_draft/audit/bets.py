@@ -159,7 +159,7 @@ def _of_the_law(tokens: Tokens) -> list[Score]:
 
 
 def _of_the_past(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
-    """What came too often so far (a half for the rest, which no table knows), the tokens and the law before, another request's token."""
+    """Scores by what came too often so far (a half for the rest, in no table), the tokens and law before, another request's token."""
     same, known = tokens.ids[:, :, None] == seen.before[:, None, :], seen.mass_before.sum(1)
     rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
     before = np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0)
@@ -176,7 +176,7 @@ def _prefers(other: Array, mass: Array) -> Array:
 
 
 def _draft_law(tokens: Tokens) -> list[Score]:
-    """Where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
+    """Scores where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
     known = ~np.isnan(tokens.draft_rest)
     if not known.any():
         return [(np.zeros(tokens.mass.shape), 0.0)] * (7 + len(RATIOS))

@@ -43,7 +43,7 @@ NO_PENALTIES = {
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one engine's server understands beside OpenAI's fields.
+    """Fields that one engine's server understands beside OpenAI's.
 
     fields: sent with every request, so that nothing but temperature, top-k and top-p shapes the law. all_tokens: its word for no
     top-k. tempered: whether its log-probabilities are those after the temperature.
@@ -75,7 +75,7 @@ OWNERS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "me": "lla
 
 
 def endpoint(url: str) -> str:
-    """Where the server's API begins, .../v1; CannotAudit where the text is no http address."""
+    """Address where the server's API begins, .../v1; CannotAudit where the text is no http address."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -152,7 +152,7 @@ class Client:
     def complete(
         self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
     ) -> list[T | BadAnswer]:  # fmt: skip
-        """What `read` makes of the answers to requests that are sent together; BadAnswer where nothing came, or it raised one."""
+        """Results of `read` on the answers to requests that are sent together; BadAnswer where nothing came, or it raised one."""
 
         async def kept(fields: dict[str, Any]) -> T | BadAnswer:
             try:
@@ -227,7 +227,7 @@ class Client:
 
 
 def _seconds(text: str) -> float | None:
-    """What Retry-After says, in seconds from now: a number of them, or a date; None for anything else."""
+    """Seconds from now that Retry-After asks for: a number of them, or a date; None for anything else."""
     if re.fullmatch(r"\s*\d{1,9}\s*", text):
         return float(text)
     try:

@@ -137,7 +137,7 @@ def _own_alone(now: tuple[Array, Array, int], before: tuple[Array, Array, int]) 
 
 
 def _at_most(ids: Array, other_ids: Array, other_mass: Array) -> Array:
-    """What the other report gives these tokens, at most: a token that it does not list has no more than its lightest, or than its rest."""
+    """The most that the other report gives these tokens: a token that it does not list has no more than its lightest, or than its rest."""
     same = ids[:, None] == other_ids
     unlisted = min(float(other_mass[-1]), max(0.0, 1 - float(other_mass.sum())))
     return np.where(same.any(1), (same * other_mass).sum(1), unlisted)

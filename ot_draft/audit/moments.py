@@ -59,7 +59,7 @@ class Groups:
         return cls(order, start, np.r_[start[1:], len(there)] - 1, key, (key % np.uint64(SLOTS)).astype(np.int64))
 
     def spread(self, of_groups: Array) -> Array:
-        """What is said of groups (G, ...) for each of their rows (T, ...)."""
+        """Values of groups (G, ...), repeated for each of their rows (T, ...)."""
         return np.repeat(of_groups, self.end - self.start + 1, axis=0)
 
     def back(self, rows: Array) -> Array:

@@ -54,7 +54,7 @@ class Order:
         self._unnamed = UNNAMED
 
     def read(self, request: Array, position: Array) -> tuple[Array, Array]:
-        """Which rows of a block (T,) do not, and the requests (T,): unnamed texts are told apart by where positions begin anew."""
+        """Mask of the late rows of a block (T,), and the requests (T,): unnamed texts are told apart by where positions begin anew."""
         late, request = np.zeros(len(request), dtype=bool), request.copy()
         for row in np.flatnonzero(position >= 0).tolist():
             at, name = int(position[row]), int(request[row])
@@ -71,7 +71,7 @@ class Order:
 
 @dataclass
 class CellExcess:
-    """How often tokens of each cell came beyond what their laws said, and the variance of that."""
+    """Excess of the tokens that came in each cell over what their laws said, and its variance."""
 
     cells: int
     excess: Array = field(init=False)
@@ -97,7 +97,7 @@ class CellExcess:
 
 @dataclass(frozen=True)
 class End:
-    """Where a request stopped: its last tokens, the heaviest of its last law, its last intervals, its length."""
+    """The end of a request so far: its last tokens, the heaviest of its last law, its last intervals, its length."""
 
     before: Array
     ids: Array
@@ -120,7 +120,7 @@ class Past:
         self._masses = np.zeros(CELLS[0])
 
     def read(self, tokens: Tokens) -> Seen:
-        """What stands before every token of a block that is sorted by request; the block's ends are remembered."""
+        """`Seen` of a block that is sorted by request: what stands before every token; the block's ends are remembered."""
         own = np.stack([*tokens.by_rank, *tokens.by_id], axis=1)
         kept = min(HEAVIEST, tokens.ids.shape[1])
         laws = [np.full((len(tokens), HEAVIEST), NO_TOKEN), np.zeros((len(tokens), HEAVIEST))]

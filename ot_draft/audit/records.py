@@ -260,7 +260,7 @@ class Token(NamedTuple):
 
     @classmethod
     def of_entry(cls, entry: dict[str, Any]) -> Token:
-        """What an entry of a log says, with names of ENTRY and what JSON or an array held."""
+        """Fields of an entry of a log, by the names of ENTRY, as JSON or an array held them."""
         if not isinstance(entry.get("token"), int | np.integer) or isinstance(entry["token"], bool):
             raise CannotAudit('the token is missing, or no whole number: write "token": 5')
         known: dict[str, Any] = {name: entry[name] for name in NUMBERS if name in entry}

@@ -86,7 +86,7 @@ class Reference:
         return self._names.get(name)
 
     def verdict(self) -> str:
-        """What was seen; it begins with "differs" where AGREES is passed. CannotAudit if nothing could be compared."""
+        """A sentence on what was seen; it begins with "differs" where AGREES is passed. CannotAudit if nothing could be compared."""
         if not self._distances:
             remedy = "the server must name tokens by id (vLLM and llama.cpp do)"
             raise CannotAudit(f"{self.folder}: no place could be compared: {remedy}")

@@ -20,7 +20,7 @@ ROUGHEST = 0.25  # relative error from which on a law that was cut or tempered i
 
 @dataclass(frozen=True)
 class Reported:
-    """How the reported log-probabilities come to be the law that tokens are drawn from.
+    """The way from reported log-probabilities to the law that tokens are drawn from.
 
     mode: `raw`: of the model's logits (vLLM's default, llama.cpp's default, OpenAI); `tempered`: after the temperature (SGLang);
     `processed`: of the law that is drawn from (vLLM's logprobs_mode=processed_logprobs, llama.cpp's post_sampling_probs). listed: how
@@ -104,7 +104,7 @@ KNOWN, SHORT, DOUBTFUL = "known", "short", "doubtful"
 
 
 class Lists:
-    """How many tokens a server lists for their mass alone, as far as its answers show, and which of its laws can be known.
+    """The number of tokens that a server lists for their mass alone, as far as its answers show, and which of its laws can be known.
 
     It only ever shrinks, and is learned from a whole wave before any token of it is bet on.
 
@@ -169,12 +169,12 @@ class Lists:
         return DOUBTFUL if self._small or (emitted.own_last and len(emitted.logs) == self._longest) else SHORT
 
     def compared(self, emitted: Emitted) -> int:
-        """How many of the listed tokens another report for this context must have, too: none where texts may be hidden."""
+        """Number of the listed tokens that another report for this context must have, too: 0 where texts may be hidden."""
         whole = emitted.keyed and _is_whole(emitted)
         return self.heavy(emitted) if whole or self.state(emitted) == KNOWN else 0
 
     def heavy(self, emitted: Emitted) -> int:
-        """How many of the listed tokens, the heaviest, are listed whatever was emitted.
+        """Number of the listed tokens, the heaviest, that are listed whatever was emitted.
 
         One more may stand there because it was emitted, or in the place of the last. So the last is left away, and what weighs the same:
         of tokens of one mass a server lists some, and the emitted one.

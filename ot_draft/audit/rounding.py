@@ -82,7 +82,7 @@ def explains(mass: Array, size: int, whole: bool) -> bool:
 
 @dataclass
 class Rounding:
-    """What the laws so far show of their rounding.
+    """The rounding that the laws so far show.
 
     stated: an absolute error that every reported probability may have. decimals: of the finest print so far. exact_own: whether a
     probability of an emitted token beyond its list was ever said in more digits than rounding leaves: else 0 may be a rounded one.

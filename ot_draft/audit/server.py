@@ -53,7 +53,7 @@ Prompt = str | list[int]
 
 @dataclass(frozen=True)
 class RequestPlan:
-    """What to ask: prompts (texts, or lists of token ids), tokens in all, and of whom.
+    """The requests to send: prompts (texts, or lists of token ids), tokens in all, and of whom.
 
     shapes: requests at a time and tokens an answer, of one wave after the other.
     """

@@ -68,7 +68,7 @@ def gain(score: Array) -> Array:
 
 
 class Shares:
-    """How often a token came in a context, on both sides together."""
+    """Counts of tokens in contexts, on both sides together."""
 
     def __init__(self) -> None:
         self.pairs, self.visits, self.most = (np.zeros(CELLS, np.float32) for _ in range(3))
@@ -184,7 +184,7 @@ class TwoSided:
 
 
 def _back(x: Array) -> Array:
-    """How far back the same token stands in its answer: 1, 2, 3 for three to eight; 0 where it does not."""
+    """Distance back to the same token in its answer: 1, 2, 3 for three to eight; 0 where it does not."""
     back = np.zeros(x.shape, np.int64)
     for distance in range(min(x.shape[1] - 1, 8), 0, -1):
         same = x[:, distance:] == x[:, :-distance]
@@ -193,7 +193,7 @@ def _back(x: Array) -> Array:
 
 
 class Race:
-    """Which request to ask next, and how long its answers are: an arm, of which the one whose sides differ most a token is asked.
+    """Chooses the next request and the length of its answers: an arm, of which the one whose sides differ most a token is asked.
 
     The log-odds of a token's sides have a normal prior whose spread is one of SPREADS, with weights for all arms in common, by
     expectation maximisation. After n blocks about sqrt(n) arms were tried, so that gross faults are seen on few arms soon, and fine

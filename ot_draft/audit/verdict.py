@@ -42,7 +42,7 @@ class LeftOut:
 
     @property
     def reasons(self) -> tuple[tuple[int, str], ...]:
-        """How many of each kind, the most frequent first, and the first of them."""
+        """Number of each kind, the most frequent first, and the first of them."""
         return tuple(sorted(((count, first) for count, first in self.kinds.values()), key=lambda kind: -kind[0]))
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class LeftOut:
 
 
 class Judge(Protocol):
-    """What is asked of an `Audit`."""
+    """The part of an `Audit` that a verdict is read from."""
 
     level: float
     confidence: float

@@ -40,7 +40,7 @@ class Conclusion(NamedTuple):
 
 
 class Answers:
-    """What the outcomes of one rule's properties say, in whatever order they come.
+    """The answers that the outcomes of one rule's properties give, in whatever order they come.
 
     law: whether it is lossless. floats: None where no property of floats was asked for. findings: what failed, and does not
     refute that the rule is lossless. claims: what the rule says of itself, and whether it held; None where that was skipped.
@@ -148,7 +148,7 @@ def _law(outcomes: Sequence[Outcome]) -> Conclusion:
 
 
 def _in_floats(outcomes: Sequence[Outcome], law: Conclusion) -> Conclusion:
-    """What raised an error on one kind of array only is left out of a yes, and named."""
+    """The answer for floats: a kind of array on which alone the rule raised an error is left out of a yes, and named."""
     if law.verdict == Lossless.NO:
         return Conclusion(Lossless.NO, "not lossless")
     if refuted := [each.property for each in outcomes if each.refutes]:

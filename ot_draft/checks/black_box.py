@@ -43,7 +43,7 @@ class BlackBox(ABC):
 
     @abstractmethod
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        """What is counted of the outcomes of a group of cases; the first says whether they are random at all."""
+        """Views that count the outcomes of a group of cases; the first says whether they are random at all."""
 
     def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         """Arguments of calls for the cases `which` (m,) of a group: arrays (m, ...)."""
@@ -52,7 +52,7 @@ class BlackBox(ABC):
 
     @abstractmethod
     def read(self, returned: Any, problem: Problem) -> Any:
-        """What one call, or a batch of calls, returned, as integers (width,) or (m, width). Raises NoOutcome where it is none."""
+        """The outcome of one call, or of a batch of calls, as integers (width,) or (m, width). Raises NoOutcome where it is none."""
 
     @abstractmethod
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
@@ -71,7 +71,7 @@ class BlackBox(ABC):
         return self.function(*row, problem.k, generator)
 
     def outcomes(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """What the function gives: int (m, width). Raises Impossible where that is none, or where it raises an error."""
+        """Outcomes of the function: int (m, width). Raises Impossible where that is none, or where it raises an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
             return (self._at_once if self.batched else self._one_by_one)(group, which, rows, generator)
@@ -98,7 +98,7 @@ class BlackBox(ABC):
 
 
 class NoOutcome(ValueError):
-    """What came out is no token, or no drafts."""
+    """The function gave no token, or no drafts."""
 
 
 def _said(error: BaseException) -> str:

@@ -216,7 +216,7 @@ def _like(drafts: Array, p: Any) -> Any:
 
 
 def _on_host(given: Any, p: Any, drafts: Array) -> Selection:
-    """What the rule gave, as numpy; floats in float64, so that nothing is rounded after the rule. Raises NoProbabilities."""
+    """The rule's selection, as numpy; floats in float64, so that nothing is rounded after the rule. Raises NoProbabilities."""
     selection = checked(given, p, drafts)
     kinds = "Oiu" if is_exact(p) else "O"  # 0 and 1 are as exact as Fractions
     parts = map(to_host, (selection.accept, selection.residual))

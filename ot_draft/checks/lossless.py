@@ -47,13 +47,13 @@ EXACT = 1_500  # tuples times tokens times pairs that are looked at in Fractions
 
 
 def slack_of(*values: Array) -> float:
-    """How far values may be off: not at all where all of them are Fractions (or whole numbers), rounding where some are not."""
+    """Largest difference allowed: 0 where all of them are Fractions (or whole numbers), rounding where some are not."""
     exact = all(is_exact(x) and {type(each) for each in x.ravel().tolist()} <= {Fraction, int} for x in values)
     return 0 if exact else SLACK
 
 
 def off(output: Array, problem: Problem, slack: float) -> str:
-    """What is wrong with an output law (..., n), worst row and token; empty where every row is near p (L1), or p for slack 0."""
+    """A sentence on the worst row and token of a wrong output law (..., n); empty where every row is near p (L1), or p for slack 0."""
     target = (problem.p if output.dtype == object else problem.p.astype(np.float64)).reshape(-1, problem.n)
     if output.shape != problem.p.shape:
         return f"output law of shape {output.shape} instead of {problem.p.shape}"
@@ -224,7 +224,7 @@ def _compare_with_target(rule: Any, problem: Problem) -> None:
 
 
 def _settled(rule: Any, problem: Problem, convert: Convert, seen: str) -> tuple[str, bool]:
-    """What was seen, and whether it decides: not where the rule is no function of its arguments."""
+    """A sentence on what was seen, and whether it decides: not where the rule is no function of its arguments."""
     tuples = tuples_of(problem)
     apart = problem.batch or SINGLY in seen
     if apart and tuples and calls.is_no_function(rule, problem, tuples, convert):
@@ -234,7 +234,7 @@ def _settled(rule: Any, problem: Problem, convert: Convert, seen: str) -> tuple[
 
 
 def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> str:
-    """What is wrong with the law in floats, beyond rounding; empty where nothing is."""
+    """A sentence on what is wrong with the law in floats, beyond rounding; empty where nothing is."""
     try:
         output = output_of(rule, problem, convert)
         if output is None:

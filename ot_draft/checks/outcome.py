@@ -42,7 +42,7 @@ def _plain(fields: Iterable[tuple[str, Any]]) -> Record:
 
 @dataclass
 class Tried:
-    """What was tried with k drafts: number of problems, time spent on them, FAILED where the property failed on one."""
+    """The problems tried with k drafts: their number, time spent on them, FAILED where the property failed on one."""
 
     k: int
     cases: int = 0
@@ -119,7 +119,7 @@ class Outcome:
 
     @cached_property
     def heading(self) -> str:
-        """What its problem shows."""
+        """Heading of its problem: what that shows."""
         shows = "problem on which the rule crashes," if self.crash else "counterexample to"
         return f"Smallest {shows} {self.property}"
 

@@ -18,15 +18,15 @@ from ..problem import Problem
 from ..statistics import MISS, missed
 from .black_box import BlackBox
 from .corners import LabelledProblem
-from .samplers import DraftSampler, PathStep, Step, TokenSampler
+from .samplers import DraftSampler, PathStepSampler, StepSampler, TokenSampler
 from .trial import Trial
 
 MOST = 1 << 40  # samples: more are not asked for
 BOXES: dict[str, Callable[[bool], BlackBox]] = {
     "check_sampler": lambda batched: TokenSampler(print, batched, None),
     "check_draws": lambda batched: DraftSampler(print, batched),
-    "check_step": lambda batched: Step(print, batched, None),
-    "check_step, path": lambda batched: PathStep(print, batched, None),
+    "check_step": lambda batched: StepSampler(print, batched, None),
+    "check_step, path": lambda batched: PathStepSampler(print, batched, None),
 }  # the function is never called
 AUDIT = "audit"
 

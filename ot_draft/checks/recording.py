@@ -87,7 +87,7 @@ class Range:
         return self
 
     def and_in(self, other: Range) -> Range:
-        """What lies within both."""
+        """The range within both."""
         found = Range(calls=self.calls + other.calls)
         for shape in self.sizes.keys() & other.sizes.keys():
             for one, two in product(self.sizes[shape], other.sizes[shape]):
@@ -120,7 +120,7 @@ class Range:
 
 
 def _extent(size: Size) -> int:
-    """How much a size covers: tokens times drafts times decades of the masses."""
+    """The extent of a size: tokens times drafts times decades of the masses."""
     return size[0] * size[1] * (1 - size[2])
 
 
@@ -138,7 +138,7 @@ class RecordingRule:
         return getattr(self.rule, name)
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        """What the rule decides. Raises Refusal or Crash for what it raises."""
+        """The rule's selection. Raises Refusal or Crash for what it raises."""
         before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
         try:
             given = self.rule(p, q, drafts)

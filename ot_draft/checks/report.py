@@ -39,7 +39,7 @@ class Report:
 
     @property
     def findings(self) -> tuple[Outcome, ...]:
-        """What failed, and does not refute that the rule is lossless."""
+        """Outcomes that failed, and do not refute that the rule is lossless."""
         return tuple(outcome for outcome in self.failures if not outcome.refutes)
 
     @property

@@ -55,7 +55,7 @@ class RuleProperty:
 
     @property
     def statement(self) -> str:
-        """What is claimed: the first line of the function's docstring."""
+        """The claim: the first line of the function's docstring."""
         return (self.check.__doc__ or "").split("\n")[0]
 
     @property

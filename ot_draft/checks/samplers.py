@@ -259,7 +259,7 @@ class StepSampler(BlackBox):
         return f"drafts {drafts}, accepted {flags.tolist()}, token {outcome[-1]}"
 
     def _given(self, cases: list[LabelledProblem], places: int) -> list[View]:
-        """What is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""
+        """Views of what is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""
         if self.rule is None:
             return []
         rule, (p, q), k = self.rule, (stacked(cases, name) for name in "pq"), cases[0].problem.k

@@ -30,7 +30,7 @@ TIMES = 4  # as many problems of such a property
 
 @dataclass
 class Attempts:
-    """What was tried of one property, by the number of drafts, and the smallest counterexample, if there is one.
+    """The problems tried of one property, by the number of drafts, and the smallest counterexample, if there is one.
 
     ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
     does not take, and its words. slow: sizes (n, k, rows) of problems that took long. spent: seconds of the CPU, without those of the
@@ -104,7 +104,7 @@ class Attempts:
             _run(cases, smaller, number, seed)
 
     def outcome(self, name: str, source: RuleSource | None, seconds: float, interrupted: bool = False) -> Outcome:
-        """What is known now. name, source: of the rule. interrupted: whether it is stopped in the middle of a call."""
+        """The outcome as far as it is known now. name, source: of the rule. interrupted: whether it is stopped in the middle of a call."""
         by_k = tuple(self.by_k[k] for k in sorted(self.by_k))
         cases, shown = sum(each.cases for each in by_k), self.counterexample
         outcome = Outcome.about(

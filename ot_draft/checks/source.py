@@ -61,7 +61,7 @@ class RuleSource:
 
 
 def rule_source(rule: Any) -> RuleSource:
-    """How a rule is made again: by its dataclass fields, or by attributes that bear the names of its arguments."""
+    """Python that makes a rule again: by its dataclass fields, or by attributes that bear the names of its arguments."""
     imports: list[str] = []
     expression = value_source(rule, imports)
     return RuleSource(tuple(dict.fromkeys(imports)), expression)
@@ -91,7 +91,7 @@ def value_source(value: Any, imports: list[str], name: str = "") -> str:
 
 
 def _arguments(value: Any) -> dict[str, Any]:
-    """What the value was made with: the arguments whose value is kept under their own name, and is no default."""
+    """The arguments that the value was made with: those whose value is kept under their own name, and is no default."""
     if is_dataclass(value):
         known = {f.name: f.default for f in fields(value) if f.init}
     else:

@@ -318,7 +318,7 @@ def boundary_list(law: DraftLaw) -> list[Problem]:
 
 
 def extreme_list(law: DraftLaw) -> list[Problem]:
-    """What is no proper problem, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
+    """Problems that are not proper ones, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
     no_rows = np.zeros((0, 3), dtype=object)
     most = max(k for k in range(3) if is_defined(law, k))
     none = _problems(PAIRS, law, 0, 0)

@@ -47,7 +47,7 @@ def _agree(rule: SelectionRule, problem: Problem, library: str, convert: Callabl
 
 
 def _differs(result: Evaluation, exact: Evaluation, dtype: str) -> str:
-    """What is seen in the floats; empty where they are near the exact numbers."""
+    """A sentence on what is wrong in the floats; empty where they are near the exact numbers."""
     for name, values in (("accept", result.accept), ("output", result.output)):
         returned = str(values.dtype).removeprefix("torch.")
         if returned != dtype:

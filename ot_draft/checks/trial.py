@@ -293,7 +293,7 @@ class Trial:
 
 
 def _filled(case: LabelledProblem) -> str:
-    """What is said of drafts where q has fewer tokens of mass than there are drafts."""
+    """A sentence on drafts where q has fewer tokens of mass than there are drafts; else empty."""
     said = "q is used up: the law fills with equal chances from the tokens not drafted yet (Sequoia's rule)"
     return f"; {said}" if is_used_up(case.problem) else ""
 

@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """What works here, and how to get the rest."""
+        """Write what works here, and how to get the rest."""
         missing = {name: how_to_install(*needed) for name, needed in NEEDS.items() if find_spec(needed[0]) is None}
         missing |= {
             name: f"in a clone, python -m ot_draft {name}"

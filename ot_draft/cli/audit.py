@@ -33,7 +33,7 @@ SERVERS = "servers"  # in the place of an address: the command for two of them
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """What one server is asked for, and what it reports: the options of the command by their names. None: the default's."""
+    """The options of the command by their names: what one server is asked for, and what it reports. None: the default's."""
 
     model: str
     engine: str
@@ -51,7 +51,7 @@ class ServerOptions:
     reference: Path | None
 
     def law(self, mode: str, temperature_last: bool = False) -> Reported:
-        """How the reported log-probabilities, which are such ones, come to be the law; CannotAudit where they do not."""
+        """The way from reported log-probabilities of this mode to the law; CannotAudit where they do not."""
         return Reported(self.temperature, self.top_k, self.top_p, mode, self.listed, temperature_last)
 
 

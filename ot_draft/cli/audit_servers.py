@@ -79,7 +79,7 @@ def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, draf
 def _notes(
     sides: tuple[tuple[str, Server, str], ...], chosen: list[str], test: TwoServerTest, agreement: Agreement
 ) -> Notes:
-    """What was asked, and of whom."""
+    """Notes on what was asked, and of whom."""
     notes = [(which, f"{side.plan.model} at {address} ({side.plan.engine})") for which, side, address in sides]
     notes.append(("compared", "token ids" if all(side.ids for _, side, _ in sides) else "pieces of text"))
     notes += [("drafted", f"{side.drafted:,} tokens of the {which} side by its own count")

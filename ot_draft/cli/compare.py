@@ -111,7 +111,7 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
 
 @dataclass
 class Found:
-    """What the pairs came to. rows: gives them, where they were kept; distances: TV(p, q) of each pair."""
+    """Means over the pairs. rows: gives them, where they were kept; distances: TV(p, q) of each pair."""
 
     means: Means
     distances: list[Any]

@@ -47,7 +47,7 @@ def whole_numbers(value: Any) -> tuple[int, ...]:
 
 
 def parts(text: str) -> list[str]:
-    """What stands between the commas."""
+    """The parts between the commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

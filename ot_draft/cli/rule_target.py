@@ -148,7 +148,7 @@ def _value(node: ast.expr) -> Any:
 
 
 def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) -> Any:
-    """What the class or function returns."""
+    """The rule that the class or function returns."""
     if inspect.isabstract(maker):
         missing = ", ".join(sorted(maker.__abstractmethods__))
         raise Refused(f"{text} is abstract: it has no {missing}")

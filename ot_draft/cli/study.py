@@ -43,7 +43,7 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How files of pairs are read: `normalise` and `pad` of `open_shard`."""
+    """Keywords by which files of pairs are read: `normalise` and `pad` of `open_shard`."""
     options = (
         click.option("--normalise", is_flag=True, help="Divide p and q by their sums: for masses that were rounded."),
         click.option("--pad", is_flag=True, help="Where one side has fewer tokens, fill it up at the end: logits with -inf, masses "

@@ -71,7 +71,7 @@ class EngineProcess:
         theirs.close()
 
     def call(self, function: str, *given: Any, **options: Any) -> Any:
-        """What the function returns. Crashed, with the engine's last words, if nothing comes."""
+        """The function's result. Crashed, with the engine's last words, if nothing comes."""
         until = time.monotonic() + self._seconds
         self._busy = True
         try:

@@ -80,7 +80,7 @@ def _least(places: Array) -> int:
 
 
 def malformed(kind: Kind, texts: Sequence[Sequence[int]], n: int) -> str:
-    """What is wrong with texts before any law is asked: their lengths, their ends or tokens that are none."""
+    """A sentence on what is wrong with texts before any law is asked: their lengths, their ends or tokens that are none."""
     ends = kind.ends(n)
     for said, wrong in (
         ("have tokens that there are not", lambda text: any(token not in range(n) for token in text)),
@@ -151,7 +151,7 @@ def _cells(law: dict[Text, float], texts: list[Text], view: slice) -> float | No
 def uniform_places(
     kind: Kind, texts: Sequence[Text], reference: ReferencePair, generator: np.random.Generator, by_mass: bool = False
 ) -> tuple[Array, Array] | None:
-    """Where each token stands in its law given the text before it: uniform on [0, 1) and independent, if the law is right.
+    """Places of the tokens in their laws given the text before: uniform on [0, 1) and independent, if the law is right.
 
     Tokens are in the order of q / p, since an error of a verifier moves mass along it; by_mass: in the order of p, since texts of
     another request are rare in the law, whatever the kind. (N, DEPTH) twice: the places, NaN where there is

@@ -30,7 +30,7 @@ class Kind:
     large: bool = False
 
     def request(self, **more: Any) -> dict[str, Any]:
-        """What the adapter is handed."""
+        """The settings that the adapter is handed."""
         return (
             {"prompt": list(self.prompt), "max_tokens": TOKENS, "ignore_eos": True, "temperature": 1.0}
             | self.settings

@@ -30,7 +30,7 @@ ROWS = 60  # more than there are of judged rows for all pairs: the level is divi
 
 @dataclass(frozen=True)
 class ConformRow:
-    """What was tried, what came out, and the verdict.
+    """One thing that was tried, with what came out, and the verdict.
 
     bias_seen: see `evidence.Evidence.bias_seen`; of the step that of its `SamplerReport`; None where the row is about no law.
     """
@@ -57,7 +57,7 @@ class ConformReport:
 
     @property
     def failures(self) -> list[ConformRow]:
-        """What was tried and not kept."""
+        """Rows that were tried and not kept."""
         return [row for row in self.rows if row.verdict not in (KEPT, NOT_TRIED)]
 
     @property

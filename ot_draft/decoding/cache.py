@@ -21,7 +21,7 @@ STRETCH = 16  # slots by which the live part grows; fused attention kernels want
 
 
 class Cache(ABC):
-    """What a model has read of a batch of texts, in S slots a text.
+    """The keys and values of what a model has read of a batch of texts, in S slots a text.
 
     live: number of slots that passes look at, all of them unless `narrow` says otherwise.
     """

@@ -28,7 +28,7 @@ WHOLE = np.iinfo(np.int32).max
 
 @dataclass
 class Pass:
-    """What attention needs to know of the pass that runs: set before it, read by every layer's node.
+    """State of the pass that runs, for attention: set before it, read by every layer's node.
 
     keys, values: (layers, cells, groups, width). cells: (R,) where the R tokens are written; found (R, most), counts (R,): what they see.
     """

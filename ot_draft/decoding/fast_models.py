@@ -167,7 +167,7 @@ class FastTarget(FastModel):
 
 
 class FastPasses(Passes):
-    """What both have in common."""
+    """Base of both."""
 
     def __init__(self, model: Any, n: int, keeps: tuple[int, ...]) -> None:
         self.model, self.n, self.keeps, self.config = model, n, keeps, model.config

@@ -30,7 +30,7 @@ class Weights:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What must be equal for layers to be one."""
+        """Key of the layers that can be one: those where it is equal."""
         return type(self), self.codes.dtype, self.codes.shape[1:], self.least is None
 
     @property
@@ -53,7 +53,7 @@ class FloatWeights:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What must be equal for layers to be one."""
+        """Key of the layers that can be one: those where it is equal."""
         return type(self), self.values.shape[1]
 
     @property

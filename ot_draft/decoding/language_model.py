@@ -238,7 +238,7 @@ class SelfModel(LanguageModel):
 
 
 def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is seen, bool (B, T, S), as attention takes it: (B, 1, T, S), 0 where it is seen.
+    """The mask bool (B, T, S) of what is seen, as attention takes it: (B, 1, T, S), 0 where it is seen.
 
     The lowest number elsewhere instead of -inf: a row that sees nothing must not turn into NaN.
     """

@@ -70,7 +70,7 @@ class NodeLaws(ABC):
 
 @dataclass(frozen=True)
 class SamplingParams(NodeLaws):
-    """How logits become probabilities.
+    """Temperature and truncations by which logits become probabilities.
 
     temperature: 0 puts all mass on the largest logit. top_k: tokens kept (0: all). top_p: the fewest tokens that hold
     this mass together are kept (1: all; 0: one). min_p: tokens below this share of the largest mass are dropped (0: none).

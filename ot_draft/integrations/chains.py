@@ -42,7 +42,7 @@ class Drafts:
 
     @cached_property
     def beginning(self) -> Array:
-        """How many drafts a chain has before its end, or before the first that has to be refused: int (B, 1)."""
+        """Number of drafts of a chain before its end, or before the first that has to be refused: int (B, 1)."""
         return (self.present & (self.tokens[self.rows] >= 0)).cumprod(-1).sum(-1, keepdim=True)
 
     def padded(self, values: Array, last: Array) -> Array:
@@ -169,7 +169,7 @@ CHAIN_RULES = {
 
 
 def number_of_uniforms(rule: ChainRule, length: int) -> int:
-    """How many uniforms the rule takes for a chain of this length."""
+    """Number of uniforms that the rule takes for a chain of this length."""
     return rule.path.n_uniforms(TreeShape.chains(1, length))
 
 

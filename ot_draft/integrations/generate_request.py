@@ -49,7 +49,7 @@ PREPARED = ("attention_mask", "position_ids", *CACHE_NAMES, "use_cache", "logits
 
 
 def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | None:
-    """How both models' logits become laws; None where that takes more than the four warpers, each once and in order."""
+    """The way both models' logits become laws; None where that takes more than the four warpers, each once and in order."""
     settings: dict[str, Any] = {}
     awaited = list(WARPERS)
     for processor in processors:

@@ -183,6 +183,6 @@ def _parents(next_token: Array, next_sibling: Array) -> Array:
 
 
 def _pointed_from(pointer: Array, nodes: Array) -> Array:
-    """Which node points to each: the inverse of pointer, -1 where none does."""
+    """The node that points to each: the inverse of pointer, -1 where none does."""
     back = namespace(nodes).nn.functional.pad(0 * nodes - 1, (0, 1))
     return back.scatter(-1, where(pointer >= 0, pointer, nodes.shape[1]).long(), nodes)[:, :-1]

@@ -104,7 +104,7 @@ def _one_shape(
 
 @dataclass(frozen=True)
 class MultiDraft:
-    """What `multi_draft` returns.
+    """The result of `multi_draft`.
 
     `generate` calls it, and hands `seed`, `rows`, `generator` and `stop_strings` on to it where it is given them.
     """

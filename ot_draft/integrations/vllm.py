@@ -185,7 +185,7 @@ class _Step:
         return along_greedy_chains(self.drafts.padded(best, self.bonus), tokens)
 
     def sampled(self, rule: ChainRule, uniforms: Array) -> Array:
-        """What the rule accepts, and the token that follows: float64 (B, U) -> int (B, L + 1)."""
+        """The tokens that the rule accepts, and the one that follows: float64 (B, U) -> int (B, L + 1)."""
         torch = namespace(uniforms)
         chains = Chains(self.drafts, self.logits.softmax(-1, dtype=torch.float32), self.draft_probs)
         _refuse_lost(chains.p[:, 0].isnan())

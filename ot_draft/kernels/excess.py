@@ -108,7 +108,7 @@ def _store_in_turn(accept, row, k, take, K: tl.constexpr):
 
 @triton.jit
 def _store_form(form, row, factor, share, mass):
-    """What `_residual` needs: factor, 1 - share, and 1 / mass, or 0 where no mass is left."""
+    """Numbers for `_residual`: factor, 1 - share, and 1 / mass, or 0 where no mass is left."""
     tl.store(form + row * 3, factor.to(tl.float32))
     tl.store(form + row * 3 + 1, 1.0 - share)
     tl.store(form + row * 3 + 2, tl.where(mass > 0, 1.0 / tl.where(mass > 0, mass, 1.0), 0.0).to(tl.float32))

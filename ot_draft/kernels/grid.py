@@ -17,7 +17,7 @@ BITS = tl.constexpr(16)  # of the number of drafts
 
 @triton.jit
 def number_of_drafts(drafts, row, k, K: tl.constexpr):
-    """How many drafts of the row are there."""
+    """Number of drafts of the row that are present."""
     place = tl.arange(0, K)
     return tl.sum((tl.load(drafts + row * k + place, mask=place < k, other=-1) >= 0).to(tl.int32))
 
@@ -28,7 +28,7 @@ def rows(x: Any, batch: tuple[int, ...]) -> Any:
 
 
 def split(count: int, n: int, block: int) -> tuple[int, int]:
-    """How many programs share one of `count` rows of n tokens, a power of 2, and the tokens of each, a multiple of `block`."""
+    """Number of programs that share one of `count` rows of n tokens, a power of 2, and the tokens of each, a multiple of `block`."""
     number = 1
     while number < SPLITS and number * count < PROGRAMS and number * block < n:
         number *= 2

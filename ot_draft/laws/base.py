@@ -26,7 +26,7 @@ Prefix = tuple[int, ...]
 
 
 class Fact(Flag):
-    """What may be counted on under a law. What a law does not say of itself, nobody counts on."""
+    """Facts that may be counted on under a law. What a law does not say of itself, nobody counts on."""
 
     FIRST_FOLLOWS_Q = auto()  # the first draft is a draw from q, whatever comes after it
     ABSENT_ANYWHERE = auto()  # an absent draft says nothing about the others, so that it may stand anywhere in the list

@@ -77,14 +77,14 @@ class Certificate:
 
 
 def read_from(problem: Problem) -> str:
-    """What the rationals of a certificate are."""
+    """Words on what the rationals of a certificate are."""
     if xp.is_exact(problem.p):
         return "as given"
     return "whose masses are the floats, read as binary rationals, divided by their exact sum"
 
 
 class Plan(ABC):
-    """How much mass goes from every draft set to every output: row sums are the law of the set, column sums are p.
+    """The mass that goes from every draft set to every output: row sums are the law of the set, column sums are p.
 
     Given S, the output is y in S with probability accept(S, y), else it is drawn from the residual. All masses are Fractions where
     the problem's are, else float64.
@@ -118,7 +118,7 @@ class Plan(ABC):
 
     @abstractmethod
     def certificate(self, token_set: np.ndarray) -> Certificate:
-        """What the plan and a token set, bool (n,), prove; verified in rationals."""
+        """The certificate of the plan and a token set, bool (n,); verified in rationals."""
 
     def __getitem__(self, drafts: Any) -> np.ndarray:
         """pi(S, .) for the set S of the drafts: int (..., k) -> (..., n). The row sums to Q(S)."""

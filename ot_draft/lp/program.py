@@ -134,7 +134,7 @@ def check_one(problem: Problem) -> None:
 
 
 def seconds(law: DraftLaw, q: Array, k: int) -> float:
-    """How long solving takes for drafts from q (n,), by the number of draft sets; infinite where no solver takes so many."""
+    """Seconds that solving takes for drafts from q (n,), by the number of draft sets; infinite where no solver takes so many."""
     count = sets.most(law, q, k)
     return inf if q.shape[-1] > sets.MAX_TOKENS or count > sets.MAX_SETS else count * SECONDS
 

@@ -37,7 +37,7 @@ TOLERANCE = {"flow": 0.0, "ortools": 1e-9, "highs": 1e-9} | dict.fromkeys(
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far the solver's own answer is from optimal.
+    """Distances of the solver's own answer from an optimum.
 
     primal: largest violation of a reduced constraint by its flow, before that was made feasible, in probability.
     dual: largest violation of price(S) + price(y) >= 1 or price >= 0, in acceptance per unit of mass.
@@ -67,7 +67,7 @@ class Solution:
     problem: Problem
 
     def certificate(self) -> Certificate:
-        """What plan and token set prove, re-verified in rationals."""
+        """The certificate of plan and token set, re-verified in rationals."""
         return self.plan.certificate(self.token_set)
 
 

@@ -45,7 +45,7 @@ BEGINS = {
 
 
 def columns(file: Path) -> dict[str, Column]:
-    """What the file holds. Raises InvalidDistribution where it is broken, or of no kind that is known."""
+    """The arrays that the file holds, by name. Raises InvalidDistribution where it is broken, or of no kind that is known."""
     kind, packed = _ending(file)
     if kind not in READERS:
         raise InvalidDistribution(f"{file}: give a file that ends in {', '.join(READERS)}")
@@ -87,7 +87,7 @@ def _columns(file: Path, as_it_is: tuple[int, ...]) -> dict[str, Column]:
 
 
 def _content(file: Path, kind: str) -> str:
-    """What a file that cannot be read seems to be, where that is not what its name says."""
+    """A guess at what a file that cannot be read is, where that is not what its name says."""
     own = {".npz": b"PK", ".pt": b"PK", ".pth": b"PK", ".bin": b"PK", ".npy": b"\x93NUMPY", ".parquet": b"PAR1"}.get(
         kind, b"{"
     )

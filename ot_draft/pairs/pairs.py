@@ -26,7 +26,7 @@ FEW_NUMBERS = 1 << 24  # of p, and as many of q: 256 MB
 
 @dataclass(frozen=True, kw_only=True)
 class PairsFound(ABC):
-    """What is known of m pairs of laws, wherever these are.
+    """Facts about m pairs of laws, wherever these are.
 
     index: (m,) what each was called in its file, which also seeds its random drafts, so that a selection of pairs gets the
     numbers it has among all. group: (m,) the temperature, or "" without one. labels: name -> (m,), for the output only.

@@ -141,7 +141,7 @@ class Shard:
 
     @property
     def padding(self) -> str:
-        """What is filled up with what, in words; "" where nothing is."""
+        """A sentence on what is filled up with what; "" where nothing is."""
         if self.widths[0] == self.widths[1]:
             return ""
         name, width = min(zip(self.names, self.widths, strict=True), key=lambda each: each[1])

@@ -69,14 +69,14 @@ class Study:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What makes two studies the same, but for lp_limit, for a file of JSON."""
+        """Settings that make two studies the same, but for lp_limit, for a file of JSON."""
         rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.name] for rule in self.rules]
         target = self.target and repr(self.target)
         return {"rules": rules, "ks": self.ks, "samples": self.samples, "seed": self.seed, "target": target}
 
     @property
     def rows_a_pair(self) -> int:
-        """How many rows `compare_parts` makes of a pair: optimum and linear program of every law, and all rules, for every k."""
+        """Number of rows that `compare_parts` makes of a pair: optimum and linear program of every law, and all rules, for every k."""
         laws = sum(len({rule.law for rule in self.rules if is_defined(rule.law, k)}) for k in self.ks)
         return 2 * laws + len(self.ks) * len(self.rules)
 

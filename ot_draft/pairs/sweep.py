@@ -86,7 +86,7 @@ class Sweep:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What makes two sweeps the same: inputs by content, rules, ks, seed, version; not the engine, nor the folder."""
+        """Settings that make two sweeps the same: inputs by content, rules, ks, seed, version; not the engine, nor the folder."""
         return {
             "made_by": f"ot_draft {__version__}",
             "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],

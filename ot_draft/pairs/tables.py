@@ -90,7 +90,7 @@ def _sections(
 
 
 def _title(law: str) -> str:
-    """What heads the part of a law, by its name on the command line; the name itself where nothing else is written down."""
+    """Heading of the part of a law, by its name on the command line; the name itself where nothing else is written down."""
     return "fixed tokens, draws outside them" if law.startswith("fixed:") else TITLES.get(law, law)
 
 
@@ -110,7 +110,7 @@ def _share(value: Any) -> str:
 
 
 def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
-    """What the signs that stand in the table mean, and which option changes them."""
+    """Notes on the signs that stand in the table, and which option changes them."""
     shown = {(line.law, line.rule, line.k) for line in lines if line.accepted is not None}
     gaps = len(shown) < len({(line.law, line.rule) for line in lines}) * len({line.k for line in lines})
     signs = {

@@ -144,7 +144,7 @@ def _has_text(values: Any) -> bool:
 
 
 class _NoNumber(Exception):
-    """What stands where a number belongs. at: its places in the lists, the outermost first."""
+    """A text that stands where a number belongs. at: its places in the lists, the outermost first."""
 
     def __init__(self, seen: str) -> None:
         super().__init__(seen)

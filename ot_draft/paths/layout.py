@@ -12,7 +12,7 @@ from ..arrays import Array
 
 
 class Level(NamedTuple):
-    """Where the nodes of one depth may stand among nodes 1 .. N, from 0, and how many children they have at most."""
+    """The slots of the nodes of one depth among nodes 1 .. N, from 0, and their largest number of children."""
 
     nodes: slice
     most: int

@@ -139,7 +139,7 @@ class SimulatedModel:
         return self.pair(prefix)[1]
 
     def context(self, prefix: Path) -> Path:
-        """What the distributions depend on: the last `order` tokens."""
+        """The tokens that the distributions depend on: the last `order`."""
         return prefix[max(len(prefix) - self.order, 0) :]
 
     def root(self, number: int) -> Path:

@@ -104,7 +104,7 @@ class TreeShape:
         return self._children[node]
 
     def place(self, node: int) -> int:
-        """Which child of its parent a node is, from 0."""
+        """Number of a node among its parent's children, from 0."""
         return node - self.children(self.parents[node - 1]).start
 
     def path(self, node: int) -> tuple[int, ...]:
@@ -143,7 +143,7 @@ class TreeShape:
         return DraftTree(self.parents_of(tokens), tokens, p, q, self, IID() if law is None else law, fixed_count)
 
     def layout(self, parents: Array) -> Layout:
-        """Where the nodes stand, worked out once for a device: the first call must come before a CUDA graph is captured."""
+        """Layout of the nodes, worked out once for a device: the first call must come before a CUDA graph is captured."""
         _, layout = _on_device(self, parents.device if xp.is_torch(parents) else None)
         return layout.of(len(parents))
 
@@ -286,7 +286,7 @@ class DraftTree:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where the nodes stand."""
+        """Layout of the nodes."""
         return self.known_layout or self.bounds.layout(self.parents)
 
     def shape(self, row: int) -> TreeShape:
@@ -310,7 +310,7 @@ class DraftTree:
 
 @dataclass(frozen=True)
 class PathSelection:
-    """What is emitted in one iteration, for a batch of B trees of depth L.
+    """Accepted paths and the tokens after them, of one iteration, for a batch of B trees of depth L.
 
     length: int (B,) number of accepted tokens. nodes: int (B, L) the accepted path's nodes, -1 beyond. tokens: int (B, L + 1)
     the accepted tokens, then one token more, then -1.

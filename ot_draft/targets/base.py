@@ -23,7 +23,7 @@ class Target(ABC):
 
     @property
     def guarantee(self) -> tuple[str, Any] | None:
-        """What r never exceeds, for any p, q, k and law: the name of a divergence (`bias.BOUNDED`) and its bound; None for nothing."""
+        """Bound of r, for any p, q, k and law: the name of a divergence (`bias.BOUNDED`) and what it never exceeds; None for nothing."""
         return None
 
     @abstractmethod

@@ -142,7 +142,7 @@ def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
 
 
 def _least(found: Envelope, divergence: FDivergence) -> Array:
-    """What must be missing where the divergence is finite: drafts on tokens with p = 0, unless these cost nothing."""
+    """Mass that must be missing where the divergence is finite: drafts on tokens with p = 0, unless these cost nothing."""
     return found.unreachable if divergence.steepest == inf else 0 * found.unreachable
 
 

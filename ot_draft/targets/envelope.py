@@ -34,7 +34,7 @@ FREE = 2.0**100
 
 @dataclass(frozen=True)
 class Envelope:
-    """What a target needs to know of p, q, k and the law, by groups of tokens: C of them, most over-drafted first.
+    """Numbers of p, q, k and the law that a target needs, by groups of tokens: C of them, most over-drafted first.
 
     target: (..., C + 1) mass F of p in the first i groups. drafted: (..., C + 1) probability g that all drafts lie there.
     slope: (..., C) ratio m/p in every group, falling; 0 where p is 0. p, selected: (..., n) the target and the law m, in float64 or

@@ -59,7 +59,7 @@ class Construction(Plan):
 
     @cached_property
     def value(self) -> Fraction:
-        """What the levels, as they were rounded, attain: the law m is computed anew, in integers."""
+        """Acceptance that the levels, as they were rounded, attain: the law m is computed anew, in integers."""
         p, q = self._targets, self._proposed
         whole, on_fixed = sum(p), sum(p[token] for token in self.fixed.tolist())
         if not self.draws:
@@ -228,7 +228,7 @@ def in_integers(x: np.ndarray) -> tuple[list[int], int]:
 
 @cache
 def times_drawn(draws: int, size: int) -> list[tuple[np.ndarray, int]]:
-    """How often each token of a set of this size was drawn, int (size,) with sum `draws`, and the number of orders of drawing."""
+    """Counts of the draws of each token of a set of this size, int (size,) with sum `draws`, and the number of orders of drawing."""
     found = []
     for ends in combinations(range(1, draws), size - 1):
         counts = np.diff((0, *ends, draws))

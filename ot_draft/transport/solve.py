@@ -15,7 +15,7 @@ CONSTRUCTION = "construction"
 
 
 def bound(problem: Problem) -> float:
-    """How far the constructed plan's value may be from the cut: 0 on Fractions, k (n + 16) / 2^43 on floats.
+    """Largest distance allowed between the constructed plan's value and the cut: 0 on Fractions, k (n + 16) / 2^43 on floats.
 
     Tokens along the order are told apart from a mass of n / 2^44 on (`host.RESOLUTION`), so that groups of up to twice that share
     one slope m / q. The slopes rise along the order, from 0 to k at most: what all groups lose together is at most k times that.

@@ -15,7 +15,7 @@ Function = Callable[[str, dict[str, Any], Any], list[int]]
 
 
 def right(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
-    """What the rule gives. Raises InvalidDistribution for a row that is no law."""
+    """The tokens that the rule emits. Raises InvalidDistribution for a row that is no law."""
     return list(_call(right_program(rule, _draws(case)), rule, checked(_case(case)), numbers))
 
 

@@ -45,7 +45,7 @@ def in_floats(case: Case) -> Case:
 
 
 def outcome_of(program: Callable[[Case, Any], Outcome], case: Case, numbers: RandomNumbers, rule: str) -> Any:
-    """What a program gives in floats, or the name of its error."""
+    """A program's outcome in floats, or the name of its error."""
     floats = [float(u) for u in numbers.uniforms]
     noise = [[float(x) for x in row] for row in numbers.noise]
     try:

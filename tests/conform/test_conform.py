@@ -457,7 +457,7 @@ def test_texts_that_end_leave_every_view_uniform(name: str, reference: Reference
 
 
 @pytest.mark.parametrize("count", [400, 4000])
-def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, reference: Reference) -> None:
+def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, reference: ReferencePair) -> None:
     """Right texts of which every token behind the first is off by so much, half of the places in its law up and half of them down."""
     level, generator = 1e-6 / suite.ROWS, np.random.default_rng(0)
     right = generator.random((count, DEPTH))

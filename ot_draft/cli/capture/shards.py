@@ -22,7 +22,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of a text, and how it is stored.
+    """The part of a text that is read, and the way it is stored.
 
     sample: tokens that the target writes behind each text, which is then its prompt and not looked at (0: the text is looked at).
     context: tokens of a window, into which longer texts are cut. positions: contexts of a window, evenly spaced (0: all).
@@ -69,7 +69,7 @@ def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def windows(entries: list[dict[str, Any]], pair: Pair, reading: Reading) -> list[Window]:
-    """What will be read, in order; nothing of it depends on what was captured before."""
+    """The pieces to read, in order; nothing of it depends on what was captured before."""
     planned = []
     for text, entry in enumerate(entries):
         prompt = pair.tokenizer(prompt_text(entry, pair.tokenizer)).input_ids if entry["messages"] else []

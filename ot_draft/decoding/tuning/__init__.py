@@ -259,7 +259,7 @@ def _one_path(length: int) -> Drafting:
 
 
 def family(tree: ot.paths.TreeDrafter) -> Key:
-    """What its acceptance is counted by: trees of one family are accepted alike."""
+    """Key of its acceptance: trees of one family are accepted alike."""
     if isinstance(tree, LookupPath):
         return "lookup", 0
     return ("model", tree.counts.n_paths) if isinstance(tree, ot.paths.FixedTree) else ("tree", tree.bounds.size)

@@ -43,7 +43,7 @@ class AdaptiveTree(LevelTree):
     label: ClassVar[str] = "adaptive"
 
     def estimate(self, q: Array) -> AdaptiveEstimate:
-        """What the draft says at nodes with the laws q (..., n), whose largest masses are all that counts."""
+        """Estimates at nodes with the laws q (..., n), whose largest masses are all that counts."""
         return AdaptiveEstimate(q, self.estimator, self.most, self.spread)
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
@@ -77,7 +77,7 @@ class AdaptiveEstimate:
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
-        """What each further child adds to the estimated acceptance (..., most), and the number of top tokens among 0 .. most children."""
+        """Gain in estimated acceptance by each further child (..., most), and the number of top tokens among 0 .. most children."""
         acceptance, fixed_count = self.acceptances
         return xp.maximum(xp.prefix_minimum(acceptance[..., 1:] - acceptance[..., :-1]), 0), fixed_count
 

@@ -108,14 +108,14 @@ class LookedUpAcceptance:
 
 
 def neutral_acceptance(most: int = 12) -> CountedAcceptance:
-    """Where nothing was counted: a draw is accepted as often as the draft thinks its top token right, whatever its own share was."""
+    """Acceptance of draws where nothing was counted: as often as the draft thinks its top token right, whatever a draw's own share was."""
     middles = _middles(EDGES)
     of_node = tuple(_floats(mass * (1 - mass) ** np.arange(most)) for mass in middles)
     return CountedAcceptance(of_node, ((1.0,) * len(middles),), of_node[len(middles) // 2])
 
 
 def neutral_looked_up() -> LookedUpAcceptance:
-    """Where nothing was counted: a looked-up token is accepted as often as the draft says."""
+    """Acceptance of looked-up tokens where nothing was counted: as often as the draft says."""
     middles = _floats(_middles(LookedUpAcceptance.edges))
     return LookedUpAcceptance(middles, middles)
 
@@ -127,14 +127,14 @@ def _middles(edges: Sequence[float]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PairAcceptance:
-    """What was counted of a target and its draft: of draws without replacement, and of looked-up tokens."""
+    """Counts of a target and its draft: of draws without replacement, and of looked-up tokens."""
 
     drawn: CountedAcceptance
     looked_up: LookedUpAcceptance
 
 
 class CountedEstimate:
-    """What was counted, at nodes with the laws q (..., n), in `host_view`s: by q's largest mass, and its number of tokens with mass."""
+    """Counts at nodes with the laws q (..., n), in `host_view`s: by q's largest mass, and its number of tokens with mass."""
 
     def __init__(self, acceptance: CountedAcceptance, q: Array) -> None:
         self.acceptance = acceptance
@@ -143,7 +143,7 @@ class CountedEstimate:
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
-        """What each further draw adds to the acceptance (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
+        """Gain in acceptance by each further draw (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
         most = self.acceptance.most
         there = xp.arange(most, like=self.tokens) < self.tokens[..., None]
         none_fixed = 0 * xp.arange(most + 1, like=self.tokens) * self.tokens[..., None]

@@ -23,7 +23,7 @@ from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 
 @dataclass(frozen=True)
 class DraftCounts:
-    """What it takes to draft one tree.
+    """Counts of what one drafted tree takes.
 
     n_uniforms: numbers in [0, 1) that its draws take. n_draft_slots: nodes that the draft model reads at most, the root among them.
     n_model_calls: calls of the draft model at most, one a level. n_lookup_tokens: tokens of another source that are drafted at most, beside
@@ -46,11 +46,11 @@ class TreeDrafter(ABC):
     @property
     @abstractmethod
     def bounds(self) -> Bounds:
-        """What is known of its trees beforehand."""
+        """Bounds of its trees, known beforehand."""
 
     @property
     def counts(self) -> DraftCounts:
-        """What one tree takes: here a uniform and a slot for every node, and a call for every level."""
+        """Counts of what one tree takes: here a uniform and a slot for every node, and a call for every level."""
         bounds = self.bounds
         return DraftCounts(bounds.size, bounds.size + 1, bounds.length, 0, bounds.most)
 

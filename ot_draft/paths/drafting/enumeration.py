@@ -111,7 +111,7 @@ def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Dr
 
 
 def number_of_trees(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> int:
-    """How many there are."""
+    """Number of the trees of this shape that can be drafted."""
 
     def below(node: int, prefix: Path | None) -> int:
         children = shape.children(node)

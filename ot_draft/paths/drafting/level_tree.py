@@ -79,7 +79,7 @@ class LevelTree(TreeDrafter):
         return tree
 
     def _drafted(self, weights: Array, tree: Array, left: Array) -> Array:
-        """Which possible children (B, W C) are drafted: those of the level among the best of the imagined forest. bool."""
+        """Mask of the possible children (B, W C) that are drafted: those of the level among the best of the imagined forest. bool."""
         order = xp.argsort(-weights, stable=True)
         best = xp.take_along_axis(weights, order)[:, : self.budget]
         forest = (best[:, :, None] * tree[:, None, :]).reshape(len(best), -1)
@@ -174,7 +174,7 @@ class LevelGrowth(Growing):
 
 
 def free(q: Array, fixed: Array) -> Array:
-    """What is drawn from: q outside the fixed tokens, not normalised where it can be asked whether mass is left."""
+    """Masses that are drawn from: q outside the fixed tokens, not normalised where it can be asked whether mass is left."""
     left = xp.with_zeros_at(q, fixed)
     return left if xp.holds_without_sync(left.sum(-1, keepdims=True) > 0) else outside(q, fixed)
 

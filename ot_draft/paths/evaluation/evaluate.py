@@ -18,7 +18,7 @@ from ..tree import Forest
 
 @dataclass(frozen=True)
 class PathEvaluation:
-    """What a path rule does on a model, averaged over the drafts. In the laws, what is not there has probability 0.
+    """Laws and lengths of a path rule on a model, averaged over the drafts. In the laws, what is not there has probability 0.
 
     law: {L + 1 tokens: probability}, the tokens emitted in one iteration and then, up to L + 1, tokens of the target.
     target_law: the same of the target alone. expected_length: expected number of accepted drafted tokens.
@@ -84,7 +84,7 @@ def evaluate(
 
 
 def _held(forest: Forest, tokens: Path) -> int:
-    """How many of the tokens a drafted tree holds, from the root down."""
+    """Number of the tokens that a drafted tree holds, from the root down."""
     if not tokens:
         return 0
     return max((1 + _held(below, tokens[1:]) for token, below in forest if token == tokens[0]), default=0)

@@ -222,7 +222,7 @@ def program_of(nodes: Nodes, drafted: Sets) -> PathProgram:
 
 
 def _sets_of_paths(nodes: Nodes, K: int, L: int) -> Sets:
-    """What K i.i.d. paths of length L hold, by the law of the set of K draws among all paths."""
+    """Sets of paths that K i.i.d. paths of length L hold, by the law of the set of K draws among all paths."""
     if nodes.n ** (L + 1) > MAX_VARIABLES:
         raise InvalidArgument(
             f"{nodes.n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"

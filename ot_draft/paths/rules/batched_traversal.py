@@ -120,7 +120,7 @@ class _Traversal:
         return left if xp.holds_without_sync(left_over) else xp.where(left_over, left, p)
 
     def _refuse(self, node: Array, refused: Array) -> None:
-        """Where the node was refused: the new state of its parent, and the weight that its next sibling enters with."""
+        """Write, where the node was refused, the new state of its parent, and the weight that its next sibling enters with."""
         parent, place = xp.take_along_axis(self._parents, node - 1), xp.take_along_axis(self._places, node - 1)
         untouched = place == 0
         entry = self._entry(parent)
@@ -225,7 +225,7 @@ class _Traversal:
         return xp.where(there, found, -1)
 
     def _fixed_count(self, row: Array | None) -> Any:
-        """How many children are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
+        """Number of children that are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
         fixed = self._fixed
         return (
             fixed
@@ -257,7 +257,7 @@ def _inner(tree: DraftTree, parents: Array) -> int:
 
 
 def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
-    """How many children of the first nodes are fixed, int (B, inner), where that is not the same for every number of children."""
+    """Number of children of the first nodes that are fixed, int (B, inner), where that is not the same for every number of children."""
     if tree.fixed_count is not None:
         return tree.fixed_count[:, :inner]
     if not isinstance(tree.law, FixedTokensLaw) or tree.law.n_fixed_is_constant:

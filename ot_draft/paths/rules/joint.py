@@ -58,7 +58,7 @@ class Joint(PathRule):
         return self._walk(nodes, tree.law, Walk.at_root(nodes.target(())), (), (tree.forest,))
 
     def _walk(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> list[Outcome]:
-        """What may be decided, given the walk so far and the children of the nodes that hold its tokens."""
+        """Outcomes that may be decided, given the walk so far and the children of the nodes that hold its tokens."""
         if not any(token >= 0 for children in lists for token, _ in children):
             return nodes.once(self, (law, walk.path, key), lambda: list(verify(walk)))
         return nodes.once(
@@ -112,7 +112,7 @@ def _select(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any
 
 
 def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: int | None = None) -> tuple[Array, Array]:
-    """Which child is selected, and the law m of the selected token: (..., j + r), (..., n), the tops first.
+    """Probabilities that each child is selected, and the law m of the selected token: (..., j + r), (..., n), the tops first.
 
     target: (..., n) masses w p with sum w <= 1; tops: int (..., j), distinct top tokens of q; draws: (..., r), i.i.d. from q outside
     the tops; absent ones are -1. choice sums to 1 (0 without a

@@ -50,7 +50,7 @@ class PathRule(ABC):
         """Number of uniforms that `select` takes for one tree."""
 
     def select(self, tree: DraftTree, uniforms: Array) -> PathSelection:
-        """What is emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
+        """Paths and tokens that are emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
 
         Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
         law of the tree's children is not one that the rule is valid under, or uniforms are missing.

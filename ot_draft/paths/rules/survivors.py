@@ -93,7 +93,7 @@ class Survivors:
         return tops[:, :number] if isinstance(number, int) else tops, drawn
 
     def _number_of_tops(self, q: Array, count: int) -> Any:
-        """How many of the living nodes' children are top tokens: as the tree carries it, an integer or int (B, 1)."""
+        """Number of the living nodes' children that are top tokens: as the tree carries it, an integer or int (B, 1)."""
         if self.tree.fixed_count is None:
             assert isinstance(self.tree.law, FixedFirst)  # as `tops_and_draws` asked
             return xp.host_view(self.tree.law.n_fixed(q, count))
@@ -125,7 +125,7 @@ class Survivors:
         return self
 
     def selection(self, node: Array, following: Array) -> PathSelection:
-        """What is emitted when the path down to the node (B, 1) is accepted, and the token (B, 1) follows."""
+        """The selection when the path down to the node (B, 1) is accepted, and the token (B, 1) follows."""
         length = self.tree.bounds.length
         ways = self.layout.upward[self.rows, node[..., 0]]
         deep = xp.where(ways > 0, 1, 0).sum(-1, keepdims=True)

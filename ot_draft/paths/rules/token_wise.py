@@ -66,7 +66,7 @@ class TokenWise(PathRule):
         return self._walk(nodes, tree.law, (), (tree.forest,))
 
     def _walk(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Outcome]:
-        """What may be decided, given that the prefix was accepted, and the children of the nodes that hold it."""
+        """Outcomes that may be decided, given that the prefix was accepted, and the children of the nodes that hold it."""
         return nodes.once(self, (law, prefix, lists), lambda: self._further(nodes, law, prefix, lists))
 
     def _further(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Outcome]:

@@ -52,7 +52,7 @@ class Traversal(PathRule):
     def _visit(
         self, nodes: Nodes, law: DraftLaw, history: History, children: Forest, weight: Any
     ) -> tuple[list[Outcome], Any]:
-        """What may be decided at the node or below it, and the probability that nothing is."""
+        """Outcomes that may be decided at the node or below it, and the probability that nothing is."""
         return nodes.once(self, (law, history, children), lambda: self._tested(nodes, law, history, children, weight))
 
     def _tested(

@@ -20,7 +20,7 @@ MANTISSA = 23  # bits of a float32's fraction
 
 
 class ClassLayout(NamedTuple):
-    """Where the classes lie: the first as float32 bits, the number of fraction bits dropped, the number of classes."""
+    """Places of the classes: the first as float32 bits, the number of fraction bits dropped, the number of classes."""
 
     first: int
     shift: int

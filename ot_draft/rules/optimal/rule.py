@@ -55,7 +55,7 @@ class Optimal(SelectionRule):
         return replace(self, law=law, classes=CLASSES) if isinstance(law, FixedFirst) else self
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
-        """What the rule attains: the optimum of the law, or with classes what they leave of it."""
+        """Acceptance that the rule attains: the optimum of the law, or with classes what they leave of it."""
         if problem.law != self.law:
             return None
         if self.classes is None:
@@ -78,7 +78,7 @@ class Optimal(SelectionRule):
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        """What the rule decides for target(p, q, k, law) in the place of p, in classes of tokens where the target can be had by classes."""
+        """The selection for target(p, q, k, law) in the place of p, in classes of tokens where the target can be had by classes."""
         by_groups = isinstance(self.law, IID) and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or backend(p, drafts, self.classes) is not host:
             return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
@@ -105,7 +105,7 @@ class Optimal(SelectionRule):
 
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
-    """Which draft is selected, and the law m of the selected token: (..., k), (..., n).
+    """Probabilities that each draft is selected, and the law m of the selected token: (..., k), (..., n).
 
     p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed); drafts: i.i.d. from q, absent
     ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
@@ -115,7 +115,7 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
 
 
 def backend(p: Array, drafts: Array, classes: int | None) -> Any:
-    """Where the selection is computed: the module `host`, `device` or `triton`, each with `select_draft`."""
+    """The module that computes the selection: `host`, `device` or `triton`, each with `select_draft`."""
     if (classes or CLASSES) <= KERNELS and wanted(p, drafts):
         from . import triton
 

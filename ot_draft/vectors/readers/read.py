@@ -52,7 +52,7 @@ def kl(a: float, b: float) -> float:
 
 
 def replayed(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> str | None:
-    """What is wrong with one replay, or None."""
+    """A sentence on what is wrong with one replay, or None."""
     noise = [list(row(each, vector["tokens"])) for each in vector["noise"]]
     try:
         given = list(function(rule, case_of(vector), {"uniforms": list(row(vector["uniforms"], 0)), "noise": noise}))
@@ -63,7 +63,7 @@ def replayed(function: Callable[..., Any], rule: str, vector: dict[str, Any]) ->
 
 
 def counted(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> str | None:
-    """What is wrong with the law of `runs` outcomes, or None. Every outcome is held to its mass by Chernoff's bound."""
+    """A sentence on what is wrong with the law of `runs` outcomes, or None. Every outcome is held to its mass by Chernoff's bound."""
     law = {tuple(tokens): float(Fraction(mass)) for tokens, mass in vector["law"]}
     seen, runs = dict.fromkeys(law, 0), vector["runs"]
     for number in range(runs):
