@@ -49,10 +49,10 @@ def reading(file: Path, holds: str) -> Iterator[None]:
 
 
 @contextmanager
-def put(file: Path) -> Iterator[Path]:
+def atomic_write(file: Path) -> Iterator[Path]:
     """A name beside the file to write to, which becomes the file at the end: whole, or not at all. Several writers write the same.
 
-    A kill leaves the other file behind, which `remove_remains` removes.
+    A kill leaves the other file behind, which `remove_partial_files` removes.
     """
     temporary = file.with_name(f".{file.stem}.{uuid4().hex}{file.suffix}")
     try:
@@ -65,9 +65,9 @@ def put(file: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def put_json(file: Path, content: Any) -> None:
+def write_json(file: Path, content: Any) -> None:
     """JSON, whole or not at all."""
-    with put(file) as temporary:
+    with atomic_write(file) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -80,7 +80,7 @@ def differences(manifest: Path, wanted: dict[str, Any]) -> str:
         return "its form"
 
 
-def remove_remains(folder: Path, name: str) -> None:
+def remove_partial_files(folder: Path, name: str) -> None:
     """Half-written files of writers that were killed. name: how the files' names begin."""
     for file in folder.glob(f".{name}*"):
         file.unlink(missing_ok=True)

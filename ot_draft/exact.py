@@ -51,7 +51,7 @@ class Evaluation:
 def evaluate(rule: Any, problem: Problem) -> Evaluation:
     """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
 
-    The judge, not the defendant: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
+    Ground truth: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
     shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million, or for no rule.
     """
     check_callable(rule)

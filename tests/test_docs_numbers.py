@@ -282,10 +282,10 @@ def optimum() -> Numbers:
 def table_along_texts() -> Numbers:
     """The rows of `ot-draft figures lossy_paths --full` that are exact: a row of the table has several rules, lengths after KLs."""
     figure = importlib.import_module("figures.paths.lossy_paths")
-    strung = importlib.import_module("figures.paths.strung").Strung(real(1.0).p, real(1.0).q)
-    rows = {row["name"]: row for row in figure._engines(strung)}
+    chain = importlib.import_module("figures.paths.context_chain").ContextChain(real(1.0).p, real(1.0).q)
+    rows = {row["name"]: row for row in figure._engines(chain)}
     for kind, values in (("KL", (0.0, 0.01, 0.03, 0.1, 0.3)), ("Ratio", (0.15, 0.4, 1.0))):
-        rows |= {f"{kind} {each:g}": figure._token_wise(strung, "", getattr(ot.targets, kind)(each)) for each in values}
+        rows |= {f"{kind} {each:g}": figure._token_wise(chain, "", getattr(ot.targets, kind)(each)) for each in values}
     for names in (
         ["KL 0"],
         [f"KL {budget}" for budget in (0.01, 0.03, 0.1, 0.3)],

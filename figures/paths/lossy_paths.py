@@ -12,8 +12,8 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.lossy import CONTEXTS, FILE, curve_of_kl, lossy_rules
+from figures.paths.context_chain import ContextChain, Drafted, drafted, emitted
 from figures.paths.path_rules import look
-from figures.paths.strung import Drafted, Strung, drafted, emitted
 from ot_draft.bias import bias_of
 from ot_draft.pairs import read_pairs
 
@@ -46,7 +46,7 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list
     """A row for each rule and budget: tokens a target call and KL of a text, on one path and on several."""
     pairs = read_pairs(FILE).at_temperature(1.0)
     pairs = pairs if full and not limit else pairs.first(limit or CONTEXTS)
-    model, iterations = Strung(pairs.p, pairs.q), limit or (FULL if full else ITERATIONS)
+    model, iterations = ContextChain(pairs.p, pairs.q), limit or (FULL if full else ITERATIONS)
     curve = curve_of_kl(pairs.p, pairs.q)
     rows = [_row(ONE_PATH, FRONTIER, "", _on_one_path(point["acceptance"], point["bias"])) for point in curve]
     rows += [*_engines(model), *(_token_wise(model, *budget) for budget in budgets(tuple(MAKERS)))]
@@ -87,14 +87,14 @@ def _row(paths: str, rule: str, budget: str, found: dict[str, float], name: str 
     return {"paths": paths, "rule": rule, "budget": budget, "name": name} | found
 
 
-def _token_wise(model: Strung, budget: str, target: Any) -> dict[str, Any]:
+def _token_wise(model: ContextChain, budget: str, target: Any) -> dict[str, Any]:
     """The optimum for r on one path, which speculative sampling has."""
     r = target(model.p, model.q, 1, ot.IID())
     spent = bias_of(r, model.p).kl.mean()
     return _row(ONE_PATH, OPTIMAL.name, budget, _on_one_path(np.minimum(r, model.q).sum(-1).mean(), spent))
 
 
-def _engines(model: Strung) -> Iterator[dict[str, Any]]:
+def _engines(model: ContextChain) -> Iterator[dict[str, Any]]:
     for name, rule in lossy_rules().items():
         result = ot.evaluate(rule, ot.Problem(model.p, model.q, 1))
         taken = result.accept.sum(-1)  # the walk goes on only where the draft itself is taken
@@ -108,7 +108,7 @@ def _on_one_path(accepted: float, spent: float) -> dict[str, float]:
     return {"kl": TEXT * spent * float(reached[:-1].sum()) / tokens, "block_efficiency": tokens, "error": 0.0}
 
 
-def _simulated(model: Strung, rule: Any, target: Any, trees: list[Drafted]) -> dict[str, float]:
+def _simulated(model: ContextChain, rule: Any, target: Any, trees: list[Drafted]) -> dict[str, float]:
     tokens, spent = emitted(rule, target, model, trees)
     error = float(tokens.std(ddof=1) / np.sqrt(len(tokens)))
     return {

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..array_files import put
+from ..array_files import atomic_write
 from ..pairs import Study, plotting, tables
 from ..pairs.journal import RESULT, Journal
 from ..pairs.pairs import PairsFound, as_pairs, open_pairs
@@ -141,7 +141,7 @@ def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep:
 
 def _write(out: Path, lines: Sequence[Summary], rows: Iterable[Row], pairs: PairsFound, study: Study) -> None:
     (out / "summary.csv").write_text(tables.csv_text(tables.as_records(lines)), encoding="utf-8")
-    with put(out / RESULT) as temporary, temporary.open("w", encoding="utf-8") as stream:
+    with atomic_write(out / RESULT) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.writelines(tables.json_pieces(lines, rows, pairs, study))
 
 

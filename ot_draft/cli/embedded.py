@@ -25,11 +25,11 @@ def load_models(target: str | None, draft: str | None, *settings: Any, **options
 
     if target is not None and draft is not None:
         return load_pair(target, draft, *settings, **options)
-    pair: Pair = offered().load()(target, draft, *settings, **options)
+    pair: Pair = default_pair_entry_point().load()(target, draft, *settings, **options)
     return pair
 
 
-def offered() -> EntryPoint:
+def default_pair_entry_point() -> EntryPoint:
     """The pair that an installed package offers, not loaded yet; Refused, with what works, where there is none."""
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         if find_spec(entry.module.partition(".")[0]) is not None:  # a wheel names the clone's pair without having it

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..array_files import differences, put_json
+from ..array_files import differences, write_json
 from ..errors import InvalidArgument
 from .pairs import PairsFound
 from .study import CHUNK, Row, Study
@@ -44,7 +44,7 @@ class Journal:
         result.unlink(missing_ok=True)
         if different:
             self._file.write_bytes(b"")
-            put_json(manifest, settings)
+            write_json(manifest, settings)
         self._file.touch()
         ends = [end for _, end in self._chunks()]
         self.known = len(ends)

@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from .. import __version__
-from ..array_files import differences, put, put_json, remove_remains
+from ..array_files import atomic_write, differences, remove_partial_files, write_json
 from ..arrays import Array
 from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution, SweepFailed
 from ..laws import is_defined
@@ -101,7 +101,7 @@ class Sweep:
         if not manifest.exists():
             if parts:
                 raise InvalidArgument(f"{out} holds {parts[0]} and no {MANIFEST}: give an empty folder")
-            put_json(manifest, self.settings)
+            write_json(manifest, self.settings)
         elif different := differences(manifest, self.settings):
             raise InvalidArgument(
                 f"{manifest} describes another sweep ({different} differs): give another folder,"
@@ -134,7 +134,7 @@ def make_part(sweep: Sweep, part: Part, out: Path) -> tuple[int, str]:
         table = _table(sweep, part)
     except DraftSelectionError as error:
         return 0, str(error)
-    with put(out / part.file_name) as temporary:
+    with atomic_write(out / part.file_name) as temporary:
         load("pyarrow.parquet", "sweep").write_table(table, temporary, compression="zstd", write_page_checksum=True)
     return part.stop - part.start, ""
 
@@ -200,7 +200,7 @@ def run_sweep(
     load("pyarrow.parquet", "sweep")  # tell at once if it is not installed
     out = Path(out)
     sweep.claim(out)
-    remove_remains(out, "part-")
+    remove_partial_files(out, "part-")
     total = sum(shard.rows for shard in sweep.shards)
     trouble: list[str] = []
     refused: list[str] = []

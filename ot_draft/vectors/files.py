@@ -75,7 +75,7 @@ def text_of_faults(vectors: Iterable[Vector]) -> str:
     return f'{{"version": {VERSION}, "faults": {{\n{lines}\n}}}}\n'
 
 
-def write(folder: Path, told: Callable[[str], None] = lambda name: None) -> list[Path]:
+def write(folder: Path, on_rule: Callable[[str], None] = lambda name: None) -> list[Path]:
     """Make all vectors anew and write them into the folder: the same bytes on every machine."""
     folder.mkdir(parents=True, exist_ok=True)
     texts, everything = {"schema.json": json.dumps(schema(), indent=1) + "\n"}, []
@@ -83,7 +83,7 @@ def write(folder: Path, told: Callable[[str], None] = lambda name: None) -> list
         vectors = vectors_of(rule)
         everything += vectors
         texts[f"{rule}.json"] = text_of_rule(rule, vectors)
-        told(rule)
+        on_rule(rule)
     texts["faults.json"] = text_of_faults(everything)
     for name, text in texts.items():
         (folder / name).write_text(text)

@@ -112,7 +112,7 @@ def test_a_pair_that_is_installed_is_found_and_called(tmp_path: Path, monkeypatc
     folder = a_distribution(tmp_path, "a_pair_of_models")
     (folder / "a_pair_of_models.py").write_text("def load(*given, **options):\n    return given, options\n")
     monkeypatch.syspath_prepend(folder)
-    assert embedded.offered().name == "a_pair"
+    assert embedded.default_pair_entry_point().name == "a_pair"
     assert embedded.load_models(None, "tokens", "float32", cache=False) == (
         (None, "tokens", "float32"),
         {"cache": False},
@@ -127,7 +127,7 @@ def test_where_no_pair_is_installed_what_works_is_said(
         a_distribution(tmp_path, offers[0])
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(Refused, match=r"give --target and --draft.*--draft lookup.*clone"):
-        embedded.offered()
+        embedded.default_pair_entry_point()
 
 
 def test_nothing_of_the_library_names_the_demo() -> None:

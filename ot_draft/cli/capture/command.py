@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ...array_files import differences, put, put_json, remove_remains
+from ...array_files import atomic_write, differences, remove_partial_files, write_json
 from ...errors import DraftSelectionError
 from ...pairs import open_shards
 from ..console import one_line, progress_bar
@@ -95,7 +95,7 @@ def capture(
                     write(file, arrays)
                     rows += len(arrays["token"])
                 advance()
-        remove_remains(out, "window-")
+        remove_partial_files(out, "window-")
     size = sum(file.stat().st_size for file in out.glob(f"window-*.{kind}"))
     kept = f", {again} windows were there already" if again else ""
     click.echo(f"{rows} contexts of {len(planned) - again} windows to {out}{kept}; {size:,} bytes in all")
@@ -114,7 +114,7 @@ def check_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -
     elif any(file for file in out.iterdir() if not file.name.startswith(".")):
         raise Refused(f"{out} holds files and no {MANIFEST}: name an empty folder")
     elif "weights" in wanted:
-        put_json(manifest, wanted)
+        write_json(manifest, wanted)
 
 
 def fingerprint(model: Any) -> str:
@@ -137,7 +137,7 @@ def _is_whole(file: Path) -> bool:
 
 def write(file: Path, arrays: dict[str, Any]) -> None:
     """All of the file or nothing: a kill leaves no half shard behind."""
-    with put(file) as temporary:
+    with atomic_write(file) as temporary:
         if file.suffix == ".npz":
             np.savez(temporary, allow_pickle=False, **arrays)  # not compressed: rows are then read without the rest
         else:

@@ -9,7 +9,7 @@ import click
 
 from ...errors import DraftSelectionError
 from ..console import one_line
-from ..embedded import offered, stages
+from ..embedded import default_pair_entry_point, stages
 from ..options import with_options
 from .options import DraftOptions, ModelOptions, OutputOptions, PromptOptions, SamplingOptions
 from .settings import DecodeSettings
@@ -33,7 +33,7 @@ def decode(**groups: Any) -> None:
     settings = DecodeSettings(**groups)
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours
     if settings.models.target is None or settings.models.draft is None:
-        offered()  # refused before anything is imported
+        default_pair_entry_point()  # refused before anything is imported
     with one_line((DraftSelectionError, ValueError, OSError)):
         with stages() as say:
             say("importing torch")

@@ -9,7 +9,7 @@ import click
 
 from ...errors import DraftSelectionError
 from ..console import one_line
-from ..embedded import load_models, offered, stages
+from ..embedded import default_pair_entry_point, load_models, stages
 
 
 @click.command()
@@ -28,7 +28,7 @@ def skip(
     continuations, at temperature 1. Minutes for 30 layers on one core.
     """
     if target is None:
-        offered()
+        default_pair_entry_point()
     os.environ.setdefault("TQDM_DISABLE", "1")
     with one_line((DraftSelectionError, ValueError, OSError)):
         with stages() as say:

@@ -92,7 +92,7 @@ class AcceptanceCounts:
                 count.hits, count.tries = much * count.hits, much * count.tries
 
     def expected(self, key: Key, length: int, width: float) -> Expected:
-        """Of drafts up to a length; hoped for: as many standard deviations of acceptance more."""
+        """Expected tokens of drafts up to a length; `upper_bound`: so many standard deviations of acceptance more."""
         source, number = key
         counts, others = self._known(key, length), self._others(key, length)
         steady = STEADY_MODEL if source == "model" else STEADY_LOOKUP

@@ -134,7 +134,7 @@ def check_bounds(**numbers: int) -> None:
 
 
 def written(x: Array, index: Array, values: Array) -> Array:
-    """A copy of x (B, m) with the values at the indices (B, i); the last column may take what is of no use."""
+    """A copy of x (B, m) with the values at the indices (B, i); the last column may be scratch, the target of masked writes."""
     if hasattr(x, "scatter"):
         return x.scatter(-1, index, values)
     out = x.copy()

@@ -55,7 +55,7 @@ def evaluate(
     drafting: a `TreeDrafter`, or whatever has a `length` and `every_tree`, of which every draw is made in every way; a shape, the
     children of every node drawn by the law (IID() unless given); or (K, L), i.i.d. paths, which the rule gets as K tuples of L tokens in
     drawing order. Trees come as a `PlainTree`.
-    The judge, not the defendant: a token counts as accepted only where the drafts hold it and all before it. L = 0 is one token of the
+    Ground truth: a token counts as accepted only where the drafts hold it and all before it. L = 0 is one token of the
     target. Exact if the model's distributions are Fractions. Raises InvalidArgument where there are more than a million drafts.
     """
     nodes = Nodes.of(model)

@@ -86,7 +86,7 @@ class _Traversal:
         self._siblings = self._children(present.children)
         self._alike = isinstance(tree.law, IID)  # every child of a node has one law
         # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
-        # then, and fresh memory costs more than the arithmetic. The last row takes what is of no use.
+        # then, and fresh memory costs more than the arithmetic. The last row is scratch, the target of masked writes.
         self._mass, self._laws = (
             xp.empty((len(tree.p), self._number + 1, tree.p.shape[-1]), like=tree.p) for _ in range(2)
         )

@@ -15,7 +15,7 @@ from ot_draft.paths.evaluation.simulate import drafted_trees
 
 
 @dataclass(frozen=True)
-class Strung:
+class ContextChain:
     """A model whose laws after a prefix are those of one of C pairs p, q (C, n), by a hash of the last tokens."""
 
     p: Any
@@ -51,7 +51,7 @@ class Strung:
 class Remembered:
     """A target that was made once for every pair of a model, and is looked up from then on. paths: k at the root, 1 below."""
 
-    model: Strung
+    model: ContextChain
     target: Any
     paths: int
 
@@ -78,7 +78,7 @@ class Drafted:
     uniforms: Any
 
 
-def drafted(model: Strung, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
+def drafted(model: ContextChain, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
     """So many trees, in batches."""
     shape = ot.paths.TreeShape.chains(paths, length)
     batches = drafted_trees(model, ot.paths.FixedTree(shape), iterations, seed)
@@ -89,7 +89,7 @@ def drafted(model: Strung, paths: int, length: int, iterations: int, seed: int) 
     ]
 
 
-def emitted(rule: Any, target: Any, model: Strung, trees: list[Drafted]) -> tuple[Any, Any]:
+def emitted(rule: Any, target: Any, model: ContextChain, trees: list[Drafted]) -> tuple[Any, Any]:
     """Tokens that the rule emits for the target from every tree, and the KL(r || p) of the laws that they were drawn from: (B,) each.
 
     The token after the last drafted one follows p.
