@@ -6,14 +6,15 @@ all kinds. Beside the standard, `divide` says what stands for a / 0, and whole n
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from .kinds import Array, exactly, from_view, host_view, is_exact, is_torch, namespace, on_host
+from ..errors import InvalidArgument
+from .kinds import Array, batch_shape, exactly, from_view, host_view, is_exact, is_torch, namespace, on_host
 
 
-def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
+def full(shape: tuple[int, ...], value: Any, *, like: Array) -> Array:
     """Constant array of like's kind, type and device."""
     if is_torch(like):
         return namespace(like).full(shape, float(value), dtype=like.dtype, device=like.device)
@@ -21,7 +22,7 @@ def full(shape: tuple[int, ...], value: Any, like: Array) -> Array:
     return np.full(shape, value, dtype=like.dtype)
 
 
-def empty(shape: tuple[int, ...], like: Array) -> Array:
+def empty(shape: tuple[int, ...], *, like: Array) -> Array:
     """Memory of like's kind, type and device, with nothing said about what it holds."""
     if is_torch(like):
         return namespace(like).empty(shape, dtype=like.dtype, device=like.device)
@@ -62,14 +63,15 @@ def astype(x: Array, dtype: Any) -> Array:
     return x if is_exact(x) else np.where(x, *exactly(1, 0)) if x.dtype == bool else exactly(x)[0]
 
 
-def concat(arrays: Sequence[Array], *, axis: int) -> Array:
-    """Arrays joined along an axis, after broadcasting the others."""
-    others = {(*x.shape[:axis], *x.shape[axis:][1:]) for x in arrays}
-    if len(others) > 1:
-        other = np.broadcast_shapes(*others)
-        at = len(other) + 1 + axis if axis < 0 else axis
-        arrays = [broadcast_to(x, (*other[:at], x.shape[axis], *other[at:])) for x in arrays]
-    return namespace(arrays[0]).concatenate(tuple(arrays), axis)
+def concat(arrays: Sequence[Array], *, axis: Literal[-1]) -> Array:
+    """Arrays (..., a), (..., b), ... joined along the last axis: (..., a + b + ...), after broadcasting the others."""
+    if axis != -1:
+        raise InvalidArgument(f"axis is {axis}: rules join along the last axis, -1")
+    batch = arrays[0].shape[:-1]
+    if any(x.shape[:-1] != batch for x in arrays[1:]):
+        batch = batch_shape(*arrays)
+        arrays = [broadcast_to(x, (*batch, x.shape[-1])) for x in arrays]
+    return namespace(arrays[0]).concatenate(tuple(arrays), -1)
 
 
 def max(x: Array, *, axis: int, keepdims: bool = False) -> Array:
