@@ -76,14 +76,14 @@ def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple
 def audit_server(
     client: Client, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
     on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None
-) -> Run:  # fmt: skip
+) -> AuditRun:  # fmt: skip
     """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
 
     on_wave: called with the tokens so far; on_answer: with every prompt and its answer. CannotAudit if nothing can be read.
     """
     if not plan.prompts or plan.tokens < 1 or not plan.shapes or min(min(shape) for shape in plan.shapes) < 1:
         raise CannotAudit("give at least one prompt, token, token an answer and request at a time")
-    run = Run(client, plan, reported, audit)
+    run = AuditRun(client, plan, reported, audit)
     while not run.ended():
         for prompt, answer in run.wave():
             on_answer(prompt, answer)
@@ -91,7 +91,7 @@ def audit_server(
     return run
 
 
-class Run:
+class AuditRun:
     """An audit on its way, and what happened beside the tokens.
 
     answers, and how many of them were unreadable. doubtful: tokens that a list keyed by texts leaves in doubt; hidden: whose law it
