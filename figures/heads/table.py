@@ -22,9 +22,9 @@ from torch import Tensor
 import ot_draft as ot
 from figures.heads.model import PLACES, Heads, train
 from llm_demo.bench.trees.measure import Behind, DraftLaws, Models, measure
+from llm_demo.bench.trees.methods import JOINT, NAIVE, TOPS, TRAVERSAL, Way
 from llm_demo.bench.trees.summary import Cell, Of, cells
 from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
-from llm_demo.bench.trees.ways import JOINT, NAIVE, TOPS, TRAVERSAL, Way
 from llm_demo.distil.hidden_states import HiddenStates
 from llm_demo.models.load import load_pair
 from llm_demo.rows import append, read

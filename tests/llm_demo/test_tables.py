@@ -21,11 +21,11 @@ from llm_demo import acceptance  # noqa: E402
 from llm_demo.bench import auto, block_efficiency, latency  # noqa: E402
 from llm_demo.bench.contenders import bench  # noqa: E402
 from llm_demo.bench.trees import bounds  # noqa: E402
-from llm_demo.bench.trees import known as trees_known  # noqa: E402
+from llm_demo.bench.trees import calibration as trees_calibration  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, Models, measure  # noqa: E402
-from llm_demo.bench.trees.roots import root_rows  # noqa: E402
+from llm_demo.bench.trees.methods import WAYS  # noqa: E402
+from llm_demo.bench.trees.root_acceptance import root_rows  # noqa: E402
 from llm_demo.bench.trees.texts import Context  # noqa: E402
-from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
 from llm_demo.pairs import capture, capture_settings  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
@@ -88,13 +88,13 @@ def test_acceptance_at_the_roots() -> None:
 
 
 @pytest.fixture(scope="module")
-def planned() -> trees_known.Known:
+def planned() -> trees_calibration.Known:
     """For a vocabulary of 24: of a smaller one no 16 children are drawn."""
     pair = tiny_pair(3, 24, layers=3)
-    return trees_known.found(pair, [Prompt("random", [1 + i, 2, 3 * i]) for i in range(6)], (1.0,), 24)
+    return trees_calibration.found(pair, [Prompt("random", [1 + i, 2, 3 * i]) for i in range(6)], (1.0,), 24)
 
 
-def test_lengths_of_the_ways_to_spend_nodes(planned: trees_known.Known) -> None:
+def test_lengths_of_the_ways_to_spend_nodes(planned: trees_calibration.Known) -> None:
     def lengths(target: np.ndarray, draft: np.ndarray) -> dict[str, float]:
         models = Models(constant_llama(target), {"embedded": constant_llama(draft)}, 4)
         behind = Behind(Context(0, "prose", 1.0, tuple(TEXT)), models)
@@ -109,7 +109,7 @@ def test_lengths_of_the_ways_to_spend_nodes(planned: trees_known.Known) -> None:
     assert itself["one path, block"] == pytest.approx(8, abs=1e-3)
 
 
-def test_caps_of_the_ways_to_spend_nodes(planned: trees_known.Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caps_of_the_ways_to_spend_nodes(planned: trees_calibration.Known, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "NODES", 8)
     monkeypatch.setattr(bounds, "RUNS", 4)
 
@@ -124,7 +124,7 @@ def test_caps_of_the_ways_to_spend_nodes(planned: trees_known.Known, monkeypatch
     assert all(0 < length <= 8 for length in swapped.values())
 
 
-def test_the_table_of_caps_compares_the_same_places(planned: trees_known.Known) -> None:
+def test_the_table_of_caps_compares_the_same_places(planned: trees_calibration.Known) -> None:
     places = [
         {"text": str(text), "temperature": "1.0", "draft": "embedded", "nodes": "32"}
         | dict.fromkeys(WAYS, str(1 + text))
@@ -149,12 +149,12 @@ def test_a_draft_that_is_the_target_is_refused(packed: bool, monkeypatch: pytest
     if packed:
         pack(target, 0)
     pair, layers = Pair(target, tiny_llama(6, 11, 2, torch.float32)), {"1 layer fewer": [1]}
-    assert set(trees_known.models_of(pair, layers, 11).drafts) == {"embedded", "1 layer fewer", "lookup"}
-    monkeypatch.setattr(trees_known, "without_layers", lambda target, missing: target)
+    assert set(trees_calibration.models_of(pair, layers, 11).drafts) == {"embedded", "1 layer fewer", "lookup"}
+    monkeypatch.setattr(trees_calibration, "without_layers", lambda target, missing: target)
     with pytest.raises(CannotDecode, match="'1 layer fewer' has the target's own law"):
-        trees_known.models_of(pair, layers, 11)
+        trees_calibration.models_of(pair, layers, 11)
     with pytest.raises(CannotDecode, match="'embedded' has the target's own law"):
-        trees_known.models_of(Pair(target, target), {}, 11)
+        trees_calibration.models_of(Pair(target, target), {}, 11)
 
 
 # llm_demo.bench.contenders, bench_auto_cpu.csv, bench_peers_cpu.csv

@@ -17,15 +17,15 @@ from tiny_models import tiny_llama, tiny_pair  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
 from llm_demo.bench.trees import command, summary  # noqa: E402
-from llm_demo.bench.trees.known import Known, found, models_of  # noqa: E402
+from llm_demo.bench.trees.calibration import Known, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
-from llm_demo.bench.trees.looked_up import seen_in  # noqa: E402
+from llm_demo.bench.trees.lookup_rates import seen_in  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, DraftLaws, drafted, measure  # noqa: E402
+from llm_demo.bench.trees.methods import WAYS  # noqa: E402
 from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
-from llm_demo.bench.trees.roots import COLUMNS  # noqa: E402
+from llm_demo.bench.trees.root_acceptance import COLUMNS  # noqa: E402
 from llm_demo.bench.trees.summary import LOOKUP  # noqa: E402
 from llm_demo.bench.trees.texts import Context  # noqa: E402
-from llm_demo.bench.trees.ways import WAYS  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps  # noqa: E402

@@ -14,15 +14,15 @@ from typing import Any
 import click
 import numpy as np
 
+from llm_demo.bench.trees.calibration import EMBEDDED, Known
 from llm_demo.bench.trees.command import OUT as TABLE
 from llm_demo.bench.trees.command import Loading, files_beside, group_count
-from llm_demo.bench.trees.known import EMBEDDED, Known
-from llm_demo.bench.trees.looked_up import IN_TREE
+from llm_demo.bench.trees.lookup_rates import IN_TREE
 from llm_demo.bench.trees.measure import DraftLaws
+from llm_demo.bench.trees.methods import NAIVE, WAYS
 from llm_demo.bench.trees.plans import DEEPEST, Plan
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.texts import Context, contexts
-from llm_demo.bench.trees.ways import NAIVE, WAYS
 from llm_demo.rows import append, read
 from ot_draft.paths.evaluation.program import sampled_cap_bound
 

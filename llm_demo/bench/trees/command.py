@@ -16,12 +16,12 @@ import click
 import torch
 
 from llm_demo.bench.trees import summary
-from llm_demo.bench.trees.known import Known, found, models_of
+from llm_demo.bench.trees.calibration import Known, found, models_of
 from llm_demo.bench.trees.measure import Behind, Models, measure
-from llm_demo.bench.trees.roots import COLUMNS, root_rows
+from llm_demo.bench.trees.methods import WAYS, Way
+from llm_demo.bench.trees.root_acceptance import COLUMNS, root_rows
 from llm_demo.bench.trees.summary import ABOUT, LOOKUP
 from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
-from llm_demo.bench.trees.ways import WAYS, Way
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt
 from llm_demo.rows import append, read

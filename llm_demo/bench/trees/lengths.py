@@ -9,8 +9,8 @@ import torch
 
 import ot_draft as ot
 from llm_demo.bench.trees.growth import Drafted, Prefix
-from llm_demo.bench.trees.merged import MergedLaws, TreeModel, merged_row
 from llm_demo.bench.trees.prefixes import PrefixLogits
+from llm_demo.bench.trees.token_classes import MergedLaws, TreeModel, merged_row
 from ot_draft.laws import ByNode, FixedFirst
 from ot_draft.paths.tree import PlainTree
 

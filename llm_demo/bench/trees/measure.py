@@ -12,12 +12,12 @@ import ot_draft as ot
 from llm_demo.bench.trees.draws import NoDraws, SharedDraws
 from llm_demo.bench.trees.growth import Drafted, Prefix, draft_together
 from llm_demo.bench.trees.lengths import covered, expected_length, merged_laws, target_masses
-from llm_demo.bench.trees.looked_up import IN_TREE
+from llm_demo.bench.trees.lookup_rates import IN_TREE
+from llm_demo.bench.trees.methods import NAIVE, WAYS, Way
 from llm_demo.bench.trees.plans import DEEPEST, Plan
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import SEED, Context
-from llm_demo.bench.trees.ways import NAIVE, WAYS, Way
 from llm_demo.rows import Row
 from ot_draft.decoding import PromptLookup
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import ot_draft as ot
-from llm_demo.bench.trees.merged import merged_row
 from llm_demo.bench.trees.shapes import acceptance_by_child
+from llm_demo.bench.trees.token_classes import merged_row
 from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from llm_demo.bench.trees.looked_up import counted
+from llm_demo.bench.trees.lookup_rates import counted
 from llm_demo.bench.trees.measure import Models
 from llm_demo.bench.trees.plans import Plan
 from llm_demo.bench.trees.prefixes import PrefixLogits

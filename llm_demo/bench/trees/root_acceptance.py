@@ -7,8 +7,8 @@ import numpy as np
 import ot_draft as ot
 from llm_demo.bench.trees.lengths import expected_length, merged_laws
 from llm_demo.bench.trees.measure import Behind, drafted
-from llm_demo.bench.trees.merged import merged_row
 from llm_demo.bench.trees.plans import WITHOUT
+from llm_demo.bench.trees.token_classes import merged_row
 from llm_demo.rows import Row
 from ot_draft.pairs.estimate import expected_acceptance
 
