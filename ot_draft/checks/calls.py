@@ -15,7 +15,7 @@ from ..laws import DraftLaw, Fact, sets
 from ..problem import Problem
 from ..selection import Selection, checked
 
-MOST = 4096  # tuples that are looked at for one pair, and draws of such tuples
+MAX_TUPLES = 4096  # tuples that are looked at for one pair, and draws of such tuples
 ROUNDING = 1e-9
 
 
@@ -52,17 +52,17 @@ def _possible(law: DraftLaw, masses: tuple[Fraction, ...], k: int) -> tuple[Arra
 def _candidates(law: DraftLaw, q: Array, k: int) -> Iterator[Array]:
     """Lists that may hold all tuples: products of the tokens of q, all that the law knows, what comes up in draws."""
     n, tokens = len(q), np.flatnonzero(q > 0).tolist()
-    if len(tokens) ** k <= MOST:
+    if len(tokens) ** k <= MAX_TUPLES:
         yield np.array(list(product(tokens, repeat=k)))
-    if n ** law.count(n, k) <= MOST:
-        yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, MOST)))
+    if n ** law.count(n, k) <= MAX_TUPLES:
+        yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, MAX_TUPLES)))
     if (
         n <= 4 * k and Fact.NEVER_RUNS_OUT not in law.facts
     ):  # from nearly equal masses, in the order of q's: a law may fix the top tokens
         masses, rank = np.unique(q, return_inverse=True)
         flat = np.where(q > 0, 1 + rank / (10 * len(masses)), 0.0)
-        flat = np.broadcast_to(flat / flat.sum(), (MOST, n))
-        drawn = law.draw(flat, np.random.default_rng(0).random((MOST, k)))
+        flat = np.broadcast_to(flat / flat.sum(), (MAX_TUPLES, n))
+        drawn = law.draw(flat, np.random.default_rng(0).random((MAX_TUPLES, k)))
         yield np.array(sorted(set(map(tuple, drawn.tolist()))))
 
 

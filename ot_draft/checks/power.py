@@ -21,7 +21,7 @@ from .corners import LabelledProblem
 from .samplers import DraftSampler, PathStepSampler, StepSampler, TokenSampler
 from .trial import Trial
 
-MOST = 1 << 40  # samples: more are not asked for
+MAX_SAMPLES = 1 << 40  # samples: more are not asked for
 BOXES: dict[str, Callable[[bool], BlackBox]] = {
     "check_sampler": lambda batched: TokenSampler(print, batched, None),
     "check_draws": lambda batched: DraftSampler(print, batched),
@@ -74,7 +74,7 @@ def samples_for(
         raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*BOXES, AUDIT])}")
     flat = np.full(n, 1 / n)
     cases = [LabelledProblem(str(i), Problem(flat, flat, k, IID())) for i in range(problems)]
-    trial = Trial(BOXES[check](batched), [cases], MOST, level, 0)
+    trial = Trial(BOXES[check](batched), [cases], MAX_SAMPLES, level, 0)
     views = [(view.share, int((view.laws[0] > 0).sum(-1).max()), len(view.laws[0])) for view in trial.main[0].views]
 
     def worst(samples: int) -> float:
@@ -88,8 +88,8 @@ def _least(miss: Callable[[int], float], step: int) -> int:
     most = 1
     while miss(most * step) > MISS:
         most *= 2
-        if most * step > MOST:
-            raise InvalidArgument(f"no number of samples up to {MOST:,} is enough: give a larger bias")
+        if most * step > MAX_SAMPLES:
+            raise InvalidArgument(f"no number of samples up to {MAX_SAMPLES:,} is enough: give a larger bias")
     least = most // 2  # not enough, or 0
     while most - least > 1:
         middle = (least + most) // 2

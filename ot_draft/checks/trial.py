@@ -21,7 +21,7 @@ from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, 
 from .search import check_number
 from .views import Dependence, View
 
-MOST = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
+DEFAULT_SAMPLES = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
 ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
 AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
 REPEATED = 8  # calls for every case that are made twice
@@ -40,7 +40,7 @@ def examine(
 ) -> SamplerReport:
     """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
     samples, seconds, false_alarm, seed = calls
-    samples = MOST[box.batched] if samples is None else samples
+    samples = DEFAULT_SAMPLES[box.batched] if samples is None else samples
     check_is_law(law)
     check_number("samples", samples, 1)
     check_number("seed", seed, 0)

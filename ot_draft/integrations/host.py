@@ -20,7 +20,7 @@ from ..audit import LogWriter
 from ..errors import MissingPackage, NotLossless, UnsupportedHost
 
 LOG_VARIABLE = "OT_DRAFT_AUDIT_LOG"
-MOST = 1_000_000  # tokens of a process; with 64 listed ones each a few gigabytes
+LOGGED_TOKENS = 1_000_000  # tokens of a process; with 64 listed ones each a few gigabytes
 
 
 def check_version(known: Mapping[str, tuple[str, ...]], variable: str) -> str:
@@ -82,7 +82,7 @@ class StepLog:
         tokens: int (M,). p: (M, n), the target's law of each. q: (M, n), the draft model's, zeros where it has none; or None.
         """
         writer = self._writer = self._writer or self._opened()
-        if writer.tokens >= MOST:
+        if writer.tokens >= LOGGED_TOKENS:
             return
         self._steps += 1
         laws = p.double().cpu().numpy()

@@ -23,9 +23,8 @@ import triton.language as tl
 
 from .grid import BITS, EXACT, number_of_drafts, rows, split
 
-POINTS = 16
+POINTS = 16  # one more than KERNEL_DRAFTS of rules.recursive_rejection
 J = tl.constexpr(POINTS)
-MOST = POINTS - 1  # drafts that recursive rejection can take; see KERNELS in rules.recursive_rejection
 BLOCK = 128  # tokens at a time, by one warp
 FINE = tl.constexpr(128)  # factors between two points that are held against the bounds
 
@@ -211,7 +210,7 @@ def k_seq(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
 
 
 def recursive_rejection(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
-    """accept (..., k) and residual (..., n) of recursive rejection, for k <= MOST."""
+    """accept (..., k) and residual (..., n) of recursive rejection, for k < POINTS."""
     return _run(_recursive_step, p, q, drafts, min(drafts.shape[-1], 2) + 1)
 
 

@@ -13,7 +13,7 @@ from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn,
 from .compiled import REORDERED, compiled
 
 COMPILE = 4096  # tokens from which on compiled passes pay
-KERNELS = 15  # drafts that the GPU's kernels take at most
+KERNEL_DRAFTS = 15  # drafts that the GPU's kernels take at most
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RecursiveRejection(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if not drafts.shape[-1]:
             return Selection(xp.gather(p, drafts), p)
-        if drafts.shape[-1] <= KERNELS and wanted(p, drafts):
+        if drafts.shape[-1] <= KERNEL_DRAFTS and wanted(p, drafts):
             from ..kernels.excess import recursive_rejection
 
             return Selection(*recursive_rejection(p, q, drafts))

@@ -8,9 +8,12 @@ from ..rules.optimal.classes import ClassLayout, by_ratio
 
 SHIFT = 15  # bits of a float32's fraction that are dropped: 2^8 groups an octave of p/q
 WIDTH = 2.0 ** (SHIFT - 23)  # largest p/q over the smallest in a group, less 1
-LEAST, MOST = 2.0**-24, 2.0**24  # ratios beyond are one group each: r clips them, at 1 and above, and at the floor
-FIRST = int(np.float32(LEAST).view(np.int32)) >> SHIFT
-GROUPS = (int(np.float32(MOST).view(np.int32)) >> SHIFT) - FIRST + 3
+LOWEST_RATIO, HIGHEST_RATIO = (
+    2.0**-24,
+    2.0**24,
+)  # ratios beyond are one group each: r clips them, at 1 and above, and at the floor
+FIRST = int(np.float32(LOWEST_RATIO).view(np.int32)) >> SHIFT
+GROUPS = (int(np.float32(HIGHEST_RATIO).view(np.int32)) >> SHIFT) - FIRST + 3
 
 
 def groups_of(p: np.ndarray, q: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -135,7 +135,7 @@ def test_a_log_is_asked_for_by_a_variable(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_log_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "MOST", 3)
+    monkeypatch.setattr(host, "LOGGED_TOKENS", 3)
     tokens, laws = torch.tensor([[0, 1]]), torch.tensor([[[0.5, 0.5]] * 2])
     with closing(host.StepLog(tmp_path, "vllm")) as log:
         for _ in range(5):

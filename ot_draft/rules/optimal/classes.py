@@ -14,7 +14,7 @@ from ..compiled import REORDERED, compiled
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
 CLASSES = 256  # on an accelerator, where the caller leaves the number open
-KERNELS = 512  # classes that the GPU's kernels take at most: their work grows with the square
+KERNEL_CLASSES = 512  # classes that the GPU's kernels take at most: their work grows with the square
 STEPS = 8  # of Newton's method for the levels
 MANTISSA = 23  # bits of a float32's fraction
 

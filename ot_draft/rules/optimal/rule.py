@@ -14,7 +14,7 @@ from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from ..coupling import attained_optimum, couple
 from . import device, host
-from .classes import CLASSES, KERNELS
+from .classes import CLASSES, KERNEL_CLASSES
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
 
 def backend(p: Array, drafts: Array, classes: int | None) -> Any:
     """The module that computes the selection: `host`, `device` or `triton`, each with `select_draft`."""
-    if (classes or CLASSES) <= KERNELS and wanted(p, drafts):
+    if (classes or CLASSES) <= KERNEL_CLASSES and wanted(p, drafts):
         from . import triton
 
         return triton
