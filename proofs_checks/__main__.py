@@ -15,7 +15,7 @@ from rich.table import Table
 from ot_draft.cli import Command, progress_bar
 
 from . import page
-from .statement import Outcome
+from .statement import StatementOutcome
 
 STATEMENTS = (  # the module of every statement, its folder told here only; in the order of the table
     "optimum.optimal_selection",
@@ -97,7 +97,7 @@ def main(
     sys.exit(any(outcome.kind == "failed" for _, outcome in rows))
 
 
-def table(outcomes: list[Outcome]) -> Table:
+def table(outcomes: list[StatementOutcome]) -> Table:
     """One row a statement."""
     made = Table("", "statement", "source", "method", "outcome", "controls", "s", show_lines=True)
     for outcome in outcomes:

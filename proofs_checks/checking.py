@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import perf_counter
 
 from .random_cases import check_on_random_cases
-from .statement import Outcome, Proof, Statement
+from .statement import Proof, Statement, StatementOutcome
 
 
-def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
+def check(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
     """The statement by its prover if it has one, else on so many cases."""
     if statement.prove is None:
         return check_on_random_cases(statement, cases, jobs)
@@ -21,7 +21,7 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
     raised = next(filter(None, (proof.raised for proof in proofs.values())), "")
     truth = proofs.pop("")
     caught = {error: _false(proof.counterexample) for error, proof in proofs.items()}
-    return Outcome(
+    return StatementOutcome(
         statement, truth.count, perf_counter() - start, _false(_doubt(truth)), caught, truth.said, truth.kind, raised
     )
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .statement import Outcome
+from .statement import StatementOutcome
 
-Row = tuple[ModuleType, Outcome]
+Row = tuple[ModuleType, StatementOutcome]
 PACKAGES = ("ot_draft", "numpy", "sympy", "z3-solver")
 MARKS = {
     "proved": "∎",
@@ -109,7 +109,7 @@ def html(rows: list[Row], cases: int) -> str:
     )
 
 
-def _section(module: ModuleType, outcomes: list[Outcome]) -> str:
+def _section(module: ModuleType, outcomes: list[StatementOutcome]) -> str:
     title, _, text = (module.__doc__ or module.__name__).strip().partition("\n")
     proof = f"<details><summary>argument</summary><pre>{escape(text.strip())}</pre></details>\n" if text.strip() else ""
     head = "".join(f"<th>{name}</th>" for name in ("statement", "source, method", "outcome", "controls", "s"))
@@ -120,7 +120,7 @@ def _section(module: ModuleType, outcomes: list[Outcome]) -> str:
     )
 
 
-def _row(outcome: Outcome) -> str:
+def _row(outcome: StatementOutcome) -> str:
     said = outcome.statement
     controls = "".join(f"<li>{formula(line)}</li>" for line in outcome.controls.splitlines())
     verdict = "<br>".join(map(formula, outcome.verdict.splitlines()))
@@ -139,7 +139,7 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-def record(outcome: Outcome) -> dict[str, Any]:
+def record(outcome: StatementOutcome) -> dict[str, Any]:
     """One row for JSON."""
     said = outcome.statement
     words = {

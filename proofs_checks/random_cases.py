@@ -15,7 +15,7 @@ import numpy as np
 
 import ot_draft as ot
 
-from .statement import Outcome, Statement
+from .statement import Statement, StatementOutcome
 
 SIZES = [(n, k) for n in range(2, 9) for k in range(1, 7) if n**k <= 256] + [(1, 1), (1, 6), (3, 6), (8, 3)]
 WHOLES = (1, 2, 3, 7, 12, 30, 60, 210, 1000)
@@ -68,7 +68,7 @@ def draw(seed: int) -> Case:
     return Case(p, {0: p, 1: p[::-1]}.get(kind, q), k, seed)
 
 
-def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
+def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
     """The statement on its own first cases and the cases 0, 1, ..., each control on the first quarter of them, or on 100.
 
     A planted error is looked for until a block of cases finds it out; a repair of a false claim must hold, hence it is tried on all.
@@ -89,7 +89,7 @@ def check_on_random_cases(statement: Statement, cases: int, jobs: int = 1) -> Ou
     for (claim, _), part in zip(blocks, parts, strict=False):
         false[claim] += part
     false |= dict(zip(errors, parts[len(blocks) :], strict=True))
-    return Outcome(statement, own + drawn, perf_counter() - start, false.pop(""), false, raised=raised)
+    return StatementOutcome(statement, own + drawn, perf_counter() - start, false.pop(""), false, raised=raised)
 
 
 class Raised(str):

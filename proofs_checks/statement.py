@@ -1,7 +1,7 @@
 """What a statement is, and what came out when it was checked.
 
 A module of this folder states and proves one result. It has STATEMENTS, one for every part that is checked by itself, and
-check(statement, cases, jobs) -> Outcome; `checking.check` serves all kinds.
+check(statement, cases, jobs) -> StatementOutcome; `checking.check` serves all kinds.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StatementOutcome:
     """What came out: number of cases, those in which the claim is false, and those in which each planted error is.
 
     said: what a prover said in the place of a number of cases. raised: an error that the check met; it decides nothing, and fails the row.

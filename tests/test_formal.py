@@ -62,12 +62,12 @@ def test_an_editor_finds_every_file() -> None:
 def test_each_theorem_is_named_beside_what_it_assumes() -> None:
     text = "Print Assumptions one.\nPrint Assumptions two.\nPrint Assumptions three.\n"
     said = f"{compiling.CLOSED}\nAxioms:\nwrong : False\n{compiling.CLOSED}\n"
-    assert compiling.assumptions(text, compiling.Compiled(True, said)) == {
+    assert compiling.assumptions(text, compiling.CoqResult(True, said)) == {
         "one": "closed",
         "two": "Axioms:\nwrong : False",
         "three": "closed",
     }
-    assert compiling.assumptions(text, compiling.Compiled(False, f"{compiling.CLOSED}\n"))["two"] == "not reached"
+    assert compiling.assumptions(text, compiling.CoqResult(False, f"{compiling.CLOSED}\n"))["two"] == "not reached"
 
 
 def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_without_coqc_nothing_is_called_proved(monkeypatch: pytest.MonkeyPatch) 
 def test_a_library_that_cannot_be_imported_is_no_success(
     compiles: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = compiling.Compiled(compiles, compiling.CLOSED)
+    made = compiling.CoqResult(compiles, compiling.CLOSED)
     monkeypatch.setattr(compiling, "found", lambda: True)
     monkeypatch.setattr(compiling, "version", lambda: "8.16.1")
     monkeypatch.setattr(compiling, "compile_all", lambda jobs: iter([("head", made, 0.0)]))

@@ -36,7 +36,7 @@ WARM_UP, TIMED, CONTEXT = 3, 6, 512  # steps of each of two runs; tokens of ever
 
 
 @dataclass(frozen=True)
-class Shape:
+class LlamaShape:
     """Sizes of a Llama. held: number of layers whose weights are held; the others use the same weights once more.
 
     A layer of a large model is many times what a GPU's cache holds: read again, it comes from memory again.
@@ -52,14 +52,14 @@ class Shape:
     held: int = 1000
 
 
-SMALL = Shape("SmolLM2-135M", 576, 1536, 30, 9, 3, 49_152)
-ONE = Shape("Llama 3.2 1B", 2048, 8192, 16, 32, 8, 128_256)
+SMALL = LlamaShape("SmolLM2-135M", 576, 1536, 30, 9, 3, 49_152)
+ONE = LlamaShape("Llama 3.2 1B", 2048, 8192, 16, 32, 8, 128_256)
 PAIRS = (
-    (Shape("SmolLM2-1.7B", 2048, 8192, 24, 32, 32, 49_152), SMALL),
-    (Shape("Llama 3.1 8B", 4096, 14_336, 32, 32, 8, 128_256), ONE),
-    (Shape("Llama 3.1 70B", 8192, 28_672, 80, 64, 8, 128_256, held=20), ONE),
+    (LlamaShape("SmolLM2-1.7B", 2048, 8192, 24, 32, 32, 49_152), SMALL),
+    (LlamaShape("Llama 3.1 8B", 4096, 14_336, 32, 32, 8, 128_256), ONE),
+    (LlamaShape("Llama 3.1 70B", 8192, 28_672, 80, 64, 8, 128_256, held=20), ONE),
 )
-DRY = ((Shape("dry run", 16, 32, 3, 2, 1, 40, held=2), Shape("dry run", 16, 32, 1, 2, 1, 40)),)
+DRY = ((LlamaShape("dry run", 16, 32, 3, 2, 1, 40, held=2), LlamaShape("dry run", 16, 32, 1, 2, 1, 40)),)
 
 
 def large_rows(device: torch.device, seconds: float, dry: bool, batches: tuple[int, ...] = (1, 8)) -> Iterator[Row]:
@@ -80,7 +80,7 @@ def large_rows(device: torch.device, seconds: float, dry: bool, batches: tuple[i
             torch.cuda.empty_cache()
 
 
-def random_model(shape: Shape, device: torch.device, dtype: torch.dtype) -> Any:
+def random_model(shape: LlamaShape, device: torch.device, dtype: torch.dtype) -> Any:
     """A Llama of this shape with random weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -32,7 +32,7 @@ BONUS, UNIFORM, MORE, PLAIN, FORGET = (
 
 
 @dataclass(frozen=True)
-class Trial:
+class CaseResult:
     """What a rule did on one case: law of the text and what it should be; accepted drafted tokens, and the most that is possible."""
 
     case: Case
@@ -80,8 +80,8 @@ class OneToken:
         law: ot.DraftLaw = self.rule.law if self.law is None else self.law
         return law
 
-    def trials(self, cases: Sequence[Case]) -> list[Trial]:
-        made: dict[Case, Trial] = {}
+    def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
+        made: dict[Case, CaseResult] = {}
         for n, k in sorted({(case.n, case.k) for case in cases}):
             batch = [case for case in cases if (case.n, case.k) == (n, k)]
             p, q = (np.array([list(side(case)) for case in batch], dtype=object) for side in (Case.target, Case.draft))
@@ -90,7 +90,7 @@ class OneToken:
             most = np.broadcast_to(ot.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
             due = p if self.due is None else np.array([self.due(row) for row in p.tolist()], dtype=object)
             for row, case in enumerate(batch):
-                made[case] = Trial(
+                made[case] = CaseResult(
                     case, text_of(result.output[row]), text_of(due[row]), result.acceptance[row], most[row]
                 )
         return [made[case] for case in cases]
@@ -172,14 +172,14 @@ class AlongPath:
     def beside(self) -> str:
         return {None: "", paths.BlockVerification(): OPTIMUM}.get(self.best, JOINT)
 
-    def trials(self, cases: Sequence[Case]) -> list[Trial]:
+    def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
         made = []
         for case in cases:
             drafting = (case.k, self.length) if self.shape is None else self.shape
             mine = paths.evaluate(self.rule, case.model, drafting, self.law)
             same = self.best is None or self.rule == self.best
             most = mine if same else paths.evaluate(self.best, case.model, drafting)
-            made.append(Trial(case, mine.law, mine.target_law, mine.expected_length, most.expected_length))
+            made.append(CaseResult(case, mine.law, mine.target_law, mine.expected_length, most.expected_length))
         return made
 
     @property
@@ -242,14 +242,14 @@ class Coupled:
     beside: str = OPTIMUM
     many_trees: ClassVar[bool] = False
 
-    def trials(self, cases: Sequence[Case]) -> list[Trial]:
+    def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
         made = []
         for case in cases:
             p, q = case.p[0], case.q[0]
             output, accepted = self.law(p, q, case.k)
             due = text_of(np.array(p, dtype=object))
             most = ot.optimal_acceptance(list(p), list(q), case.k)
-            made.append(Trial(case, text_of(np.array(list(output), dtype=object)), due, accepted, most))
+            made.append(CaseResult(case, text_of(np.array(list(output), dtype=object)), due, accepted, most))
         return made
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import branches
 from . import cases
-from .defendants import Defendant, Trial
+from .defendants import CaseResult, Defendant
 from .record import LOSSLESS, NOT_LOSSLESS, Form, Known, Work
 
 REAL = "figures/data/smollm2_pairs.npz"
@@ -33,13 +33,13 @@ class Judgement:
     verdict: str
     tried: str
     cases: int
-    example: Trial | None
+    example: CaseResult | None
     confirmed: bool
-    worst: Trial
+    worst: CaseResult
     found_out: dict[str, bool]
-    repaired: Trial | None
+    repaired: CaseResult | None
     repair_holds: bool
-    known: tuple[tuple[Trial, bool], ...] = ()
+    known: tuple[tuple[CaseResult, bool], ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -94,12 +94,12 @@ def _cases(defendant: Defendant, through: Any, quick: bool) -> list[cases.Case]:
 
 
 @cache
-def _trials(defendant: Defendant, through: Any, quick: bool) -> tuple[Trial, ...]:
+def _trials(defendant: Defendant, through: Any, quick: bool) -> tuple[CaseResult, ...]:
     """Every case of a defendant; several works have the same."""
     return tuple(defendant.trials(_cases(defendant, through, quick)))
 
 
-def _known(form: Form, known: Known) -> tuple[Trial, bool]:
+def _known(form: Form, known: Known) -> tuple[CaseResult, bool]:
     """The trial of a recorded case, and whether both enumerations give the recorded total variation."""
     defendant = known.defendant or form.defendant
     (trial,) = defendant.trials([known.case])
@@ -117,7 +117,7 @@ def _found_out(defendant: Defendant, through: Any, quick: bool) -> dict[str, boo
     }
 
 
-def _confirmed(program: Any, defendant: Any, example: Trial) -> bool:
+def _confirmed(program: Any, defendant: Any, example: CaseResult) -> bool:
     """Whether the independent enumeration has the same law of the text, and the same law of the target's."""
     if program is None:
         return False

@@ -64,7 +64,7 @@ KNOBS = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class OnContexts:
     """On the contexts: acceptance (B,), emitted laws (B, n), KL and total variation of a token (B,)."""
 
     accepts: Any
@@ -73,7 +73,7 @@ class Measured:
     tv: Any
 
 
-def measure(rule: Any, p: Any, q: Any) -> Measured:
+def measure(rule: Any, p: Any, q: Any) -> OnContexts:
     """Exact, over the one draft."""
     n, law = p.shape[-1], []
     drafts, accepts = np.arange(n)[:, None], []
@@ -85,10 +85,10 @@ def measure(rule: Any, p: Any, q: Any) -> Measured:
         accepts.append((chance[chance > 0] * np.take_along_axis(output, here, 1)[:, 0]).sum())
     r = np.array(law)
     bias = bias_of(r, p)
-    return Measured(np.array(accepts), r, bias.kl, bias.total_variation)
+    return OnContexts(np.array(accepts), r, bias.kl, bias.total_variation)
 
 
-def text_distance(found: Measured, p: Any) -> float:
+def text_distance(found: OnContexts, p: Any) -> float:
     """Total variation of a text of TOKENS tokens in random contexts: E over texts of the rule of (1 - p/r)+."""
     generator = np.random.default_rng(0)
     logs = np.zeros(TEXTS)
@@ -102,7 +102,7 @@ def text_distance(found: Measured, p: Any) -> float:
     return float(np.maximum(1 - np.exp(logs), 0).mean())
 
 
-def most(rule: Any, found: Measured, p: Any, q: Any) -> tuple[float, float]:
+def most(rule: Any, found: OnContexts, p: Any, q: Any) -> tuple[float, float]:
     """Mean of the most that any rule accepts of the same draft within the same KL, and the same total variation, in every context."""
     budgets = np.clip(found.kl, 0, 20)
     by_kl = [

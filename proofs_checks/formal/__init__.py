@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from time import perf_counter
 
-from ..statement import Outcome, Statement
+from ..statement import Statement, StatementOutcome
 from . import compiling
 from .listed import THEOREMS, Planted, Theorem
 
@@ -33,7 +33,7 @@ STATEMENTS = tuple(
 PROOF = re.compile(r"\bProof\..*?\bQed\.", re.DOTALL)
 
 
-def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
+def check(statement: Statement, cases: int, jobs: int = 1) -> StatementOutcome:
     """Compile the statement's file and look at its assumptions; where there is no coqc, say so.
 
     A bridge also compares its numbers with the library as it is now. The controls: the same file with the theorem's proof left out must be
@@ -43,14 +43,14 @@ def check(statement: Statement, cases: int, jobs: int = 1) -> Outcome:
     theorem = next(theorem for theorem in THEOREMS if theorem.title == statement.name)
     names = ", ".join(theorem.names)
     if not compiling.found():
-        return Outcome(statement, 0, 0.0, said=f"not checked here: no coqc ({names})", how="not checked here")
+        return StatementOutcome(statement, 0, 0.0, said=f"not checked here: no coqc ({names})", how="not checked here")
     made = compiling.compile_file(theorem.file)
     wrong = [] if made.closed else [f"{theorem.file}.v:\n{made.output[-500:]}"]
     wrong += filter(None, [difference(theorem)])
     caught = {AXIOM: _left_out(theorem)} | {planted.error: refused(theorem, planted) for planted in theorem.planted}
     by = f"no axioms, Coq {compiling.version()}: {names}"
     said = f"computed for these cases, {by}" if theorem.computed else f"proved for all sizes, {by}"
-    return Outcome(
+    return StatementOutcome(
         statement,
         len(theorem.names),
         perf_counter() - start,

@@ -26,7 +26,7 @@ Changed = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CoqResult:
     """What coqc said about one file. ok: it compiled. output: what it printed, the assumptions among it. ended: it was not cut off."""
 
     ok: bool
@@ -40,7 +40,7 @@ class Compiled:
         return self.ok and said > 0 and "Axioms:" not in self.output and "Section Variables:" not in self.output
 
 
-def assumptions(text: str, made: Compiled) -> dict[str, str]:
+def assumptions(text: str, made: CoqResult) -> dict[str, str]:
     """What each theorem of a file assumes, in the order in which it prints them: "closed", or coqc's own words."""
     names = re.findall(r"^Print Assumptions (\w+)\.", text, re.MULTILINE)
     said = re.split(rf"^(?={CLOSED}|Axioms:|Section Variables:)", made.output, flags=re.MULTILINE)[1:]
@@ -78,17 +78,17 @@ def imports(text: str) -> list[str]:
     ]
 
 
-def compile_file(name: str) -> Compiled:
+def compile_file(name: str) -> CoqResult:
     """Compile one file, and what it requires, unless that was done before with the same content. name: without the .v."""
     with _alone():
         return _compile(name)
 
 
-def compile_all(jobs: int) -> Iterator[tuple[str, Compiled, float]]:
+def compile_all(jobs: int) -> Iterator[tuple[str, CoqResult, float]]:
     """Compile so many files at a time, each after those that it requires: name, what coqc said, seconds, as they come."""
     order = TopologicalSorter({name: imports(_text(name, {})) for name in sources()})
     order.prepare()
-    running: dict[Future[tuple[Compiled, float]], str] = {}
+    running: dict[Future[tuple[CoqResult, float]], str] = {}
     with _alone(), ThreadPoolExecutor(jobs) as pool:
         while order.is_active():
             running |= {pool.submit(_timed, name): name for name in order.get_ready()}
@@ -98,7 +98,7 @@ def compile_all(jobs: int) -> Iterator[tuple[str, Compiled, float]]:
                 order.done(name)
 
 
-def _timed(name: str) -> tuple[Compiled, float]:
+def _timed(name: str) -> tuple[CoqResult, float]:
     start = perf_counter()
     return _compile(name), perf_counter() - start
 
@@ -114,15 +114,15 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _compile(name: str) -> Compiled:
+def _compile(name: str) -> CoqResult:
     content = _text(name, {})
     for other in imports(content):
         before = _compile(other)
         if not before.ok:
-            return Compiled(False, f"{other}.v does not compile:\n{before.output}", before.ended)
+            return CoqResult(False, f"{other}.v does not compile:\n{before.output}", before.ended)
     record = BUILD / f"{name}.{_key(name, {})[:24]}"
     if record.exists():
-        return Compiled(True, record.read_text(encoding="utf-8"))
+        return CoqResult(True, record.read_text(encoding="utf-8"))
     made = _coqc(BUILD, name, content)
     if made.ok:
         for stale in BUILD.glob(f"{name}.{'?' * 24}"):
@@ -131,11 +131,11 @@ def _compile(name: str) -> Compiled:
     return made
 
 
-def compile_changed(name: str, changed: Changed) -> Compiled:
+def compile_changed(name: str, changed: Changed) -> CoqResult:
     """Compile one file where some files, itself perhaps, have another content: {name: text}. Nothing else is touched."""
     record = BUILD / f"changed.{_key(name, changed)[:24]}.json"
     if record.exists():
-        return Compiled(**json.loads(record.read_text(encoding="utf-8")))
+        return CoqResult(**json.loads(record.read_text(encoding="utf-8")))
     with TemporaryDirectory() as room:
         made = _compile_in(Path(room), name, changed)
     if made.ended:
@@ -144,7 +144,7 @@ def compile_changed(name: str, changed: Changed) -> Compiled:
     return made
 
 
-def _compile_in(room: Path, name: str, changed: Changed) -> Compiled:
+def _compile_in(room: Path, name: str, changed: Changed) -> CoqResult:
     """Compile a file and all that it requires in a folder of its own; what no change reaches is taken as it was compiled."""
     content = _text(name, changed)
     for other in imports(content):
@@ -160,15 +160,15 @@ def _compile_in(room: Path, name: str, changed: Changed) -> Compiled:
     return made
 
 
-def _coqc(room: Path, name: str, content: str) -> Compiled:
+def _coqc(room: Path, name: str, content: str) -> CoqResult:
     file = room / f"{name}.v"
     file.write_text(content, encoding="utf-8")
     command = ["coqc", "-q", "-R", str(room), "Draft", "-w", "none", str(file)]
     try:
         made = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Compiled(False, f"coqc took more than {SECONDS} s on {name}.v", ended=False)
-    return Compiled(made.returncode == 0, made.stdout + made.stderr)
+        return CoqResult(False, f"coqc took more than {SECONDS} s on {name}.v", ended=False)
+    return CoqResult(made.returncode == 0, made.stdout + made.stderr)
 
 
 @cache

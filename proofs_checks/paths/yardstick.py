@@ -50,7 +50,7 @@ Ways = list[tuple[Any, Fraction]]
 
 
 @dataclass(frozen=True)
-class Drafting:
+class TreeKind:
     """A kind of trees, and the rules that are lossless on them. shape: the tree's, by the tokens of the root's children."""
 
     name: str
@@ -76,16 +76,16 @@ class Drafting:
 
 
 DRAFTINGS = (
-    Drafting("two paths", ot.IID(), lambda top: CHAINS, (paths.Joint(), paths.Traversal(), OPTIMAL)),
-    Drafting("i.i.d. children", ot.IID(), lambda top: FORK, (paths.Joint(), paths.Traversal(), OPTIMAL)),
-    Drafting(
+    TreeKind("two paths", ot.IID(), lambda top: CHAINS, (paths.Joint(), paths.Traversal(), OPTIMAL)),
+    TreeKind("i.i.d. children", ot.IID(), lambda top: FORK, (paths.Joint(), paths.Traversal(), OPTIMAL)),
+    TreeKind(
         "without replacement",
         WITHOUT,
         lambda top: FORK,
         (paths.Traversal(), IN_TURN),
     ),
-    Drafting("the likeliest token and a draw", HYBRID, lambda top: FORK, (paths.Joint(), paths.Traversal())),
-    Drafting(
+    TreeKind("the likeliest token and a draw", HYBRID, lambda top: FORK, (paths.Joint(), paths.Traversal())),
+    TreeKind(
         "the children of token 0, if it was drawn",
         WITHOUT,
         lambda top: YOUNGER if top[1] == 0 else FORK,
@@ -110,7 +110,7 @@ def accepted(rule: paths.PathRule, model: paths.MarkovModel, ways: Ways) -> Frac
 class TreeCase:
     """A drafting and a model of three tokens."""
 
-    drafting: Drafting
+    drafting: TreeKind
     model: paths.MarkovModel
     seed: int
 

@@ -88,13 +88,13 @@ def test_acceptance_at_the_roots() -> None:
 
 
 @pytest.fixture(scope="module")
-def planned() -> trees_calibration.Known:
+def planned() -> trees_calibration.Calibration:
     """For a vocabulary of 24: of a smaller one no 16 children are drawn."""
     pair = tiny_pair(3, 24, layers=3)
     return trees_calibration.found(pair, [Prompt("random", [1 + i, 2, 3 * i]) for i in range(6)], (1.0,), 24)
 
 
-def test_lengths_of_the_ways_to_spend_nodes(planned: trees_calibration.Known) -> None:
+def test_lengths_of_the_ways_to_spend_nodes(planned: trees_calibration.Calibration) -> None:
     def lengths(target: np.ndarray, draft: np.ndarray) -> dict[str, float]:
         models = Models(constant_llama(target), {"embedded": constant_llama(draft)}, 4)
         behind = Behind(Context(0, "prose", 1.0, tuple(TEXT)), models)
@@ -109,7 +109,9 @@ def test_lengths_of_the_ways_to_spend_nodes(planned: trees_calibration.Known) ->
     assert itself["one path, block"] == pytest.approx(8, abs=1e-3)
 
 
-def test_caps_of_the_ways_to_spend_nodes(planned: trees_calibration.Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caps_of_the_ways_to_spend_nodes(
+    planned: trees_calibration.Calibration, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bounds, "NODES", 8)
     monkeypatch.setattr(bounds, "RUNS", 4)
 
@@ -124,7 +126,7 @@ def test_caps_of_the_ways_to_spend_nodes(planned: trees_calibration.Known, monke
     assert all(0 < length <= 8 for length in swapped.values())
 
 
-def test_the_table_of_caps_compares_the_same_places(planned: trees_calibration.Known) -> None:
+def test_the_table_of_caps_compares_the_same_places(planned: trees_calibration.Calibration) -> None:
     places = [
         {"text": str(text), "temperature": "1.0", "draft": "embedded", "nodes": "32"}
         | dict.fromkeys(WAYS, str(1 + text))

@@ -17,7 +17,7 @@ from tiny_models import tiny_llama, tiny_pair  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
 from llm_demo.bench.trees import command, summary  # noqa: E402
-from llm_demo.bench.trees.calibration import Known, found, models_of  # noqa: E402
+from llm_demo.bench.trees.calibration import Calibration, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
 from llm_demo.bench.trees.lookup_rates import seen_in  # noqa: E402
 from llm_demo.bench.trees.measure import Behind, DraftLaws, drafted, measure  # noqa: E402
@@ -45,11 +45,11 @@ HELD_OUT = [Prompt("random", [1 + i, 2, 3 * i]) for i in range(6)]
 
 
 @pytest.fixture(scope="module")
-def known(pair: Pair) -> Known:
+def known(pair: Pair) -> Calibration:
     return found(pair, HELD_OUT, (0.0, 1.0), N)
 
 
-def behind(pair: Pair, known: Known, number: int = 0, temperature: float = 1.0) -> Behind:
+def behind(pair: Pair, known: Calibration, number: int = 0, temperature: float = 1.0) -> Behind:
     return Behind(Context(number, "random", temperature, PROMPT), models_of(pair, known.layers, N))
 
 
@@ -156,7 +156,7 @@ def engine_lengths(pair: Pair, drafting: Drafting, texts: int) -> np.ndarray:
         *map(slow, ("chains, Joint", "chains, K-SEQ", "DySpec", "EAGLE-2")),
     ],
 )
-def test_lengths_are_those_of_the_engine(pair: Pair, known: Known, name: str) -> None:
+def test_lengths_are_those_of_the_engine(pair: Pair, known: Calibration, name: str) -> None:
     """The same draft, tree and rule behind one prompt: mean over the drafts, within four errors."""
     way, plan, seeds = WAYS[name], known.at(1.0)["embedded"], 40
     drafting = way.drafts(plan, 8, False)
@@ -172,7 +172,7 @@ def test_lengths_are_those_of_the_engine(pair: Pair, known: Known, name: str) ->
     assert abs(ours.mean() - theirs.mean()) < 4 * error + 1e-3
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_table(pair: Pair, known: Known, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_goes_on_to_the_same_table(pair: Pair, known: Calibration, tmp_path: Path) -> None:
     prompts = [Prompt("random", [1, 2, 1, 2, 3 + i, 1, 2]) for i in range(2)]
     whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
     settings: dict[str, Any] = {"budgets": (8,), "temperatures": (0.0, 1.0)}
@@ -199,17 +199,17 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_table(pair: Pair, known: Kno
     assert text.count("| embedded |") == 2 and all(f"\n| {way} |" in text for way in WAYS)
 
 
-def test_plans_are_stored_whole(known: Known, tmp_path: Path) -> None:
+def test_plans_are_stored_whole(known: Calibration, tmp_path: Path) -> None:
     known.write(tmp_path / "plans.json")
-    assert Known.read(tmp_path / "plans.json").layers == known.layers
+    assert Calibration.read(tmp_path / "plans.json").layers == known.layers
     for temperature in (0.0, 1.0):
-        stored, wanted = Known.read(tmp_path / "plans.json").at(temperature), known.at(temperature)
+        stored, wanted = Calibration.read(tmp_path / "plans.json").at(temperature), known.at(temperature)
         assert stored["embedded"].adaptive_tree(16) == wanted["embedded"].adaptive_tree(16)
         assert stored["embedded"].by_child == wanted["embedded"].by_child
 
 
 @pytest.mark.parametrize("lacks", ["by_child", "looked_up"])
-def test_a_plan_that_lacks_something_is_refused(lacks: str, known: Known, tmp_path: Path) -> None:
+def test_a_plan_that_lacks_something_is_refused(lacks: str, known: Calibration, tmp_path: Path) -> None:
     assert known.plans["embedded"]["1.0"].looked_up
     file = tmp_path / "plans.json"
     known.write(file)
@@ -217,7 +217,7 @@ def test_a_plan_that_lacks_something_is_refused(lacks: str, known: Known, tmp_pa
     del stored["plans"]["embedded"]["1.0"][lacks]
     file.write_text(json.dumps(stored))
     with pytest.raises(TypeError, match=lacks):
-        Known.read(file)
+        Calibration.read(file)
 
 
 def test_a_looked_up_token_is_seen_as_far_as_the_text_went_on_so() -> None:

@@ -230,14 +230,14 @@ def test_every_row_has_errors_that_can_be_planted(theorem: Theorem) -> None:
 @pytest.mark.parametrize(
     ("made", "is_refused"),
     [
-        (compiling.Compiled(True, compiling.CLOSED), False),
-        (compiling.Compiled(False, "coqc took more than 600 s", ended=False), False),
-        (compiling.Compiled(False, "Error: Syntax error"), False),
-        (compiling.Compiled(False, f"Error: {formal.FALSE}"), True),
+        (compiling.CoqResult(True, compiling.CLOSED), False),
+        (compiling.CoqResult(False, "coqc took more than 600 s", ended=False), False),
+        (compiling.CoqResult(False, "Error: Syntax error"), False),
+        (compiling.CoqResult(False, f"Error: {formal.FALSE}"), True),
     ],
 )
 def test_only_a_false_value_refuses_a_computation(
-    made: compiling.Compiled, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+    made: compiling.CoqResult, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theorem = next(theorem for theorem in THEOREMS if theorem.file == "bridge")
     monkeypatch.setattr(compiling, "compile_changed", lambda *_: made)

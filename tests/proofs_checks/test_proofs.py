@@ -21,13 +21,13 @@ from proofs_checks import checking, formal, page
 from proofs_checks.optimum import optimal_selection, random_orders
 from proofs_checks.optimum.selection_by_levels import curves as written_out
 from proofs_checks.random_cases import SIZES, draw
-from proofs_checks.statement import Outcome, Proof, Statement
+from proofs_checks.statement import Proof, Statement, StatementOutcome
 
 ALL = (*optimal_selection.STATEMENTS, *random_orders.STATEMENTS)
 BY_NAME = pytest.mark.parametrize("statement", ALL, ids=lambda statement: statement.name)
 
 
-def checked(statement: Statement, cases: int = 10) -> Outcome:
+def checked(statement: Statement, cases: int = 10) -> StatementOutcome:
     return optimal_selection.check(statement, cases)
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import click
 import numpy as np
 
-from llm_demo.bench.trees.calibration import EMBEDDED, Known
+from llm_demo.bench.trees.calibration import EMBEDDED, Calibration
 from llm_demo.bench.trees.command import OUT as TABLE
 from llm_demo.bench.trees.command import Loading, files_beside, group_count
 from llm_demo.bench.trees.lookup_rates import IN_TREE
 from llm_demo.bench.trees.measure import DraftLaws
 from llm_demo.bench.trees.methods import NAIVE, WAYS
-from llm_demo.bench.trees.plans import DEEPEST, Plan
+from llm_demo.bench.trees.plans import DEEPEST, DraftPlan
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.texts import Context, contexts
 from llm_demo.rows import append, read
@@ -34,7 +34,7 @@ SAME_TREES |= {"adaptive, Joint": "adaptive, traversal", "counted": "counted, tr
 DRAFTED = [name for name, way in WAYS.items() if name not in SAME_TREES and way.rule != NAIVE]
 
 
-def caps(pair: Any, context: Context, plan: Plan, number: int) -> dict[str, float]:
+def caps(pair: Any, context: Context, plan: DraftPlan, number: int) -> dict[str, float]:
     """The bound of every way behind one context, along one text of the target: the first or the second one there."""
     generator = np.random.default_rng([SEED, context.text, number])
     target, draft = (
@@ -94,7 +94,7 @@ def compared(table: list[dict[str, str]], bounds: list[dict[str, str]]) -> dict[
     return found
 
 
-def as_markdown(found: dict[str, tuple[float, float, float]], plan: Plan) -> str:
+def as_markdown(found: dict[str, tuple[float, float, float]], plan: DraftPlan) -> str:
     """A line for every way: accepted tokens, the caps, the depth of its trees, and the share with its error."""
     lines = ["| way | accepts | caps | depth | share |", "|---|---|---|---|---|"]
     for way, (mine, caps, error) in found.items():
@@ -110,7 +110,7 @@ def as_markdown(found: dict[str, tuple[float, float, float]], plan: Plan) -> str
 @click.option("--summary", is_flag=True, help="Print what OUT says, and measure nothing.")
 def main(out: Path, texts: int, rounds: int, summary: bool) -> None:
     """Measure the caps of all ways at the places of the table, into OUT. A run that is stopped goes on where it was."""
-    plan = Known.read(files_beside(TABLE)[0]).at(TEMPERATURE)[EMBEDDED]
+    plan = Calibration.read(files_beside(TABLE)[0]).at(TEMPERATURE)[EMBEDDED]
     if not summary:
         pair, prompts, _ = Loading()()
         done = {(int(row["text"]), int(row["round"])) for row in (read(out) if out.exists() else [])}

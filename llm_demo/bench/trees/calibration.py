@@ -12,7 +12,7 @@ from torch import Tensor
 
 from llm_demo.bench.trees.lookup_rates import counted
 from llm_demo.bench.trees.measure import Models
-from llm_demo.bench.trees.plans import Plan
+from llm_demo.bench.trees.plans import DraftPlan
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import written
@@ -27,14 +27,14 @@ SAME = 1e-5  # total variation below which two laws are one, computed twice
 
 
 @dataclass(frozen=True)
-class Known:
+class Calibration:
     """layers: those that each draft lacks, by its name. plans: by draft, then by temperature."""
 
     layers: dict[str, list[int]]
-    plans: dict[str, dict[str, Plan]]
+    plans: dict[str, dict[str, DraftPlan]]
 
     @classmethod
-    def read(cls, file: Path) -> Known:
+    def read(cls, file: Path) -> Calibration:
         """What `write` wrote."""
         stored = json.loads(file.read_text(encoding="utf-8"))
         plans = {
@@ -52,13 +52,15 @@ class Known:
         stored = {"layers": self.layers, "plans": plans}
         file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
-    def at(self, temperature: float) -> dict[str, Plan]:
+    def at(self, temperature: float) -> dict[str, DraftPlan]:
         """The plans of all drafts."""
         return {draft: of_draft[str(temperature)] for draft, of_draft in self.plans.items()}
 
 
-def _plan(stored: Mapping[str, Any]) -> Plan:
-    return Plan(**{field.name: _as_tuple(stored[field.name]) for field in fields(Plan) if field.name in stored})
+def _plan(stored: Mapping[str, Any]) -> DraftPlan:
+    return DraftPlan(
+        **{field.name: _as_tuple(stored[field.name]) for field in fields(DraftPlan) if field.name in stored}
+    )
 
 
 def _as_tuple(value: Any) -> Any:
@@ -87,28 +89,28 @@ def _check_is_another(name: str, draft: Any, target: Any, n: int) -> None:
         raise CannotDecode(f"the draft {name!r} has the target's own law: it measures the target against itself")
 
 
-def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int) -> Known:
+def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int) -> Calibration:
     """Measured on the held-out prompts, as the target goes on with them."""
     wanted = [number for number in FEWER if number < len(pair.target.model.layers)]
     texts = _texts(pair, held_out[::3], 1.0)
     steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))]
     layers = {draft_name(number): steps[number - 1] for number in wanted}
-    return Known(layers, planned(pair, held_out, temperatures, layers, n))
+    return Calibration(layers, planned(pair, held_out, temperatures, layers, n))
 
 
 def planned(
     pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], layers: Mapping[str, list[int]], n: int
-) -> dict[str, dict[str, Plan]]:
+) -> dict[str, dict[str, DraftPlan]]:
     """A plan for every draft with a model, at every temperature: from every third prompt, but looked-up tokens from all."""
     drafts = {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
-    plans: dict[str, dict[str, Plan]] = {name: {} for name in drafts}
+    plans: dict[str, dict[str, DraftPlan]] = {name: {} for name in drafts}
     for temperature in temperatures:
         texts = _texts(pair, held_out[1::3], temperature)
         target = _logits(pair.target, texts, n)
         looked_up = counted(pair, drafts, held_out, temperature, n)
         for name, draft in drafts.items():
             of_draft = _logits(draft, texts, n)
-            plans[name][str(temperature)] = Plan.measured(target, of_draft, temperature, looked_up[name])
+            plans[name][str(temperature)] = DraftPlan.measured(target, of_draft, temperature, looked_up[name])
     return plans
 
 

@@ -16,7 +16,7 @@ import click
 import torch
 
 from llm_demo.bench.trees import summary
-from llm_demo.bench.trees.calibration import Known, found, models_of
+from llm_demo.bench.trees.calibration import Calibration, found, models_of
 from llm_demo.bench.trees.measure import Behind, Models, measure
 from llm_demo.bench.trees.methods import WAYS, Way
 from llm_demo.bench.trees.root_acceptance import COLUMNS, root_rows
@@ -43,7 +43,7 @@ def files_beside(out: Path) -> tuple[Path, Path]:
 def table(
     pair: Pair,
     prompts: Sequence[Prompt],
-    known: Known,
+    known: Calibration,
     out: Path,
     budgets: Sequence[int] = BUDGETS,
     temperatures: Sequence[float] = TEMPERATURES,
@@ -68,7 +68,7 @@ def table(
 def _one(
     context: Context,
     models: Models,
-    known: Known,
+    known: Calibration,
     out: Path,
     budgets: Sequence[int],
     drafts: Sequence[str],
@@ -171,4 +171,4 @@ def run(load: Load, texts: int, out: Path, seconds: float, **chosen: Any) -> Non
     pair, prompts, held_out = load()
     if not plans.exists():
         found(pair, held_out, TEMPERATURES, pair.n).write(plans)
-    table(pair, prompts[:texts], Known.read(plans), out, seconds=seconds - (time.monotonic() - start), **chosen)
+    table(pair, prompts[:texts], Calibration.read(plans), out, seconds=seconds - (time.monotonic() - start), **chosen)

@@ -19,7 +19,7 @@ IN_TREE = PromptLookup(DEEPEST).for_tree  # how a tree of two sources looks up
 BEHIND = 8  # accepted looked-up tokens before another, at most
 
 
-class Seen(NamedTuple):
+class LookedUpToken(NamedTuple):
     """A looked-up token: the place that it was drafted for, behind so many that came as they had been looked up."""
 
     place: int
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     token: int
 
 
-def seen_in(text: Sequence[int], first: int) -> list[Seen]:
+def seen_in(text: Sequence[int], first: int) -> list[LookedUpToken]:
     """All that would have been looked up for the places of a text from `first` on, as far as the text went on so."""
     found = []
     for start in range(first, len(text)):
@@ -35,7 +35,7 @@ def seen_in(text: Sequence[int], first: int) -> list[Seen]:
         for behind, token in enumerate(tokens[:BEHIND]):
             if start + behind >= len(text):
                 break
-            found.append(Seen(start + behind, behind, token))
+            found.append(LookedUpToken(start + behind, behind, token))
             if text[start + behind] != token:
                 break
     return found

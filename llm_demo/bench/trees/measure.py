@@ -14,7 +14,7 @@ from llm_demo.bench.trees.growth import Drafted, Prefix, draft_together
 from llm_demo.bench.trees.lengths import covered, expected_length, merged_laws, target_masses
 from llm_demo.bench.trees.lookup_rates import IN_TREE
 from llm_demo.bench.trees.methods import NAIVE, WAYS, Way
-from llm_demo.bench.trees.plans import DEEPEST, Plan
+from llm_demo.bench.trees.plans import DEEPEST, DraftPlan
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import SEED, Context
@@ -75,7 +75,7 @@ class Behind:
 
 
 def measure(
-    behind: Behind, name: str, plans: Mapping[str, Plan], budgets: Sequence[int], ways: Mapping[str, Way] = WAYS
+    behind: Behind, name: str, plans: Mapping[str, DraftPlan], budgets: Sequence[int], ways: Mapping[str, Way] = WAYS
 ) -> list[Row]:
     """A row for every budget of one draft: the expected accepted length of every way, given the trees that were drafted."""
     if name == LOOKUP:
@@ -102,7 +102,7 @@ def _lengths(
     context: Context,
     target: PrefixLogits,
     draft: DraftLaws,
-    plan: Plan,
+    plan: DraftPlan,
     budgets: Sequence[int],
     ways: Mapping[str, Way],
 ) -> list[dict[str, float]]:

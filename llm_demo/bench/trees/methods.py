@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import ot_draft as ot
-from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, Plan
+from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, DraftPlan
 from llm_demo.bench.trees.shapes import best_by_level, sequoia
 from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree
 
@@ -18,7 +18,7 @@ OPTIMAL, K_SEQ = (ot.paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.r
 TOPS = ot.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0
 
 Drafts = Callable[
-    [Plan, int, bool], ot.paths.TreeDrafter
+    [DraftPlan, int, bool], ot.paths.TreeDrafter
 ]  # by what is known of the draft, the budget, and whether the target is greedy
 
 
@@ -30,11 +30,11 @@ class Way:
     rule: ot.paths.PathRule
 
 
-def _path(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _path(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return ot.paths.FixedTree(ot.paths.TreeShape.chains(1, min(budget, DEEPEST)), TOPS if greedy else ot.IID())
 
 
-def _chains(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _chains(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     # All paths of a greedy draft would be one.
     return _path(plan, budget, greedy) if greedy else ot.paths.FixedTree(plan.chains(budget), ot.IID())
 
@@ -49,31 +49,31 @@ def _sequoia(by_child: tuple[float, ...], budget: int) -> ot.paths.TreeShape:
     return sequoia(by_child, budget, DEEPEST)
 
 
-def _k_ary(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _k_ary(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return ot.paths.FixedTree(_even(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
 
 
-def _uneven(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _uneven(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return ot.paths.FixedTree(_sequoia(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
 
 
-def _hybrid(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _hybrid(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return ot.paths.FixedTree(_even(plan.by_child, budget), TOPS if greedy else ot.Hybrid("auto"))
 
 
-def _stopped(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _stopped(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return ot.paths.StoppedPath(min(budget, DEEPEST), accepted=plan.stopped)
 
 
-def _adaptive(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _adaptive(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return plan.adaptive_tree(budget)
 
 
-def _counted(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _counted(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return plan.counted_tree(budget)
 
 
-def _looked_up(plan: Plan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
+def _looked_up(plan: DraftPlan, budget: int, greedy: bool) -> ot.paths.TreeDrafter:
     return plan.lookup_tree(budget)
 
 

@@ -29,7 +29,7 @@ CHAINS = {8: ((1, 8), (2, 4)), 16: ((2, 8), (4, 4)), 32: ((3, 10), (4, 8), (8, 4
 
 
 @dataclass(frozen=True)
-class Plan:
+class DraftPlan:
     """overlap: mean sum min(p, q). by_child: P(child i accepted | those before it refused), children without replacement (of a greedy
     target: the draft's top tokens). by_number: mean optimum of 1, 2, 4, 8, 16 i.i.d. drafts. repeats: chance that another draft is the
     accepted token. adaptive, stopped, counted: fields of `AdaptiveTree`, `StoppedPath` and `CountedTree` as they were fitted.
@@ -48,9 +48,9 @@ class Plan:
     @classmethod
     def measured(
         cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float, looked_up: dict[str, Any]
-    ) -> Plan:
+    ) -> DraftPlan:
         """From the logits (n,) of both models at the same places."""
-        pairs = Pairs([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
+        pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
         p, q = (np.stack(rows) for rows in zip(*pairs.rows, strict=True))
         shared = np.minimum(p, q)
         adaptive = ot.paths.AdaptiveTree(64, DEEPEST).fitted(p, q)
@@ -107,7 +107,7 @@ def expected_of_chains(alive: int, levels: int, by_number: tuple[float, ...], re
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairsAtPlaces:
     """Laws (n,) of both models at places, as `acceptance_by_child` takes a model."""
 
     rows: Sequence[tuple[np.ndarray, np.ndarray]]
