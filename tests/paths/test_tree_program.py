@@ -15,7 +15,7 @@ from random_problems import Everywhere
 import ot_draft as ot
 from ot_draft import paths
 from ot_draft.errors import InvalidArgument
-from proofs_checks.paths.yardstick import DRAFTINGS, Drafting, accepted
+from proofs_checks.paths.yardstick import DRAFTINGS, TreeKind, accepted
 
 pytest.importorskip("scipy")
 
@@ -43,7 +43,7 @@ def test_on_paths_it_is_the_path_bound(n: int, K: int, L: int) -> None:
 
 @pytest.mark.parametrize("drafting", DRAFTINGS, ids=lambda drafting: drafting.name)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_no_lossless_rule_exceeds_it_and_the_caps_lie_above(drafting: Drafting, seed: int) -> None:
+def test_no_lossless_rule_exceeds_it_and_the_caps_lie_above(drafting: TreeKind, seed: int) -> None:
     model = random_model(3, seed)
     drafted = drafting.ways(model)
     certificate = paths.tree_program_bound(model, drafted).certificate
