@@ -10,7 +10,7 @@ An adapter has
 It may have
     LACKS: settings that the engine has not, with the reason; requests with them are never sent.
     REQUESTS: of the first kind; the others are in proportion.  PRESENCE_OF_PROMPT: see `Kind.masses`.
-    counters() -> dict: printed; "accepted drafts" is compared with 0.
+    counters() -> dict: printed; "accepted drafts" and "cached tokens" (of prompts) are compared with 0.
     step(p, q, k, generator) -> drafts, accepted, token: the engine's own drawing and verifying, for `ot.check_step(..., batched=True)`.
 """
 

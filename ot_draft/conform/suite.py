@@ -20,6 +20,10 @@ from .tiny_pair import write
 KEPT, WRONG, UNDECIDED, CRASHED, NOT_TRIED = "kept", "WRONG", "not decided", "crashed", "not tried"
 REQUESTS = 4000  # of the first kind, where the adapter names no number
 AGAIN = 40  # requests that are sent twice with one seed
+COUNTED = {  # rows that are no more than a number above 0: of which counter, and of which kind of request
+    "drafts are accepted": ("accepted drafts", PLAIN),
+    "prompts come from a cache": ("cached tokens", "long prompt"),
+}
 ASKED = {"stream": "pieces", "logprobs": "logprobs"}  # by the request: what the answer must have
 BATCHES = 150  # small ones at least: 30 of each size
 ROUNDS = 30  # calls with an aborted request, each before one without
@@ -178,7 +182,7 @@ class EngineTrial:
             ("streams", ("stream",), self._streams),
             ("beside aborted requests", ("abort",), self._aborted),
             ("one to five at a time", ("mixed batches",), self._few),
-            ("drafts are accepted", (), self._accepted),
+            *((each, (), self._counted) for each in COUNTED),
             ("draft noise with verification", (), self._step),
         ):
             lacking = [self.lacks[each] for each in needs if each in self.lacks]
@@ -289,14 +293,15 @@ class EngineTrial:
                 sent += [(batch[place], text, groups) for text in texts]
         return self._judged(name, f"{count} batches", apart(sent, self.kinds, self.reference, self.generator))
 
-    def _accepted(self, name: str) -> ConformRow:
-        """Whether there was speculation at all: a law that is kept without it says nothing of drafts."""
+    def _counted(self, name: str) -> ConformRow:
+        """Whether there was speculation, or a cache, at all: a law that is kept without it says nothing of it."""
+        counted, needs = COUNTED[name]
         counters = self.call("counters") if "counters" in self._described["functions"] else {}
         self.facts |= counters
-        if "accepted drafts" not in counters:
-            return self._row(name, "", "the adapter does not count them", NOT_TRIED)
-        count = counters["accepted drafts"]
-        return self._row(name, "", f"{count:g} drafts", KEPT if count else UNDECIDED)
+        if counted not in counters or needs not in self.kinds:
+            said = "its kind of request is not tried" if counted in counters else "the adapter does not count them"
+            return self._row(name, "", said, NOT_TRIED)
+        return self._row(name, "", f"{counters[counted]:g} {counted}", KEPT if counters[counted] else UNDECIDED)
 
     def _step(self, name: str) -> ConformRow:
         if "step" not in self._described["functions"]:

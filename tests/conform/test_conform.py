@@ -471,3 +471,19 @@ def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, referen
         assert len(views) * min(views.values()) < level
     views = evidence.by_places(right, np.ones_like(right), generator)
     assert len(views) * min(views.values()) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("counters", "verdicts"),
+    [
+        ({"accepted drafts": 5, "cached tokens": 64}, [suite.KEPT, suite.KEPT]),
+        ({"accepted drafts": 0, "cached tokens": 0}, [suite.UNDECIDED, suite.UNDECIDED]),
+        ({}, [suite.NOT_TRIED, suite.NOT_TRIED]),
+    ],
+)
+def test_a_law_without_drafts_or_a_cache_says_nothing_of_them(counters: dict[str, int], verdicts: list[str]) -> None:
+    trial = suite.EngineTrial("", {}, Path(), 8, None, 1e-6, 1.0, np.random.default_rng(0), kinds=kinds_for(8))
+    trial._described, trial.call = {"functions": ["counters"]}, lambda function: counters  # type: ignore[method-assign]
+    assert [trial._counted(name).verdict for name in suite.COUNTED] == verdicts
+    trial.kinds = kinds_for(2000)  # of them none is long enough for a block of a cache
+    assert trial._counted("prompts come from a cache").verdict == suite.NOT_TRIED

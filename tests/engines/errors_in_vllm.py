@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 
 ERRORS = (
+    "silently greedy",
     "q of the row before",
     "q squared",
     "top-k lost",
@@ -100,6 +101,10 @@ class Sampler:
         factor = {"acceptance 1.15 p/q": 1.15, "acceptance 1.05 p/q": 1.05}.get(self.error, 1.0)
         forced = self.error == "5 % of first drafts forced" and self.generator.random() < 0.05
         for place, draft in enumerate(drafts.tolist()):
+            if self.error == "silently greedy":
+                if draft == (top := int(p[place].argmax())):
+                    continue
+                return [*drafts[:place].tolist(), top]
             ratio = factor * p[place, draft] / max(q[place, draft], 1e-300)
             if not uniforms[place] < ratio and not (forced and place == 0):
                 return [*drafts[:place].tolist(), self._recovered(place, draft, p, q)]

@@ -24,7 +24,7 @@ def vllm_server(target: Path, speculative: dict[str, Any] | None, folder: Path, 
     port, log = free_port(), folder / "server.txt"
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(target), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager"]
-    command += ["--max-model-len", "192", "--max-num-seqs", "64"]
+    command += ["--max-model-len", "192", "--max-num-seqs", "64", "--block-size", "32"]
     if speculative:
         command += ["--speculative-config", json.dumps(speculative)]
     variables = environment(VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="INFO", **more)

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..tiny_pair import CONTEXT, END, letter
 from . import server
-from .server import AT_ONCE, LACKS, SECONDS, STATE, complete
+from .server import AT_ONCE, LACKS, SECONDS, STATE, complete, counters
 
-__all__ = ["AT_ONCE", "LACKS", "complete", "start", "stop"]
+__all__ = ["AT_ONCE", "LACKS", "complete", "counters", "start", "stop"]
 
 REQUESTS, PRESENCE_OF_PROMPT, SLOTS = 1500, True, 8
 

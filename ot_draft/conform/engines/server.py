@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ OF_ENGINE = {
         "min_p": REFUSED,
         "logit_bias": REFUSED,
         "same seed": "vLLM draws drafts without the seed",
-        "n": "not read",
     },
     "llamacpp": {
         "n": NONE,
@@ -30,6 +31,11 @@ OF_ENGINE = {
     }
     | {"ignore_eos": "llama.cpp takes the end out of the law instead"},
 }  # what each lacks
+COUNTED_BY_LLAMA = {"accepted drafts": "draft_n_accepted", "cached tokens": "cache_n"}  # in every answer
+COUNTED_BY_VLLM = {
+    "accepted drafts": "spec_decode_num_accepted_tokens",
+    "cached tokens": "prefix_cache_hits",
+}  # at /metrics
 STATE: dict[str, Any] = {}
 
 
@@ -43,7 +49,7 @@ def start(target: str, draft: str, url: str = "", engine: str = "") -> dict[str,
     if engine not in OF_ENGINE:
         raise ValueError(f"the server says that it is {engine}: name one of {', '.join(OF_ENGINE)} by --set engine=")
     end = json.loads(Path(target, "config.json").read_text())["vocab_size"] - 1
-    STATE.update(url=url, model=model["id"], end=end, llama=engine == "llamacpp")
+    STATE.update(url=url, model=model["id"], end=end, llama=engine == "llamacpp", counted=Counter())
     LACKS.update(OF_ENGINE[engine])
     globals()["PRESENCE_OF_PROMPT"] = STATE["llama"]
     return {"server": f"{engine} at {url}"}
@@ -61,6 +67,7 @@ def _body(request: dict[str, Any]) -> dict[str, Any]:
             "max_tokens": count,
             "return_token_ids": True,
             "logprobs": 1 if wanted else None,
+            "n": request.get("n", 1),
         }
         return body | ({"structured_outputs": {"regex": "".join(words)}} if words else {})
     order = ["penalties", "temperature", "top_k", "top_p", "min_p"]  # vLLM's
@@ -77,14 +84,19 @@ def _body(request: dict[str, Any]) -> dict[str, Any]:
     return body | ({"grammar": f"root ::= {' '.join(words)}"} if words else {})
 
 
-def _read(answer: dict[str, Any]) -> tuple[list[int], list[float]]:
-    """Tokens and log-probabilities of an answer, or of a piece of one; llama.cpp leaves the token out that ended a text."""
+def _read(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Tokens and log-probabilities of each text of an answer, or of a piece of one; llama.cpp leaves the token out that ended a text."""
     if STATE["llama"]:
-        tokens = answer.get("tokens", [])
+        counts, tokens = answer.get("timings", {}), answer.get("tokens", [])
+        for name, counted in COUNTED_BY_LLAMA.items():
+            STATE["counted"][name] += counts.get(counted, 0)
         ended = [STATE["end"]] if answer.get("stop_type") == "eos" and tokens[-1:] != [STATE["end"]] else []
-        return tokens + ended, [entry["logprob"] for entry in answer.get("completion_probabilities", [])]
-    choice = answer["choices"][0]
-    return choice["token_ids"], (choice.get("logprobs") or {}).get("token_logprobs", [])
+        logs = [entry["logprob"] for entry in answer.get("completion_probabilities", [])]
+        return [{"tokens": tokens + ended, "logprobs": logs}]
+    return [
+        {"tokens": each["token_ids"], "logprobs": (each.get("logprobs") or {}).get("token_logprobs", [])}
+        for each in answer["choices"]
+    ]
 
 
 def _joined(text: list[int], piece: list[int]) -> list[int]:
@@ -116,17 +128,30 @@ async def _ask(client: Any, request: dict[str, Any]) -> Any:
         answer = await client.post(path, json=body)
         if answer.status_code != 200:
             raise ValueError(f"status {answer.status_code}: {answer.text[:300]} for {json.dumps(body)[:300]}")
-        tokens, logs = _read(answer.json())
-        return [{"tokens": tokens, "logprobs": logs}]
-    tokens, pieces = [], 0
+        return _read(answer.json())
+    tokens, pieces = list[int](), 0
     async with client.stream("POST", path, json=body | {"stream": True}) as answer:
         async for line in answer.aiter_lines():
             said = line.removeprefix("data:").strip()
             if line.startswith("data:") and said not in ("", "[DONE]"):
-                tokens, pieces = _joined(tokens, _read(json.loads(said))[0]), pieces + 1
+                tokens, pieces = _joined(tokens, _read(json.loads(said))[0]["tokens"]), pieces + 1
                 if "abort" in request:
                     break
     return [{"tokens": tokens, "pieces": pieces}]
+
+
+def counters() -> dict[str, Any]:
+    """Accepted drafts, and tokens of prompts that came from a cache: of the answers, or by vLLM of all requests that it ever had."""
+    if STATE["llama"]:
+        return {name: STATE["counted"][name] for name in COUNTED_BY_LLAMA}
+    import httpx
+
+    said = httpx.get(f"{STATE['url']}/metrics", timeout=SECONDS, trust_env=False).text
+    return {
+        name: sum(map(float, re.findall(rf"^vllm:{counted}_total\{{.*\}} (\S+)$", said, re.MULTILINE)))
+        for name, counted in COUNTED_BY_VLLM.items()
+        if f"vllm:{counted}_total{{" in said
+    }
 
 
 def stop() -> None:

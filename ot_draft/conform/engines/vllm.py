@@ -12,6 +12,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
+from ...integrations.vllm_mends import DONE
 from ..tiny_pair import letter
 
 os.environ |= {
@@ -32,6 +33,7 @@ RULES = {
     "draft_model": 2,
     "ngram": 3,
 }  # drafts a step: of a model, the token after the last one is among those compared
+BLOCK = 32  # tokens of a block of the cache: whole ones are found again, and the CPU's default of 128 is longer than all prompts
 NUMBERS = count()
 SAMPLER = "vllm.v1.sample.rejection_sampler"
 STATE: dict[str, Any] = {}
@@ -51,14 +53,20 @@ def start(target: str, draft: str, drafts: str = "probabilistic", pieces: str = 
         speculative = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1, "prompt_lookup_max": 3}
     if drafts == "none":
         speculative = None
-    llm = LLM(model=target, dtype="float32", enforce_eager=True, max_model_len=192, max_num_seqs=AT_ONCE,
+    llm = LLM(model=target, dtype="float32", enforce_eager=True, max_model_len=192, max_num_seqs=AT_ONCE, block_size=BLOCK,
               max_num_batched_tokens=int(pieces), speculative_config=speculative, disable_log_stats=False)  # fmt: skip
     if speculative:
         LACKS.update(dict.fromkeys(("min_p", "logit_bias"), "vLLM refuses it beside drafts"))
     if drafts == "probabilistic":
         LACKS["same seed"] = "vLLM draws drafts without the request's seed"
     STATE.update(llm=llm, drafts=drafts)
-    return {"distribution": _distribution(), "drafts": drafts, "rejection sampler": sampler_in_use()}
+    mended = "mended by ot_draft" if getattr(sys.modules[SAMPLER], DONE, False) else "as they are"
+    return {
+        "distribution": _distribution(),
+        "drafts": drafts,
+        "rejection sampler": sampler_in_use(),
+        "vLLM's defects": mended,
+    }
 
 
 def _distribution() -> str:
@@ -136,15 +144,12 @@ def _parameters(request: dict[str, Any]) -> Any:
 
 
 def counters() -> dict[str, Any]:
-    """Drafts and accepted drafts so far."""
-    found = {
-        x.name.split(":")[1]: x.value
-        for x in STATE["llm"].get_metrics()
-        if "spec_decode" in x.name and hasattr(x, "value")
-    }
+    """Drafts, accepted drafts and tokens of prompts that came from the prefix cache, so far."""
+    found = {x.name.split(":")[1]: x.value for x in STATE["llm"].get_metrics() if hasattr(x, "value")}
+    cached = {"cached tokens": found.get("prefix_cache_hits", 0)}
     if STATE["drafts"] == "none":
-        return {}
-    return {
+        return cached
+    return cached | {
         "drafts": found.get("spec_decode_num_draft_tokens", 0),
         "accepted drafts": found.get("spec_decode_num_accepted_tokens", 0),
     }
