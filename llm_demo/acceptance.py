@@ -1,7 +1,8 @@
 """How much of the target's law a draft covers on held-out text: `python -m llm_demo.acceptance`.
 
 The target continues the prompts of `prompts.jsonl`; at every position of what it wrote, sum_x min(p(x), q(x)) is the acceptance of
-one draft, at the temperature that the text was sampled at, for both models alike.
+one draft, at the temperature that the text was sampled at, for both models alike. --along 6: of paths of six drafted tokens, how often each
+is accepted where those above it were (block verification), in the place of that.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from torch import Tensor
 
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
-from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
-from ot_draft.decoding.load import DTYPES
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode
+from ot_draft.decoding.load import BACKENDS, DTYPES
 from ot_draft.pairs.summary import clustered_error
+from ot_draft.paths import BlockVerification
 
 TEMPERATURES = (0.6, 1.0)
 SEED = 77
@@ -64,6 +66,33 @@ def measure(
     return rows
 
 
+def accepted_along(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    length: int,
+    temperatures: Sequence[float] = TEMPERATURES,
+    tokens: int = 48,
+    batch: int = 8,
+    seed: int = SEED,
+) -> dict[float, list[float]]:
+    """By temperature and depth: the share of drafted tokens of a path that are accepted, of those whose predecessors were."""
+    drafting, found = Drafting.chains(1, length, BlockVerification()), {}
+    for temperature in temperatures:
+        accepted: list[int] = []
+        for start in range(0, len(prompts), batch):
+            group = prompts[start : start + batch]
+            options = DecodeOptions(
+                SamplingParams(temperature), max_tokens=tokens, seed=seed, rows=range(start, start + len(group))
+            )
+            for step in decode(pair, [prompt.tokens for prompt in group], drafting, options).steps:
+                accepted += step.length[step.active].tolist()
+        lengths = np.array(accepted)
+        found[temperature] = [
+            float((lengths > depth).sum() / max((lengths >= depth).sum(), 1)) for depth in range(length)
+        ]
+    return found
+
+
 def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
     """Kinds down, temperatures across."""
     temperatures = list(dict.fromkeys(row["temperature"] for row in rows))
@@ -87,13 +116,24 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
 @click.option("--tokens", default=48, show_default=True, type=click.IntRange(1), help="Of every text.")
 @click.option("--beside", type=click.Choice(list(DTYPES)), help="In the place of a draft the target itself with such weights: "
               "one minus the total variation between the two.")  # fmt: skip
+@click.option("--along", type=click.IntRange(1), help="By depth of paths of so many drafted tokens.")
+@click.option("--backend", default=BACKENDS[0], show_default=True, type=click.Choice(BACKENDS))
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table there, too.")
-def main(target: str | None, draft: str | None, device: str, dtype: str, beside: str | None, **options: Any) -> None:
+def main(
+    target: str | None, draft: str | None, device: str, dtype: str, beside: str | None, backend: str, **options: Any
+) -> None:
     """Print mean sum min(p, q) by kind and temperature, with standard errors over texts (and numbers of positions)."""
     try:
-        pair = load_pair(target, "lookup" if beside else draft, dtype, device)
+        pair = load_pair(target, "lookup" if beside else draft, dtype, device, backend=backend)
         pair = replace(pair, draft=load_pair(target, "lookup", beside, device).target) if beside else pair
-        table = as_markdown(measure(pair, read_prompts(pair.tokenizer, options["prompts"]), tokens=options["tokens"]))
+        prompts = read_prompts(pair.tokenizer, options["prompts"])
+        if options["along"]:
+            found = accepted_along(pair, prompts, options["along"], tokens=options["tokens"])
+            table = "\n".join(
+                f"temperature {t}: {' '.join(f'{share:.3f}' for share in row)}" for t, row in found.items()
+            )
+        else:
+            table = as_markdown(measure(pair, prompts, tokens=options["tokens"]))
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     click.echo(table)

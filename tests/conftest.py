@@ -38,8 +38,17 @@ def _no_lines_of_progress() -> None:
     console.FIRST = console.EVERY = 3600.0
 
 
+@pytest.fixture(scope="session")
+def loaded_once() -> None:
+    """What a search loads and makes once is in this process: each child that is forked from it would do so again."""
+    rules, checks = (importlib.import_module(f"ot_draft.{name}") for name in ("rules", "checks"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ot_draft.checks.child.can_fork", lambda: False)
+        checks.check_rule(rules.KSeq(), 1, ["output_law", "sampled_frequencies", "no_host_sync"])
+
+
 @pytest.fixture
-def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
     """`check` looks for a counterexample a tenth as long as it does for its users, but in the nightly run."""
     if hypothesis.settings().max_examples < NIGHTLY:
         monkeypatch.setattr("ot_draft.checks.search.ENOUGH", 0.5)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_demo.models.acceptance import EMBEDDED
+from llm_demo.models.acceptance import EMBEDDED, OF_STATES
 from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding import load_pair as load_any_pair
 
@@ -61,4 +61,5 @@ def load_pair(target: str | None = None, draft: str | None = None, *settings: An
     if draft == "states":
         options = {"assistant": str(DRAFT_FILE)} | options
     pair = load_any_pair(target, str(DRAFTS.get(draft or "tokens", draft)), *settings, **options)
-    return replace(pair, acceptance=EMBEDDED) if embedded else pair
+    counted = replace(EMBEDDED, of_path=OF_STATES) if draft == "states" else EMBEDDED
+    return replace(pair, acceptance=counted) if embedded else pair

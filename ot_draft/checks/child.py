@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any
@@ -85,7 +85,7 @@ class Child(AbstractContextManager["Child"]):
         sending, search = Lock(), self._search
 
         def send(what: Any) -> None:
-            with sending:
+            with sending, suppress(ConnectionError):  # nobody asks any more
                 connection.send(what)
 
         search.limit = TimeLimit(lambda: send(None), lambda: send(search.interrupted()))

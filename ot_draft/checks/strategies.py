@@ -5,9 +5,10 @@ Masses are whole counts divided by their sum: they shrink to small fractions, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from fractions import Fraction as F
+from functools import lru_cache
 from itertools import product
 from math import factorial
 from typing import Any
@@ -197,13 +198,13 @@ def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
 
 def single_together(law: DraftLaw) -> list[Problem]:
     """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats."""
-    return _together(law, ((),), ((VOCABULARIES[-1], MOST_DRAFTS, 1), (VOCABULARIES[-1], MOST_DRAFTS, 2)))
+    return [*_together(law, ((),), ((VOCABULARIES[-1], MOST_DRAFTS, 1), (VOCABULARIES[-1], MOST_DRAFTS, 2)))]
 
 
 def batches_together(law: DraftLaw) -> list[Problem]:
     """The largest batches in one, two and three axes with the smallest masses; in the first of these with many tokens or drafts, too."""
-    few, many = MOST_ROWS, [next(shape for shape in MOST_ROWS if len(shape) == axes) for axes in (1, 2, 3)]
-    return [*_together(law, few, ((5, 2, 2),)), *_together(law, many, ((100, 4, 2), (9, MOST_DRAFTS, 2)))]
+    many = tuple(next(shape for shape in MOST_ROWS if len(shape) == axes) for axes in (1, 2, 3))
+    return [*_together(law, tuple(MOST_ROWS), ((5, 2, 2),)), *_together(law, many, ((100, 4, 2), (9, MOST_DRAFTS, 2)))]
 
 
 def all_together(law: DraftLaw) -> list[Problem]:
@@ -211,7 +212,10 @@ def all_together(law: DraftLaw) -> list[Problem]:
     return [*single_together(law), *batches_together(law)]
 
 
-def _together(law: DraftLaw, shapes: Iterable[tuple[int, ...]], sizes: Sequence[tuple[int, int, int]]) -> list[Problem]:
+@lru_cache(maxsize=64)  # several properties try them, each on copies, and they are thousands of Fractions
+def _together(
+    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...]
+) -> tuple[Problem, ...]:
     """Problems of these shapes and sizes (n, at most k, tokens of q), with masses over the most decades."""
     rng, found = np.random.default_rng(0), []
     for shape, (n, most, held) in product(shapes, sizes):
@@ -226,7 +230,7 @@ def _together(law: DraftLaw, shapes: Iterable[tuple[int, ...]], sizes: Sequence[
         if k:
             tokens = held if Fact.NEVER_RUNS_OUT in law.facts else max(held, k)
             found.append(_of_size(rng, law, shape, (n, k, tokens), DECADES[-1], "all tokens"))
-    return found
+    return tuple(found)
 
 
 def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:

@@ -70,7 +70,7 @@ def load_pair(
     backend: torch, or openvino, where a target of the Llama family and a draft of layers run by the weights of the target's GGUF file, on a
     CPU, with rows rounded to 8 bits in their products; openvino-float: with rows as they are.
     """
-    kind, _, named = draft.partition(":")
+    asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
@@ -85,7 +85,16 @@ def load_pair(
     _check_there(target, draft)
     loader = _Loader(target, draft, assistant, dtype, where, device_map, packed, cache, progress, backend)
     pair = loader.pair()
+    if cache:
+        how = dtype, str(where), device_map, packed, backend
+        pair = replace(pair, name=repr([_as_it_is(target), _as_it_is(asked), *how]))
     return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
+
+
+def _as_it_is(name: str) -> tuple[Any, ...]:
+    """A name, and of a file or folder what tells that it was changed."""
+    path = Path(name)
+    return (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) if name and path.exists() else (name,)
 
 
 @dataclass(frozen=True)

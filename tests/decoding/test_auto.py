@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,9 @@ from ot_draft.decoding import (  # noqa: E402
 from ot_draft.decoding.prompt_lookup import History  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
-from ot_draft.decoding.tuning.costs import ENOUGH, MeasuredCosts  # noqa: E402
+from ot_draft.decoding.tuning import kept  # noqa: E402
+from ot_draft.decoding.tuning.acceptance import AcceptanceCounts  # noqa: E402
+from ot_draft.decoding.tuning.costs import ENOUGH, KEPT, MeasuredCosts  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
@@ -324,6 +328,46 @@ def test_a_rehearsal_measures_before_the_first_text() -> None:
     assert plan.acceptance.step == len(made.steps)
     decode(pair, [PROMPT], plan, options)
     assert len(plan.measured) == 1 and list(plan.measured.values()) == [costs]
+
+
+def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By models with a name, and by what tells them and their threads apart; what cannot be read or written is measured again."""
+    monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path / "cache"))
+    pair, options = replace(tiny_pair(seed=3, n=7), name="a pair"), DecodeOptions(max_tokens=60, stop=())
+    decode(pair, [PROMPT], Auto(rehearsal=60), options)
+    (file,) = (tmp_path / "cache").iterdir()
+    measured = kept.read(file)
+    assert measured is not None and len(measured["draft"][1]) >= ENOUGH and 3 in measured["verify"]
+    again = Auto(rehearsal=60)
+    again.begin(pair, 1, None)
+    (costs,) = again.measured.values()
+    for part in ("verify", "draft"):
+        assert costs.measured()[part] == {number: values[-KEPT:] for number, values in measured[part].items()}
+    assert costs.known and not costs.lacks(MENU[1])
+    for other in (replace(pair, name="another pair"), replace(pair, name="")):
+        plan = Auto(rehearsal=1e-9)
+        plan.begin(other, 1, None)
+        assert next(iter(plan.measured.values())).lacks(MENU[1])
+    assert kept.file_of(pair, 2) != kept.file_of(pair, 1) == file and kept.file_of(Pair(pair.target), 1) is None
+    for wrong in ("{", "{}", '{"verify": {"3": ["x"]}}', file.read_text().replace("[", "[NaN, ", 1)):
+        file.write_text(wrong)
+        assert kept.read(file) is None
+    monkeypatch.setenv("OT_DRAFT_CACHE", str(file))  # no folder
+    assert len(decode(pair, [PROMPT], Auto(), options).tokens[0]) == 60
+
+
+def test_what_was_counted_of_a_pair_is_expected_of_it() -> None:
+    """From the first step on, and with the weight of texts; what is seen prevails in the end."""
+    counts, neutral, key = AcceptanceCounts(), AcceptanceCounts(), ("model", 1)
+    counts.begin((0.7, 0.8))
+    assert counts.expected(key, 3, 0)[0] == pytest.approx([1, 1.7, 1.7 + 0.56, 1.7 + 0.56 + 0.448])
+    for _ in range(10):
+        for each in (counts, neutral):
+            each.learn([(key, 1, 0)])
+    assert neutral.expected(key, 1, 0)[0][1] < 1.15 < counts.expected(key, 1, 0)[0][1] < 1.6
+    for _ in range(300):
+        counts.learn([(key, 1, 0)])
+    assert counts.expected(key, 1, 0)[0][1] < 1.1
 
 
 def test_a_rehearsal_ends_in_time_and_fits_the_context() -> None:

@@ -193,6 +193,15 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert decode(loaded, [[1, 2]]).tokens[0]
 
 
+def test_along_a_path_the_target_itself_is_always_accepted_and_others_are_less() -> None:
+    target, other = (tiny_llama(seed, 12, 1, dtype=torch.float32) for seed in (1, 2))
+    prompts = [Prompt("a", [1, 2, 3]), Prompt("b", [4, 5])]
+    whole = acceptance.accepted_along(Pair(target, target), prompts, 3, (0.6, 1.0), tokens=12, batch=2)
+    assert whole == {0.6: [1.0, 1.0, 1.0], 1.0: [1.0, 1.0, 1.0]}
+    (less,) = acceptance.accepted_along(Pair(target, other), prompts, 3, (1.0,), tokens=40).values()
+    assert 0 < less[0] < 1 and len(less) == 3
+
+
 def test_acceptance_is_one_of_the_target_itself_and_less_of_others() -> None:
     target = tiny_target()
     prompts = [Prompt("prose", [1, 2]), Prompt("code", [3]), Prompt("prose", [5, 6, 7])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ot_draft as ot
@@ -19,6 +20,7 @@ from ..pair import Pair
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup
 from ..step import Step
+from . import kept
 from .acceptance import AcceptanceCounts, Expected, Key
 from .costs import GivenCosts, MeasuredCosts, StepCosts
 from .rehearsal import rehearse
@@ -35,6 +37,7 @@ SHARE = 0.01  # of the time that may be lost by trying what candidates less: eve
 BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
 UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
+KEPT_EVERY = 16  # steps after which costs are kept for the next process
 REVIEWED_EVERY = 8  # steps for which costs and expectations of what is not in use hold
 
 
@@ -75,6 +78,8 @@ class Auto(Policy):
     measured: dict[Any, StepCosts] = field(default_factory=dict, repr=False, compare=False)
     menu: tuple[Drafting, ...] = field(default=(PLAIN,), init=False, repr=False, compare=False)  # of a run
 
+    _kept: Path | None = field(default=None, init=False, repr=False, compare=False)  # of a run
+
     def __post_init__(self) -> None:
         if not self.model and self.lookup is None:
             raise CannotDecode(
@@ -90,8 +95,9 @@ class Auto(Policy):
         """For one run, with what the runs before it have learnt."""
         if self.costs is None and split_between_processes(pair.target):
             raise CannotDecode("the processes of a split target have to choose alike: give costs, or one shape")
-        self.acceptance.begin()
+        self.acceptance.begin(() if pair.acceptance is None else pair.acceptance.of_path)
         run, costs = copy(self), self._costs_of(pair, batch)
+        run._kept = kept.file_of(pair, batch)
         run._choose_among([drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], costs)
         return run
 
@@ -157,6 +163,8 @@ class Auto(Policy):
             self._seconds = []
             self._tables.clear()
         self._used.add(place)
+        if self._kept and self._steps % KEPT_EVERY == 0 and isinstance(self._costs, MeasuredCosts):
+            kept.write(self._kept, self._costs)
 
     def _candidates(self) -> list[Candidate]:
         """Of everything on the menu that can be done now."""
@@ -247,8 +255,11 @@ class Auto(Policy):
             on_cpu = next(target.parameters()).device.type == "cpu"
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
             self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch)
+            file = kept.file_of(pair, batch)
+            if known := file and kept.read(file):
+                costs.begin_with(known)
             if self.rehearsal:
-                rehearse(pair, batch, costs, self.model and draft is not None, self.rehearsal)
+                rehearse(pair, batch, costs, self.model and draft is not None, 0.0 if known else self.rehearsal)
         return self.measured[key]
 
 

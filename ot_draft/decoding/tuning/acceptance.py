@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 DECAY, SLOW_DECAY = 0.95, 0.995  # what a step leaves of the counts before it
 PRIOR = 4.0  # drafts that what is expected beforehand weighs
+COUNTED = 24.0  # the same, where it was counted for these models: their texts differ by a tenth or so in it
 # Drafts that the long memory weighs against those of just now. The acceptance of a draft model changes less from place to place than
 # twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
 STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, 12.0, 1.5
@@ -13,6 +14,7 @@ OTHER_TEXTS = 4.0  # drafts that all texts before weigh when a new one begins
 MODEL = 0.4  # of one draft of the model, before anything was seen
 MATCHED = {1: 0.25, 2: 0.5}  # of a token looked up, by how many tokens matched
 MATCHED_MORE = 0.65
+MOST = 0.95  # of a draft that the model is right about, whatever was seen
 GROWS = 0.3  # with K drafts the chance to go on is 1 - (1 - a)^(K^GROWS), as on the pairs of the README
 Key = tuple[str, int]  # ("model", number of paths) or ("lookup", tokens matched)
 Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and the upper bound
@@ -37,28 +39,29 @@ class _Count:
         self.hits, self.tries = self.hits + hit, self.tries + tries
         self.hits_long, self.tries_long = self.hits_long + hit, self.tries_long + tries
 
-    def mean(self, before: float, steady: float) -> tuple[float, float]:
-        """Chance of acceptance and its standard deviation, given what was expected before, and how steady the source is."""
-        long = (self.hits_long + PRIOR * before) / (self.tries_long + PRIOR)
+    def mean(self, before: float, steady: float, prior: float = PRIOR) -> tuple[float, float]:
+        """Chance of acceptance and its standard deviation. before: what was expected, with the weight of `prior` drafts."""
+        long = (self.hits_long + prior * before) / (self.tries_long + prior)
         if (self.hits - self.tries * long) ** 2 > OFF**2 * self.tries * long * (1 - long):
             steady = PRIOR
-        steady = min(steady, self.tries_long + PRIOR)  # what is said of long ago is worth no more than what was seen
+        steady = min(steady, self.tries_long + prior)  # what is said of long ago is worth no more than what was seen
         weight = self.tries + steady
         mean = (self.hits + steady * long) / weight
         return mean, sqrt(mean * (1 - mean) / (weight + 1))
 
 
 class _Others(NamedTuple):
-    """So many paths, and their counts."""
+    """So many paths, their counts, and what is expected of them beforehand weighs."""
 
     paths: int
     counts: list[_Count]
+    prior: float
 
     def of_one(self, depth: int, reached: float, before: float, now: int) -> float:
         """The chance of one path that goes with theirs, given what was expected of it before."""
         power, count = _power(self.paths, reached), self.counts[depth]
         count.bring(now)
-        return 1 - (1 - count.mean(1 - (1 - before) ** power, STEADY_MODEL)[0]) ** (1 / power)
+        return 1 - (1 - count.mean(1 - (1 - before) ** power, STEADY_MODEL, self.prior)[0]) ** (1 / power)
 
 
 def _power(paths: int, reached: float) -> float:
@@ -67,10 +70,14 @@ def _power(paths: int, reached: float) -> float:
 
 
 class AcceptanceCounts:
-    """P(a draft at a depth is accepted | those above it were), by source. step: number of steps so far."""
+    """P(a draft at a depth is accepted | those above it were), by source. step: number of steps so far.
+
+    of_path: what was counted of one path of the draft model before, by depth; empty where nothing was.
+    """
 
     def __init__(self) -> None:
         self.step = 0
+        self.of_path: tuple[float, ...] = ()
         self._counts: dict[Key, list[_Count]] = {}
 
     def learn(self, drafted: Sequence[tuple[Key, int, int]]) -> None:
@@ -83,8 +90,9 @@ class AcceptanceCounts:
                 counts[depth].bring(self.step)
                 counts[depth].add(share * (depth < accepted), share)
 
-    def begin(self) -> None:
+    def begin(self, of_path: Sequence[float] = ()) -> None:
         """A new text: what was seen before counts for little."""
+        self.of_path = tuple(of_path)
         for counts in self._counts.values():
             for count in counts:
                 count.bring(self.step)
@@ -96,14 +104,19 @@ class AcceptanceCounts:
         source, number = key
         counts, others = self._known(key, length), self._others(key, length)
         steady = STEADY_MODEL if source == "model" else STEADY_LOOKUP
+        counted = self.of_path if source == "model" else ()
+        prior = COUNTED if counted else PRIOR
         one = MODEL if source == "model" else MATCHED.get(number, MATCHED_MORE)
+        one = counted[0] if counted else one
         means, upper_bound, reached, bound = [1.0], [1.0], 1.0, 1.0
         for depth, count in enumerate(counts[:length]):
             power = _power(number, reached) if source == "model" else 1.0
+            if 0 < depth < len(counted):  # as far from what was counted as the place above is
+                one = min(one * counted[depth] / counted[depth - 1], MOST)
             if others is not None:
                 one = others.of_one(depth, reached, one, self.step)
             count.bring(self.step)
-            mean, spread = count.mean(1 - (1 - one) ** power, steady)
+            mean, spread = count.mean(1 - (1 - one) ** power, steady, prior)
             if others is None or count.tries >= others.counts[depth].tries:
                 one = 1 - (1 - mean) ** (1 / power)
             reached, bound = reached * mean, bound * min(mean + width * spread, 1.0)
@@ -119,7 +132,7 @@ class AcceptanceCounts:
         if key[0] != "model" or not models:
             return None
         most = max(models, key=lambda other: self._counts[other][0].tries_long)
-        return _Others(most[1], self._known(most, length))
+        return _Others(most[1], self._known(most, length), COUNTED if self.of_path else PRIOR)
 
     def _known(self, key: Key, length: int) -> list[_Count]:
         counts = self._counts.setdefault(key, [])

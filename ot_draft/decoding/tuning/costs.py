@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from statistics import median_low
 
 import ot_draft as ot
@@ -12,6 +13,7 @@ from ..step import Step
 OLD = 100  # steps after which a plain one is measured again
 RECENT = 25  # measurements of each part that count: the last ones
 ENOUGH = 2  # measurements of the draft model before anything is decided
+KEPT = 12  # measurements of each part that another process begins with
 FEW = 12.0  # measurements of a number of positions that the line through all others weighs
 # How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
 FOLLOWS, AT_ONCE = 0.25, 1.5
@@ -96,12 +98,28 @@ class MeasuredCosts(StepCosts):
     at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
     """
 
+    PARTS = "verify", "draft", "rest", "read"
+
     def __init__(self, share: float, on_cpu: bool, batch: int = 1) -> None:
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
         self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
         self._read = _recent()
         self._steps, self._plain_at, self._plain_steps = 0, 0, 0
         self._plain_call = 0.0  # seconds, at present
+
+    def measured(self) -> dict[str, dict[int, list[float]]]:
+        """The last measurements by part, and by positions, rows or kind of step, in plain target calls."""
+        parts = self._verify, self._draft, self._rest, {0: self._read}
+        return {
+            name: {at: list(recent)[-KEPT:] for at, recent in part.items() if recent}
+            for name, part in zip(self.PARTS, parts, strict=True)
+        }
+
+    def begin_with(self, measured: Mapping[str, Mapping[int, Sequence[float]]]) -> None:
+        """Take over what was measured elsewhere, before anything is measured here."""
+        for name, part in zip(self.PARTS, (self._verify, self._draft, self._rest, {0: self._read}), strict=True):
+            for at, values in measured[name].items():
+                part[at].extend(values)
 
     @property
     def known(self) -> bool:

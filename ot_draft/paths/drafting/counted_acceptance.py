@@ -127,10 +127,14 @@ def _middles(edges: Sequence[float]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PairAcceptance:
-    """Counts of a target and its draft: of draws without replacement, and of looked-up tokens."""
+    """Counts of a target and its draft: of draws without replacement, and of looked-up tokens.
+
+    of_path: of the tokens of one drawn path, by depth: the chance that one is accepted where those above it were; empty: not counted.
+    """
 
     drawn: CountedAcceptance
     looked_up: LookedUpAcceptance
+    of_path: tuple[float, ...] = ()
 
 
 class CountedEstimate:

@@ -1,0 +1,56 @@
+"""What steps cost, kept in the cache folder from one process to the next: in plain target calls, whatever the machine's speed is now."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from contextlib import suppress
+from math import isfinite
+from pathlib import Path
+
+import torch
+
+from ..converted import cache_folder
+from ..cpu import bytes_read
+from ..pair import Pair
+from .costs import MeasuredCosts
+
+
+def file_of(pair: Pair, batch: int) -> Path | None:
+    """The file of these models in batches of this size, on this machine with so many threads; None for models without a name."""
+    if not pair.name:
+        return None
+    models = pair.name, bytes_read(pair.target), None if pair.draft is None else bytes_read(pair.draft), batch
+    machine = platform.node(), platform.machine(), os.cpu_count(), torch.get_num_threads(), torch.__version__
+    name = hashlib.blake2b(repr((*models, *machine)).encode(), digest_size=12).hexdigest()
+    return cache_folder() / f"costs-{name}.json"
+
+
+def read(file: Path) -> dict[str, dict[int, list[float]]] | None:
+    """Measurements by part and number, as `MeasuredCosts.measured` has them; None where there are none, or none that can be read."""
+    try:
+        parts = json.loads(file.read_text(encoding="utf-8"))
+        found = {
+            name: {int(at): list(map(float, values)) for at, values in parts[name].items()}
+            for name in MeasuredCosts.PARTS
+        }
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+    numbers = [value for part in found.values() for values in part.values() for value in values]
+    return found if all(map(isfinite, numbers)) else None
+
+
+def write(file: Path, costs: MeasuredCosts) -> None:
+    """Keep them. Nothing is kept where the folder cannot be written: the next process measures again."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        number, making = tempfile.mkstemp(dir=file.parent, prefix=".making-")
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as opened:
+                json.dump(costs.measured(), opened)
+            Path(making).replace(file)
+        finally:
+            Path(making).unlink(missing_ok=True)
