@@ -28,6 +28,7 @@ def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, A
         rows += style.read(file) if file.is_file() else []
     if full:
         rows = [row for row in rows if "CUDA" in row["machine"]] + measured(**sizes)
+    rows = [row for row in rows if row["axis"] in AXES]
     for row in rows:
         one_token = next(
             candidate

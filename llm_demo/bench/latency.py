@@ -1,15 +1,19 @@
 """Time of a target call against new positions and against rows: `python -m llm_demo.bench.latency --out figures/data/latency_cpu.csv`.
 
 Time axis: 1, 2, 4, ... new positions of one text, as a drafted tree needs them. Batch axis: 1, 2, 4, ... texts with one new
-position each. What is timed is the target's part of our engine's step (forward pass and softmax; CUDA graphs on CUDA).
+position each. What is timed is the target's part of our engine's step (forward pass and softmax; CUDA graphs on CUDA). Draft axis: the
+draft's part of a step that drafts one token on 1, 4, ... paths. Each row has the seconds of loading and the memory of the whole process, in
+MB at most, too: one process a backend (`--backend`, `--dtype`), for a table of them.
 """
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 import click
 import torch
@@ -19,12 +23,13 @@ from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
-from ot_draft.decoding.load import DTYPES
+from ot_draft.decoding.load import BACKENDS, DTYPES
 
 OUT = Path("figures/data/latency_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXT = 128
+PATHS = (1, 4)
 STEPS = 4  # of one visit, of which the first is not counted
 
 
@@ -38,6 +43,15 @@ def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int
     return [1000 * step.seconds.verify for step in timed]
 
 
+def draft_times(pair: Pair, paths: int, context: int, steps: int = STEPS) -> list[float]:
+    """Milliseconds of the draft's part of a few steps that draft one token on each of so many paths."""
+    prompt = [1 + place % 99 for place in range(context)]
+    drafting, options = Drafting.chains(paths, 1, ot.paths.NaivePath()), DecodeOptions(max_tokens=4 * steps, stop=())
+    return [
+        1000 * step.seconds.draft for step in list(islice(decode_steps(pair, [prompt], drafting, options), steps))[1:]
+    ]
+
+
 def latency(
     pair: Pair,
     positions: Sequence[int] = POSITIONS,
@@ -48,10 +62,12 @@ def latency(
 ) -> list[dict[str, object]]:
     """A row for every number of positions and of rows. The sizes take turns, `visits` times; ms: median, and quartiles."""
     sizes = [("positions", number, 1) for number in positions] + [("rows", 1, number) for number in rows]
+    sizes += [("draft", number, 1) for number in PATHS if pair.draft is not None]
     times: dict[tuple[str, int, int], list[float]] = {size: [] for size in sizes}
     for visit in range(visits):
         for size in sizes:
-            times[size] += verify_times(pair, size[1], size[2], context)
+            drafting = size[0] == "draft"
+            times[size] += draft_times(pair, size[1], context) if drafting else verify_times(pair, *size[1:], context)
         progress(f"visit {visit + 1} of {visits}")
     table: list[dict[str, object]] = []
     for size, measured in times.items():
@@ -72,6 +88,7 @@ def latency(
 @click.option("--draft", help="The same of the draft.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
+@click.option("--backend", default=BACKENDS[0], show_default=True, type=click.Choice(BACKENDS))
 @click.option("--context", default=CONTEXT, show_default=True, type=click.IntRange(1), help="Tokens in the cache.")
 @click.option("--visits", default=5, show_default=True, type=click.IntRange(1), help="Rounds over all sizes.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
@@ -81,6 +98,7 @@ def main(
     draft: str | None,
     device: str,
     dtype: str,
+    backend: str,
     context: int,
     visits: int,
     threads: int | None,
@@ -89,14 +107,18 @@ def main(
     if threads:
         torch.set_num_threads(threads)
     try:
-        pair = load_pair(target, draft, dtype, device)
-        where = machine(device) | {"dtype": dtype}
+        began = perf_counter()
+        pair = load_pair(target, draft or (None if target else "states"), dtype, device, backend=backend)
+        where = machine(device) | {"dtype": dtype, "backend": backend, "load_s": f"{perf_counter() - began:.3g}"}
         rows = latency(pair, context=context, visits=visits, progress=lambda said: click.echo(said, err=True))
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
-    write([row | where for row in rows], out)
+    memory = {"memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
+    write([row | where | memory for row in rows], out)
     for row in rows:
-        click.echo(f"{row['positions']:>4} positions, {row['rows']:>3} rows: {row['ms']} ms")
+        what = "paths drafted" if row["axis"] == "draft" else "positions"
+        click.echo(f"{row['positions']:>4} {what}, {row['rows']:>3} rows: {row['ms']} ms")
+    click.echo(f"loaded in {where['load_s']} s, {memory['memory_mb']} MB")
 
 
 if __name__ == "__main__":

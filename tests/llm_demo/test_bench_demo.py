@@ -193,6 +193,8 @@ def test_latency_along_both_axes() -> None:
         ("positions", 4, 1),
         ("rows", 1, 1),
         ("rows", 1, 2),
+        ("draft", 1, 1),
+        ("draft", 4, 1),
     ]
     assert all(0 < float(str(row["low_ms"])) <= float(str(row["ms"])) <= float(str(row["high_ms"])) for row in rows)
 

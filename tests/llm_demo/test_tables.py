@@ -228,6 +228,7 @@ def test_latency_is_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     monkeypatch.setattr("ot_draft.decoding.step.perf_counter", lambda: clock[0], raising=False)
     assert latency.verify_times(pair, 5, 3, context=4, steps=3) == [7000.0, 7000.0]
+    assert latency.draft_times(pair, 2, context=4, steps=3) == [1000000.0, 1000000.0]
 
 
 # trained_for_k.csv
