@@ -81,9 +81,9 @@ pre { background: var(--code); padding: .8rem; overflow-x: auto; border-radius: 
 """
 WORDS = {"expected": "fails as expected", "unexpected": "passes unexpectedly"}
 SIGNS = {
-    "yes": ("passed", "\u2713 lossless"),
-    "no": ("failed", "\u2717 not lossless"),
-    "not decided": ("open", "? not decided"),
+    Lossless.YES: ("passed", "\u2713 lossless"),
+    Lossless.NO: ("failed", "\u2717 not lossless"),
+    Lossless.NOT_DECIDED: ("open", "? not decided"),
     "yes, in Fractions": ("failed", "\u2717 lossless in Fractions only"),
     "yes, overwrites": ("failed", "\u2717 overwrites its arguments"),
 }
