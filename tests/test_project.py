@@ -161,6 +161,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.paths.model",
     "ot_draft.paths.rules.joint",
     "ot_draft.paths.tree",
+    "ot_draft.rules.k_seq.division_factor",
     "ot_draft.rules.optimal.host",
     "ot_draft.rules.races",
     "ot_draft.selection",

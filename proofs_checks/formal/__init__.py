@@ -81,26 +81,40 @@ def refused(theorem: Theorem, planted: Planted) -> tuple[str, ...]:
 
     Nothing is refused where coqc was cut off.
     """
-    made = compiling.compile_changed(theorem.file, {planted.file or theorem.file: with_error(theorem, planted)})
+    made = compiling.compile_changed(theorem.file, with_error(theorem, planted))
     said = re.sub(r"\s+", " ", made.output.partition("Error:")[2]).strip()[:SHOWN]
     holds = made.ok or not made.ended or (theorem.computed and said != FALSE)
     return () if holds else (said or "no words",)
 
 
-def with_error(theorem: Theorem, planted: Planted) -> str:
-    """The text of the file that the error is in. In a statement: every other proof is left out, so that this one alone is tried."""
-    text = _text(planted.file or theorem.file)
+def with_error(theorem: Theorem, planted: Planted) -> dict[str, str]:
+    """The file that differs, and its text. An error in a statement: the proofs before it are left out, so that its own alone is tried."""
+    own, name = _text(theorem.file), theorem.names[0]
     if planted.file:
-        if planted.old not in text:
+        changed = _text(planted.file)
+        if planted.old not in changed:
             raise ValueError(f"{planted.file}.v does not hold {planted.old!r}: {planted.error} cannot be planted")
-        return text.replace(planted.old, planted.new)
-    start, end = _statement(text, theorem.names[0])
-    if planted.old not in text[start:end]:
-        raise ValueError(f"{theorem.names[0]} does not say {planted.old!r}: {planted.error} cannot be planted")
-    said = text[start:end].replace(planted.old, planted.new)
+        return {planted.file: changed.replace(planted.old, planted.new)}
+    start, end = _statement(own, name)
+    if planted.old not in own[start:end]:
+        raise ValueError(f"{name} does not say {planted.old!r}: {planted.error} cannot be planted")
+    return {theorem.file: _alone(own[:start] + own[start:end].replace(planted.old, planted.new) + own[end:], name)}
+
+
+def _alone(text: str, name: str) -> str:
+    """The text of a file up to a theorem and its proof, without the proofs before it; sections that are open there are closed."""
+    start, end = _statement(text, name)
     proof = PROOF.match(text, end)
-    before = PROOF.sub("Admitted.", text[:start])
-    return f"{before}{said}{proof[0]}\n" if proof else ""
+    if not proof:
+        raise ValueError(f"no theorem {name!r} with a proof in this file")
+    sections: list[str] = []
+    for begins, ends in re.findall(r"^(?:Section (\w+)|End (\w+))\.", text[:start], re.MULTILINE):
+        if ends:
+            sections.remove(ends)
+        else:
+            sections.append(begins)
+    closed = "".join(f"End {section}.\n" for section in reversed(sections))
+    return f"{PROOF.sub('Admitted.', text[:start])}{text[start:end]}{proof[0]}\n{closed}"
 
 
 def _statement(text: str, name: str) -> tuple[int, int]:

@@ -1,13 +1,13 @@
 """The bridge between the formal proofs and the library: what the rules do in Fractions, written as files for Coq.
 
 `python -m proofs_checks.formal.bridge` writes the files of cases in computed/ anew; bridge.v, bridge_hybrid.v, bridge_paths.v,
-bridge_trees.v and bridge_levels.v compute the same rules over Coq's rationals and show that all numbers are equal: not averages only,
-but what a rule decides for every tuple of drafts. `difference` compares the committed files with the library as it is now.
+bridge_trees.v, bridge_drafting.v, bridge_levels.v and bridge_optimum.v compute the same over Coq's rationals and show that all numbers
+are equal: not averages only, but what a rule decides for every tuple of drafts.
+`difference` compares the committed files with the library as it is now.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
@@ -17,11 +17,11 @@ import numpy as np
 
 import ot_draft as ot
 
-from . import bridge_levels, bridge_paths, bridge_trees
+from . import bridge_drafting, bridge_levels, bridge_optimum, bridge_paths, bridge_trees
+from .bridge_optimum import CASES, problem
 from .coq_text import Definition, NumbersFile, entries, number, numbers
 
 FOLDER = Path(__file__).parent / "computed"
-CASES = 210
 
 
 def rules(factor: Fraction) -> tuple[ot.SelectionRule, ...]:
@@ -34,21 +34,6 @@ def rules(factor: Fraction) -> tuple[ot.SelectionRule, ...]:
         ot.rules.KSeq(factor=factor),
         ot.rules.Optimal(),
     )
-
-
-def problem(number: int) -> tuple[list[Fraction], list[Fraction], int, Fraction]:
-    """p, q, k and a factor in [1, k] for K-SEQ, the same for a number in every run; zeros and ties among them.
-
-    The factor is at least gamma*: below it the library and rules.v fill up a law that cannot be filled up, each in its own way.
-    """
-    draw = random.Random(number)
-    n = draw.choice((1, 2, 2, 3, 3, 3, 4))
-    k = draw.randint(1, min(n, 3))
-    p, q = bridge_paths.any_law(draw, n), bridge_paths.any_law(draw, n)
-    factor = 1 + (k - 1) * Fraction(draw.randint(0, 12), 12)
-    beta = sum((min(q_y, p_y / factor) for p_y, q_y in zip(p, q, strict=True)), Fraction(0))
-    valid = 1 - (1 - beta) ** k <= factor * beta
-    return p, q, k, factor if valid else Fraction(k)
 
 
 def judged(rule: ot.SelectionRule, p: list[Fraction], q: list[Fraction], k: int) -> str:
@@ -104,7 +89,9 @@ FILES = (
     ),
     bridge_paths.FILE,
     bridge_trees.FILE,
+    bridge_drafting.FILE,
     bridge_levels.FILE,
+    bridge_optimum.FILE,
 )
 
 

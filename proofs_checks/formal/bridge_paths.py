@@ -13,6 +13,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import Nodes
 
 from ..branches import Chance, extended, law_of
 from .coq_text import Definition, NumbersFile, entries, number, numbers
@@ -70,6 +71,13 @@ def problem(index: int) -> PathCase:
     return _drawn(random.Random(1000 + index), SIZES[index % len(SIZES)], any_law)
 
 
+def order_two(K: int) -> PathCase:
+    """Models of order 2 without zeros, paths long enough that what is asked for the last token only is another law."""
+    draw = random.Random(52)
+    target, draft = ([positive_law(draw, 2) for _ in range(7)] for _ in range(2))
+    return target, draft, K, 3
+
+
 def row_problem(index: int) -> PathCase:
     """The same without zeros, for the rows."""
     return _drawn(random.Random(77 + index), ROW_SIZES[index], positive_law)
@@ -83,52 +91,65 @@ def _drawn(
 
 
 def markov(case: PathCase) -> paths.MarkovModel:
-    """The case's model."""
+    """The case's model, of the order that its table has."""
     target, draft = case[:2]
-    contexts: list[tuple[int, ...]] = [(), *((token,) for token in range(len(target) - 1))]
+    contexts: list[tuple[int, ...]] = []
+    order = -1
+    while len(contexts) < len(target):
+        order += 1
+        contexts += product(range(len(target[0])), repeat=order)
     targets, drafts = (dict(zip(contexts, map(np.array, laws), strict=True)) for laws in (target, draft))
-    return paths.MarkovModel(targets, drafts, order=1)
+    return paths.MarkovModel(targets, drafts, order)
 
 
-def average(rule: paths.PathRule, case: PathCase) -> str:
-    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.paths.evaluate gives them."""
+def texts(n: int, L: int, ends: range | None) -> list[tuple[int, ...]]:
+    """All texts of L + 1 of n tokens; ends: those that begin with token 0 and end with one of these."""
+    every = product(range(n), repeat=L + 1)
+    return [text for text in every if ends is None or (text[0] == 0 and text[-1] in ends)]
+
+
+def average(rule: paths.PathRule, case: PathCase, nodes: Nodes, ends: range | None = None) -> str:
+    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.paths.evaluate gives them.
+
+    ends: see `texts`.
+    """
     target, _, K, L = case
-    found = paths.evaluate(rule, markov(case), (K, L))
-    law = [found.law.get(tokens, Fraction(0)) for tokens in product(range(len(target) - 1), repeat=L + 1)]
+    found = paths.evaluate(rule, nodes, (K, L))
+    law = [found.law.get(text, Fraction(0)) for text in texts(len(target[0]), L, ends)]
     return f"({numbers(law)}, {number(found.expected_length)})"
 
 
-def by_drafts(rule: paths.PathRule, case: PathCase, ends: range | None = None) -> str:
+def by_drafts(rule: paths.PathRule, case: PathCase, nodes: Nodes, ends: range | None = None) -> str:
     """For all drafted paths that can occur: their probability and the accepted length, and the law of the L + 1 tokens given them.
 
-    ends: of the texts that begin with token 0 and end with one of these; None: of all texts.
+    ends: see `texts`.
     """
-    (target, _, K, L), model = case, markov(case)
-    tokens, rows = range(len(target) - 1), []
-    every = list(product(tokens, repeat=L + 1))
-    texts = every if ends is None else [text for text in every if text[0] == 0 and text[-1] in ends]
+    target, _, K, L = case
+    every, rows = texts(len(target[0]), L, ends), []
 
     def draw(chance: Chance) -> tuple[tuple[int, ...], ...]:
         drawn = []
         for _ in range(K):
             path: tuple[int, ...] = ()
             while len(path) < L:
-                path = (*path, chance.draw(model.draft(path).tolist()))
+                path = (*path, chance.draw(nodes.draft(path).tolist()))
             drawn.append(path)
         return tuple(drawn)
 
     for drafts, probability in law_of(draw).items():
-        emitted = rule(model, drafts)
+        emitted = rule(nodes, drafts)
         length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
-        law = extended(emitted, model.target, L + 1)
-        rows.append(f"({numbers([probability, length])}, {numbers(law.get(text, Fraction(0)) for text in texts)})")
+        law = extended(emitted, nodes.target, L + 1)
+        rows.append(f"({numbers([probability, length])}, {numbers(law.get(text, Fraction(0)) for text in every)})")
     return entries(rows)
 
 
-def path_case(case: PathCase, rules: Iterable[paths.PathRule], said: Callable[[paths.PathRule, PathCase], str]) -> str:
-    """One case in Coq's notation, a rule a line."""
-    _, _, K, L = case
-    return f"({models(case)}, {K}%nat, {L}%nat,\n   {entries((said(rule, case) for rule in rules), indent=4)})"
+def path_case(
+    case: PathCase, rules: Iterable[paths.PathRule], said: Callable[[paths.PathRule, PathCase, Nodes], str]
+) -> str:
+    """One case in Coq's notation, a rule a line. The model is the same for all rules and paths: what they keep there stays."""
+    (_, _, K, L), nodes = case, Nodes(markov(case))
+    return f"({models(case)}, {K}%nat, {L}%nat,\n   {entries((said(rule, case, nodes) for rule in rules), indent=4)})"
 
 
 def models(case: PathCase) -> str:
@@ -140,6 +161,12 @@ def averages() -> Iterator[str]:
     """The cases of averages."""
     for case in map(problem, range(CASES)):
         yield path_case(case, path_rules(case[2]), average)
+
+
+def long_averages() -> Iterator[str]:
+    """The cases of order 2."""
+    for case in map(order_two, (1, 2)):
+        yield path_case(case, path_rules(case[2]), partial(average, ends=range(1)))
 
 
 def rows() -> Iterator[str]:
@@ -154,12 +181,14 @@ FILE = NumbersFile(
     """Written by `python -m proofs_checks.formal.bridge`: small Markov models, and what the path rules do on them in Fractions.
 
    A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
-   after token 0, 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
+   after token 0, 1, .., and of order 2 those after 0 0, 0 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
    path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
+   long_cases: the same, of order 2, for the texts that begin and end with token 0.
    path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law of the text given them).
    scaled_rows: the same for Joint alone, where selecting for p and for w p differ, and for the texts that begin and end with token 0.""",
     (
         Definition("path_cases", f"{MODEL} * list (list Q * Q)", averages),
+        Definition("long_cases", f"{MODEL} * list (list Q * Q)", long_averages),
         Definition("path_rows", f"{MODEL} * list (list (list Q * list Q))", rows),
         Definition(
             "scaled_rows",

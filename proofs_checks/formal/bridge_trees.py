@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.model import Nodes
 from ot_draft.paths.tree import PlainTree
 
 from ..branches import Chance, extended, law_of
@@ -33,16 +34,16 @@ def problem(index: int) -> PathCase:
     return target, draft, 2, 2
 
 
-def by_tree(rule: paths.PathRule, case: PathCase) -> str:
+def by_tree(rule: paths.PathRule, nodes: Nodes) -> str:
     """For all trees that can occur: their probability, and the law of the three tokens given them."""
-    model, rows = markov(case), []
+    rows = []
 
     def draw(chance: Chance) -> tuple[int, ...]:
-        first, second = draw_two(chance, model.draft(()).tolist())
-        return (first, second, *draw_two(chance, model.draft((first,)).tolist()))
+        first, second = draw_two(chance, nodes.draft(()).tolist())
+        return (first, second, *draw_two(chance, nodes.draft((first,)).tolist()))
 
     for drafted, probability in law_of(draw).items():
-        law = extended(rule(model, PlainTree(SHAPE, drafted, LAW)), model.target, 3)
+        law = extended(rule(nodes, PlainTree(SHAPE, drafted, LAW)), nodes.target, 3)
         rows.append(
             f"({numbers([probability])}, {numbers(law.get(text, Fraction(0)) for text in product(range(3), repeat=3))})"
         )
@@ -56,9 +57,10 @@ def draw_two(chance: Chance, q: list[Fraction]) -> tuple[int, int]:
 
 
 def cases() -> Iterator[str]:
-    """One case in Coq's notation, a rule a line."""
+    """One case in Coq's notation, a rule a line. The model is the same for all rules and trees: what they keep there stays."""
     for case in map(problem, range(CASES)):
-        yield f"({models(case)},\n   {entries((by_tree(rule, case) for rule in tree_rules()), indent=4)})"
+        nodes = Nodes(markov(case))
+        yield f"({models(case)},\n   {entries((by_tree(rule, nodes) for rule in tree_rules()), indent=4)})"
 
 
 FILE = NumbersFile(

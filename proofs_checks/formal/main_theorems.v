@@ -115,11 +115,11 @@ Theorem joint_is_lossless z : size z = L.+1 ->
 Proof. exact: optimal_joint_lossless. Qed.
 
 (* This project: decoding is lossless. Round after round K paths of len s tokens are drafted after the text s and verified by Joint, until a
-   stop token; the text begins with z with the target's probability, for all z with no stop token but perhaps as the last. *)
-Theorem decoding_is_lossless (len : seq T -> nat) (stop : pred T) n z : (size z <= n)%N -> clean stop z ->
+   stop token; the text begins with the tokens z and then c, a stop token or not, with the target's probability, for all z without one. *)
+Theorem decoding_is_lossless (len : seq T -> nat) (stop : pred T) n z c : (size z < n)%N -> ~~ has stop z ->
   stopped (path_outcomes T (joint_drafted K len) len) (path_chance (joint_chance q) (joint_decide p q len)) (path_emitted (W := _))
-    (@joint_next T) stop n [::] z = in_sequence p [::] z.
-Proof. exact: joint_decodes. Qed.
+    (@joint_next T) stop n [::] (rcons z c) = in_sequence p [::] (rcons z c).
+Proof. by move=> zn go; apply: joint_decodes; rewrite ?size_rcons ?clean_rcons. Qed.
 
 (* Weng et al. 2025 (fixed trees), this project (any drafting): d says, from all that was drafted and from coins, which node gets the next
    child, the youngest of its node, and by which law, or stops; the text of Traversal on the tree has the target's law. *)

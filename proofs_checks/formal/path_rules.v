@@ -25,6 +25,12 @@ Local Notation "x <=? y" := (leb N x y) (at level 70).
 Local Notation sum := (sum_of N).
 Local Notation continued := (in_sequence N p).
 
+(* The sum of cap(u) over all prefixes u up to n tokens below h, without h: its cap is w, cap(u c) = min(P(u c is drafted), p(c|u) cap(u)). *)
+Fixpoint caps (drafted : seq T -> A) n h w : A :=
+  if n is n'.+1 then
+    sum tokens (fun c => let w' := least N (drafted (rcons h c)) (w * p h c) in w' + caps drafted n' (rcons h c) w')
+  else 0.
+
 (** The ladder of weights: w at a node after h, when its token was drawn, or selected, by the law m. *)
 Definition next_weight h w m (y : T) : A := least N 1 (w * p h y / m y).
 Definition left_over h w m : T -> A := excess N tokens (fun y => w * p h y) m.

@@ -74,15 +74,24 @@ Fixpoint accepted h w r f z : A :=
 Definition text h w r f z : A :=
   let s := state w r f in accepted h w r f z + refused h w r f * (s.1 * goes_on h s.2 z).
 
-(* What is emitted on a tree, and the mean over all that is drafted. *)
+(* What is emitted on a tree. *)
 Definition tree_text f z : A := text [::] 1 (p [::]) f z.
-Fixpoint adaptive_output (d : drafting A T) f z : A :=
-  match d with
-  | Stop => tree_text f z
-  | Draw a Q next => sum_of N tokens (fun x => Q x * adaptive_output (next x) (add_child a Q x f) z)
-  | Coin t d1 d2 => t * adaptive_output d1 f z + (1 - t) * adaptive_output d2 f z
-  end.
 End Trees.
+
+(* Means over all that is drafted: of a number that every tree has, of what is emitted, and of whether the tree holds the prefix u. *)
+Section Means.
+Variables (A : Type) (N : numbers A) (T : eqType) (tokens : seq T) (p : seq T -> T -> A).
+Fixpoint drafted_mean (value : forest A T -> A) (d : drafting A T) f : A :=
+  match d with
+  | Stop => value f
+  | Draw a Q next => sum_of N tokens (fun x => mul N (Q x) (drafted_mean value (next x) (add_child a Q x f)))
+  | Coin t d1 d2 => add N (mul N t (drafted_mean value d1 f)) (mul N (sub N (one N) t) (drafted_mean value d2 f))
+  end.
+Definition adaptive_output (traversal : bool) d f z : A := drafted_mean (fun f => tree_text N tokens p traversal f z) d f.
+Fixpoint holds (f : forest A T) (u : seq T) : bool :=
+  if u is c :: u' then if f is Child elder _ y f' then (c == y) && holds f' u' || holds elder u else false else true.
+Definition chance_of d u : A := drafted_mean (fun f => if holds f u then one N else zero N) d Bare.
+End Means.
 
 (* Several texts, drafted by one schedule that sees what was drafted for all of them: the first number of an address says for which text
    the draw is, p b is the target of text b from its own past on. The probability that they go on with the texts z b. *)

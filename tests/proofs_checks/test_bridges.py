@@ -13,9 +13,13 @@ from typing import Any
 import pytest
 
 import ot_draft as ot
+from ot_draft import optimum
 from ot_draft.paths import model
+from ot_draft.paths.drafting import baselines, enumeration
+from ot_draft.paths.evaluation import program
 from ot_draft.paths.rules import block_verification, joint, token_wise, traversal
 from ot_draft.rules import coupling, recursive_rejection
+from ot_draft.rules.k_seq import division_factor
 from ot_draft.rules.k_seq.rule import KSeq
 from ot_draft.rules.optimal import classes, host, levels
 from ot_draft.rules.optimal.rule import Optimal
@@ -30,7 +34,7 @@ from proofs_checks.formal.listed.definitions import (
     TREE_ERRORS,
 )
 
-ONE_TOKEN, HYBRID, PATHS, TREES, LEVELS = (file.path.stem for file in bridge.FILES)
+ONE_TOKEN, HYBRID, PATHS, TREES, DRAFTING, LEVELS, OPTIMUM = (file.path.stem for file in bridge.FILES)
 CHOSEN = "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts)), xp.host_view(drafts >= 0))"
 REVERSED = (
     "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts))[..., ::-1], "
@@ -136,6 +140,140 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "yield walk.path[: length + 1], ",
         PATHS,
     ),
+    # The optimum, and K-SEQ's own factor.
+    ("the best cut is the worst", optimum._least_cut, "cut.argmin(-1)", "cut.argmax(-1)", OPTIMUM),
+    (
+        "prefixes in the order of the vocabulary",
+        optimum.cuts,
+        "law.order(p, q, k)",
+        "0 * law.order(p, q, k) + np.arange(p.shape[-1])",
+        OPTIMUM,
+    ),
+    (
+        "the optimum of one draft fewer",
+        optimum.cuts,
+        "law.along(q, order, k)",
+        "law.along(q, order, max(k - 1, 1))",
+        OPTIMUM,
+    ),
+    ("the 1 of the cut is left out", optimum._least_cut, "return 1 + ", "return ", OPTIMUM),
+    ("K-SEQ's factor for one draft fewer", division_factor._is_valid, "count)", "count - 1)", OPTIMUM),
+    ("K-SEQ's factor is k", division_factor._search, "high = factor", "high = high", OPTIMUM),
+    (
+        "K-SEQ's factor is rounded down and not tried",
+        division_factor._rational_factor,
+        "while not (valid := ",
+        "factor = factor - unit\n    while False and not (valid := ",
+        OPTIMUM,
+    ),
+    # Trees that follow what was drafted, and the caps.
+    (
+        "ways to draft count alike",
+        enumeration.every_growth,
+        "probability * mass)",
+        "probability / len(masses))",
+        DRAFTING,
+    ),
+    ("a cap leaves out the target", program.cap_bound, "min(chances[v], ", "max(chances[v], ", DRAFTING),
+    ("a cap forgets the one above", program.cap_bound, "[v[-1]] * caps[v[:-1]]", "[v[-1]]", DRAFTING),
+    ("a tree's prefixes are its leaves", program._prefixes, "{(*prefix, token)} | _prefixes", "_prefixes", DRAFTING),
+    (
+        "a draw is worth the same whatever was drawn before",
+        baselines.SampledTree.offer,
+        "value = value * (1 - mass)",
+        "value = value * 1",
+        DRAFTING,
+    ),
+    ("drawn tokens stay in the law", baselines.SampledTree.offer, "xp.add_at(left, token, -share)", "share", DRAFTING),
+    (
+        "a path stops by its last token",
+        baselines.StoppedGrowth._decide,
+        "1 - self._reached <=",
+        "self._reached <=",
+        DRAFTING,
+    ),
+    # What a model of order 1 cannot tell.
+    (
+        "blocks ask for the last token only",
+        block_verification.Walk.to,
+        "nodes.target(path)",
+        "nodes.target(path[-1:])",
+        PATHS,
+    ),
+    (
+        "blocks ask the draft for the last token only",
+        block_verification.Walk.along,
+        "nodes.draft(path[:depth])",
+        "nodes.draft(path[:depth][-1:])",
+        PATHS,
+    ),
+    (
+        "Joint asks for the last token only",
+        joint._select,
+        "nodes.target(walk.path)",
+        "nodes.target(walk.path[-1:])",
+        PATHS,
+    ),
+    (
+        "Joint asks the draft for the last token only",
+        joint._select,
+        "nodes.draft(walk.path)",
+        "nodes.draft(walk.path[-1:])",
+        PATHS,
+    ),
+    (
+        "Traversal asks for the last token only",
+        traversal.Traversal._tested,
+        "nodes.target(path)",
+        "nodes.target(path[-1:])",
+        PATHS,
+    ),
+    (
+        "Traversal asks the draft for the last token only",
+        traversal.Traversal._tested,
+        "nodes.draft(path)",
+        "nodes.draft(path[-1:])",
+        PATHS,
+    ),
+    (
+        "token-wise selection asks for the last token only",
+        token_wise.TokenWise._output,
+        "nodes.target(prefix)",
+        "nodes.target(prefix[-1:])",
+        PATHS,
+    ),
+    (
+        "token-wise selection asks the draft for the last token only",
+        token_wise.TokenWise._output,
+        "nodes.draft(prefix)",
+        "nodes.draft(prefix[-1:])",
+        PATHS,
+    ),
+    # What is kept from one tree to the next, or from one rule to the other.
+    ("Joint remembers without the number alive", joint.Joint._steps, "sum(token >= 0 for token in draws)", "0", PATHS),
+    (
+        "Joint remembers a selection by the last token",
+        joint.Joint._steps,
+        "(law, walk.path,",
+        "(law, walk.path[-1:],",
+        PATHS,
+    ),
+    (
+        "Traversal remembers by the number of elder siblings",
+        traversal.Traversal._tested,
+        "len(elder) if isinstance(law, IID) else elder",
+        "len(elder)",
+        TREES,
+    ),
+    ("Traversal remembers without elder siblings", traversal.Traversal._tested, "(known, token)", "(0, token)", PATHS),
+    (
+        "token-wise selection remembers an output by the last token",
+        token_wise.TokenWise._output,
+        '(law, prefix, "output", tokens)',
+        '(law, prefix[-1:], "output", tokens)',
+        PATHS,
+    ),
+    ("all rules share one memory", model.Nodes.once, "id(owner)", "0", PATHS),
     (
         "only the first of equal paths lives on",
         joint.Joint._steps,
@@ -148,7 +286,8 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
 
 @contextmanager
 def planted(function: Any, old: str, new: str) -> Iterator[None]:
-    """The function with another text, for all who hold it."""
+    """The function, a class's own too, with another text, for all who hold it."""
+    function = getattr(function, "__func__", function)
     text = textwrap.dedent(inspect.getsource(function))
     text = text[text.index("def ") :]  # without decorators, which name what their class holds
     assert old in text, f"{function.__qualname__} does not hold {old!r}"
@@ -223,8 +362,10 @@ BY_COQ = [
 def test_every_row_has_errors_that_can_be_planted(theorem: Theorem) -> None:
     assert theorem.planted and theorem.source
     for error in theorem.planted:
-        text = formal.with_error(theorem, error)
-        assert text and text != compiling.source(error.file or theorem.file).read_text(encoding="utf-8")
+        assert error.why
+        changed = formal.with_error(theorem, error)
+        assert error.new in changed[error.file or theorem.file]
+        assert all(text != compiling.source(file).read_text(encoding="utf-8") for file, text in changed.items())
 
 
 @pytest.mark.parametrize(

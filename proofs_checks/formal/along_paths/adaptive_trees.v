@@ -175,7 +175,7 @@ Qed.
 Theorem adaptive_martingale d f z : by_laws d -> drawn f ->
   adaptive_output (real R) (index_enum T) p traversal d f z = tree_text (real R) (index_enum T) p traversal f z.
 Proof.
-elim: d f => [//|a Q next ih|t d1 ih1 d2 ih2] f /= [l1 l2] df; last first.
+rewrite /adaptive_output; elim: d f => [//|a Q next ih|t d1 ih1 d2 ih2] f /= [l1 l2] df; last first.
   by rewrite ih1 // ih2 // -mulrDl addrC subrK mul1r.
 rewrite sumE -[RHS](one_more_child a z l1 df); apply: eq_bigr => x _ /=.
 by rewrite ih //; exact: drawn_more.

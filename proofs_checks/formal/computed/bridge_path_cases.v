@@ -1,8 +1,9 @@
 (* Written by `python -m proofs_checks.formal.bridge`: small Markov models, and what the path rules do on them in Fractions.
 
    A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
-   after token 0, 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
+   after token 0, 1, .., and of order 2 those after 0 0, 0 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
    path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
+   long_cases: the same, of order 2, for the texts that begin and end with token 0.
    path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law of the text given them).
    scaled_rows: the same for Joint alone, where selecting for p and for w p differ, and for the texts that begin and end with token 0. *)
 
@@ -77,6 +78,19 @@ Definition path_cases : list (list (list Q) * list (list Q) * nat * nat * list (
     ([0; 1#2; 1#12; 5#12], 1);
     ([0; 1#2; 1#12; 5#12], 1);
     ([0; 1#2; 1#12; 5#12], 1)])].
+
+Definition long_cases : list (list (list Q) * list (list Q) * nat * nat * list (list Q * Q)) := [
+  ([[3#4; 1#4]; [5#9; 4#9]; [3#7; 4#7]; [1#3; 2#3]; [1#3; 2#3]; [2#5; 3#5]; [4#5; 1#5]], [[1#6; 5#6]; [1#2; 1#2]; [1#3; 2#3]; [1#3; 2#3]; [1#3; 2#3]; [2#5; 3#5]; [1#2; 1#2]], 1%nat, 3%nat,
+   [([5#108; 5#54; 2#45; 8#45], 4313#3780);
+    ([5#108; 5#54; 2#45; 8#45], 4313#3780);
+    ([5#108; 5#54; 2#45; 8#45], 133#108);
+    ([5#108; 5#54; 2#45; 8#45], 133#108);
+    ([5#108; 5#54; 2#45; 8#45], 133#108)]);
+  ([[3#4; 1#4]; [5#9; 4#9]; [3#7; 4#7]; [1#3; 2#3]; [1#3; 2#3]; [2#5; 3#5]; [4#5; 1#5]], [[1#6; 5#6]; [1#2; 1#2]; [1#3; 2#3]; [1#3; 2#3]; [1#3; 2#3]; [2#5; 3#5]; [1#2; 1#2]], 2%nat, 3%nat,
+   [([5#108; 5#54; 2#45; 8#45], 10951#7560);
+    ([5#108; 5#54; 2#45; 8#45], 18379#11340);
+    ([5#108; 5#54; 2#45; 8#45], 245#162);
+    ([5#108; 5#54; 2#45; 8#45], 265#162)])].
 
 Definition path_rows : list (list (list Q) * list (list Q) * nat * nat * list (list (list Q * list Q))) := [
   ([[1#2; 1#2]; [1#2; 1#2]; [2#3; 1#3]], [[3#7; 4#7]; [1#2; 1#2]; [1#2; 1#2]], 1%nat, 2%nat,

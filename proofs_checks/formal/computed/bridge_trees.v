@@ -14,7 +14,7 @@ Unset Printing Implicit Defensive.
 
 Section Case.
 Variables (ps qs : seq (seq Q)).
-Let tokens := iota 0 (size ps).-1.
+Let tokens := vocabulary ps.
 Let p := markov ps.
 Let q := markov qs.
 Let texts := drafts tokens 3.

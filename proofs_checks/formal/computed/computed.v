@@ -29,6 +29,9 @@ Fixpoint every (X : Type) (f : X -> bool) (s : seq X) : bool :=
 Definition less (a b : Q) : bool := ~~ Qle_bool b a.
 Definition occurs (a : Q) : bool := ~~ Qeq_bool a (Qmake Z0 1).
 Definition by_place (masses : seq Q) (y : nat) : Q := nth (Qmake Z0 1) masses y.
-(* The law of the next token: the first one of the table at the beginning, then those after token 0, 1, .. *)
-Definition markov (table : seq (seq Q)) (h : seq nat) : nat -> Q :=
-  by_place (nth [::] table (if h is x :: h' then (last x h').+1 else 0)).
+(* A Markov model of any order, by its table: the law at the beginning, those after one token, 0, 1, .., after two, 0 0, 0 1, .., as far as it
+   goes. What is known is the longest end of h that the table has. *)
+Definition vocabulary (table : seq (seq Q)) : seq nat := iota 0 (size (head [::] table)).
+Fixpoint markov (table : seq (seq Q)) (h : seq nat) : nat -> Q :=
+  let n := size (head [::] table) in let place := foldl (fun i y => (i * n + y).+1) 0%N h in
+  if (place < size table)%N then by_place (nth [::] table place) else if h is _ :: h' then markov table h' else by_place [::].

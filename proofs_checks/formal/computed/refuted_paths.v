@@ -19,7 +19,7 @@ Local Open Scope Q_scope.
 
 Section Paths.
 Variables (ps qs : seq (seq Q)).
-Let tokens := iota 0 (size ps).-1.
+Let tokens := vocabulary ps.
 Let p := markov ps.
 Let q := markov qs.
 (* K-SEQ with a factor that is valid, found by halving [1, k]. *)

@@ -11,7 +11,7 @@ ALONG_PATHS = (
         "block",
         ("ladder", "block_verification_lossless", "block_verification_length", "longer_than_token_wise"),
         BLOCK,
-        (Planted("for any w", "w <= 1 -> law m ->", "law m ->"),),
+        (Planted("for any w", "one token, w = 2: 1 in the place of 2", "w <= 1 -> law m ->", "law m ->"),),
     ),
     Theorem(
         "block verification is best, one path",
@@ -19,7 +19,14 @@ ALONG_PATHS = (
         "block_optimal",
         ("block_verification_optimal", "block_rule_emits", "block_rule_accepted", "block_rule_decides"),
         f"{BLOCK}, Theorem 2; proof: this project",
-        (Planted("all are accepted", "(rule x) L\n  <= ", "(rule x) L\n  = "),),
+        (
+            Planted(
+                "all are accepted",
+                "a rule that accepts nothing and emits a token of p, p = q",
+                "(rule x) L\n  <= ",
+                "(rule x) L\n  = ",
+            ),
+        ),
     ),
     Theorem(
         "one step of a lossless rule",
@@ -27,7 +34,14 @@ ALONG_PATHS = (
         "block_optimal",
         ("reach_step",),
         OURS,
-        (Planted("D left out", "p h c * reach n.+1 h - D h c.", "p h c * reach n.+1 h."),),
+        (
+            Planted(
+                "D left out",
+                "one token, nothing accepted: B(0) = 0, p(0) B(root) = 1",
+                "p h c * reach n.+1 h - D h c.",
+                "p h c * reach n.+1 h.",
+            ),
+        ),
     ),
     Theorem(
         "token-wise selection, every rule, K and L",
@@ -38,6 +52,7 @@ ALONG_PATHS = (
         (
             Planted(
                 "a rule that is lossless for one draft",
+                "K = 2, independent tests, which change the law of two drafts (refuted.v)",
                 "(forall h k, (0 < k)%N -> lossless k",
                 "(forall h k, (k == 1)%N -> lossless k",
             ),
@@ -49,7 +64,14 @@ ALONG_PATHS = (
         "joint",
         ("joint_lossless", "optimal_joint_lossless", "joint_length_weights"),
         OURS,
-        (Planted("without any path", "(0 < K)%N -> size z = L.+1 ->", "size z = L.+1 ->"),),
+        (
+            Planted(
+                "without any path",
+                "K = 0, L = 1: nothing is selected, and no text comes out",
+                "(0 < K)%N -> size z = L.+1 ->",
+                "size z = L.+1 ->",
+            ),
+        ),
     ),
     Theorem(
         "Traversal of K paths, every K and L",
@@ -57,7 +79,14 @@ ALONG_PATHS = (
         "joint",
         ("traversal_lossless",),
         "Weng et al. 2025 (traversal verification); proof: this project",
-        (Planted("texts of another length", "size z = L.+2 ->", "size z = L ->"),),
+        (
+            Planted(
+                "texts of another length",
+                "L = 1, p = q: a text of one token ends before the path does, and what passes is not counted",
+                "size z = L.+2 ->",
+                "size z = L ->",
+            ),
+        ),
     ),
     Theorem(
         "Traversal on trees that follow what was drafted",
@@ -65,7 +94,7 @@ ALONG_PATHS = (
         "adaptive_trees",
         ("traversal_adaptive_lossless", "one_more_child", "adaptive_lossless", "traversal_of_paths"),
         OURS,
-        (Planted("by any masses", "by_laws d ->\n", "\n"),),
+        (Planted("by any masses", "a draw by masses of sum 0 leaves no text any probability", "by_laws d ->\n", "\n"),),
     ),
     Theorem(
         "recursive rejection on trees that follow what was drafted",
@@ -76,6 +105,7 @@ ALONG_PATHS = (
         (
             Planted(
                 "every text has probability 1",
+                "two tokens: a text of one has p",
                 "p false d Bare z = in_sequence p [::] z",
                 "p false d Bare z = 1",
             ),
@@ -87,7 +117,14 @@ ALONG_PATHS = (
         "proper",
         ("block_proper", "token_wise_proper", "traversal_proper", "joint_proper", "emitted_law"),
         OURS,
-        (Planted("of length L + 1", "(size x) [:: x]", "(size x).+1 [:: x]"),),
+        (
+            Planted(
+                "nothing was drafted",
+                "p = q, one token: it is accepted, and no path holds it",
+                "(size x) [:: x]",
+                "(size x) [::]",
+            ),
+        ),
     ),
     Theorem(
         "a bound for all trees",
@@ -98,9 +135,10 @@ ALONG_PATHS = (
         (
             Planted(
                 "caps by the target alone",
-                "let a' := Num.min (drafted (rcons h c)) (a * p h c) in",
-                "let a' := a * p h c * drafted (rcons h c) in",
-                "tree_bound",
+                "p = q = (1/2, 1/2), one draft: 1 is accepted, these caps sum to 1/2",
+                "let w' := least N (drafted (rcons h c)) (w * p h c) in",
+                "let w' := w * p h c * drafted (rcons h c) in",
+                "path_rules",
             ),
         ),
     ),
@@ -113,6 +151,7 @@ ALONG_PATHS = (
         (
             Planted(
                 "without p(c|u)",
+                "p = (0, 1), token 0 is drafted and accepted: no lossless rule does that",
                 "mean a (rcons u c) <= p u c * mean a u]",
                 "mean a (rcons u c) <= mean a u]",
                 "program_optimum",
@@ -128,6 +167,7 @@ ALONG_PATHS = (
         (
             Planted(
                 "the best rule need not be lossless",
+                "who accepts every draft, p = (1, 0), q = (0, 1): it accepts more than 0",
                 "forall s', lossless_rule p Q node L s' ->",
                 "forall s',",
             ),
@@ -140,8 +180,9 @@ ALONG_PATHS = (
         ("price_bound", "certificate_bound", "certificate_optimal"),
         f"{OURS} (weak duality)",
         (
-            Planted(  # false: one token, L = 1, p = q, mu = 0: one token is accepted, and the root opens nothing
+            Planted(
                 "without what a tree collects",
+                "one token, L = 1, p = q, mu = 0: one token is accepted, and the root opens nothing",
                 r"opened [::] + \sum_w Q w * y w [::]",
                 "opened [::]",
             ),
@@ -155,7 +196,10 @@ ALONG_PATHS = (
         OURS,
         (
             Planted(
-                "the objective is less", "more (rule xs) L [::] = objective", "more (rule xs) L [::] + 1 = objective"
+                "the objective is less",
+                "it is the same, by the theorem itself",
+                "more (rule xs) L [::] = objective",
+                "more (rule xs) L [::] + 1 = objective",
             ),
         ),
     ),
@@ -165,7 +209,30 @@ ALONG_PATHS = (
         "rounds",
         ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
         OURS,
-        (Planted("fewer rounds than tokens", "(size z <= n)%N -> decoded", "(size z <= n.+1)%N -> decoded"),),
+        (
+            Planted(
+                "fewer rounds than tokens",
+                "no round decodes no token, and a text of one token may have probability 1",
+                "(size z <= n)%N -> decoded",
+                "(size z <= n.+1)%N -> decoded",
+            ),
+        ),
+    ),
+    Theorem(
+        "texts that a stop token ends",
+        "The texts that the loop is compared on are those whose last token, a stop token or not, comes after none that stops.",
+        "rounds",
+        ("clean_rcons",),
+        OURS,
+        (
+            Planted(
+                "they hold no stop token",
+                "a text of one token, which stops",
+                "Definition clean z := (size z <= (find stop z).+1)%N.",
+                "Definition clean z := ~~ has stop z.",
+                "rounds",
+            ),
+        ),
     ),
     Theorem(
         "decoding by Joint, stop tokens too",
@@ -174,11 +241,17 @@ ALONG_PATHS = (
         ("joint_decodes",),
         OURS,
         (
-            Planted(  # false: no round decodes no token, and a text of one token may have probability 1
-                "fewer rounds than tokens", "(size z <= n)%N -> clean", "(size z <= n.+1)%N -> clean"
+            Planted(
+                "fewer rounds than tokens",
+                "no round decodes no token, and a text of one token may have probability 1",
+                "(size z <= n)%N -> clean",
+                "(size z <= n.+1)%N -> clean",
             ),
-            Planted(  # false: where every token stops, no text of two tokens is decoded
-                "texts that go on behind a stop token", "(size z <= n)%N -> clean stop z ->", "(size z <= n)%N ->"
+            Planted(
+                "texts that go on behind a stop token",
+                "where every token stops, no text of two tokens is decoded",
+                "(size z <= n)%N -> clean stop z ->",
+                "(size z <= n)%N ->",
             ),
         ),
     ),
@@ -189,8 +262,11 @@ ALONG_PATHS = (
         ("traversal_of_tops_and_draws", "tops_and_draw_laws", "distinct_laws"),
         f"{OURS}; RheoSampling, DySpec (their trees)",
         (
-            Planted(  # false: a next draw by masses of sum 0 leaves no text any probability
-                "by any masses", "(forall x, by_laws (next x)) ->\n", "\n"
+            Planted(
+                "by any masses",
+                "a next draw by masses of sum 0 leaves no text any probability",
+                "(forall x, by_laws (next x)) ->\n",
+                "\n",
             ),
         ),
     ),
@@ -200,7 +276,7 @@ ALONG_PATHS = (
         "scheduled",
         ("scheduled_lossless", "one_more_draw"),
         OURS,
-        (Planted("by any masses", "by_laws d ->\n", "\n"),),
+        (Planted("by any masses", "a draw by masses of sum 0 leaves no text any probability", "by_laws d ->\n", "\n"),),
     ),
     Theorem(
         "chains of models, paths",
@@ -208,6 +284,13 @@ ALONG_PATHS = (
         "chains",
         ("chain_block", "chain_of_loops"),
         f"Spector and Re 2023, Sun et al. 2024 (TriForce), in use; {OURS}",
-        (Planted("in fewer rounds than tokens", "(L <= n)%N -> size z", "(L <= n.+1)%N -> size z"),),
+        (
+            Planted(
+                "in fewer rounds than tokens",
+                "no round, L = 1: no path is decoded, and no text comes out",
+                "(L <= n)%N -> size z",
+                "(L <= n.+1)%N -> size z",
+            ),
+        ),
     ),
 )

@@ -1,6 +1,14 @@
 """Finite computations: counterexamples, and the bridges to the library."""
 
-from .definitions import HYBRID_ERRORS, LEVEL_ERRORS, ONE_TOKEN_ERRORS, PATH_ERRORS, TREE_ERRORS
+from .definitions import (
+    DRAFTING_ERRORS,
+    HYBRID_ERRORS,
+    LEVEL_ERRORS,
+    ONE_TOKEN_ERRORS,
+    OPTIMUM_ERRORS,
+    PATH_ERRORS,
+    TREE_ERRORS,
+)
 from .theorem import Planted, Theorem
 
 BRIDGE = "ot_draft, in Fractions"
@@ -19,7 +27,7 @@ COMPUTED = (
             "without_replacement_not_concave",
         ),
         "the rows of the same names say whose claims",
-        (Planted("one of them where p = q", "(q := [:: 0; 1])", "(q := [:: 1#2; 1#2])"),),
+        (Planted.computed("one of them where p = q", "(q := [:: 0; 1])", "(q := [:: 1#2; 1#2])"),),
         computed=True,
     ),
     Theorem(
@@ -34,7 +42,7 @@ COMPUTED = (
         ),
         "the rows of the same names say whose claims",
         (
-            Planted(
+            Planted.computed(
                 "with one draft",
                 "less (optimum clipped q 2) (optimum other q 2)",
                 "less (optimum clipped q 1) (optimum other q 1)",
@@ -48,7 +56,7 @@ COMPUTED = (
         "refuted",
         ("chain_by_the_wrong_law",),
         "this project",
-        (Planted("where r is q", "(r := [:: 3#4; 1#4])", "(r := [:: 1#2; 1#2])"),),
+        (Planted.computed("where r is q", "(r := [:: 3#4; 1#4])", "(r := [:: 1#2; 1#2])"),),
         computed=True,
     ),
     Theorem(
@@ -58,7 +66,7 @@ COMPUTED = (
         ("joint_below_traversal", "joint_below_k_seq"),
         "this project",
         (
-            Planted(
+            Planted.computed(
                 "on one path",
                 "less (by_joint p q 2 2) (by_traversal p q 2 2)",
                 "less (by_joint p q 1 2) (by_traversal p q 1 2)",
@@ -72,7 +80,7 @@ COMPUTED = (
         "refuted_trees",
         ("own_token", "late_draw"),
         "this project",
-        (Planted("where a coin decides", "(kept q x)", "(Child Bare (by_place q) x Bare)"),),
+        (Planted.computed("where a coin decides", "(kept q x)", "(Child Bare (by_place q) x Bare)"),),
         computed=True,
     ),
     Theorem(
@@ -82,7 +90,7 @@ COMPUTED = (
         ("peeking_cut",),
         "this project",
         (
-            Planted(
+            Planted.computed(
                 "where the other's token decides",
                 "(fun x y => Qle_bool (by_place q y) (by_place q x))",
                 "(fun _ y => Qle_bool (by_place q y) (1#2))",
@@ -110,9 +118,9 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for paths",
-        "12 small models, laws and lengths of ot.paths.evaluate; 6 without zeros and one where selecting for p and w p differ, by drafts.",
+        "12 small models and 2 of order 2, laws and lengths of ot.paths.evaluate; 6 without zeros, one where p or w p differs.",
         "bridge_paths",
-        ("bridge_paths", "bridge_path_rows", "bridge_scaled"),
+        ("bridge_paths", "bridge_long", "bridge_path_rows", "bridge_scaled"),
         BRIDGE,
         PATH_ERRORS,
         computed=True,
@@ -127,12 +135,30 @@ COMPUTED = (
         computed=True,
     ),
     Theorem(
+        "the bridge for drafting",
+        "Three ways to draft that follow what was drafted: what the trees hold, the bound of the caps, texts by what the tree holds.",
+        "bridge_drafting",
+        ("bridge_stopped", "bridge_sampled", "bridge_tossed"),
+        BRIDGE,
+        DRAFTING_ERRORS,
+        computed=True,
+    ),
+    Theorem(
         "the bridge for the sweep",
         "On 120 small problems, ties and zero masses among them: every level of optimal selection, and the selected token's law.",
         "bridge_levels",
         ("bridge_levels",),
         BRIDGE,
         LEVEL_ERRORS,
+        computed=True,
+    ),
+    Theorem(
+        "the bridge for the optimum",
+        "On the 210 problems of the bridge: ot.optimal_acceptance, i.i.d. and without replacement; gamma*, which K-SEQ's own factor is.",
+        "bridge_optimum",
+        ("bridge_optimum", "bridge_gamma"),
+        BRIDGE,
+        OPTIMUM_ERRORS,
         computed=True,
     ),
 )

@@ -15,7 +15,10 @@ ONE_TOKEN = (
         SPECTR,
         (
             Planted(
-                "the rule need not be lossless", "proper k Q rule -> lossless k Q p rule ->\n", "proper k Q rule ->\n"
+                "the rule need not be lossless",
+                "it emits token 0 always, and p is another law",
+                "proper k Q rule -> lossless k Q p rule ->\n",
+                "proper k Q rule ->\n",
             ),
         ),
     ),
@@ -25,7 +28,14 @@ ONE_TOKEN = (
         "bound",
         ("bound", "accepted_at_most"),
         HU,
-        (Planted("1 left out", "<= 1 + mass_of p H - inside", "<= mass_of p H - inside"),),
+        (
+            Planted(
+                "1 left out",
+                "one token: 1 is accepted, and p(H) - Q(H) = 0",
+                "<= 1 + mass_of p H - inside",
+                "<= mass_of p H - inside",
+            ),
+        ),
     ),
     Theorem(
         "the maximal coupling",
@@ -33,7 +43,14 @@ ONE_TOKEN = (
         "bound",
         ("maximal_coupling",),
         "Leviathan et al. 2023; Chen et al. 2023",
-        (Planted("the correction draws from p", "norm (excess p m) p y = p y", "p y = p y"),),
+        (
+            Planted(
+                "the correction draws from p",
+                "p = (1/2, 1/2), m = (1, 0): 3/4 comes out at token 0",
+                "norm (excess p m) p y = p y",
+                "p y = p y",
+            ),
+        ),
     ),
     Theorem(
         "a selected draft, coupled",
@@ -41,7 +58,14 @@ ONE_TOKEN = (
         "couple",
         ("couple_acceptance", "couple_lossless"),
         f"{KHISTI} (the selected draft)",
-        (Planted("it accepts sum max(p, m)", r"\sum_y Num.min (p y) (m y)", r"\sum_y Num.max (p y) (m y)"),),
+        (
+            Planted(
+                "it accepts sum max(p, m)",
+                "p = (1, 0), q = (0, 1): the sum is 2",
+                r"\sum_y Num.min (p y) (m y)",
+                r"\sum_y Num.max (p y) (m y)",
+            ),
+        ),
     ),
     Theorem(
         "Hall's theorem for masses",
@@ -49,7 +73,7 @@ ONE_TOKEN = (
         "transport",
         ("transport",),
         "Hall 1935; Gale 1957 (masses)",
-        (Planted("for any masses", "fits s m -> handed_out", "handed_out"),),
+        (Planted("for any masses", "s = 1 on one set, m = 0", "fits s m -> handed_out", "handed_out"),),
     ),
     Theorem(
         "the laws of a selected draft",
@@ -57,7 +81,7 @@ ONE_TOKEN = (
         "hall",
         ("selected_laws",),
         f"{KHISTI} (two drafts); this project (any law)",
-        (Planted("every law m is one", r"law m /\ core m <->", "law m <->"),),
+        (Planted("every law m is one", "one draft: its law is q, and no other", r"law m /\ core m <->", "law m <->"),),
     ),
     Theorem(
         "the best acceptance, every law of the drafts",
@@ -68,6 +92,7 @@ ONE_TOKEN = (
         (
             Planted(
                 "no rule at all accepts more",
+                "p = (1, 0), q = (0, 1): who emits the draft accepts 1, and alpha* = 0",
                 "proper k Q rule -> lossless k Q p rule -> acceptance",
                 "proper k Q rule -> acceptance",
             ),
@@ -79,7 +104,14 @@ ONE_TOKEN = (
         "sampling",
         ("speculative_sampling_lossless", "speculative_sampling_optimal"),
         "Leviathan et al. 2023, Theorem 1; Chen et al. 2023, Theorem 1",
-        (Planted("the drafts are i.i.d. from p", "lossless 1 (iid q) p", "lossless 1 (iid p) p"),),
+        (
+            Planted(
+                "the drafts are i.i.d. from p",
+                "p = (1/2, 1/2), q = (1/4, 3/4): token 0 comes out with 2/3",
+                "lossless 1 (iid q) p",
+                "lossless 1 (iid p) p",
+            ),
+        ),
     ),
     Theorem(
         "recursive rejection, every k",
@@ -90,6 +122,7 @@ ONE_TOKEN = (
         (
             Planted(
                 "whatever laws it is told",
+                "told p it takes the first draft, whose law is another",
                 "p (recursive_rejection next h p)",
                 "p (recursive_rejection (fun _ => p) h p)",
             ),
@@ -104,6 +137,7 @@ ONE_TOKEN = (
         (
             Planted(
                 "lossless for another target",
+                "p comes out, and p/2 is not p",
                 "lossless k Q p (naive_target p)",
                 "lossless k Q (fun y => p y / 2%:R) (naive_target p)",
             ),
@@ -115,7 +149,14 @@ ONE_TOKEN = (
         "k_seq",
         ("k_seq_lossless", "k_seq_lossless_iff", "k_seq_lossless_clamped"),
         f"{SPECTR}, Theorem 1; this project (exactly when)",
-        (Planted("for every factor", "p_acc g p q k <= g * beta g p q ->\n  lossless", "\n  lossless"),),
+        (
+            Planted(
+                "for every factor",
+                "p = (1/2, 1/2), q = (1, 0), k = 1, g = 1/10: token 0 comes out always",
+                "p_acc g p q k <= g * beta g p q ->\n  lossless",
+                "\n  lossless",
+            ),
+        ),
     ),
     Theorem(
         "K-SEQ under the bound",
@@ -123,7 +164,14 @@ ONE_TOKEN = (
         "k_seq",
         ("k_seq_bounded", "k_seq_proper"),
         f"{OURS}; {HU} (the bound)",
-        (Planted("for every factor", "p_acc g p q k <= g * beta g p q ->\n", "\n"),),
+        (
+            Planted(
+                "for every factor",
+                "p = (1/2, 1/2), q = (1, 0), k = 1, g = 1/10: it accepts 1, the bound of H = {0} is 1/2",
+                "p_acc g p q k <= g * beta g p q ->\n",
+                "\n",
+            ),
+        ),
     ),
     Theorem(
         "gamma* exists, every k",
@@ -131,7 +179,14 @@ ONE_TOKEN = (
         "k_seq",
         ("best_factor",),
         f"{SPECTR}, Theorem 1",
-        (Planted("gamma* <= 1", "1 <= gamma <= k%:R", "gamma <= 1"),),
+        (
+            Planted(
+                "gamma* <= 1",
+                "p = (0, 1), q = (1/2, 1/2), k = 2: from 3/2 on, and from nowhere else",
+                "1 <= gamma <= k%:R",
+                "gamma <= 1",
+            ),
+        ),
     ),
     Theorem(
         "K-SEQ's share, every k",
@@ -139,7 +194,14 @@ ONE_TOKEN = (
         "k_seq",
         ("k_seq_share", "k_seq_acceptance"),
         f"{SPECTR}, Theorem 1",
-        (Planted("all of it", "(1 - (1 - k%:R^-1) ^+ k) * acceptance", "acceptance"),),
+        (
+            Planted(
+                "all of it",
+                "one token, k = g = 2: the tests accept 3/4, naive target sampling 1",
+                "(1 - (1 - k%:R^-1) ^+ k) * acceptance",
+                "acceptance",
+            ),
+        ),
     ),
     Theorem(
         "K-SEQ's sharp share, every k",
@@ -147,7 +209,14 @@ ONE_TOKEN = (
         "k_seq_sharp",
         ("k_seq_sharp_share", "k_seq_best_share", "rho_exists", "sharp_unique", "rho_two"),
         OURS,
-        (Planted("the share 1 - x^(k+1)", "(1 - x ^+ n.+1) * acceptance", "(1 - x ^+ n.+2) * acceptance"),),
+        (
+            Planted(
+                "the share 1 - x^(k+1)",
+                "k_seq_share_tight: 1 - x^k is reached, and 0 < x < 1",
+                "(1 - x ^+ n.+1) * acceptance",
+                "(1 - x ^+ n.+2) * acceptance",
+            ),
+        ),
     ),
     Theorem(
         "rho_k is reached, so that SpecTr's factor is not tight",
@@ -155,7 +224,14 @@ ONE_TOKEN = (
         "k_seq_sharp",
         ("sharp_larger", "k_seq_share_tight"),
         f"{OURS}; refutes the tightness in {SPECTR}",
-        (Planted("rho_k is SpecTr's factor", "^+ n.+1 < 1 - x", "^+ n.+1 = 1 - x"),),
+        (
+            Planted(
+                "rho_k is SpecTr's factor",
+                "the theorem itself: rho_2 = 8/9, the factor is 3/4",
+                "^+ n.+1 < 1 - x",
+                "^+ n.+1 = 1 - x",
+            ),
+        ),
     ),
     Theorem(
         "K-SEQ between its share and the optimum",
@@ -164,13 +240,15 @@ ONE_TOKEN = (
         ("k_seq_between",),
         f"{SPECTR}, Theorem 1; {HU} (alpha*)",
         (
-            Planted(  # false: two tokens with alpha* = 1 on which it accepts 8/9 (k_seq_rule_share_tight, k = 2)
+            Planted(
                 "it accepts the optimum",
+                "two tokens with alpha* = 1 on which it accepts 8/9 (k_seq_rule_share_tight, k = 2)",
                 "(1 - (1 - k%:R^-1) ^+ k) * least_cut",
                 "least_cut",
             ),
-            Planted(  # false: one token, k = g = 2: the tests accept 3/4, and the residual emits the drafted token
+            Planted(
                 "by its tests alone",
+                "one token, k = g = 2: the tests accept 3/4, and the residual emits the drafted token",
                 "<= acceptance k (iid q) (rule_at g p q) <= least_cut (real R) (index_enum T) k (iid q) p",
                 "<= acceptance k (iid q) (rule_at g p q) <= p_acc g p q k",
             ),
@@ -183,8 +261,9 @@ ONE_TOKEN = (
         ("k_seq_accepts_by_tests", "k_seq_rule_share", "k_seq_rule_share_tight"),
         OURS,
         (
-            Planted(  # false: one token, k = 1, g = 2: the tests accept 1/2, and the residual emits the drafted token
+            Planted(
                 "at every factor",
+                "one token, k = 1, g = 2: the tests accept 1/2, and the residual emits the drafted token",
                 "0 < beta g p q -> p_acc g p q k = g * beta g p q ->",
                 "0 < beta g p q -> p_acc g p q k <= g * beta g p q ->",
             ),
@@ -196,7 +275,14 @@ ONE_TOKEN = (
         "rho",
         ("rho_numbers", "sharp_between"),
         OURS,
-        (Planted("rho_3 is .8651", "rho 3 - phi (8650#10000)", "rho 3 - phi (8651#10000)"),),
+        (
+            Planted(
+                "rho_3 is .8651",
+                "it is .86508.., by the theorem itself",
+                "rho 3 - phi (8650#10000)",
+                "rho 3 - phi (8651#10000)",
+            ),
+        ),
     ),
     Theorem(
         "computed values hold over every real field",
@@ -211,7 +297,14 @@ ONE_TOKEN = (
             "carried_optimal",
         ),
         OURS,
-        (Planted("the target is q", "(iid (real R) q') p'].", "(iid (real R) q') q']."),),
+        (
+            Planted(
+                "the target is q",
+                "p = (1, 0), q = (0, 1), k = 1: alpha* is 0, of q it is 1",
+                "(iid (real R) q') p'].",
+                "(iid (real R) q') q'].",
+            ),
+        ),
     ),
     Theorem(
         "levels exist",
@@ -219,7 +312,14 @@ ONE_TOKEN = (
         "levels",
         ("levels_exist",),
         OURS,
-        (Planted("every curve", "convex h a b ->\n", "\n"),),
+        (
+            Planted(
+                "every curve",
+                "three places, h high above the chord in the middle: the tree is a leaf, its value the chord",
+                "convex h a b ->\n",
+                "\n",
+            ),
+        ),
     ),
     Theorem(
         "selection by levels is a descent of the tree",
@@ -227,7 +327,14 @@ ONE_TOKEN = (
         "selected",
         ("falls_descend",),
         OURS,
-        (Planted("the falls start at 2", "on_place 1 (fun j", "on_place 2%:R (fun j"),),
+        (
+            Planted(
+                "the falls start at 2",
+                "one draft: it is selected with 1, the fall from 2 is 2",
+                "on_place 1 (fun j",
+                "on_place 2%:R (fun j",
+            ),
+        ),
     ),
     Theorem(
         "the draft selected by levels, every k",
@@ -238,6 +345,7 @@ ONE_TOKEN = (
         (
             Planted(
                 "of the next token",
+                "one draft, q = (1/3, 2/3), no level: the law is q, not the next token's",
                 "value q k s w a b (place y).+1 - value q k s w a b (place y).",
                 "value q k s w a b (place y).+2 - value q k s w a b (place y).+1.",
             ),
@@ -249,7 +357,7 @@ ONE_TOKEN = (
         "envelope",
         ("overlap", "G_convex"),
         OURS,
-        (Planted("the sum is 1", "(dG i) = 1 - D top", "(dG i) = 1"),),
+        (Planted("the sum is 1", "p = (1, 0), q = (0, 1): it is 0", "(dG i) = 1 - D top", "(dG i) = 1"),),
     ),
     Theorem(
         "optimal selection, every n and k",
@@ -260,6 +368,7 @@ ONE_TOKEN = (
         (
             Planted(
                 "no rule at all accepts more",
+                "p = (1, 0), q = (0, 1): who emits the draft accepts 1, the rule 0",
                 "lossless k (iid q) p other ->\n        acceptance",
                 "\n        acceptance",
             ),
@@ -271,7 +380,14 @@ ONE_TOKEN = (
         "hybrid",
         ("optimal_hybrid_rule", "optimal_hybrid_selection"),
         f"{OURS}; {HU} (all but one given)",
-        (Planted("the draws are from q", "let next := outside (real R) (index_enum T) q tops in", "let next := q in"),),
+        (
+            Planted(
+                "the draws are from q",
+                "given token 0, r = 2, p = (.21, .79, 0), q = (.1, .4, .5): .77 is accepted, who passes over draws of 0 accepts .85",
+                "let next := outside (real R) (index_enum T) q tops in",
+                "let next := q in",
+            ),
+        ),
     ),
     Theorem(
         "selection by any levels, every k",
@@ -279,7 +395,14 @@ ONE_TOKEN = (
         "any_levels",
         ("any_levels_law", "cartesian_levels", "any_levels_lossless", "any_levels_enough"),
         OURS,
-        (Planted("m(H) >= q(H)", "mass_of q H ^+ k <=", "mass_of q H <="),),
+        (
+            Planted(
+                "m(H) >= q(H)",
+                "k = 2, q = (1/2, 1/2), level 1: the lower token is selected with 1/4",
+                "mass_of q H ^+ k <=",
+                "mass_of q H <=",
+            ),
+        ),
     ),
     Theorem(
         "what an algorithm for levels must meet",
@@ -290,6 +413,7 @@ ONE_TOKEN = (
         (
             Planted(
                 "no rule at all accepts more",
+                "p = (1, 0), q = (0, 1): who emits the draft accepts 1, the rule 0",
                 "proper k (iid q) other -> lossless k (iid q) p other -> acceptance",
                 "proper k (iid q) other -> acceptance",
             ),
@@ -301,7 +425,15 @@ ONE_TOKEN = (
         "chord_levels",
         ("chord_levels_law", "chord_levels", "chord_levels_exist", "chord_levels_optimal"),
         OURS,
-        (Planted("smaller levels will do", r"& x = 1 \/ exists a b", r"& 0 <= x \/ exists a b", "chord_levels"),),
+        (
+            Planted(
+                "smaller levels will do",
+                "k = 2, no levels: the first draft is selected, of law q, where G is not its chord",
+                r"& x = 1 \/ exists a b",
+                r"& 0 <= x \/ exists a b",
+                "chord_levels",
+            ),
+        ),
     ),
     Theorem(
         "the sweep finds the levels, every n and k",
@@ -312,11 +444,13 @@ ONE_TOKEN = (
         (
             Planted(
                 "no rule at all accepts more",
+                "p = (1, 0), q = (0, 1): who emits the draft accepts 1, the rule 0",
                 "proper k (iid q) other -> lossless k (iid q) p other -> acceptance",
                 "proper k (iid q) other -> acceptance",
             ),
             Planted(
                 "the last death comes first",
+                "bridge_levels.v with it: other levels, so that the selected token has another law than the one it is coupled through",
                 "then Some i else Some j else",
                 "then Some j else Some i else",
                 "sweep_rules",
@@ -329,7 +463,14 @@ ONE_TOKEN = (
         "spectr_gbv",
         ("spectr_gbv_below", "power_mean"),
         f"{OURS} (Jensen)",
-        (Planted("it is never too small", "<= 1 + mass_of p H", ">= 1 + mass_of p H"),),
+        (
+            Planted(
+                "it is never too small",
+                "refuted.v: 7/8 where 15/16 is the least cut",
+                "<= 1 + mass_of p H",
+                ">= 1 + mass_of p H",
+            ),
+        ),
     ),
     Theorem(
         "the frontier under total variation, every law",
@@ -337,7 +478,14 @@ ONE_TOKEN = (
         "lossy_frontier",
         ("frontier_bound", "frontier_reached"),
         f"Yin et al. 2024 (one draft); {OURS}",
-        (Planted("without the distance", "(least_cut p + total_variation r p)", "(least_cut p)"),),
+        (
+            Planted(
+                "without the distance",
+                "p = (1, 0), r = q = (0, 1): the draft is emitted, 1 is accepted, alpha*(p) = 0",
+                "(least_cut p + total_variation r p)",
+                "(least_cut p)",
+            ),
+        ),
     ),
     Theorem(
         "selection planned for another target, every law",
@@ -346,8 +494,9 @@ ONE_TOKEN = (
         ("planned_for_another", "best_nearby"),
         OURS,
         (
-            Planted(  # false: three tokens, q uniform, k = 2, p' = (1, 0, 0), p = (0, 1/2, 1/2): 6/9 is accepted, alpha* is 8/9
+            Planted(
                 "it loses nothing",
+                "three tokens, q uniform, k = 2, p' = (1, 0, 0), p = (0, 1/2, 1/2): 6/9 is accepted, alpha* is 8/9",
                 "best p - 2%:R * total_variation p p' <=",
                 "best p <=",
             ),
@@ -360,8 +509,9 @@ ONE_TOKEN = (
         ("race_match",),
         "Daliri et al. 2024",
         (
-            Planted(  # false: p = (1/2, 1/4, 1/4), q = (1/4, 1/2, 1/4): .7 where 1 - TV = .75
+            Planted(
                 "no coupling agrees more",
+                "p = (1/2, 1/4, 1/4), q = (1/4, 1/2, 1/4): .7 where 1 - TV = .75",
                 "(1 - TV) / (1 + TV) <=",
                 "1 - TV <=",
             ),
@@ -373,6 +523,13 @@ ONE_TOKEN = (
         "chains",
         ("chain_of_two", "chain_mean", "chain_lossless", "chain_of_any_length"),
         f"Spector and Re 2023, Sun et al. 2024 (TriForce), in use; {OURS}",
-        (Planted("the inner rule need not be lossless", "lossless k Q q inner ->", "draft_law k Q ->"),),
+        (
+            Planted(
+                "the inner rule need not be lossless",
+                "p = q = (1/2, 1/2): the inner one emits token 0, the outer one takes it",
+                "lossless k Q q inner ->",
+                "draft_law k Q ->",
+            ),
+        ),
     ),
 )
