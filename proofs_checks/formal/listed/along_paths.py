@@ -14,6 +14,43 @@ ALONG_PATHS = (
         (Planted("for any w", "one token, w = 2: 1 in the place of 2", "w <= 1 -> law m ->", "law m ->"),),
     ),
     Theorem(
+        "Traversal and Joint of one path",
+        "With K = 1 both are block verification: what is emitted on every path, on average, and the accepted length (Traversal).",
+        "one_path",
+        (
+            "traversal_of_one_path",
+            "traversal_output_one",
+            "traversal_length_one",
+            "joint_of_one_path",
+            "joint_output_one",
+            "optimal_joint_output_one",
+        ),
+        OURS,
+        (
+            Planted(
+                "of the text without its first token",
+                "p = q, a path of one token and the text that it is: 1 and 0",
+                "p q [::] 1 x (c :: z)",
+                "p q [::] 1 x z",
+            ),
+        ),
+    ),
+    Theorem(
+        "block verification accepts what token-wise selection does, or more",
+        "E[block verification] >= E[token-wise speculative sampling], as path_rules.v defines it for any rule: every model and length.",
+        "one_path",
+        ("block_at_least_token_wise", "token_wise_of_one_path"),
+        BLOCK,
+        (
+            Planted(
+                "it accepts no more",
+                "p = (1/3, 2/3), q = (2/3, 1/3) everywhere, L = 2: 11/9 tokens, token-wise 10/9",
+                "sampling L 1 <= expected_block",
+                "sampling L 1 >= expected_block",
+            ),
+        ),
+    ),
+    Theorem(
         "block verification is best, one path",
         "No lossless rule for one drafted path, whatever it knows, accepts more tokens on average.",
         "block_optimal",
