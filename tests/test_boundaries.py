@@ -52,7 +52,7 @@ LARGE = [rule for rule in ot.rules.ALL if not rule.cost.solves_program]
 
 
 @pytest.mark.parametrize("rule", LARGE, ids=lambda rule: rule.name)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", slow("float32")])
 def test_a_real_vocabulary(rule: ot.SelectionRule, dtype: str) -> None:
     torch = pytest.importorskip("torch")
     n, k = 151_936, 8 if fits(rule.law, 8) else 2

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foreign_warnings import NAME, Collector, Warned, package_of
+from slow import slow
 
 HELPERS = Path(__file__).parent / "helpers"
 # `elsewhere` stands for another package; a file named test_arrays is one of ours.
@@ -42,7 +43,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Py
     return pytester
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, slow(2)])
 def test_with_the_lock_it_is_printed_once(run: pytest.Pytester, workers: int) -> None:
     done = run.runpytest_subprocess(
         "-p", "foreign_warnings", f"-n{workers}", "-p", "no:cacheprovider", "--disable-warnings", "test_arrays.py"

@@ -34,11 +34,8 @@ def pair() -> Pair:
     "name",
     slow_except(
         [*TABLES, *RUNS],
-        "p tempered by 0.9",
         "residual is p",
         "residual is p without the draft",
-        "residual greedy",
-        "the last token's mass in p halved",
         "recovery with the test's number",
         "the last row of a batch",
     ),

@@ -395,7 +395,7 @@ def test_what_no_list_shows_is_said() -> None:
     [
         (("--temperature", "inf", "--top-k", "3"), 2, "temperature inf"),
         (("--model", "\ud800"), 2, "no name of a model"),
-        (("--lengths", "16,512"), 0, "8 x 512"),
+        slow(("--lengths", "16,512"), 0, "8 x 512"),
     ],
 )
 def test_odd_options(words: tuple[str, ...], exit_code: int, must_say: str) -> None:

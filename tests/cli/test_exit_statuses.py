@@ -14,6 +14,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from slow import slow
 
 from ot_draft.cli import CLONE, COMMANDS, main
 
@@ -67,7 +68,7 @@ def test_how_a_command_ends(error: BaseException, status: int, monkeypatch: pyte
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals of POSIX")
 @pytest.mark.parametrize(
-    "words", [("compare", "--help"), ("audit", "log.jsonl"), ("audit", "log.jsonl", "--json", "-")]
+    "words", [("compare", "--help"), slow(("audit", "log.jsonl")), ("audit", "log.jsonl", "--json", "-")]
 )
 def test_a_reader_that_goes_away(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"token": 0, "law": [0.5, 0.5]}\n' * 20)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow import slow
 from test_file_weights import SIZES, in_blocks
 from tiny_models import tiny_llama
 
@@ -141,7 +142,7 @@ def test_a_draft_that_reads_states(tmp_path: Path) -> None:
     assert drafted.tokens == plain and drafted.block_efficiency > 1
 
 
-@pytest.mark.parametrize("drafting", [Drafting.chains(1, 4, BlockVerification()), Drafting.chains(3, 3, Joint())])
+@pytest.mark.parametrize("drafting", [Drafting.chains(1, 4, BlockVerification()), slow(Drafting.chains(3, 3, Joint()))])
 def test_drawn_texts_are_those_of_the_reference(drafting: Drafting, tmp_path: Path) -> None:
     """What the draft is given at each token too: its own states where tokens were drafted, the target's once they are accepted."""
     target, model = target_of(tmp_path, "Q8_0", exact=True)

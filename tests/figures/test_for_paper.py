@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from slow import slow
 
 pytest.importorskip("matplotlib")
 from figures import style, tables
@@ -33,7 +34,7 @@ def run(out: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.35), ("page", 7.0)])
-@pytest.mark.parametrize("name", ["khisti_figure_2", "acceptance_bernoulli"])
+@pytest.mark.parametrize("name", [slow("khisti_figure_2"), "acceptance_bernoulli"])
 def test_pictures_have_the_width_and_letters_that_can_be_read(out: Path, name: str, width: str, inches: float) -> None:
     run(out, name, "--format", "pdf,svg,png", "--width", width)
     files = {file.suffix: file for file in (out / "paper").glob(f"{name}.*")}

@@ -152,8 +152,8 @@ def engine_lengths(pair: Pair, drafting: Drafting, texts: int) -> np.ndarray:
 @pytest.mark.parametrize(
     "name",
     [
-        *("Sequoia", "hybrid, Joint", "adaptive, Joint"),
-        *map(slow, ("chains, Joint", "chains, K-SEQ", "DySpec", "EAGLE-2")),
+        *("Sequoia", "hybrid, Joint"),
+        *map(slow, ("adaptive, Joint", "chains, Joint", "chains, K-SEQ", "DySpec", "EAGLE-2")),
     ],
 )
 def test_lengths_are_those_of_the_engine(pair: Pair, known: Calibration, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slow import slow
 
 import ot_draft as ot
 from ot_draft import paths
@@ -186,7 +187,7 @@ def test_planted_errors_are_found(planted: str, monkeypatch: pytest.MonkeyPatch)
         paths.FixedTree(S.chains(4, 3)),
         paths.FixedTree(S.by_level((3, 2)), ot.WithoutReplacement()),
         paths.CountedTree(8, 3),
-        paths.AdaptiveTree(8, 3),
+        slow(paths.AdaptiveTree(8, 3)),
     ],
     ids=lambda d: d.label,
 )

@@ -32,7 +32,6 @@ CASES = 40
     ("module", "statement"),
     slow_except(
         PAIRS,
-        "when a fixed factor is valid",
         "lemmas of K-SEQ's share",
         "recursive rejection is a walk along one curve",
         "recursive rejection accepts as much as K-SEQ",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_problems import random_pair
+from slow import slow
 
 import ot_draft as ot
 from ot_draft import rules, targets
@@ -190,7 +191,7 @@ def test_bias_is_exact_and_infinite_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal()), engine_rules.LenientSampling()]
+    "rule", [slow(rules.Toward(targets.Ratio(factor=F(3, 2)), rules.Optimal())), engine_rules.LenientSampling()]
 )
 def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) -> None:
     pytest.importorskip("hypothesis")
