@@ -12,6 +12,7 @@ import numpy as np
 
 from ot_draft.rules.optimal import host
 
+from . import bridge_optimum
 from .bridge_paths import any_law, positive_law
 from .coq_text import Definition, NumbersFile, numbers
 
@@ -39,9 +40,8 @@ def together(draw: random.Random, n: int) -> tuple[list[Fraction], list[Fraction
     return p, q, k
 
 
-def case(index: int) -> str:
+def case(p: list[Fraction], q: list[Fraction], k: int) -> str:
     """One case in Coq's notation."""
-    p, q, k = problem(index)
     target, draft = (np.array(masses, dtype=object) for masses in (p, q))
     _, level, law = host.by_count(target, draft, np.array([k]), None)
     between = level[: max(sum(mass > 0 for mass in q) - 1, 0)]
@@ -50,13 +50,22 @@ def case(index: int) -> str:
 
 def cases() -> Iterator[str]:
     """All cases."""
-    return map(case, range(CASES))
+    return (case(*problem(index)) for index in range(CASES))
+
+
+def cases_of_bridge() -> Iterator[str]:
+    """The same on the problems of bridge.py."""
+    return (case(p, q, k) for p, q, k, _ in map(bridge_optimum.problem, range(bridge_optimum.CASES)))
 
 
 FILE = NumbersFile(
     Path(__file__).parent / "computed" / "bridge_level_cases.v",
     """Written by `python -m proofs_checks.formal.bridge`: small problems, and the levels of optimal selection on them in Fractions.
 
-   A case is (p, q, k, the levels between the tokens with q > 0 in the order of p/q, the law of the selected token).""",
-    (Definition("level_cases", "list Q * list Q * nat * list Q * list Q", cases),),
+   A case is (p, q, k, the levels between the tokens with q > 0 in the order of p/q, the law of the selected token). few_tokens: on the
+   problems of bridge_cases.v.""",
+    (
+        Definition("level_cases", "list Q * list Q * nat * list Q * list Q", cases),
+        Definition("few_tokens", "list Q * list Q * nat * list Q * list Q", cases_of_bridge),
+    ),
 )

@@ -408,7 +408,7 @@ ONE_TOKEN = (
         "what an algorithm for levels must meet",
         "Order by p/q, levels whose law is the envelope's: no lossless rule accepts more. Any levels at every node: Joint is lossless.",
         "any_levels",
-        ("any_levels_optimal", "any_levels_joint"),
+        ("any_levels_optimal", "selected_levels_optimal", "any_levels_joint"),
         OURS,
         (
             Planted(
