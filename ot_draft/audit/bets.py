@@ -179,7 +179,7 @@ def _draft_law(tokens: Tokens) -> list[Score]:
     """Scores where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
     known = ~np.isnan(tokens.draft_rest)
     if not known.any():
-        return [(np.zeros(tokens.mass.shape), 0.0)] * (7 + len(RATIOS))
+        return [(np.zeros(tokens.mass.shape), 0.0)] * sum(bet.family == "draft law" for bet in SCORED)
     q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
     ratio = q / np.maximum(tokens.mass, 1e-300)
     ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)
