@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -349,7 +350,9 @@ def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest
         plan.begin(other, 1, None)
         assert next(iter(plan.measured.values())).lacks(MENU[1])
     assert kept.file_of(pair, 2) != kept.file_of(pair, 1) == file and kept.file_of(Pair(pair.target), 1) is None
-    for wrong in ("{", "{}", '{"verify": {"3": ["x"]}}', file.read_text().replace("[", "[NaN, ", 1)):
+    parts = json.loads(file.read_text())
+    others = [json.dumps(parts | change) for change in ({"read": {"5": [1.0]}}, {"draft": {"0": [1.0]}}, {"verify": 3})]
+    for wrong in ("{", "{}", '{"verify": {"3": ["x"]}}', file.read_text().replace("[", "[NaN, ", 1), *others):
         file.write_text(wrong)
         assert kept.read(file) is None
     monkeypatch.setenv("OT_DRAFT_CACHE", str(file))  # no folder

@@ -151,6 +151,15 @@ def test_a_pair_from_directories(folder: Path) -> None:
     assert pair.text(made).split() == ["abcdefgh"[token] for token in made]
 
 
+def test_a_pair_has_one_name_for_the_same_models_loaded_alike(folder: Path) -> None:
+    """By which what steps cost is kept; none where nothing is to be kept."""
+    target, draft = str(folder / "target"), str(folder / "draft")
+    ways: list[dict[str, Any]] = [{}, {}, {"dtype": "float64"}, {"packed": False}, {"cache": False}]
+    one, same, *others, none = (load_pair(target, draft, **way).name for way in ways)
+    assert one == same and len({one, *others}) == 3 and not none
+    assert load_pair(target, "lookup").name != one
+
+
 def test_half_precision_weights_give_laws_in_single_precision(folder: Path) -> None:
     pair = load_pair(str(folder / "target"), str(folder / "draft"), dtype="bfloat16")
     (step, *_) = decode(pair, [[1, 2], [3]], PLAN, DecodeOptions(max_tokens=4, laws=True)).steps

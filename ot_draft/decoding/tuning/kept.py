@@ -40,7 +40,8 @@ def read(file: Path) -> dict[str, dict[int, list[float]]] | None:
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
     numbers = [value for part in found.values() for values in part.values() for value in values]
-    return found if all(map(isfinite, numbers)) else None
+    of_steps = set(found["read"]) <= {0} and min((*found["verify"], *found["draft"]), default=1) >= 1
+    return found if of_steps and all(map(isfinite, numbers)) else None
 
 
 def write(file: Path, costs: MeasuredCosts) -> None:
