@@ -56,6 +56,13 @@ def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
 
 
 @pytest.fixture
+def unhurried_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) -> None:
+    """`check` tries every problem that it drew, however slow the machine is: for what only a later problem shows."""
+    for limit in ("ENOUGH", "SLOW"):
+        monkeypatch.setattr(f"ot_draft.checks.search.{limit}", 1e4)
+
+
+@pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """K-SEQ seeks its factor in three steps: for the meta device, where nothing is ever settled, and each step is as the last."""
     search = importlib.import_module("ot_draft.rules.k_seq.division_factor")

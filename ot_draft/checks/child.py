@@ -92,7 +92,7 @@ class Child(AbstractContextManager["Child"]):
         while True:
             try:
                 claim = self._properties[connection.recv()]
-            except EOFError:
+            except (EOFError, ConnectionError):
                 return
             try:
                 answer: Any = search.outcome(claim)

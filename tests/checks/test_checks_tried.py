@@ -10,7 +10,6 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.arrays import is_torch, to_host
-from ot_draft.checks import search
 from ot_draft.checks.recording import Range
 from ot_draft.checks.strategies import MOST_ROWS, all_together
 
@@ -95,6 +94,7 @@ QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in WRONG]
 )
+@pytest.mark.usefixtures("unhurried_searches")
 def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> None:
     by = BY.get(name, "output_law_in_batches")
     report = ot.check_rule(Sometimes(WRONG[name]), max_examples=2, properties=(by,))
@@ -102,8 +102,8 @@ def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> N
 
 
 @pytest.mark.slow
-def test_what_is_said_of_a_right_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "ENOUGH", 1e4)  # on a busy machine less is tried, and less is said
+@pytest.mark.usefixtures("unhurried_searches")
+def test_what_is_said_of_a_right_rule() -> None:
     report = ot.check_rule(Sometimes(lambda p, q, drafts: False), max_examples=10)
     lines = {line.partition(":")[0].strip(): line for line in str(report).splitlines()}
     assert "lossless: yes, for n <= 1000, k <= 8, masses down to 1e0 or n <= " in lines["lossless"]
