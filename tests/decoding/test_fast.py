@@ -20,6 +20,7 @@ pytest.importorskip("numba")
 
 from llm_demo.distil.train import as_tensors  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
+    Auto,
     CannotDecode,
     DecodeOptions,
     Drafting,
@@ -150,6 +151,16 @@ def test_drawn_texts_are_those_of_the_reference(drafting: Drafting, tmp_path: Pa
     made = decode(pair, [TEXT[:9]], drafting, options)
     assert made.tokens == [reference_decode(pair, TEXT[:9], drafting, options)]
     assert made.block_efficiency > 1.2
+
+
+def test_the_shape_that_chooses_itself(tmp_path: Path) -> None:
+    """By its own clock, which asks the models where they are and what they read: they are no modules of torch."""
+    target, model = target_of(tmp_path, "Q8_0", exact=True)
+    draft, _ = state_draft(target, model)
+    target.compiled(draft.reads)  # as `load_pair` does
+    pair, auto = Pair(target, draft), Auto()
+    made = decode(pair, [TEXT[:9]], auto, DecodeOptions(max_tokens=20, stop=()))
+    assert len(made.tokens[0]) == 20 and all(costs.known for costs in auto.measured.values())
 
 
 def test_passes_have_no_names_of_their_own() -> None:

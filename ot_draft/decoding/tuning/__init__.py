@@ -15,7 +15,7 @@ from ...errors import CannotDecode
 from ...paths.drafting.baselines import LookupPath
 from ..cpu import bytes_read
 from ..drafting import Drafting
-from ..language_model import split_between_processes
+from ..language_model import language_model, split_between_processes
 from ..pair import Pair
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup
@@ -252,7 +252,7 @@ class Auto(Policy):
         key = (pair.target, pair.draft, batch)
         if key not in self.measured:
             target, draft = pair.target, pair.draft
-            on_cpu = next(target.parameters()).device.type == "cpu"
+            on_cpu = language_model(target, pair.n).device.type == "cpu"
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
             self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch)
             file = kept.file_of(pair, batch)
