@@ -15,9 +15,14 @@ FORM = 3  # of what a folder holds
 
 
 def cache_folder() -> Path:
-    """Folder of converted files: OT_DRAFT_CACHE, or ot_draft in the user's cache folder."""
+    """Folder of converted files: OT_DRAFT_CACHE, or ot_draft in the user's cache folder. OSError for a user without a home."""
     own = os.environ.get("OT_DRAFT_CACHE")
-    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ot_draft"
+    if own:
+        return Path(own)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ot_draft"
+    except RuntimeError as error:  # as in a container whose user has no name
+        raise FileNotFoundError(str(error)) from None
 
 
 def converted(file: Path, convert: Callable[[Path], None], cache: Path | None = None) -> Path | None:
@@ -25,11 +30,11 @@ def converted(file: Path, convert: Callable[[Path], None], cache: Path | None = 
 
     cache: the folder that holds such folders. None comes back where nothing can be written there, with a warning.
     """
-    cache = cache or cache_folder()
-    folder = cache / _name(file)
-    if _whole(folder):
-        return folder
     try:
+        cache = cache or cache_folder()
+        folder = cache / _name(file)
+        if _whole(folder):
+            return folder
         cache.mkdir(parents=True, exist_ok=True)
         making = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
         try:
@@ -40,7 +45,7 @@ def converted(file: Path, convert: Callable[[Path], None], cache: Path | None = 
             shutil.rmtree(making, ignore_errors=True)
     except OSError as error:
         warnings.warn(
-            f"{file.name} is read anew every time, since {cache} cannot be written ({error}): "
+            f"{file.name} is read anew every time, since {cache or 'the cache folder'} cannot be written ({error}): "
             "set OT_DRAFT_CACHE to a folder that can",
             stacklevel=2,
         )

@@ -86,6 +86,17 @@ def test_no_place_for_it_is_a_warning(file: Path, tmp_path: Path) -> None:
         assert converted(file, Convert(), tmp_path / "cache") is None
 
 
+def test_a_user_without_a_home_is_no_crash(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    for name in ("OT_DRAFT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.warns(UserWarning, match="the cache folder cannot be written .*OT_DRAFT_CACHE"):
+        assert converted(file, Convert()) is None
+
+
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("OT_DRAFT_CACHE", raising=False)

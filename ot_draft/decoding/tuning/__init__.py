@@ -23,7 +23,7 @@ from ..step import Step
 from . import kept
 from .acceptance import AcceptanceCounts, Expected, Key
 from .costs import GivenCosts, MeasuredCosts, StepCosts
-from .rehearsal import rehearse
+from .rehearsal import CHAINS, rehearse
 
 PLAIN = Drafting.plain()
 ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
@@ -255,12 +255,23 @@ class Auto(Policy):
             on_cpu = language_model(target, pair.n).device.type == "cpu"
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
             self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch)
-            file = kept.file_of(pair, batch)
-            if known := file and kept.read(file):
-                costs.begin_with(known)
-            if self.rehearsal:
-                rehearse(pair, batch, costs, self.model and draft is not None, 0.0 if known else self.rehearsal)
+            self._begin_to_know(pair, batch, costs, kept.file_of(pair, batch))
         return self.measured[key]
+
+    def _begin_to_know(self, pair: Pair, batch: int, costs: MeasuredCosts, file: Path | None) -> None:
+        """By a rehearsal, or by what another process kept, which a short one has to confirm: the machine may have been busy then."""
+        chains = len(CHAINS) if self.model and pair.draft is not None else 0
+        known = None if file is None else kept.read(file)
+        if known is not None:
+            if self.rehearsal:
+                rehearse(pair, batch, costs, min(chains, 1), self.rehearsal)
+            if costs.agree_with(known):
+                costs.begin_with(known)
+                return
+        if self.rehearsal:
+            rehearse(pair, batch, costs, chains, self.rehearsal)
+            if file is not None:
+                kept.write(file, costs)
 
 
 def _one_path(length: int) -> Drafting:

@@ -111,7 +111,7 @@ class AcceptanceCounts:
         means, upper_bound, reached, bound = [1.0], [1.0], 1.0, 1.0
         for depth, count in enumerate(counts[:length]):
             power = _power(number, reached) if source == "model" else 1.0
-            if 0 < depth < len(counted):  # as far from what was counted as the place above is
+            if 0 < depth < len(counted) and counted[depth - 1]:  # as far from what was counted as the place above is
                 one = min(one * counted[depth] / counted[depth - 1], MOST)
             if others is not None:
                 one = others.of_one(depth, reached, one, self.step)

@@ -14,6 +14,7 @@ OLD = 100  # steps after which a plain one is measured again
 RECENT = 25  # measurements of each part that count: the last ones
 ENOUGH = 2  # measurements of the draft model before anything is decided
 KEPT = 12  # measurements of each part that another process begins with
+ALIKE = 1.5  # how many times as dear as then a part of a step may be now, or the other way round, for what was kept to be believed
 FEW = 12.0  # measurements of a number of positions that the line through all others weighs
 # How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
 FOLLOWS, AT_ONCE = 0.25, 1.5
@@ -116,10 +117,20 @@ class MeasuredCosts(StepCosts):
         }
 
     def begin_with(self, measured: Mapping[str, Mapping[int, Sequence[float]]]) -> None:
-        """Take over what was measured elsewhere, before anything is measured here."""
+        """Take over what was measured before anything was measured here."""
         for name, part in zip(self.PARTS, (self._verify, self._draft, self._rest, {0: self._read}), strict=True):
             for at, values in measured[name].items():
-                part[at].extend(values)
+                part[at].extendleft(reversed(values))
+
+    def agree_with(self, measured: Mapping[str, Mapping[int, Sequence[float]]]) -> bool:
+        """Whether calls of target and draft cost here what they cost elsewhere, as far as both were measured, give or take ALIKE."""
+        both = [
+            (median_low(recent), median_low(measured[name][at]))
+            for name, part in (("verify", self._verify), ("draft", self._draft))
+            for at, recent in part.items()
+            if at in measured[name]
+        ]
+        return all(here <= ALIKE * there and there <= ALIKE * here for here, there in both)
 
     @property
     def known(self) -> bool:

@@ -8,8 +8,9 @@ import os
 import platform
 import tempfile
 from contextlib import suppress
-from math import isfinite
+from importlib import metadata
 from pathlib import Path
+from time import time
 
 import torch
 
@@ -18,30 +19,47 @@ from ..cpu import bytes_read
 from ..pair import Pair
 from .costs import MeasuredCosts
 
+PACKAGES = "ot_draft", "torch", "openvino"  # by whose versions costs may differ
+WEEK = 604_800.0  # seconds, after which all is measured again: drivers and systems change, too
+MOST = 1000.0  # plain calls that a part of a step may be believed to take
+
 
 def file_of(pair: Pair, batch: int) -> Path | None:
-    """The file of these models in batches of this size, on this machine with so many threads; None for models without a name."""
+    """The file of these models in batches of this size, on this machine with so many threads; None for models without a name, and for a
+    user without a home."""
     if not pair.name:
         return None
     models = pair.name, bytes_read(pair.target), None if pair.draft is None else bytes_read(pair.draft), batch
-    machine = platform.node(), platform.machine(), os.cpu_count(), torch.get_num_threads(), torch.__version__
-    name = hashlib.blake2b(repr((*models, *machine)).encode(), digest_size=12).hexdigest()
-    return cache_folder() / f"costs-{name}.json"
+    machine = platform.node(), platform.machine(), os.cpu_count(), torch.get_num_threads(), *map(_version, PACKAGES)
+    name = hashlib.blake2b(repr((*models, *machine, time() // WEEK)).encode(), digest_size=12).hexdigest()
+    try:
+        return cache_folder() / f"costs-{name}.json"
+    except OSError:
+        return None
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def read(file: Path) -> dict[str, dict[int, list[float]]] | None:
-    """Measurements by part and number, as `MeasuredCosts.measured` has them; None where there are none, or none that can be read."""
+    """Measurements by part and number, as `MeasuredCosts.measured` has them; None where there are none, or none that can be believed."""
     try:
         parts = json.loads(file.read_text(encoding="utf-8"))
         found = {
             name: {int(at): list(map(float, values)) for at, values in parts[name].items()}
             for name in MeasuredCosts.PARTS
         }
-    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
         return None
-    numbers = [value for part in found.values() for values in part.values() for value in values]
+    lists = [values for part in found.values() for values in part.values()]
     of_steps = set(found["read"]) <= {0} and min((*found["verify"], *found["draft"]), default=1) >= 1
-    return found if of_steps and all(map(isfinite, numbers)) else None
+    sound = all(values and all(0 <= value <= MOST for value in values) for values in lists)
+    calls = all(min(values) > 0 for values in found["verify"].values())
+    return found if of_steps and sound and calls else None
 
 
 def write(file: Path, costs: MeasuredCosts) -> None:

@@ -41,8 +41,8 @@ class Rehearsal(Policy):
         self._fresh = self._left.pop(0) not in self._left[:1]
 
 
-def rehearse(pair: Any, batch: int, costs: StepCosts, model: bool, seconds: float) -> None:
-    """Let costs learn from steps of a batch of this size: of a few plain ones, and others until so many seconds are over.
+def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: float) -> None:
+    """Let costs learn from steps of a batch of this size: of a few plain ones, and of so many of CHAINS until so many seconds are over.
 
     The first step is not in these seconds: it pays what would be paid in any case, once. Nothing is measured where the models'
     contexts are too small for it. The random numbers are its own, and no text is kept.
@@ -51,7 +51,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, model: bool, seconds: floa
 
     joint, block = ot.paths.Joint(), ot.paths.BlockVerification()
     draftings = [Drafting.plain()] * PLAIN_STEPS
-    for K, L, times in CHAINS if model else ():
+    for K, L, times in CHAINS[:chains]:
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times
     most = sum(drafting.tree.bounds.length + 1 for drafting in draftings)
     options = DecodeOptions(max_tokens=most, stop=(), graphs=False)
