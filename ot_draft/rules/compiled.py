@@ -11,7 +11,7 @@ REORDERED = frozenset({"reassoc", "contract"})  # sums in any order, which the p
 def compiled(
     function: Callable[..., Any], fastmath: frozenset[str] = frozenset(), errors: str = "python"
 ) -> Callable[..., Any] | None:
-    """The function, compiled at its first call and kept on disk; None without numba. One way of compiling for each function.
+    """The function, compiled at its first call and kept on disk where there is a place; None without numba. One way for each function.
 
     errors: "numpy" lets x / 0 be infinite, as in numpy, where a check would keep the processor from dividing many at a time.
     """
@@ -19,6 +19,10 @@ def compiled(
         import numba
     except ImportError:
         return None
-    options: Any = {"cache": True, "fastmath": set(fastmath), "error_model": errors}
-    jit: Callable[..., Any] = numba.njit(**options)(function)
+    options: Any = {"fastmath": set(fastmath), "error_model": errors}
+    jit: Callable[..., Any]
+    try:
+        jit = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package's folder nor the user's can be written
+        jit = numba.njit(**options)(function)
     return jit

@@ -9,6 +9,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft.rules import recursive_rejection
+from ot_draft.rules.compiled import compiled
 from ot_draft.rules.k_seq import division_factor
 
 pytest.importorskip("numba")
@@ -58,3 +59,11 @@ def test_the_compiled_factor_is_valid_and_the_smallest() -> None:
             mass = np.minimum(p, factor * q).sum(-1, keepdims=True)
             room = mass + np.expm1(k * np.log1p(-mass / factor))  # what it exceeds 1 - (1 - mass / factor)^k by
             assert (room > -1e-13).all() and ((room < 1e-9) | (factor == 1)).all()
+
+
+def test_a_function_that_cannot_be_kept_on_disk_is_compiled_all_the_same() -> None:
+    """As in a container without a home, where the package's folder is read-only; here the function has no file."""
+    made: dict[str, Any] = {}
+    exec(compile("def twice(x):\n    return 2 * x", "<no file>", "exec"), made)
+    twice = compiled(made["twice"])
+    assert twice is not None and twice(3) == 6
