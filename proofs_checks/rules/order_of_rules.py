@@ -19,6 +19,8 @@ PROOF. If p = q, both accept always. Let p differ from q.
 4. (*) says m_{k+1} - G m_1 + (1 - G) (m_2 + ... + m_k) <= 0. By 3 the left side is at most
    G^k - G + (1 - G) (G + ... + G^{k-1}) = 0. QED.
 
+Coq has read this proof: ../formal/one_token/order_of_rules.v.
+
 CHECK. Every step on random problems in Fractions; (*) by z3 for k = 2, 3 and 4 with unknown r_i. That recursive rejection, which
 looks at what was refused, should accept as much as K-SEQ, which does not, is refuted.
 """

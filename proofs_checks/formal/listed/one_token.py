@@ -270,6 +270,36 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
+        "K-SEQ accepts what recursive rejection does, or more",
+        "k i.i.d. drafts, every factor up to gamma*: recursive rejection <= K-SEQ's tests <= K-SEQ, which at gamma* is lossless.",
+        "order_of_rules",
+        ("recursive_rejection_at_most_k_seq", "k_seq_at_least_recursive_rejection"),
+        OURS,
+        (
+            Planted(
+                "at every factor",
+                "p = q = (1/2, 1/2), k = 1, g = 3: K-SEQ's test accepts 1/3, recursive rejection 1",
+                "g * beta g p q <= p_acc g p q k ->\n",
+                "\n",
+            ),
+        ),
+    ),
+    Theorem(
+        "recursive rejection is a walk along one curve",
+        "It accepts 1 - M(S_k), M(s) = sum (p - s q)+, S_0 = 0, S_(i+1) = S_i + M(S_i), for k i.i.d. drafts.",
+        "order_of_rules",
+        ("recursive_rejection_acceptance",),
+        OURS,
+        (
+            Planted(
+                "S_k = k",
+                "p = (1, 0), q = (1/2, 1/2), k = 2: it accepts 3/4, and M(2) = 0",
+                "beyond p q (walk p q k 0)",
+                "beyond p q k%:R",
+            ),
+        ),
+    ),
+    Theorem(
         "the numbers rho_k",
         "rho_k in four decimals for k = 2, 3, 4, 5, 6, 8, 16, 32, over every real field, by rational numbers around the root.",
         "rho",
