@@ -7,9 +7,16 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
+from .arrays.compiled import REORDERED, compiled
+from .arrays.ratio_classes import NEAR, OFFSET, by_ratio, edges, layout
 from .errors import InvalidArgument, InvalidDrafts
-from .laws import DraftLaw, probability_inside
+from .laws import IID, DraftLaw, probability_inside
 from .problem import Problem, common_batch
+
+MANY = 1_024  # tokens from which on they are not sorted
+CLASSES = (
+    1_024  # of nearly equal ratio: few hold tokens that must be sorted, and their masses fit into the fastest memory
+)
 
 
 def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> Any:
@@ -17,10 +24,11 @@ def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) 
 
     p, q: (..., n), validated as in `Problem`. Exact on Fractions, float64 on floats. `optimal_cut` gives the token set that proves it.
 
-    O(n log n): among the prefixes of the tokens sorted by p/q is an optimal H (Hu et al. 2025, 'Towards Optimal Multi-draft
-    Speculative Decoding'); the law knows its order and its prefix probabilities.
+    Among the prefixes of the tokens sorted by p/q is an optimal H (Hu et al. 2025, 'Towards Optimal Multi-draft
+    Speculative Decoding'); the law knows its order and its prefix probabilities. Floats on the CPU under IID need no sort: O(n).
     """
-    return _least_cut(p, q, k, law)[0]
+    problem = Problem(p, q, k, law)
+    return _of_set(problem, _least_set(problem)) if _is_summed(problem) else _least_cut(problem)[0]
 
 
 def optimal_cut(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> tuple[Any, Array]:
@@ -28,17 +36,111 @@ def optimal_cut(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> tupl
 
     No valid rule can do better, whatever it does: drafts all in H can only be turned into accepted tokens of H.
     """
-    alpha, order, size = _least_cut(p, q, k, law)
-    rank = xp.argsort(order)  # the inverse permutation
-    return alpha, rank < size[..., None]
-
-
-def _least_cut(p: Any, q: Any, k: int, law: DraftLaw | None) -> tuple[Any, Array, Array]:
-    """alpha (...), the law's order of the tokens int (..., n), and how many of them are in H, int (...)."""
     problem = Problem(p, q, k, law)
+    if _is_summed(problem):
+        chosen = _least_set(problem)
+        return _of_set(problem, chosen), chosen
+    alpha, order, size = _least_cut(problem)
+    return alpha, _prefix(order, size)
+
+
+def _is_summed(problem: Problem) -> bool:
+    """Whether alpha is summed over H once H is known: however H was found, alpha is the same then, to the last bit."""
+    return type(problem.law) is IID and not xp.is_exact(problem.p)
+
+
+def _of_set(problem: Problem, chosen: Array) -> Any:
+    """alpha (...) of H, bool (..., n), under IID, in float64."""
+    p, q = problem.p, problem.q
+    if xp.on_host(p) and problem.n >= MANY and (sums := compiled(_sums, REORDERED)):
+        found = [sums(*row) for row in zip(*xp.rows(problem.batch, p, q, chosen), strict=True)]
+        inside, drawn, mass = (
+            xp.from_view(np.reshape(x, (*problem.batch, 1)), p) for x in np.reshape(found, (-1, 3)).T.copy()
+        )
+    else:
+        of_set = (xp.where(chosen, p, 0), xp.where(chosen, q, 0), q)
+        inside, drawn, mass = (xp.double(x).sum(-1, keepdims=True) for x in of_set)
+    return (1 + inside - (drawn / mass) ** problem.k)[
+        ..., 0
+    ]  # a power of an array, where one of a single number may round otherwise
+
+
+def _sums(p, q, chosen):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """p(H), q(H) and the mass of q, in float64, for one row."""
+    inside = drawn = mass = 0.0
+    for y in range(len(p)):
+        mass += q[y]
+        if chosen[y]:
+            inside += p[y]
+            drawn += q[y]
+    return inside, drawn, mass
+
+
+def _least_set(problem: Problem) -> Array:
+    """H, bool (..., n), of the least cut under IID, in floats."""
+    if xp.on_host(problem.p) and problem.n >= MANY:
+        return _by_classes(problem.p, problem.q, problem.k)
+    return _prefix(*_least_cut(problem)[1:])
+
+
+def _prefix(order: Array, size: Array) -> Array:
+    """The first tokens of an order as a token set: int (..., n), int (...) -> bool (..., n)."""
+    return xp.argsort(order) < size[..., None]  # the inverse permutation
+
+
+def _least_cut(problem: Problem) -> tuple[Any, Array, Array]:
+    """alpha (...), the law's order of the tokens int (..., n), and how many of them are in H, int (...)."""
     order, cut = cuts(problem.p, problem.q, problem.k, problem.law)
     size = cut.argmin(-1)
     return 1 + xp.take_along_axis(cut, size[..., None])[..., 0], order, size
+
+
+def _by_classes(p: Array, q: Array, k: int) -> Array:
+    """H, bool (..., n), of the least cut under IID, without a sort of all tokens: floats on the CPU."""
+    rows = xp.rows(tuple(p.shape[:-1]), p, q)
+    chosen = np.zeros(rows[0].shape, dtype=bool)
+    for p_row, q_row, own in zip(*rows, chosen, strict=True):
+        own[:] = _of_row(p_row, q_row, k)
+    return xp.from_view(chosen.reshape(p.shape), p)
+
+
+def _of_row(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
+    """H, bool (n,): where a prefix that ends inside a class may be better than all that end between two, its tokens are sorted.
+
+    Inside a class of ratios from a to b, p(H) lies above the line of slope a from the class's begin and that of slope b to its end,
+    and -q(H)^k is concave: no prefix of the class is below the smaller of its ends and the point where the two lines meet.
+    """
+    classes = layout(CLASSES, 2 * max(k, 1))  # ratios from k on are never in H: the last class has none below
+    rank = np.empty(len(p), dtype=np.int16)  # a quarter of the memory of a numpy index
+    p_mass, q_mass = by_ratio(p, q, classes, OFFSET, 0, rank)  # the last class holds q = 0, which is never in H
+    total = q_mass.sum()
+    f, t = (np.concatenate(([0.0], np.cumsum(mass[:-1]))) for mass in (p_mass, q_mass / total))
+    cut = f - t**k
+    best = int(cut.argmin())
+    low, high = total * (edge := edges(classes))[:-1], total * edge[1:]
+    low, high = low - NEAR * (low + OFFSET), high + NEAR * (high + OFFSET)
+    inner = np.flatnonzero((q_mass[:-1] > 0) & (np.arange(classes.number) < classes.number - 1))
+    left, right, low, high = f[inner], f[inner + 1], np.maximum(low[inner], 0), high[inner]
+    meet = (right - left + low * t[inner] - high * t[inner + 1]) / (low - high)
+    meet = np.clip(meet, t[inner], t[inner + 1])
+    least = left + low * (meet - t[inner]) - meet**k
+    open_classes = inner[least < cut[best]]
+    if not len(open_classes):
+        return rank < best
+    tokens = np.flatnonzero((rank >= open_classes[0]) & (rank <= open_classes[-1]))
+    tokens = tokens[np.isin(rank[tokens], open_classes)]
+    tokens = tokens[np.lexsort((p[tokens] / q[tokens], rank[tokens]))]
+    own = rank[tokens].astype(np.int64)
+    first = np.searchsorted(own, own)  # of the class's tokens
+    ahead = [np.cumsum(x[tokens], dtype=np.float64) for x in (p, q)]
+    within = [sums - (sums[first] - x[tokens[first]]) for sums, x in zip(ahead, (p, q), strict=True)]
+    inside = f[own] + within[0] - (t[own] + within[1] / total) ** k
+    last = int(inside.argmin())
+    if inside[last] >= cut[best]:
+        return rank < best
+    chosen = rank < own[last]
+    chosen[tokens[: last + 1]] = True
+    return chosen
 
 
 def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:

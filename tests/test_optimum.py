@@ -11,6 +11,7 @@ from random_problems import LAWS, all_token_sets, fits, fractions, random_masses
 from slow import slow
 
 import ot_draft as ot
+from ot_draft import optimum
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
@@ -94,6 +95,58 @@ def test_exact_at_the_size_of_a_real_vocabulary(n: int) -> None:
     )
     assert alpha == 1 + p[token_set].sum() - q[token_set].sum() ** k
     assert 0 < token_set.sum() < n and alpha < F(999, 1000)
+
+
+def hard_pairs(generator: np.random.Generator, n: int) -> dict[str, tuple[Any, Any]]:
+    """Masses p, q (n,) by what is hard about them: for a search by classes of nearly equal p/q, whose cut must be found inside one."""
+    near, wide, other = (np.exp(generator.normal(0, scale, n)) for scale in (0.1, 3.0, 2.0))
+    holes = np.where(generator.random((2, n)) < 0.6, 0, (wide, near)) + np.eye(2, n)
+    return {
+        "apart": (wide * other, wide),
+        "nearly equal": (wide * near, wide),
+        "one class": (wide * (1 + 1e-6 * near), wide),
+        "equal": (wide, wide),
+        "zeros": (holes[0], holes[1]),
+        "ties": (generator.integers(1, 9, n), generator.integers(1, 9, n)),
+        "nearly all in a few": tuple(generator.dirichlet(np.full(n, 0.01), 2)),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("k", [0, 1, 2, 8, 40])
+def test_without_a_sort_it_is_what_it_is_with_one(k: int, dtype: str) -> None:
+    """To the last bit, but where another set has the same value up to rounding."""
+    generator = np.random.default_rng(k)
+    for n in (2, 60, 3_000):
+        for name, masses in hard_pairs(generator, n).items():
+            p, q = ((x / x.sum()).astype(dtype) for x in map(np.asarray, masses))
+            problem = ot.Problem(p, q, k, ot.IID())
+            sought, of_all = (
+                optimum._of_set(problem, chosen)
+                for chosen in (optimum._by_classes(p, q, k), optimum._prefix(*optimum._least_cut(problem)[1:]))
+            )
+            assert sought == of_all or (abs(sought - of_all) <= 2e-15 and name != "apart"), (name, n)
+
+
+def test_without_a_sort_it_is_that_of_fractions() -> None:
+    generator = np.random.default_rng(26)
+    for name, masses in hard_pairs(generator, 2_000).items():
+        p, q = (fractions(np.asarray(np.ceil(x / np.max(x) * 2**30), dtype=np.int64)) for x in masses)
+        exact = float(ot.optimal_acceptance(p, q, 3))
+        alpha, chosen = ot.optimal_cut(p.astype(np.float64), q.astype(np.float64), 3)
+        assert (
+            abs(alpha - exact) <= 1e-12 and abs(ot.cut_value(ot.Problem(p, q, 3, ot.IID()), chosen) - exact) <= 1e-12
+        ), name
+
+
+def test_a_batch_without_a_sort_is_each_row_alone() -> None:
+    p, q = np.random.default_rng(27).dirichlet(np.full(2_000, 0.3), (2, 3, 2))
+    alpha, chosen = ot.optimal_cut(p, q, 4)
+    assert alpha.shape == (3, 2) and chosen.shape == (3, 2, 2_000)
+    for row in np.ndindex(3, 2):
+        assert alpha[row] == ot.optimal_acceptance(p[row], q[row], 4)
+    alpha, chosen = ot.optimal_cut(p[:, :0], q[:, :0], 4)
+    assert alpha.shape == (3, 0) and chosen.shape == (3, 0, 2_000)
 
 
 def test_a_cut_bounds_every_rule() -> None:

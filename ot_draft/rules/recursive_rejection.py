@@ -6,11 +6,11 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
+from ..arrays.compiled import REORDERED, compiled
 from ..kernels import wanted
 from ..laws import IID, DraftLaw, WithoutReplacement, outside
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn, with_closed_form
-from .compiled import REORDERED, compiled
 
 COMPILE = 4096  # tokens from which on compiled passes pay
 KERNEL_DRAFTS = 15  # drafts that the GPU's kernels take at most

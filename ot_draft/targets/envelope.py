@@ -21,9 +21,9 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
+from ..arrays.compiled import REORDERED, compiled
 from ..bias import FDivergence
 from ..laws import IID, DraftLaw
-from ..rules.compiled import REORDERED, compiled
 from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba, settle, spent_between
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from ..arrays.compiled import REORDERED, compiled
+from ..arrays.ratio_classes import ClassLayout, by_ratio
 from ..bias import BLOCK, FDivergence
-from ..rules.compiled import REORDERED, compiled
-from ..rules.optimal.classes import ClassLayout, by_ratio
 
 SHIFT = 15  # bits of a float32's fraction that are dropped: 2^8 groups an octave of p/q
 WIDTH = 2.0 ** (SHIFT - 23)  # largest p/q over the smallest in a group, less 1

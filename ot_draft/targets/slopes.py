@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..rules.compiled import compiled
+from ..arrays.compiled import compiled
 
 STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
 AT_ONCE = 256  # groups on a device, where every pair of them is looked at

@@ -29,14 +29,11 @@ import triton.language as tl  # noqa: E402
 import triton.runtime.interpreter as interpreter  # noqa: E402
 
 from ot_draft.arrays import astype, gather, inverse_cdf  # noqa: E402
+from ot_draft.arrays.ratio_classes import ClassLayout, layout  # noqa: E402
 from ot_draft.kernels import draw, excess  # noqa: E402
 from ot_draft.rules.coupling import couple  # noqa: E402
 from ot_draft.rules.optimal import triton as classes  # noqa: E402
-from ot_draft.rules.optimal.classes import (  # noqa: E402
-    ClassLayout,
-    at_levels,
-    layout,
-)
+from ot_draft.rules.optimal.classes import at_levels  # noqa: E402
 from ot_draft.rules.optimal.host import by_count  # noqa: E402
 
 FLOAT32 = 2e-6  # sums of float32

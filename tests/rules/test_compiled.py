@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from ot_draft.arrays.compiled import compiled
 from ot_draft.rules import recursive_rejection
-from ot_draft.rules.compiled import compiled
 from ot_draft.rules.k_seq import division_factor
 
 pytest.importorskip("numba")

@@ -14,8 +14,9 @@ from slow import slow
 
 import ot_draft as ot
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio
+from ot_draft.arrays.ratio_classes import classify, layout
 from ot_draft.rules.coupling import couple
-from ot_draft.rules.optimal.classes import at_levels, classify, layout
+from ot_draft.rules.optimal.classes import at_levels
 from ot_draft.rules.optimal.rule import select_draft
 
 Array = Any

@@ -11,8 +11,8 @@ from slopes import slopes_of
 
 import ot_draft as ot
 from ot_draft.arrays import gather
-from ot_draft.rules.compiled import REORDERED, compiled
-from ot_draft.rules.optimal import classes as grouping
+from ot_draft.arrays import ratio_classes as grouping
+from ot_draft.arrays.compiled import REORDERED, compiled
 from ot_draft.rules.optimal import device as parallel
 from ot_draft.rules.optimal import levels as sweep
 from ot_draft.rules.optimal.classes import at_levels

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ..compiled import REORDERED, compiled
+from ...arrays.compiled import REORDERED, compiled
 
 STEPS = 30  # of the secant method; about six settle float32, nine float64
 FAR = 1e25  # a factor where all mass is covered

@@ -12,7 +12,8 @@ levels as they come out, whatever they are, so that a step too few costs accepta
 
 from ... import arrays as xp
 from ...arrays import Array
-from .classes import CLASSES, LARGE, OFFSET, STEPS, choose, layout
+from ...arrays.ratio_classes import LARGE, OFFSET, layout
+from .classes import CLASSES, STEPS, choose
 
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None) -> tuple[Array, Array]:

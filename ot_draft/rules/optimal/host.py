@@ -10,10 +10,11 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...arrays.compiled import REORDERED, compiled
+from ...arrays.ratio_classes import ClassLayout, classify, layout
 from ...laws import IID
 from ...selection import Selection
-from ..compiled import REORDERED, compiled
-from .classes import ClassLayout, at_levels, choose, classify, layout
+from .classes import at_levels, choose
 from .levels import levels
 
 # Times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes.

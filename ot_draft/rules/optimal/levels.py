@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..compiled import compiled
+from ...arrays.compiled import compiled
 
 COMPILE = 16  # breakpoints from which on compiling the sweep pays (numba, if it is installed)
 

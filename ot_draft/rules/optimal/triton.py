@@ -18,18 +18,19 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from ...arrays import ratio_classes
+from ...arrays.ratio_classes import layout
 from ...kernels.grid import BITS, EXACT, number_of_drafts, rows, split
 from ...selection import Selection
 from . import classes as shared
-from .classes import layout
 
 BLOCK = 128  # tokens at a time
 TILE = tl.constexpr(16)  # breakpoints a program; with 8 warps their chords stay in registers at 256 classes
 STEPS = tl.constexpr(shared.STEPS)
 SHORT = tl.constexpr(-8192)  # the bits of a float32 that tf32 has
 LOW = tl.constexpr(16)  # columns of the table of classes
-OFFSET = tl.constexpr(shared.OFFSET)
-LARGE = tl.constexpr(shared.LARGE)
+OFFSET = tl.constexpr(ratio_classes.OFFSET)
+LARGE = tl.constexpr(ratio_classes.LARGE)
 
 
 @triton.jit
