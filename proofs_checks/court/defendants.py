@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -231,15 +233,17 @@ def wrong_path(rule: Callable[[Any, Any], Any], error: str) -> Callable[[Any, An
 class Coupled:
     """A sampler whose drafts and output share their randomness: law(p, q, k) gives its output law and P(output is drafted).
 
-    planted: the same with errors, by name. in_floats: P(output is drafted) for one draft and large vocabularies.
+    planted: the same with errors, by name. in_floats: P(output is drafted) for one draft and large vocabularies. text: how many tokens
+    the judged text has; above 1 the law is one of texts, at one pair of laws for all contexts.
     """
 
-    law: Callable[..., tuple[Sequence[Fraction], Fraction]]
+    law: Callable[..., tuple[Any, Any]]
     ks: tuple[int, ...] = (1,)
-    planted: tuple[tuple[str, Callable[..., tuple[Sequence[Fraction], Fraction]]], ...] = ()
+    planted: tuple[tuple[str, Callable[..., tuple[Any, Any]]], ...] = ()
     in_floats: Callable[[Any, Any], Any] | None = None
     length: int = 1
     beside: str = OPTIMUM
+    text: int = 1
     many_trees: ClassVar[bool] = False
 
     def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
@@ -247,6 +251,12 @@ class Coupled:
         for case in cases:
             p, q = case.p[0], case.q[0]
             output, accepted = self.law(p, q, case.k)
+            if self.text > 1:
+                texts = product(range(case.n), repeat=self.text)
+                wanted = {text: prod((p[y] for y in text), start=Fraction(1)) for text in texts}
+                emitted, due = ({text: mass for text, mass in law.items() if mass} for law in (output, wanted))
+                made.append(CaseResult(case, emitted, due, accepted, accepted))
+                continue
             due = text_of(np.array(p, dtype=object))
             most = ot.optimal_acceptance(list(p), list(q), case.k)
             made.append(CaseResult(case, text_of(np.array(list(output), dtype=object)), due, accepted, most))

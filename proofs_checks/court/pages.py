@@ -62,6 +62,7 @@ def share(one: Judgement) -> str:
     return worst + (f"; {real}" if real else "")
 
 
+MANY = 48  # texts that a record no longer lists
 CASE = ("p", "q", "k", "total variation", "code")
 SAID = {"lossless": "yes", NOT_LOSSLESS: "no", f"{NOT_LOSSLESS}, by design": "no, by design"}
 SHORT = ("work", "rule", "when", "lossless")
@@ -135,7 +136,9 @@ def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]], name
 
 
 def law(texts: Any) -> str:
-    """A law of texts: 00: 1/2, 01: 1/3, .."""
+    """A law of texts: 00: 1/2, 01: 1/3, ..; of many texts only how many."""
+    if len(texts) > MANY:
+        return f"{len(texts)} texts"
     return ", ".join(f"{''.join(map(str, text))}: {mass}" for text, mass in sorted(texts.items()))
 
 

@@ -26,7 +26,7 @@ from proofs_checks.court.defendants import AlongPath, OneToken
 from proofs_checks.court.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.court.rules import chain
 from proofs_checks.court.trial import judge
-from proofs_checks.court.works import cactus, eagle, hsd, sglang, vllm
+from proofs_checks.court.works import cactus, eagle, hsd, races, sglang, vllm, watermarks
 from proofs_checks.lossy import engine_rules
 
 F = Fraction
@@ -184,6 +184,13 @@ def test_noise_used_again_is_a_law_and_fresh_noise_is_lossless() -> None:
     assert output[0] == F(1, 10) and output[1] > F(6, 10)
 
 
+def test_one_arrival_is_the_gumbel_coupling_and_more_arrivals_lose_nothing() -> None:
+    for p, q in pairs()[::9]:
+        output, accepted = races.coupling(p, q, 1)
+        kept = [watermarks.arrivals(p, q, k)[1] for k in (1, 2, 3)]
+        assert watermarks.arrivals(p, q, 1) == (output, accepted) and kept == sorted(kept)
+
+
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
     """SGLang's kernel with one coin, walked for 720 evenly spaced coins."""
@@ -257,8 +264,21 @@ def test_eagle_1_on_its_default_tree() -> None:
     assert accepted**4 * second * sum(map(max, by_hand.minus(rest, p), (0,) * 4)) == F(896, 46875)
 
 
-DRAWN_TREES = ["spectr", "mcsd", "spechub", "khisti", "hu", "specinfer", "sequoia", "traversal", "eagle", "dyspec"]
-CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specexec"]
+DRAWN_TREES = [
+    "spectr",
+    "mcsd",
+    "spechub",
+    "khisti",
+    "hu",
+    "specinfer",
+    "sequoia",
+    "traversal",
+    "eagle",
+    "dyspec",
+    "hipfire",
+    "rheo",
+]
+CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specexec", "uno"]
 
 
 @pytest.mark.parametrize("name", DRAWN_TREES + CHOSEN_TREES)

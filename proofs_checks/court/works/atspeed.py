@@ -13,7 +13,7 @@ from typing import Any
 import ot_draft as ot
 
 from ..by_hand import minus, norm, ratio, without
-from ..record import READ, Case, Coupled, Known, OneToken, Work, biased
+from ..record import RUN, Case, Coupled, Known, OneToken, Work, biased
 
 
 def relaxed(p: Any, q: Any, k: int) -> Any:
@@ -50,7 +50,7 @@ WORK = Work(
     (biased("code, K = 1 of N = 2", Coupled(relaxed, (2,)), by_draws,
             "is_accepted = rand <= p/q for every draft; randperm(accepted)[:beam_size]",
             OneToken(ot.rules.RecursiveRejectionWithoutReplacement(), (2,)), "test the drafts in turn, each against what the last one left",
-            when="sampling, more drafts than beams", seen=READ,
+            when="sampling, more drafts than beams", seen=f"{RUN} (verify)",
             known=(Known(Case(((THIRD, 2 * THIRD),), ((THIRD, 2 * THIRD),), 2), THIRD / 2),)),),
     "Linxyhaha/AtSpeed code/beamSD.py@93bc886", on_purpose=True,
 )  # fmt: skip

@@ -145,7 +145,8 @@ DRAWN = OneToken(ByPlace(ot.IID()), (1,))
 WORKS = (
     Work("llama-cpp", "llama.cpp", "", "code of the example and of common/sampling.cpp",
          "stochastic verification", "none (server); one pass over the candidates (example)",
-         (Form("server: common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; Coq: sampling.v"),
+         (Form("server: common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; Coq: sampling.v",
+               when="not with its synthetic acceptance for benchmarks (pull 27711)"),
           biased("example `speculative`, one sequence", OneToken(ByPlace(), (1,)), example(drawn=False),
                  "id = cur_p->data[is].id, not the drawn token; then r <= p_tgt / p_dft; lists subtracted place by place",
                  OneToken(CHOSEN, (1,)),

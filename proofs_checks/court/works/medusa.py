@@ -1,9 +1,9 @@
 """Medusa's acceptance: typical (fast, its default), and nucleus.
 
-FAST. A draft, the likeliest token of a head, is taken where p finds it likely enough; the longest path wins, and the next token is the
-target's likeliest. Judged for one candidate at a temperature above 0. AS THE PAPER MAY BE READ, the rest is drawn from the target: no
-released code does that, since with fast=False the code calls get_typical_posterior_mask with an argument too many (TypeError). NUCLEUS. For
-every path the target draws tokens of its own, a path is kept as far as they agree, the longest wins, and the next token is drawn afresh.
+FAST. A draft, the likeliest token of a head, is taken where p finds it likely enough; the longest path wins, of several the likeliest,
+and the next token is the target's likeliest. Judged at a temperature above 0. AS THE PAPER MAY BE READ, the rest is drawn from the target:
+no released code does that, since with fast=False the code calls get_typical_posterior_mask with an argument too many (TypeError). NUCLEUS.
+For every path the target draws tokens of its own; a path is kept as far as they agree, the longest wins, the next token is drawn afresh.
 Other works use Medusa's typical or greedy test: Hydra, Speculative Streaming, PPD, BiTA, Chimera, GliDe, CTC drafting.
 """
 
@@ -13,6 +13,9 @@ from itertools import product
 from math import exp, log, prod
 from typing import Any
 
+import numpy as np
+
+from ot_draft import arrays as xp
 from ot_draft import paths
 from proofs_checks.lossy import engine_rules
 
@@ -33,6 +36,30 @@ def likely(p: Any, q: Any, x: int) -> int:
 def leaves(forest: Any) -> list[tuple[int, ...]]:
     """The paths of a tree, from its root to a leaf, in order."""
     return [(token, *rest) for token, below in forest if token >= 0 for rest in (leaves(below) or [()])]
+
+
+def longest_likely(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
+    """Of the paths that are likely enough the longest, of these the likeliest, and then the target's likeliest token."""
+    rule, found = TYPICAL("greedy"), []
+    for path in leaves(tree.forest):
+        targets = [model.target(path[:i]) for i in range(len(path))]
+        kept = 0
+        while kept < len(path) and rule(targets[kept], targets[kept], np.array(path[kept : kept + 1])).accept[0]:
+            kept += 1
+        found.append((kept, prod(targets[i][path[i]] for i in range(kept)), path[:kept]))
+    longest = max(kept for kept, _, _ in found)
+    _, prefix = max(((mass, path) for kept, mass, path in found if kept == longest), key=lambda each: each[0])
+    return {(*prefix, int(xp.top_tokens(model.target(prefix), 1)[0])): Fraction(1)}
+
+
+def longest_by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
+    best: tuple[int, Any, tuple[int, ...]] = (0, Fraction(1), ())
+    for x in likeliest(q(), 2):
+        for y in likeliest(q((x,)), 2):
+            path = () if not likely(p(), (), x) else (x,) if not likely(p((x,)), (), y) else (x, y)
+            mass = prod((p(path[:i])[token] for i, token in enumerate(path)), start=Fraction(1))
+            best = max(best, (len(path), mass, path), key=lambda each: each[:2])
+    return (*best[2], *likeliest(p(best[2]), 1))
 
 
 def nucleus(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
@@ -78,6 +105,9 @@ WORK = Work(
     (biased("code, fast: one candidate", OneToken(TYPICAL("greedy"), (1,), TOP), single(likely, lambda p, q, x: mode(p), mode),
             "posterior_mask = candidates_prob > threshold; the next token is the argmax", TARGET_SAMPLE, FIX,
             when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
+     biased("code, fast: tree", AlongPath(longest_likely, (2,), 2, TREE, TOP), longest_by_hand,
+            "best_candidates = where(candidates_accept_length == accept_length), of them the likeliest",
+            AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP), FIX, when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
      biased("as the paper may be read: the rest drawn from p", OneToken(TYPICAL("sample"), (1,), TOP),
             single(likely, lambda p, q, x: p, mode),
             "a candidate is taken above the threshold, else a draw from the target", TARGET_SAMPLE, FIX,

@@ -47,14 +47,6 @@ ROWS = (
         "not read; drafting during verification needs fresh noise",
     ),
     (
-        "hu-huang",
-        "Hu and Huang's two couplings",
-        "2410.20418",
-        "abstract",
-        "both couplings",
-        "not read in full",
-    ),
-    (
         "distillspec",
         "DistillSpec's leniences",
         "Zhou et al. 2310.08461",
@@ -70,17 +62,7 @@ ROWS = (
         "their tests",
         "Medusa's typical or greedy test, as others report (see medusa)",
     ),
-    (
-        "rheo",
-        "RheoSampling",
-        "2609.21827",
-        "abstract, notes on a fork",
-        "its sibling test",
-        "not read; trees of top tokens and one drawn one, as others report",
-    ),
-    ("mpfr", "MPFR", "2609.21858", "abstract", "list coupling", "not read"),
     ("resispec", "ResiSpec", "2608.24411", "abstract", "its rule", "its code could not be had"),
-    ("uno", "Uno", "2609.04010", "abstract", "its sampler", "not read"),
     (
         "dblast",
         "DBLast",
@@ -90,14 +72,6 @@ ROWS = (
         "not read; drafts are mixtures, whose posterior would be right",
     ),
     ("rm-bv", "RM-BV", "a repository's notes, September 2026", "second hand", "its rule", "not read"),
-    (
-        "hipfire",
-        "hipfire",
-        "a repository, its number 483",
-        "second hand",
-        "tree without replacement",
-        "its code could not be had",
-    ),
     ("margins", "Margins, Not Windows", "2609.02897", "abstract", "its margin", "not read; lossy by its own account"),
     (
         "mtp-chain",

@@ -2,7 +2,7 @@
 
 CASCADES take q for r in the contexts where the draft is trusted. MENTORED DECODING takes clip(q, a p, b p), the best for one draft within
 a divergence; here with the bound r <= 3/2 p, which is rational. DIVERSED mixes p and q, with a weight that its head learns and that is
-1/2 here. Each keeps its own r, and says so; beside p it is not lossless.
+1/2 here; transformers has it as assistant_ensemble_weight. Each keeps its own r, and says so; beside p it is not lossless.
 """
 
 from collections.abc import Callable
@@ -51,10 +51,11 @@ def toward(
     line: str,
     fix: str,
     rests_on: str = "exact enumeration; `prove lossy_claims`",
+    **others: Any,
 ) -> Any:
     program = single(lambda p, q, x: usual_test(r(p, q), q, x), lambda p, q, x: usual_residual(r(p, q), q, x))
     rule = ot.rules.Toward(target, ot.rules.SpeculativeSampling())
-    return biased(name, OneToken(rule, (1,)), program, line, SPECULATIVE, fix, rests_on=rests_on)
+    return biased(name, OneToken(rule, (1,)), program, line, SPECULATIVE, fix, rests_on=rests_on, **others)
 
 
 WORKS = (
@@ -66,7 +67,10 @@ WORKS = (
     Work("mentored", "Mentored decoding", "Tran-Thien 2023; Tran-Thien and Nock 2026", "the library's target",
          "most acceptance of one draft within a divergence (holds)", "a root search a token",
          (toward("r <= 3/2 p", targets.Ratio(factor=BOUND), clipped, "the target is clip(q, a p, b p)", "a = b = 1"),), on_purpose=True),
-    Work("diversed", "DIVERSED, static ensemble", "2604.07622", "from its description; weight 1/2",
+    Work("diversed", "DIVERSED, static ensemble", "2604.07622", "from its description; its form in transformers",
          "traces the frontier of acceptance and total variation (holds for one draft)", "one pass more",
-         (toward("weight 1/2", published_targets.Ensemble(HALF), mixed, "the target is w p + (1 - w) q", "w = 1"),), on_purpose=True),
+         (toward("weight 1/2", published_targets.Ensemble(HALF), mixed, "the target is w p + (1 - w) q", "w = 1",
+                seen="run: 5.24.0's own function, along all its coins, has the same law",
+                when="transformers since 5.14: assistant_ensemble_weight below 1",
+                code="transformers 5.24.0 generation/utils.py, _speculative_sampling"),), on_purpose=True),
 )  # fmt: skip

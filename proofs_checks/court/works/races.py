@@ -36,9 +36,10 @@ PLANTED: tuple[tuple[str, Callable[..., Any]], ...] = tuple(
 WORKS = (
     Work("daliri", "Drafter-invariant coupling", "Daliri et al. 2408.07978", "the statement in `prove exponential_race`",
          "lossless, whatever the drafter; match at least (1 - TV)/(1 + TV)", "one pass a token, no residual",
-         (Form("Gumbel coupling", Coupled(coupling, (1,), PLANTED, match), "`prove exponential_race`: both marginals, exactly"),)),
+         (Form("Gumbel coupling: one position", Coupled(coupling, (1,), PLANTED, match),
+               "`prove exponential_race`: both marginals, exactly"),)),
     Work("gls", "Gumbel-max list sampling (GLS)", "Rowan et al. 2506.05632, Proposition 1, Theorem 1", "the statement in `prove list_race`",
          "lossless; drafter-invariant; a list matching lemma", "k exponentials a token",
-         (Form("list-level race", Coupled(lists, (1, 2), (("the output races for q", partial(lists, swapped=True)),)),
+         (Form("list-level race: one position", Coupled(lists, (1, 2), (("the output races for q", partial(lists, swapped=True)),)),
                "`prove list_race`: the joint law, exactly"),)),
 )  # fmt: skip

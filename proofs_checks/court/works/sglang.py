@@ -3,8 +3,9 @@
 One coin goes through the children of a node; a child is taken when the coin falls into its part of p. Until pulls 7207 (kernel, 15 June
 2025) and 7231 (its caller, a day later) the same coin, by then known to be above the refused children's mass s, made the final draw too: u
 = coin (1 - s), by the order of token ids. Where a child of the last node was refused, u is uniform on [s (1 - s), 1 - s): small ids lose.
-Shipped repaired as sgl-kernel 0.1.9 (pull 7232). AMD's aiter copied the kernel with one coin. Away from CUDA sampled requests are verified
-greedily: on CPU and XPU, and on ROCm without rejection sampling (pull 9127; for chains on ROCm undone by 37134). min-p is not applied.
+Shipped repaired as sgl-kernel 0.1.9 (pull 7232). AMD's aiter had the kernel with one coin for a day, in no release. Away from CUDA sampled
+requests are verified greedily: on CPU and XPU, and on ROCm without rejection sampling (pull 9127; for chains on ROCm undone by 37134).
+min-p is not applied.
 """
 
 from collections.abc import Callable
@@ -93,13 +94,13 @@ def coin_walk(*widths: int) -> Callable[..., Any]:
 CUDA = (
     "sgl-project/sglang sgl-kernel/csrc/speculative/speculative_sampling.cuh@b227f63, TreeSpeculativeSamplingTargetOnly"
 )
-OLD = "WissamAntoun/sglang (a copy of upstream), the same file @c278b27"
+OLD = "WissamAntoun/sglang (a copy of upstream), the same file @c278b27 and @ef9a378"
 QUARTER = Fraction(1, 4)
 QUARTERS = (QUARTER, HALF, QUARTER)
 AGAIN = "u = coin * sum_relu_q_minus_p, with the coin that has refused the children"
 NAIVE_TREE = AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP)
 ONE = AlongPath(one_coin, (2,), 1, paths.TreeShape.chains(1, 1), TOP)
-SEEN = READ
+SEEN = "run: its kernel, compiled for the CPU with one thread, has the same law over a grid of coins"
 GREEDY = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,))
 
 
@@ -121,11 +122,11 @@ WORKS = (
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
           Form("thresholds 1: tree", NAIVE_TREE, "a fresh coin at every node; exact checks",
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
-          one_coin_form("coin used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD, seen=SEEN,
+          one_coin_form("coin used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD, seen=f"{SEEN} (@ef9a378)",
                         mended="pulls 7207, 7231, 7232 (sgl-kernel 0.1.9)"),
           biased("threshold_acc = 1/2", OneToken(engine_rules.TwoThresholds(1, HALF), (1, 2)), thresholds,
                  "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True,
-                 when="CUDA, the flag below 1", seen=READ),
+                 when="CUDA, the flag below 1", seen="run: the kernel of @ef9a378, so compiled, on the example"),
           biased("sampled requests verified greedily", GREEDY,
                  single(lambda p, q, x: int([x] == likeliest(p, 1)), lambda p, q, x: mode(p), mode),
                  "_verify_uses_greedy is true, and argmax of the target is compared", TARGET_SAMPLE, "compare with the target's sample",
@@ -134,8 +135,9 @@ WORKS = (
                  mended="pull 37134, chains on ROCm only")),
          CUDA, engine=True,
          remarks="Its coins are in [0, 1) and compared with <=: a coin of exactly 0 takes a child of mass 0 (until pull 35798)."),
-    Work("aiter", "aiter (AMD)", "", "two copies of the file; ROCm/aiter's own could not be had", "as SGLang's", "none",
-         (one_coin_form("SGLang's kernel with one coin", when="as copied", seen=READ,
-                        code="zjing14/aiter csrc/include/speculative_sampling.cuh@998099b; mc186/aiter, the same file @88f45aa"),),
+    Work("aiter", "aiter (AMD)", "", "the file and its history", "as SGLang's", "none",
+         (one_coin_form("SGLang's kernel with one coin", when="17 to 18 March 2025, in no release", seen=SEEN,
+                        code="ROCm/aiter csrc/include/speculative_sampling.cuh@b1975e9, TreeSpeculativeSamplingTargetOnly",
+                        mended="taken out a day later: e5a8467, pull 219"),),
          engine=True),
 )  # fmt: skip
