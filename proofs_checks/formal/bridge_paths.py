@@ -102,30 +102,28 @@ def markov(case: PathCase) -> paths.MarkovModel:
     return paths.MarkovModel(targets, drafts, order)
 
 
-def texts(n: int, L: int, ends: range | None) -> list[tuple[int, ...]]:
-    """All texts of L + 1 of n tokens; ends: those that begin with token 0 and end with one of these."""
-    every = product(range(n), repeat=L + 1)
-    return [text for text in every if ends is None or (text[0] == 0 and text[-1] in ends)]
+def texts(n: int, L: int) -> Iterator[tuple[int, ...]]:
+    """All texts of L + 1 of n tokens."""
+    return product(range(n), repeat=L + 1)
 
 
-def average(rule: paths.PathRule, case: PathCase, nodes: Nodes, ends: range | None = None) -> str:
-    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.paths.evaluate gives them.
-
-    ends: see `texts`.
-    """
+def average(rule: paths.PathRule, case: PathCase, nodes: Nodes) -> str:
+    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.paths.evaluate gives them."""
     target, _, K, L = case
     found = paths.evaluate(rule, nodes, (K, L))
-    law = [found.law.get(text, Fraction(0)) for text in texts(len(target[0]), L, ends)]
+    law = [found.law.get(text, Fraction(0)) for text in texts(len(target[0]), L)]
     return f"({numbers(law)}, {number(found.expected_length)})"
 
 
-def by_drafts(rule: paths.PathRule, case: PathCase, nodes: Nodes, ends: range | None = None) -> str:
-    """For all drafted paths that can occur: their probability and the accepted length, and the law of the L + 1 tokens given them.
+def by_drafts(
+    rule: paths.PathRule, case: PathCase, nodes: Nodes, some: Callable[[tuple[int, ...]], bool] = bool
+) -> str:
+    """For drafted paths that can occur: their probability and the accepted length, and the law of texts given them.
 
-    ends: see `texts`.
+    The texts are those that begin and end with token 0. some: whether drafts with this path, among others like it, are listed.
     """
     target, _, K, L = case
-    every, rows = texts(len(target[0]), L, ends), []
+    every, rows = [text for text in texts(len(target[0]), L) if text[0] == text[-1] == 0], []
 
     def draw(chance: Chance) -> tuple[tuple[int, ...], ...]:
         drawn = []
@@ -137,10 +135,11 @@ def by_drafts(rule: paths.PathRule, case: PathCase, nodes: Nodes, ends: range | 
         return tuple(drawn)
 
     for drafts, probability in law_of(draw).items():
-        emitted = rule(nodes, drafts)
-        length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
-        law = extended(emitted, nodes.target, L + 1)
-        rows.append(f"({numbers([probability, length])}, {numbers(law.get(text, Fraction(0)) for text in every)})")
+        if all(map(some, drafts)):
+            emitted = rule(nodes, drafts)
+            length = sum((mass * (len(text) - 1) for text, mass in emitted.items()), Fraction(0))
+            law = extended(emitted, nodes.target, L + 1)
+            rows.append(f"({numbers([probability, length])}, {numbers(law.get(text, Fraction(0)) for text in every)})")
     return entries(rows)
 
 
@@ -163,19 +162,25 @@ def averages() -> Iterator[str]:
         yield path_case(case, path_rules(case[2]), average)
 
 
-def long_averages() -> Iterator[str]:
-    """The cases of order 2."""
-    for case in map(order_two, (1, 2)):
-        yield path_case(case, path_rules(case[2]), partial(average, ends=range(1)))
-
-
 def rows() -> Iterator[str]:
     """The cases by drafts."""
     for case in map(row_problem, range(len(ROW_SIZES))):
         yield path_case(case, path_rules(case[2]), by_drafts)
 
 
+def long_rows() -> Iterator[str]:
+    """The cases of order 2, by drafts."""
+    for case in map(order_two, (1, 2)):
+        yield path_case(case, path_rules(case[2]), partial(by_drafts, some=lambda path: path[1] == path[2]))
+
+
+def scaled_rows() -> Iterator[str]:
+    """The case in which p and w p differ; its tokens 1 and 2 are alike."""
+    yield path_case(SCALED, (paths.Joint(),), partial(by_drafts, some=lambda path: 2 not in path))
+
+
 MODEL = "list (list Q) * list (list Q) * nat * nat"
+ROWS = "list (list (list Q * list Q))"
 FILE = NumbersFile(
     Path(__file__).parent / "computed" / "bridge_path_cases.v",
     """Written by `python -m proofs_checks.formal.bridge`: small Markov models, and what the path rules do on them in Fractions.
@@ -183,17 +188,13 @@ FILE = NumbersFile(
    A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
    after token 0, 1, .., and of order 2 those after 0 0, 0 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
    path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
-   long_cases: the same, of order 2, for the texts that begin and end with token 0.
-   path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law of the text given them).
-   scaled_rows: the same for Joint alone, where selecting for p and for w p differ, and for the texts that begin and end with token 0.""",
+   path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law given them of the texts that
+   begin and end with token 0). long_rows: the same, of order 2, for paths whose last two tokens are equal.
+   scaled_rows: the same for Joint alone, where selecting for p and for w p differ, for paths without token 2.""",
     (
         Definition("path_cases", f"{MODEL} * list (list Q * Q)", averages),
-        Definition("long_cases", f"{MODEL} * list (list Q * Q)", long_averages),
-        Definition("path_rows", f"{MODEL} * list (list (list Q * list Q))", rows),
-        Definition(
-            "scaled_rows",
-            f"{MODEL} * list (list (list Q * list Q))",
-            lambda: [path_case(SCALED, (paths.Joint(),), partial(by_drafts, ends=range(1)))],
-        ),
+        Definition("path_rows", f"{MODEL} * {ROWS}", rows),
+        Definition("long_rows", f"{MODEL} * {ROWS}", long_rows),
+        Definition("scaled_rows", f"{MODEL} * {ROWS}", scaled_rows),
     ),
 )

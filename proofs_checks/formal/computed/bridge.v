@@ -19,7 +19,9 @@ Let tokens := iota 0 (size ps).
 Let p := by_place ps.
 Let q := by_place qs.
 
-Definition judged (law : seq nat -> Q) (rule : seq nat -> selection Q nat) : seq (seq Q * seq Q) :=
+(* What the rule decides for every tuple of drafts is computed once. *)
+Definition judged (law : seq nat -> Q) (any_rule : seq nat -> selection Q nat) : seq (seq Q * seq Q) :=
+  let rule := cached any_rule (drafts tokens k) in
   ([seq output binary tokens k law rule y | y <- tokens], [:: acceptance binary tokens k law rule])
   :: [seq let s := rule x in (law x :: accept s, [seq row binary x s y | y <- tokens]) | x <- drafts tokens k & occurs (law x)].
 
@@ -36,6 +38,6 @@ Definition computed : seq (seq (seq Q * seq Q)) :=
 End Case.
 
 Theorem bridge : every (fun c => let '(ps, qs, k, factor, given) := c in agree same_rows (computed ps qs k factor) given) cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions bridge.

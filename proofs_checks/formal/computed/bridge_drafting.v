@@ -57,15 +57,15 @@ End Case.
 
 Theorem bridge_stopped :
   every (fun c => let '(ps, qs, L, given) := c in same_rows (judged ps L (stopped qs L [::] [::] 1) [:: true]) given) stopped_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem bridge_sampled :
   every (fun c => let '(ps, qs, L, given) := c in same_rows (judged ps L (sampled ps qs) [:: true; false]) given) sampled_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem bridge_tossed :
   every (fun c => let '(ps, qs, L, given) := c in same_rows (judged ps L (tossed qs) [:: true]) given) tossed_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions bridge_stopped.
 Print Assumptions bridge_sampled.

@@ -31,6 +31,6 @@ Definition emitted (given : seq (seq Q * seq Q)) : seq (seq Q * seq Q) :=
 
 Theorem bridge_hybrid :
   every (fun c => let '(ps, qs, tops, r, given) := c in same_rows (computed ps qs tops r) (emitted given)) hybrid_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions bridge_hybrid.

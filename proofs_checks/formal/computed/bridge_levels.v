@@ -21,7 +21,7 @@ Definition computed (ps qs : seq Q) (k : nat) : seq Q * seq Q :=
 Theorem bridge_levels :
   every (fun c => let '(ps, qs, k, level, law) := c in let given := computed ps qs k in same given.1 level && same given.2 law)
     level_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* What the given levels select, over all drafts, and the increments of the envelope. *)
 Definition by_levels (ps qs : seq Q) (k : nat) (level : seq Q) : seq Q * seq Q :=
@@ -35,7 +35,7 @@ Theorem bridge_few_tokens :
   every (fun c => let '(ps, qs, k, level, law) := c in
     let swept := computed ps qs k in let selected := by_levels ps qs k level in
     [&& same swept.1 level, same swept.2 law, same selected.1 law & same selected.2 law]) few_tokens.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions bridge_levels.
 Print Assumptions bridge_few_tokens.

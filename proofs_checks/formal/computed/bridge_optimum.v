@@ -31,10 +31,10 @@ Definition is_gamma (g : Q) : bool := large_enough g && (Qeq_bool g 1 || ~~ larg
 End Case.
 
 Theorem bridge_optimum : every (fun c => let '(ps, qs, k, best, _) := c in same (optima ps qs k) best) optimum_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem bridge_gamma : every (fun c => let '(ps, qs, k, _, g) := c in is_gamma ps qs k g) optimum_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions bridge_optimum.
 Print Assumptions bridge_gamma.

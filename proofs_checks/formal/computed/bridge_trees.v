@@ -34,6 +34,6 @@ End Case.
 
 Theorem bridge_trees :
   every (fun c => let '(ps, qs, given) := c in agree same_rows [:: by_tree ps qs true; by_tree ps qs false] given) tree_cases.
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions bridge_trees.

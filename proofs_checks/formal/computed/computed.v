@@ -1,6 +1,6 @@
-(* What the files that compute share: equality of lists of rationals, and Markov models.
+(* What the files that compute share: equality of lists of rationals, Markov models, and how a computation is a proof.
 
-   No statement is proved here. *)
+   LEMMA (cachedE). A function whose values at some points are computed once is that function. *)
 
 From Coq Require Import QArith.
 From mathcomp Require Import all_ssreflect.
@@ -35,3 +35,15 @@ Definition vocabulary (table : seq (seq Q)) : seq nat := iota 0 (size (head [::]
 Fixpoint markov (table : seq (seq Q)) (h : seq nat) : nat -> Q :=
   let n := size (head [::] table) in let place := foldl (fun i y => (i * n + y).+1) 0%N h in
   if (place < size table)%N then by_place (nth [::] table place) else if h is _ :: h' then markov table h' else by_place [::].
+
+(* A boolean that is true when it is computed. `by vm_compute` does that twice: in the proof, and when the proof is read. *)
+Ltac computes := vm_cast_no_check (erefl true).
+
+(* The same function, its values at the points s computed once. *)
+Definition cached (X : eqType) (Y : Type) (f : X -> Y) (s : seq X) : X -> Y :=
+  let values := map f s in fun x => if drop (index x s) values is y :: _ then y else f x.
+Lemma cachedE (X : eqType) (Y : Type) (f : X -> Y) s : cached f s =1 f.
+Proof.
+move=> x; rewrite /cached; case: (ltnP (index x s) (size s)) => h; last by rewrite drop_oversize ?size_map.
+by rewrite (drop_nth (f x)) ?size_map // (nth_map x) // nth_index // -index_mem.
+Qed.

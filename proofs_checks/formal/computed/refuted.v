@@ -65,40 +65,40 @@ Definition below (a b : seq Q) : bool := all id [seq Qle_bool z.1 z.2 | z <- zip
 
 (* proofs_checks/rules/recursive_rejection.py *)
 Theorem independent_tests_change_the_law (p := [:: 1#2; 1#2]) (q := [:: 0; 1]) :
-  [/\ ~~ same (output_law p q 2 (independent_tests p q)) p, same (output_law p q 1 (independent_tests p q)) p
+  [&& ~~ same (output_law p q 2 (independent_tests p q)) p, same (output_law p q 1 (independent_tests p q)) p
     & same (output_law p q 2 (recursive p q)) p].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* proofs_checks/rules/order_of_rules.py *)
 Theorem recursive_rejection_below_k_seq (p := [:: 1#2; 1#2]) (q := [:: 1#4; 3#4]) (k_seq := k_seq_with p q (3#2)) :
-  [/\ same (output_law p q 2 k_seq) p, less (accepted p q 2 (recursive p q)) (accepted p q 2 k_seq)
+  [&& same (output_law p q 2 k_seq) p, less (accepted p q 2 (recursive p q)) (accepted p q 2 k_seq)
     & Qeq_bool (accepted p q 1 (recursive p q)) (accepted p q 1 (k_seq_with p q 1))].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* proofs_checks/k_seq/k_seq_valid.py *)
 Theorem k_seq_valid_below_gamma_star (p := [:: 1; 0]) (q := [:: 1#2; 1#2]) :
-  [/\ same (output_law p q 2 (k_seq_with p q 1)) p, less (1 * some_test p q 1) (p_acc p q 1 2)
+  [&& same (output_law p q 2 (k_seq_with p q 1)) p, less (1 * some_test p q 1) (p_acc p q 1 2)
     & Qle_bool (p_acc p q 2 2) (2 * some_test p q 2)].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* proofs_checks/optimum/two_drafts.py *)
 Theorem always_accepted_though_p_is_not_q (p := [:: 1#4; 3#4]) (q := [:: 1#2; 1#2]) :
-  [/\ same (output_law p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) 1
+  [&& same (output_law p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) 1
     & less (optimum p q 1) 1].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* proofs_checks/optimum/spectr_gbv.py *)
 Theorem above_spectr_gbv (p := [:: 1#2; 1#2]) (q := [:: 3#4; 1#4]) :
-  [/\ same (output_law p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) (15#16),
+  [&& same (output_law p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) (15#16),
       Qeq_bool (claimed p q 2) (7#8) & Qeq_bool (claimed p q 1) (optimum p q 1)].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* proofs_checks/optimum/more_drafts.py *)
 Theorem without_replacement_not_concave (p := [:: 0; 0; 1]) (q := [:: 1#4; 1#2; 1#4])
     (alpha := optimum_without_replacement p q) :
   less (alpha 2%nat - alpha 1%nat) (alpha 3%nat - alpha 2%nat)
   && Qle_bool (optimum p q 3 - optimum p q 2) (optimum p q 2 - optimum p q 1).
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* One draft x of r, tested for q; with `last` what is tested for p when c came out. *)
 Definition chain (rs qs : seq Q) (last : nat -> nat -> selection Q nat) : seq Q :=
@@ -108,37 +108,37 @@ Definition chain (rs qs : seq Q) (last : nat -> nat -> selection Q nat) : seq Q 
 Theorem chain_by_the_wrong_law (p := [:: 3#4; 1#4]) (q := [:: 1#2; 1#2]) (r := [:: 3#4; 1#4])
     (tested_by := fun law c => speculative_sampling binary (iota 0 2) (by_place p) (by_place law) [:: c])
     (untested := fun c => Selection [:: 1] (by_place p)) :
-  [/\ ~~ same (chain r q (fun _ c => tested_by r c)) p, ~~ same (chain r q (fun x c => if x == c then tested_by q c else untested c)) p
+  [&& ~~ same (chain r q (fun _ c => tested_by r c)) p, ~~ same (chain r q (fun x c => if x == c then tested_by q c else untested c)) p
     & same (chain r q (fun _ c => tested_by q c)) p].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* proofs_checks/lossy/lossy_claims.py, from here on. *)
 Theorem clipped_draft_not_best (p := [:: 0; 1#2; 1#2]) (q := [:: 1#2; 0; 1#2]) (other := [:: 0; 1#4; 3#4])
     (clipped := clip q (times 1 p) (times (3#2) p)) :
-  [/\ is_law clipped, is_law other && below other (times (3#2) p), less (optimum clipped q 2) (optimum other q 2)
+  [&& is_law clipped, is_law other && below other (times (3#2) p), less (optimum clipped q 2) (optimum other q 2)
     & Qle_bool (optimum other q 1) (optimum clipped q 1)].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem ensemble_off_the_frontier (p := [:: 0; 1#3; 2#3]) (q := [:: 2#3; 0; 1#3]) (other := [:: 1#3; 1#9; 5#9])
     (ensemble := times (1#2) (pairs Qplus p q)) :
-  [/\ is_law ensemble && is_law other, Qeq_bool (total_variation other p) (total_variation ensemble p),
+  [&& is_law ensemble && is_law other, Qeq_bool (total_variation other p) (total_variation ensemble p),
       less (optimum ensemble q 2) (optimum other q 2)
     & Qeq_bool (optimum ensemble q 1) (optimum p q 1 + total_variation ensemble p)].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem ensemble_off_the_frontier_chi_squared (p := [:: 1#4; 1#4; 1#2]) (q := [:: 0; 3#4; 1#4]) (other := [:: 1#6; 1#2; 1#3])
     (ensemble := times (1#2) (pairs Qplus p q)) :
-  [/\ is_law ensemble && is_law other, Qle_bool (optimum ensemble q 1) (optimum other q 1),
+  [&& is_law ensemble && is_law other, Qle_bool (optimum ensemble q 1) (optimum other q 1),
       less (chi_squared other p) (chi_squared ensemble p)
     & Qeq_bool (total_variation other p) (total_variation ensemble p)].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 (* q on the tokens with p >= 4/5 max p, and their rest of mass by p everywhere. *)
 Theorem cascade_off_the_frontier (p := [:: 1#6; 5#6]) (q := [:: 5#6; 1#6])
     (trusted := pairs (fun a b => if Qle_bool ((4#5) * (5#6)) a then b else 0) p q)
     (cascade := pairs (fun t a => t + (1 - sum_of binary trusted id) * a) trusted p) :
-  [/\ is_law cascade, less 0 (total_variation cascade p) & less (optimum cascade q 1) (optimum p q 1)].
-Proof. by vm_compute. Qed.
+  [&& is_law cascade, less 0 (total_variation cascade p) & less (optimum cascade q 1) (optimum p q 1)].
+Proof. computes. Qed.
 
 Print Assumptions independent_tests_change_the_law.
 Print Assumptions recursive_rejection_below_k_seq.

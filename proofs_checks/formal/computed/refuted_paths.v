@@ -38,13 +38,13 @@ End Paths.
 Theorem joint_below_traversal (p := [:: [:: 1#6; 5#6]; [:: 11#12; 1#12]; [:: 1#7; 6#7]])
     (q := [:: [:: 1#4; 3#4]; [:: 1#2; 1#2]; [:: 1; 0]]) :
   less (by_joint p q 2 2) (by_traversal p q 2 2) && Qeq_bool (by_joint p q 1 2) (by_traversal p q 1 2).
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem joint_below_k_seq
     (p := [:: [:: 0; 2#5; 3#5]; [:: 0; 0; 1]; [:: 7#10; 0; 3#10]; [:: 1#4; 0; 3#4]])
     (q := [:: [:: 3#10; 3#10; 2#5]; [:: 0; 1#2; 1#2]; [:: 5#12; 1#4; 1#3]; [:: 1#10; 3#5; 3#10]]) :
   less (by_joint p q 2 2) (by_k_seq p q 2 2) && Qle_bool (by_k_seq p q 1 2) (by_joint p q 1 2).
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions joint_below_traversal.
 Print Assumptions joint_below_k_seq.

@@ -56,17 +56,17 @@ End Computed.
 
 Theorem own_token (p := [:: 1#2; 1#2]) (q := [:: 1#4; 3#4]) :
   ~~ same (mean p 1 (by_place q) (fun x => on_tree p 1 (kept q x))) (the_target p 1) && same (on_drafting p 1 (coin q)) (the_target p 1).
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem late_draw (p := [:: 1#2; 1#4; 1#4]) (q := [:: 1#4; 1#2; 1#4]) :
   ~~ same (mean p 2 (by_place q) (looked p q 2)) (the_target p 2) && same (on_drafting p 2 (youngest p q)) (the_target p 2).
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Theorem peeking_cut (p := [:: 1#2; 1#2]) (q := [:: 1#4; 3#4]) :
-  [/\ ~~ same (first_of_two p q 1 (fun x y => Qle_bool (by_place q y) (by_place q x))) (the_target p 1),
+  [&& ~~ same (first_of_two p q 1 (fun x y => Qle_bool (by_place q y) (by_place q x))) (the_target p 1),
       same (first_of_two p q 1 (fun _ y => Qle_bool (by_place q y) (1#2))) (the_target p 1)
     & same (both p 1 (by_confidence q)) (the_targets p 1)].
-Proof. by vm_compute. Qed.
+Proof. computes. Qed.
 
 Print Assumptions own_token.
 Print Assumptions late_draw.
