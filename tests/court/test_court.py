@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ from proofs_checks.court.defendants import AlongPath, OneToken
 from proofs_checks.court.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.court.rules import chain
 from proofs_checks.court.trial import judge
-from proofs_checks.court.works import cactus, eagle, hsd, races, sglang, vllm, watermarks
+from proofs_checks.court.works import cactus, eagle, hsd, races, rm_bv, sglang, vllm, watermarks
 from proofs_checks.lossy import engine_rules
+from proofs_checks.paths.path_cases import Told
 
 F = Fraction
 FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
@@ -189,6 +191,15 @@ def test_one_arrival_is_the_gumbel_coupling_and_more_arrivals_lose_nothing() -> 
         output, accepted = races.coupling(p, q, 1)
         kept = [watermarks.arrivals(p, q, k)[1] for k in (1, 2, 3)]
         assert watermarks.arrivals(p, q, 1) == (output, accepted) and kept == sorted(kept)
+
+
+@pytest.mark.parametrize(("after", "tokens"), [(((9, 1), (1, 9)), F(3)), (((9, 1), (9, 1)), F(13, 5))])
+def test_rm_bv_emits_as_many_tokens_as_its_notes_count(after: Any, tokens: F) -> None:
+    half = np.array([F(1, 2)] * 2, dtype=object)
+    second = [np.array([F(mass, 10) for mass in row], dtype=object) for row in after]
+    model = Told(lambda prefix: second[prefix[0]] if len(prefix) == 1 else half, lambda prefix: half)
+    laws = [rm_bv.root_last(1)(model, SimpleNamespace(tokens=(token,))) for token in (0, 1)]
+    assert sum(len(text) * mass for law in laws for text, mass in law.items()) / 2 == tokens
 
 
 @pytest.mark.parametrize("k", [1, 2])

@@ -71,7 +71,6 @@ ROWS = (
         "the q of its test",
         "not read; drafts are mixtures, whose posterior would be right",
     ),
-    ("rm-bv", "RM-BV", "a repository's notes, September 2026", "second hand", "its rule", "not read"),
     ("margins", "Margins, Not Windows", "2609.02897", "abstract", "its margin", "not read; lossy by its own account"),
     (
         "mtp-chain",
