@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from proofs_checks.court.defendants import AlongPath, OneToken
 from proofs_checks.court.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.court.rules import chain
 from proofs_checks.court.trial import judge
-from proofs_checks.court.works import cactus, eagle, hsd, races, rm_bv, sglang, vllm, watermarks
+from proofs_checks.court.works import cactus, eagle, hsd, races, rm_bv, sglang, sjd, vllm, watermarks
 from proofs_checks.lossy import engine_rules
 from proofs_checks.paths.path_cases import Told
 
@@ -191,6 +192,13 @@ def test_one_arrival_is_the_gumbel_coupling_and_more_arrivals_lose_nothing() -> 
         output, accepted = races.coupling(p, q, 1)
         kept = [watermarks.arrivals(p, q, k)[1] for k in (1, 2, 3)]
         assert watermarks.arrivals(p, q, 1) == (output, accepted) and kept == sorted(kept)
+
+
+def test_no_case_of_jacobi_decoding_lies_where_rounding_decides() -> None:
+    for p, q in pairs():
+        laws = sjd.nucleus(p), sjd.nucleus(q)
+        for law in (p, q, by_hand.norm(by_hand.minus(*laws), laws[0])):
+            assert sjd.PART not in accumulate(sorted(law, reverse=True)), (p, q)
 
 
 @pytest.mark.parametrize(("after", "tokens"), [(((9, 1), (1, 9)), F(3)), (((9, 1), (9, 1)), F(13, 5))])
