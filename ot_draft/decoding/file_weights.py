@@ -19,6 +19,7 @@ from .llama import FloatTensors, NamedTensors
 BLOCKS = "blocks.safetensors"  # in a converted folder: the file's blocks as they are, rows in transformers' order
 GROUP = 32  # weights of a block
 BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
+ENDS = "token_embd", "output"  # before and behind the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
 NAMES |= {f"ffn_{each}": f"mlp.{each}_proj" for each in ("gate", "up", "down")}
@@ -107,6 +108,29 @@ def check_products() -> None:
         raise CannotDecode(
             f"torch {torch.__version__} has no right product of 4 bits on this processor"
             f" ({torch.backends.cpu.get_cpu_capability()}): take float16 or float32"
+        )
+
+
+def check_read_whole(reader: Any, name: str) -> None:
+    """CannotDecode for a GGUF file, by gguf's reader, of which transformers would leave out a part, or make one up, without an error."""
+    fields, names = reader.fields, {tensor.name for tensor in reader.tensors}
+    kind = fields["general.architecture"].contents()
+    left = {each for each in names if each.startswith(("rope_freqs.", "rope_factors_"))}
+    scaling = fields.get(f"{kind}.rope.scaling.type")
+    if scaling is not None and scaling.contents() != "none" and kind != "gpt-oss":
+        left.add(scaling.name)
+    if kind == "llama":
+        layer = {*(each for each in NAMES if each not in ENDS), "attn_norm", "ffn_norm"}
+        layers = range(fields["llama.block_count"].contents())
+        whole = {f"blk.{number}.{each}.weight" for number in layers for each in layer}
+        whole |= {"token_embd.weight", "output_norm.weight"}
+        left |= names - whole - {"output.weight"}
+        if lacks := min(whole - names, default=""):
+            raise CannotDecode(f"{name} has no {lacks}: it is not whole, load it again")
+    if left:
+        raise CannotDecode(
+            f"{name} has {min(left)}, which transformers does not read from GGUF files of kind {kind}: give the folder or the hub name of"
+            " the model that it was made of"
         )
 
 

@@ -27,7 +27,7 @@ from . import llama
 from .converted import converted
 from .cpu import has_short_products, pack, pack_draft, pack_float16
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
-from .file_weights import FileWeights, check_products, write_blocks
+from .file_weights import FileWeights, check_products, check_read_whole, write_blocks
 from .pair import Pair
 from .self_draft import self_draft
 from .text_draft import TextDraft
@@ -438,6 +438,10 @@ def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: Non
 
 def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> Any:
     spread = {"device_map": device_map} if device_map else {}
+    if Path(name).suffix == ".gguf" and Path(name).is_file() and importlib.util.find_spec("gguf") is not None:
+        import gguf
+
+        check_read_whole(gguf.GGUFReader(str(Path(name))), Path(name).name)
     model = _load("AutoModelForCausalLM", name, role, dtype=dtype, attn_implementation="sdpa", **spread)
     return (model if device_map else model.to(device)).eval().requires_grad_(False)
 

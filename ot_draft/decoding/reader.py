@@ -37,19 +37,21 @@ class Reader:
         return replace(self, cache=self.target_cache, read=self.texts.lengths)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it."""
+        """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it.
+
+        One place at least, so that caches and hidden states have their memory: behind a prompt of one token, its root is read over it.
+        """
         if self.read is not None:
             return
-        longest = max(len(prompt) for prompt in prompts) - 1
+        longest = max(max(len(prompt) for prompt in prompts) - 1, 1)
         device = self.model.device
         filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
         tokens = torch.tensor(filled, dtype=torch.int64, device=device)
         slots = torch.arange(longest, device=device).expand_as(tokens)
         self.cache.narrow(longest)
         sees = causal_mask(longest, self.cache.live, device)
-        if longest:
-            before = self.model.before(self.target_cache, slots)
-            self.model.logits(self.cache, tokens, slots, slots, sees, last=1, before=before)
+        before = self.model.before(self.target_cache, slots)
+        self.model.logits(self.cache, tokens, slots, slots, sees, last=1, before=before)
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:

@@ -15,7 +15,14 @@ pytest.importorskip("transformers")
 gguf = pytest.importorskip("gguf")
 
 from ot_draft.decoding import CannotDecode, Pair, load_pair  # noqa: E402
-from ot_draft.decoding.file_weights import FileWeights, Int4Linear, check_products, write_blocks  # noqa: E402
+from ot_draft.decoding.file_weights import (  # noqa: E402
+    NAMES,
+    FileWeights,
+    Int4Linear,
+    check_products,
+    check_read_whole,
+    write_blocks,
+)
 from ot_draft.decoding.llama import FloatTensors, Llama, turned_rows  # noqa: E402
 from ot_draft.decoding.load import as_llama  # noqa: E402
 
@@ -107,6 +114,42 @@ def test_types_without_a_product_are_named(tmp_path: Path) -> None:
         file_model(tmp_path, "Q4_0", 40, other="Q5_1")
     with pytest.raises(CannotDecode, match="this is none"):
         FileWeights(tmp_path / "nothing", FloatTensors({}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, ""),
+        ({"rope_freqs.weight": 1}, "has rope_freqs.weight, which transformers does not read"),
+        ({"blk.0.attn_q.bias": 1}, "has blk.0.attn_q.bias"),
+        ({"blk.0.ffn_gate_exps.weight": 1}, "has blk.0.ffn_gate_exps.weight"),
+        ({"blk.0.ffn_up.weight": 0}, "has no blk.0.ffn_up.weight: it is not whole"),
+        ({"llama.rope.scaling.type": "linear"}, "has llama.rope.scaling.type"),
+        ({"llama.rope.scaling.type": "none"}, ""),
+        ({"general.architecture": "phi3", "rope_factors_long.weight": 1}, "has rope_factors_long.weight"),
+    ],
+)
+def test_a_file_that_would_be_read_in_part_is_refused(changes: dict[str, Any], named: str) -> None:
+    """transformers drops what it does not know and draws what is not there: texts would follow the law of another model."""
+    fields: dict[str, Any] = {"general.architecture": "llama", "llama.block_count": 1}
+    tensors = dict.fromkeys(f"blk.0.{name}.weight" for name in (*NAMES, "attn_norm", "ffn_norm"))
+    tensors = {name: None for name in tensors if not name.startswith(("blk.0.token_embd", "blk.0.output"))}
+    tensors |= dict.fromkeys(("token_embd.weight", "output.weight", "output_norm.weight"))
+    for name, value in changes.items():
+        if name.endswith(("weight", "bias")):
+            tensors.pop(name, None)
+            tensors |= {name: None} if value else {}
+        else:
+            fields[name] = value
+    reader = SimpleNamespace(
+        fields={name: SimpleNamespace(name=name, contents=lambda value=value: value) for name, value in fields.items()},
+        tensors=[SimpleNamespace(name=name) for name in tensors],
+    )
+    if not named:
+        check_read_whole(reader, "a.gguf")
+        return
+    with pytest.raises(CannotDecode, match=f"a.gguf {named}"):
+        check_read_whole(reader, "a.gguf")
 
 
 def test_a_product_that_is_wrong_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,13 @@ def test_the_engine_equals_the_reference(name: str, of: str) -> None:
     assert len(torch.cat([step.length[step.active] for step in made.steps]).unique()) > 1
 
 
+@pytest.mark.parametrize("of", slow_except(PAIRS, "states"))
+def test_prompts_of_one_token_alone(of: str) -> None:
+    """Nothing stands before their roots that the target could have kept states of."""
+    made = decode(PAIRS[of](), [[3]], PLANS["one path"](), OPTIONS)
+    assert made.tokens == [reference_decode(PAIRS[of](), [3], PLANS["one path"](), OPTIONS)]
+
+
 @cache
 def expected(of: str, name: str, row: int) -> list[int]:
     """What the reference emits."""
