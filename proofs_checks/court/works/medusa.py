@@ -115,7 +115,7 @@ WORK = Work(
      biased("code, nucleus: tree", AlongPath(nucleus, (2,), 2, TREE, TOP), nucleus_by_hand(2),
             "sampled_tokens = multinomial(..) for every path; best_candidate = argmax of the lengths",
             AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP), "one draw of the target a node, which all paths through it share",
-            when="sampling='nucleus'", code=CODE + "get_nucleus_posterior_mask", seen=RUN,
+            when="sampling='nucleus'; p is the law after its top-p", code=CODE + "get_nucleus_posterior_mask", seen=RUN,
             known=(Known(Case(((HALF, HALF),), ((HALF, HALF),), 2), EIGHTH, "a root with two children",
                          AlongPath(nucleus, (2,), 1, PAIR, TOP), nucleus_by_hand(1)),))),
     CODE + "evaluate_posterior", on_purpose=True,
