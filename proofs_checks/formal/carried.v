@@ -228,12 +228,16 @@ by case: ifP; rewrite ?(phi0 c) // (phiB c) !carried_G.
 Qed.
 End Levels.
 
+Lemma carried_by_ratio p q pp qq : p ~ pp -> q ~ qq -> by_ratio N tokens' p q = map e (by_ratio N' tokens pp qq).
+Proof.
+move=> hp hq; rewrite /by_ratio filter_map (@eq_filter _ _ (fun y => ~~ leb N' (qq y) (zero N'))) => [|y /=].
+  by apply/esym/map_sort => y z; rewrite (phiL c) !(phiM c) !hp !hq.
+by rewrite (phiL c) (phi0 c) hq.
+Qed.
 Theorem carried_optimal p q pp qq k x : p ~ pp -> q ~ qq ->
   same_selection (optimal N tokens' p q k (map e x)) (optimal N' tokens pp qq k x).
 Proof.
-move=> hp hq; rewrite /optimal /optimal_with; have -> : by_ratio N tokens' p q = map e (by_ratio N' tokens pp qq).
-  rewrite /by_ratio filter_map (@eq_filter _ _ (fun y => ~~ leb N' (qq y) (zero N'))) => [|y /=]; last by rewrite (phiL c) (phi0 c) hq.
-  by apply/esym/map_sort => y z; rewrite (phiL c) !(phiM c) !hp !hq.
+move=> hp hq; rewrite /optimal /optimal_with (carried_by_ratio hp hq).
 set s := by_ratio _ _ _ _; rewrite -(carried_optimal_levels k s hp hq).
 have -> : [seq index y (map e s) | y <- map e x] = [seq index y s | y <- x].
   by rewrite -map_comp; apply: eq_map => y /=; rewrite index_map.

@@ -241,6 +241,28 @@ ALONG_PATHS = (
         ),
     ),
     Theorem(
+        "values computed along paths hold over every real field",
+        "The law of the text and the mean accepted length of the five path rules in Coq's rationals are those of the theorems' terms.",
+        "carried_paths",
+        (
+            "paths_everywhere",
+            "carried_token_wise",
+            "carried_block",
+            "carried_traversal",
+            "carried_joint",
+            "carried_optimal_joint",
+        ),
+        OURS,
+        (
+            Planted(
+                "the draft is p",
+                "p = (1, 0), q = (0, 1), L = 1: block verification accepts 0 tokens, of drafts from p 1",
+                "= expected_block N' s' p' q' L].",
+                "= expected_block N' s' p' p' L].",
+            ),
+        ),
+    ),
+    Theorem(
         "the decoding loop",
         "If every round is lossless given the past, the first N tokens have the target's law, stop tokens too; path rules do.",
         "rounds",

@@ -300,6 +300,22 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
+        "SpecHub attains the optimum of its law",
+        "Drafts a and one other: the other is coupled with p; lossless, accepts p(a) + sum min(p, q') over the others, no rule more.",
+        "spec_hub",
+        ("spec_hub_optimal", "spec_hub_lossless"),
+        "Sun et al. 2024 (SpecHub); proof: this project",
+        (
+            Planted(
+                "what falls on a was not drafted",
+                "p = q = (1/2, 1/2): both tokens are drafted, 1 is accepted; the sum over the other is 1/2",
+                "Let best := p a + ",
+                "Let best := ",
+                "spec_hub",
+            ),
+        ),
+    ),
+    Theorem(
         "the numbers rho_k",
         "rho_k in four decimals for k = 2, 3, 4, 5, 6, 8, 16, 32, over every real field, by rational numbers around the root.",
         "rho",
