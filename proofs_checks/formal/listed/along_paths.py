@@ -149,6 +149,28 @@ ALONG_PATHS = (
         ),
     ),
     Theorem(
+        "Traversal and recursive rejection below the caps, trees that follow the draft",
+        "On such trees both decide by probabilities, accept only what was drafted, and on average at most the sum of the caps.",
+        "adaptive_bounded",
+        ("adaptive_bounded", "tree_proper"),
+        OURS,
+        (
+            Planted(
+                "caps from 0 on",
+                "one token, one draft: it is accepted, and these caps are 0",
+                "(index_enum T) d) L [::] 1.",
+                "(index_enum T) d) L [::] 0.",
+            ),
+            Planted(
+                "a tree holds its youngest branch only",
+                "p = (1/2, 1/2), tokens 0 and 1 drafted for certain: 1 is accepted, the caps are 0 and 1/2",
+                " || holds elder u else",
+                " else",
+                "tree_rules",
+            ),
+        ),
+    ),
+    Theorem(
         "path rules decide by probabilities",
         "Token-wise, Traversal, Joint, blocks: >= 0, total mass 1, nothing accepted that was not drafted; what is emitted is a law.",
         "proper",
