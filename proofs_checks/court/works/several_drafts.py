@@ -1,14 +1,20 @@
 """Rules for several drafts of one token, most of them walked down a tree as well; a few lines each, as the library has them.
 
-They are lossless; what tells them apart is the share of the optimum. Of GLOBAL RESOLUTION only the abstract could be read: it solves the
-optimal transport that `ot.rules.Optimal` solves. SPECTR-GBV claims that no lossless rule keeps more than sum p (1 - (1 - min(1, q/p))^K);
-that is refuted (`prove spectr_gbv`): p = (1/2, 1/2), q = (3/4, 1/4), K = 2, where `Optimal` keeps 15/16 and 7/8 is claimed.
+They are lossless; what tells them apart is the share of the optimum. MCSD's code, asked for top candidates, tests them as if they had been
+drawn. Of GLOBAL RESOLUTION only the abstract could be read: it solves the optimal transport that `ot.rules.Optimal` solves. SPECTR-GBV
+claims that no lossless rule keeps more than sum p (1 - (1 - min(1, q/p))^K); that is refuted (`prove spectr_gbv`): p = (1/2, 1/2),
+q = (3/4, 1/4), K = 2, where `Optimal` keeps 15/16 and 7/8 is claimed.
 """
+
+from dataclasses import dataclass
+from typing import Any
 
 import ot_draft as ot
 from ot_draft import paths
 
-from ..record import TREE, AlongPath, Form, OneToken, Work
+from ..by_hand import recursive, top_two
+from ..record import RUN, TOP, TREE, AlongPath, Form, OneToken, Work, biased
+from ..rules import top
 
 K_SEQ, OPTIMAL, GREEDY = ot.rules.KSeq(), ot.rules.Optimal(), ot.rules.Greedy()
 RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
@@ -25,6 +31,20 @@ def walk(rule: ot.SelectionRule) -> AlongPath:
     return AlongPath(paths.TokenWise(rule), (2,), 2, TREE, rule.law)
 
 
+@dataclass(frozen=True)
+class Cut(ot.SelectionRule):
+    """Recursive rejection of the two likeliest tokens, with the law that is left of q on them."""
+
+    law: ot.DraftLaw = TOP
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        return WITHOUT(p, top(2)(q), drafts)
+
+
+def cut_by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
+    return recursive(True, True)(chance, p, lambda *prefix: top_two(q(*prefix)), k)
+
+
 WORKS = (
     Work("spectr", "SpecTr: K-SEQ and its walk", "Sun et al. 2023, Theorem 2 (walk)", ALGORITHM, "lossless; 1 - 1/e of the optimum",
          "k tests, a few passes for the division factor",
@@ -36,7 +56,11 @@ WORKS = (
          (Form("node, with replacement", OneToken(RECURSIVE), "Coq: sampling.v"),
           Form("node, without replacement", OneToken(WITHOUT), "Coq: sampling.v, while q has mass left"),
           Form("tree, with replacement", walk(RECURSIVE), WALK),
-          Form("tree, without replacement", walk(WITHOUT), "Coq: adaptive_trees.v")),
+          Form("tree, without replacement", walk(WITHOUT), "Coq: adaptive_trees.v"),
+          biased("code: top candidates at draft temperature 0", OneToken(Cut(), (2,)), cut_by_hand,
+                 "topk_probs = softmax(topk_logit) of chosen candidates goes into the test for drawn ones",
+                 OneToken(ot.rules.NaiveTarget(law=TOP), (2,)), "q = 1 on a chosen candidate, its p set to 0 after a refusal",
+                 when="draft_model_temp 0 and target_model_temp above 0, which its scripts never ask; replacement=False", seen=RUN)),
          "NJUNLP/MCSD MCSD/inference/strategies.py@8aadd65, _MCSSwReplacement, _MCSSwoReplacement"),
     Work("spechub", "SpecHub", "SpecHub 2024", ALGORITHM, "lossless; near the optimum of two drafts", "linear in the vocabulary",
          (Form("node", OneToken(ot.rules.SpecHub(), (2,)), "exact checks; the optimum of its own law"),
