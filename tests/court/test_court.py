@@ -253,7 +253,7 @@ def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
 
 
 def test_what_is_not_judged_is_printed_with_its_reason() -> None:
-    for name in ("hsd", "vllm", "univer"):
+    for name in ("hsd", "rheo", "univer"):
         work, _ = REGISTER[name]
         ((rule, why),) = work.not_judged
         table = CliRunner().invoke(main, ["court", name, "--format", "markdown", "--short"])
