@@ -137,7 +137,7 @@ WORK = Work(
      biased("V2: the draft's noise again", Coupled(used_again, in_floats=lambda p, q: np.minimum(p, q).sum()), race_by_hand,
             "the recovered token takes the Gumbel noise that drew the draft", SPECULATIVE, "fresh noise, as pull 54282 has it",
             rests_on="exact integration of the race", when='before pull 54282, only with draft_sample_method="probabilistic"',
-            code=f"{V2}; vllm 0.28.0, the same", mended="pull 54282, which 0.33.0 has: a salt of its own (v1/worker/gpu/sample/gumbel.py@03f97cc)",
+            code=f"{V2}; vllm 0.28.0, the same", mended="pull 54282, which 0.33.0 has: a salt of its own (sample/gumbel.py@03f97cc)",
             seen=f"{READ}; others counted 131,072 draws on a GPU: (.1, .6, .3) came as (.102, .630, .268)")),
     f"{V1}; {V2}", engine=True,
     remarks="Coins are taken as independent of noise. Synthetic with (p - q)+ empty, an argmax of -inf, is judged as p.",
