@@ -7,10 +7,13 @@ import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+
+import ot_draft as ot
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -21,9 +24,18 @@ from tiny_folders import save_tiny_pair  # noqa: E402
 from tiny_models import tiny_llama  # noqa: E402
 
 from ot_draft.cli import Refused, embedded, main  # noqa: E402
+from ot_draft.cli.decode import run  # noqa: E402
 from ot_draft.cli.decode.live import COLOURS, coloured, legend  # noqa: E402
-from ot_draft.cli.decode.run import speed_up  # noqa: E402
-from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode, load_pair  # noqa: E402
+from ot_draft.cli.decode.run import PlainBaseline, speed_up  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    CannotDecode,
+    DecodeOptions,
+    Drafting,
+    Pair,
+    decode,
+    load_pair,
+    methods,
+)
 from ot_draft.decoding.pair import unpadded  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +102,34 @@ def test_the_interval_of_a_speed_holds_it() -> None:
         _, low, high = speed_up(tokens, seconds.tolist(), plain.tolist())
         held += low <= 1.7 / 1.2 <= high
     assert 0.88 < held / 400 < 0.99
+
+
+@pytest.mark.parametrize("tokens", [12, 40, 200])
+def test_a_speed_is_compared_with_that_of_its_own_time(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine slows down to a third while the text comes; its steps are plain ones, each of one token and one place drafted."""
+    now = [1.0]
+
+    def step(drafting: Drafting) -> Any:
+        return SimpleNamespace(
+            number=1, tokens=lambda row: [5], seconds=SimpleNamespace(total=now[0]), drafting=drafting
+        )
+
+    monkeypatch.setattr(
+        run, "decode_steps", lambda *given: (step(Drafting.plain()) for _ in range(given[3].max_tokens))
+    )
+    job: Any = SimpleNamespace(options=DecodeOptions(max_tokens=tokens), tokens=[[1]], pair=None)
+    baseline = PlainBaseline(job, methods.auto_method())
+    for place in range(tokens):
+        now[0] = 1 + 2 * place / tokens
+        baseline.add(step(Drafting.chains(1, 1, ot.paths.BlockVerification())))
+    ratio, low, high = map(float, re.findall(r"\d+\.\d\d", baseline.line())[:3])
+    assert 0.9 < ratio < 1.1 and low < 1 < high
+
+
+def test_one_step_says_nothing_of_a_speed(models: list[str]) -> None:
+    words = ["decode", *models, "--prompt", "a b", "--rule", "joint", "--max-tokens"]
+    one, two = (CliRunner().invoke(main, [*words, tokens]).stderr for tokens in ("1", "8"))
+    assert "times as fast" not in one and "times as fast" in two
 
 
 def test_plain_decoding_is_compared_with_nothing(models: list[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, sqrt
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import click
@@ -28,7 +28,7 @@ from .trace import Trace
 
 PLAIN = "autoregressive"
 PLAIN_STEPS = 12  # that a speed is compared with, at least
-DEVIATIONS = 1.96  # of a normal law, on either side, for an interval of 95 %
+SPREAD = 20  # of them come while the tokens asked for do, at most; in longer texts one comes every so many steps
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ def show(job: Job, method: Method) -> None:
             click.echo(job.pair.text(text))
         if key is not None:
             click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
-    click.echo(baseline.line, err=True, nl=bool(baseline.line))
+    if compared := baseline.line():
+        click.echo(compared, err=True)
     if job.settings.models.backend != defaults.BACKEND:
         click.echo(f"law: {job.pair.law}", err=True)
     if trace is not None:
@@ -171,54 +172,78 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
 
 
 class PlainBaseline:
-    """The speed of a run against plain decoding: against the plain steps in it, and as many after it as are missing to a dozen."""
+    """The speed of a run against plain decoding: against the plain steps in it, and others of a text beside it.
+
+    Those are taken between the run's own, since a machine's speed drifts: steps behind the text would be another machine's.
+    """
 
     def __init__(self, job: Job, method: Method) -> None:
         self._job, self._method = job, method
         self._plain, self._tokens, self._seconds = list[float](), list[int](), list[float]()
+        self._often = min(max(job.options.max_tokens * len(job.tokens) // SPREAD, 1), SPREAD)
+        self._since = 0  # the last plain step
+        self._beside: Iterator[Step] | None = None
 
     def add(self, step: Step) -> None:
         """One more step of a batch of one."""
         self._tokens.append(len(step.tokens(0)))
         self._seconds.append(step.seconds.total)
+        self._since += 1
         if step.number and not step.drafting.tree.bounds.size:
-            self._plain.append(step.seconds.total)
+            self._took(step)
+        elif self._since >= self._often:
+            self._one_beside()
 
-    @property
+    def _took(self, step: Step) -> None:
+        self._plain.append(step.seconds.total)
+        self._since = 0
+
+    def _one_beside(self) -> bool:
+        """Take a plain step of the first prompt; False where there is none."""
+        if self._method == _plain():
+            return False
+        try:
+            if self._beside is None:
+                most = max(self._job.options.max_tokens, PLAIN_STEPS + 1)
+                options = replace(self._job.options, max_tokens=most, stop=(), laws=False, rows=[0])
+                self._beside = decode_steps(self._job.pair, [self._job.tokens[0]], _plain().policy, options)
+                next(self._beside, None)  # takes memory
+            step = next(self._beside, None)
+        except CannotDecode:  # the model's context has no room for it
+            self._beside, step = iter(()), None
+        if step is not None:
+            self._took(step)
+        return step is not None
+
     def line(self) -> str:
         """The ratio, its interval of 95 % and what it rests on; empty for plain decoding itself, and where nothing can be said."""
-        if self._method == _plain() or not self._seconds:
+        if self._method == _plain():
             return ""
-        job, plain = self._job, list(self._plain)
-        if (missing := PLAIN_STEPS - len(plain)) > 0:
-            few = replace(job.options, max_tokens=missing + 1, stop=(), laws=False, rows=[0])
-            try:
-                plain += [step.seconds.total for step in decode_steps(job.pair, [job.tokens[0]], _plain().policy, few)][
-                    1:
-                ]
-            except CannotDecode:  # the model's context has no room for them
-                return ""
-        ratio, low, high = speed_up(self._tokens, self._seconds, plain)
+        while len(self._plain) < PLAIN_STEPS and self._one_beside():
+            pass
+        if min(len(self._seconds), len(self._plain)) < 2:
+            return ""
+        ratio, low, high = speed_up(self._tokens, self._seconds, self._plain)
         unsure = "" if low > 1 or high < 1 else ": too few steps to tell from it"
         return (
-            f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as fast as plain decoding{unsure}, {1000 * median(plain):.1f} ms a token here"
-            f" ({len(plain)} plain steps)"
+            f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as fast as plain decoding{unsure}, {1000 * fmean(self._plain):.1f} ms a token here"
+            f" ({len(self._plain)} plain steps)"
         )
 
 
 def speed_up(tokens: Sequence[int], seconds: Sequence[float], plain: Sequence[float]) -> tuple[float, float, float]:
-    """Tokens a second of some steps by those of plain steps, and an interval of 95 % around it.
+    """Tokens a second of some steps by those of plain steps, and an interval of 95 % around it; two of each at least.
 
     Steps count as independent: the logarithm's variance is that of the tokens' mean given the seconds, and of the plain steps' mean.
     """
-    rate = sum(tokens) / sum(seconds)
-    ratio = rate * median(plain)
+    from scipy.special import stdtrit
+
+    rate, middle = sum(tokens) / sum(seconds), fmean(plain)
     left = [count - rate * time for count, time in zip(tokens, seconds, strict=True)]
-    spread = len(left) / max(len(left) - 1, 1) * sum(each**2 for each in left) / sum(tokens) ** 2
-    middle = sum(plain) / len(plain)
-    spread += sum((time / middle - 1) ** 2 for time in plain) / max(len(plain) - 1, 1) / len(plain)
-    width = exp(DEVIATIONS * sqrt(spread))
-    return ratio, ratio / width, ratio * width
+    spread = len(left) / (len(left) - 1) * sum(each**2 for each in left) / sum(tokens) ** 2
+    spread += sum((time / middle - 1) ** 2 for time in plain) / (len(plain) - 1) / len(plain)
+    width = exp(float(stdtrit(min(len(left), len(plain)) - 1, 0.975)) * sqrt(spread))
+    return rate * middle, rate * middle / width, rate * middle * width
 
 
 def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position: int) -> Iterator[Step]:
