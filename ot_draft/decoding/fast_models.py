@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,10 +67,13 @@ def table_of(folder: Path) -> Tensor:
 
 
 class FastModel:
-    """A Llama's layers in a graph. least: rows that a pass has, since a product of one row may add in another order."""
+    """A Llama's layers in a graph. least: rows that a pass has, since a product of one row may add in another order.
+
+    lock: held by a pass, which has the graph and what its attention is told to itself; texts of other threads wait.
+    """
 
     def __init__(self, config: Any, embedding: Tensor, exact: bool) -> None:
-        self.config, self.embedding, self.exact = config, embedding, exact
+        self.config, self.embedding, self.exact, self.lock = config, embedding, exact, RLock()
         self.vocabulary_size, self.bytes_read = len(embedding), 0
 
     layers: Layers
@@ -206,7 +210,8 @@ class TargetPasses(FastPasses):
     """A `FastTarget`."""
 
     def _ready(self) -> None:
-        self.model.compiled(self.keeps)
+        with self.model.lock:
+            self.model.compiled(self.keeps)
 
     def logits(
         self,
@@ -218,8 +223,10 @@ class TargetPasses(FastPasses):
         last: int = 0,
         before: Tensor | None = None,
     ) -> Tensor:
-        graph, least = self.model.compiled(self.keeps)
-        logits, *features = self.model.run(graph, least, cache, [self._embedded(tokens)], slots, positions, sees, last)
+        entered = [self._embedded(tokens)]
+        with self.model.lock:
+            graph, least = self.model.compiled(self.keeps)
+            logits, *features = self.model.run(graph, least, cache, entered, slots, positions, sees, last)
         if features and self.keeps:
             cache.keep_states(features[0][: tokens.numel()].view(*tokens.shape, -1), slots)
         return logits.view(len(tokens), -1, logits.shape[-1])[..., : self.n]
@@ -295,7 +302,8 @@ class DraftPasses(FastPasses):
         before: Tensor | None = None,
     ) -> Tensor:
         entered = [self._embedded(tokens), *([] if before is None else [before])]
-        logits, *states = self.model.run(self.model.graph, 1, cache, entered, slots, positions, sees, last)
+        with self.model.lock:
+            logits, *states = self.model.run(self.model.graph, 1, cache, entered, slots, positions, sees, last)
         if states:
             cache.keep_states(states[0].view(*tokens.shape, -1), slots)
         return logits.view(len(tokens), -1, logits.shape[-1])
@@ -307,7 +315,8 @@ class DraftPasses(FastPasses):
         return fused.masked_fill((places == 0)[..., None], 0)
 
     def _fused(self, features: Tensor) -> Tensor:
-        return self.model.fuse(features.flatten(0, -2).numpy())[0].view(*features.shape[:-1], -1)
+        with self.model.lock:
+            return self.model.fuse(features.flatten(0, -2).numpy())[0].view(*features.shape[:-1], -1)
 
     def before_drafted(self, own: Any, slots: Tensor) -> Tensor | None:
         return own.states_at(slots) if self.reads else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -161,6 +162,19 @@ def test_the_shape_that_chooses_itself(tmp_path: Path) -> None:
     pair, auto = Pair(target, draft), Auto()
     made = decode(pair, [TEXT[:9]], auto, DecodeOptions(max_tokens=20, stop=()))
     assert len(made.tokens[0]) == 20 and all(costs.known for costs in auto.measured.values())
+
+
+def test_texts_of_several_threads_are_those_of_one(tmp_path: Path) -> None:
+    """They share the graphs, which are one pass's at a time: two at once end the process."""
+    target, model = target_of(tmp_path, "Q8_0", exact=True)
+    pair, options = Pair(target, state_draft(target, model)[0]), DecodeOptions(max_tokens=24, stop=(), seed=2)
+
+    def one(start: int) -> list[list[int]]:
+        return decode(pair, [TEXT[start : start + 9]], Drafting.chains(1, 4, BlockVerification()), options).tokens
+
+    wanted = [one(start) for start in range(6)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, range(6))) == wanted
 
 
 def test_passes_have_no_names_of_their_own() -> None:
