@@ -14,12 +14,13 @@ from .cases import Case
 from .defendants import AlongPath, Coupled, Defendant, OneToken
 from .rules import TOP
 
-__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "TREE",
-           "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
+__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NAIVE_TREE", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP",
+           "TREE", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
 
 SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
 TREE = paths.TreeShape.by_level((2, 2))  # on which every verifier of trees is judged as a walk
+NAIVE_TREE = AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP)  # the same for chosen children: the target's own walk
 LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
 ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
 READ, RUN = "read, not run", "run: its own function along all its coins, in float64, has the same law"

@@ -297,13 +297,20 @@ DRAWN_TREES = [
     "hipfire",
     "rheo",
 ]
-CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specexec", "uno"]
+CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specexec", "uno", "tensorrt"]
 
 
 @pytest.mark.parametrize("name", DRAWN_TREES + CHOSEN_TREES)
 def test_who_verifies_a_tree_is_judged_as_a_walk(name: str) -> None:
     shapes = [getattr(form.defendant, "shape", None) for form in REGISTER[name][0].forms]
     assert any(shape and shape.length > 1 and shape.most > 1 for shape in shapes)
+
+
+@pytest.mark.parametrize("name", ["sglang", "tensorrt"])
+def test_a_walk_that_ends_at_its_first_token_is_not_confirmed(name: str) -> None:
+    form = next(form for form in REGISTER[name][0].forms if form.name.endswith((" = 1/2: tree", " .9: tree")))
+    assert judge(form).sound
+    assert not judge(replace(form, by_hand=lambda *given: form.by_hand(*given)[:1])).confirmed  # type: ignore[misc]
 
 
 def test_a_recorded_case_that_comes_out_otherwise_is_not_sound() -> None:

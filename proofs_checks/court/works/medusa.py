@@ -20,7 +20,7 @@ from ot_draft import paths
 from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, mode, single
-from ..record import RUN, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Known, OneToken, Work, biased
+from ..record import NAIVE_TREE, RUN, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Known, OneToken, Work, biased
 
 TYPICAL = partial(engine_rules.TypicalAcceptance, 0.3, 0.09)
 FIX = "draw the token from p, and take the draft if it is that token"
@@ -107,14 +107,14 @@ WORK = Work(
             when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
      biased("code, fast: tree", AlongPath(longest_likely, (2,), 2, TREE, TOP), longest_by_hand,
             "best_candidates = where(candidates_accept_length == accept_length), of them the likeliest",
-            AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP), FIX, when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
+            NAIVE_TREE, FIX, when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
      biased("as the paper may be read: the rest drawn from p", OneToken(TYPICAL("sample"), (1,), TOP),
             single(likely, lambda p, q, x: p, mode),
             "a candidate is taken above the threshold, else a draw from the target", TARGET_SAMPLE, FIX,
             when="in no released code", code="none"),
      biased("code, nucleus: tree", AlongPath(nucleus, (2,), 2, TREE, TOP), nucleus_by_hand(2),
             "sampled_tokens = multinomial(..) for every path; best_candidate = argmax of the lengths",
-            AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP), "one draw of the target a node, which all paths through it share",
+            NAIVE_TREE, "one draw of the target a node, which all paths through it share",
             when="sampling='nucleus'; p is the law after its top-p", code=CODE + "get_nucleus_posterior_mask", seen=RUN,
             known=(Known(Case(((HALF, HALF),), ((HALF, HALF),), 2), EIGHTH, "a root with two children",
                          AlongPath(nucleus, (2,), 1, PAIR, TOP), nucleus_by_hand(1)),))),

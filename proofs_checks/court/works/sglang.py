@@ -18,7 +18,7 @@ from ot_draft import paths
 from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, mode, norm, ratio, single, without
-from ..record import READ, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
+from ..record import NAIVE_TREE, READ, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
 from ..rules import Single, best
 
 HALF = Fraction(1, 2)
@@ -37,6 +37,17 @@ def thresholds(chance: Any, p: Any, q: Any, k: int) -> Any:
         if before < 1 and chance.flip((reached - before) / (1 - before)):
             return (x,)
     return (chance.draw(without(target, drafts)),)
+
+
+def threshold_walk(chance: Any, p: Any, q: Any, k: int) -> Any:
+    """The threshold form down a tree of two levels, two children a node; a leaf's token is the target's own draw."""
+    text: tuple[int, ...] = ()
+    while len(text) < 2:
+        found = thresholds(chance, lambda at=text: p(at), lambda at=text: q(at), 2)
+        text += found
+        if found[0] not in likeliest(q(text[:-1]), 2):
+            return text
+    return (*text, chance.draw(p(text)))
 
 
 def with_one_coin(p: Any, drafts: list[int]) -> tuple[list[Any], list[Any]]:
@@ -98,7 +109,6 @@ OLD = "WissamAntoun/sglang (a copy of upstream), the same file @c278b27 and @ef9
 QUARTER = Fraction(1, 4)
 QUARTERS = (QUARTER, HALF, QUARTER)
 AGAIN = "u = coin * sum_relu_q_minus_p, with the coin that has refused the children"
-NAIVE_TREE = AlongPath(paths.NaivePath(), (2,), 2, TREE, TOP)
 ONE = AlongPath(one_coin, (2,), 1, paths.TreeShape.chains(1, 1), TOP)
 SEEN = "run: its kernel, compiled for the CPU with one thread, has the same law over a grid of coins"
 GREEDY = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,))
@@ -124,9 +134,13 @@ WORKS = (
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
           one_coin_form("coin used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD, seen=f"{SEEN} (@ef9a378)",
                         mended="pulls 7207, 7231, 7232 (sgl-kernel 0.1.9)"),
-          biased("threshold_acc = 1/2", OneToken(engine_rules.TwoThresholds(1, HALF), (1, 2)), thresholds,
+          biased("threshold_acc = 1/2: a node", OneToken(engine_rules.TwoThresholds(1, HALF), (1, 2)), thresholds,
                  "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True,
                  when="CUDA, the flag below 1", seen="run: the kernel of @ef9a378, so compiled, on the example"),
+          biased("threshold_acc = 1/2: tree", AlongPath(paths.TokenWise(engine_rules.TwoThresholds(1, HALF)), (2,), 2, TREE, TOP),
+                 threshold_walk, "coin <= prob_acc / threshold_acc, prob_acc = 0 at every node that is taken", NAIVE_TREE,
+                 "threshold_acc = 1", on_purpose=True, when="CUDA, the flag below 1",
+                 seen="run: the kernel of @ef9a378, so compiled, with the later coin for the last draw, on four laws over a grid of coins"),
           biased("sampled requests verified greedily", GREEDY,
                  single(lambda p, q, x: int([x] == likeliest(p, 1)), lambda p, q, x: mode(p), mode),
                  "_verify_uses_greedy is true, and argmax of the target is compared", TARGET_SAMPLE, "compare with the target's sample",
