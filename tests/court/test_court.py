@@ -194,6 +194,23 @@ def test_one_arrival_is_the_gumbel_coupling_and_more_arrivals_lose_nothing() -> 
         assert watermarks.arrivals(p, q, 1) == (output, accepted) and kept == sorted(kept)
 
 
+@pytest.mark.parametrize("one_level", [races.alive, watermarks.alive], ids=["lists", "arrivals"])
+def test_how_many_drafts_hold_the_output_is_what_many_races_count(one_level: Any) -> None:
+    p, q = (F(1, 6), F(1, 3), F(1, 2)), (F(1, 2), F(1, 3), F(1, 6))
+    generator, target, draft = np.random.default_rng(3), np.array(p, float), np.array(q, float)
+    noise = generator.exponential(size=(2 * 10**5, 2, 3))
+    if one_level is races.alive:
+        output = (noise.min(1) / target).argmin(-1)
+        drafts = (noise / draft).argmin(-1)
+    else:
+        output = (noise[:, 0] / target).argmin(-1)
+        drafts = np.argsort((noise.cumsum(1) / draft).reshape(-1, 6), -1)[:, :2] % 3
+    number = (drafts == output[:, None]).sum(-1)
+    for count, masses in enumerate(one_level(p, q, 2)):
+        for token, mass in enumerate(masses):
+            assert abs(((number == count) & (output == token)).mean() - float(mass)) < 5e-3
+
+
 def test_no_case_of_jacobi_decoding_lies_where_rounding_decides() -> None:
     for p, q in pairs():
         laws = sjd.nucleus(p), sjd.nucleus(q)
@@ -304,6 +321,27 @@ CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specex
 def test_who_verifies_a_tree_is_judged_as_a_walk(name: str) -> None:
     shapes = [getattr(form.defendant, "shape", None) for form in REGISTER[name][0].forms]
     assert any(shape and shape.length > 1 and shape.most > 1 for shape in shapes)
+
+
+@pytest.mark.parametrize("name", ["gls", "mpfr"])
+def test_who_races_along_several_paths_is_judged_as_a_walk(name: str) -> None:
+    one_level = {"gls": races.alive, "mpfr": watermarks.alive}[name]
+
+    def program(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+        text: tuple[int, ...] = ()
+        while k and len(text) < 3:
+            flat = [mass for masses in one_level(p(), q(), k) for mass in masses]
+            k, token = divmod(chance.draw(flat), len(p()))
+            text = (*text, token)
+        return text
+
+    form = REGISTER[name][0].forms[-1]
+    one = judge(form)
+    assert form.defendant.text == 3 and form.defendant.ks == (2,) and one.sound and len(one.found_out) == 2  # type: ignore[union-attr]
+    trials = form.defendant.trials([Case((p,), (q,), 2) for p, q in pairs()[:40:2]])
+    assert (
+        max(trial.accepted for trial in trials) == 2 and min(trial.accepted for trial in trials) < 1
+    )  # p = q, and far from it
 
 
 @pytest.mark.parametrize("name", ["sglang", "tensorrt"])
