@@ -63,7 +63,7 @@ def _differs(result: Evaluation, exact: Evaluation, dtype: str) -> str:
 
 def _needs_values(rule: SelectionRule) -> str:
     return without_torch(rule) or (
-        "solves a program on the host, which needs values" if rule.cost.solves_program else ""
+        "computes on the host, which needs values" if rule.cost.solves_program or rule.cost.on_host else ""
     )
 
 

@@ -46,6 +46,7 @@ LOOKS = {
     "RecursiveRejectionWithoutReplacement": Look("#CC79A7", "^", "--", "recursive rejection, without replacement"),
     "ImportanceWeighted": Look("#009E73", "D", "-", "importance weighted"),
     "Greedy": Look("#0072B2", "s", "--", "greedy drafting"),
+    "HeadAndTail": Look("#AA4499", "d", "-", "head and tail, without replacement"),
     "RandomOrder": Look("#882255", ">", "--", "random order, without replacement"),
     "GumbelCoupling": Look("#117733", "<", "--", "one race, without replacement"),
     "ListCoupling": Look("#999933", "h", "-", "a race a draft"),

@@ -5,6 +5,7 @@ from .greedy import Greedy, SpecHub
 from .importance_weighted import ImportanceWeighted
 from .k_seq.rule import KSeq
 from .naive_target import NaiveTarget
+from .optimal.head_and_tail import HeadAndTail
 from .optimal.rule import Optimal
 from .races import GumbelCoupling, ListCoupling
 from .random_order import RandomOrder
@@ -17,6 +18,7 @@ ALL = (
     KSeq(),
     RecursiveRejection(),
     RecursiveRejectionWithoutReplacement(),
+    HeadAndTail(),
     RandomOrder(),
     ImportanceWeighted(),
     Optimal(),
@@ -33,6 +35,7 @@ __all__ = [
     "FromCoupling",
     "Greedy",
     "GumbelCoupling",
+    "HeadAndTail",
     "ImportanceWeighted",
     "KSeq",
     "ListCoupling",

@@ -23,7 +23,12 @@ RULES = [
     ot.rules.NaiveTarget(ot.Hub()),
     ot.rules.FromCoupling(ot.WithoutReplacement()),
 ]
-NO_FORMULA = (ot.rules.RecursiveRejectionWithoutReplacement, ot.rules.RandomOrder, ot.rules.GumbelCoupling)
+NO_FORMULA = (
+    ot.rules.RecursiveRejectionWithoutReplacement,
+    ot.rules.HeadAndTail,
+    ot.rules.RandomOrder,
+    ot.rules.GumbelCoupling,
+)
 EXACT_ONLY_BY_ENUMERATION = (*NO_FORMULA, ot.rules.ImportanceWeighted)
 REAL = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 

@@ -112,7 +112,10 @@ def test_greedy_drafting_by_hand() -> None:
 
 def test_who_has_the_cover_property() -> None:
     proof = cover_property.table("")
-    assert "Have it: RecursiveRejectionWithoutReplacement, RandomOrder, Greedy, SpecHub, GumbelCoupling." in proof.said
+    assert (
+        "Have it: RecursiveRejectionWithoutReplacement, HeadAndTail, RandomOrder, Greedy, SpecHub, GumbelCoupling."
+        in proof.said
+    )
     assert "KSeq 3/4" in proof.said and proof.kind == "verified" and not proof.counterexample
     assert all(sum(mass > 0 for mass in case.q) == case.k for case in cover_property.covered_cases())
 

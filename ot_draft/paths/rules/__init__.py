@@ -43,6 +43,7 @@ LABELS = {  # in the words of a text, by short names
     "FromCoupling": "LP coupling",
     "Greedy": "greedy drafting",
     "GumbelCoupling": "one race",
+    "HeadAndTail": "head and tail",
     "ImportanceWeighted": "importance weighted",
     "KSeq": "K-SEQ",
     "ListCoupling": "a race a draft",

@@ -17,6 +17,9 @@ from ...selection import Selection
 from .classes import at_levels, choose
 from .levels import levels
 
+Draws = dict[
+    int, Any
+]  # probabilities of the numbers of i.i.d. drafts, {k: 1} for k of them; what is missing to 1 selects nothing
 # Times the number of classes: slopes over less mass are noise. Measured best for 5 to 151,936 classes.
 RESOLUTION = 2.0**-44
 
@@ -36,7 +39,7 @@ def by_count(p: Array, q: Array, count: Array, classes: ClassLayout | None) -> t
     rank, p_mass, q_mass = classes_of(targets, drafts, classes)
 
     def plan(k: int) -> tuple[Array, ...]:
-        level, slope = (x.astype(drafts.dtype) for x in levels_of_rows(p_mass, q_mass, k))
+        level, slope = (x.astype(drafts.dtype) for x in levels_of_rows(p_mass, q_mass, {k: 1}))
         law = np.empty_like(drafts)
         for row, own in enumerate(rank):
             slope[row].take(own, out=law[row], mode="clip")
@@ -67,24 +70,26 @@ def classes_of(p: np.ndarray, q: np.ndarray, classes: ClassLayout | None) -> tup
     return rank, p_mass, q_mass
 
 
-def levels_of_rows(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Levels above the classes, and slopes m / q, for k drafts: masses (R, C) -> (R, C) each, 0 where q is 0."""
+def levels_of_rows(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """Levels above the classes, and slopes m / q: masses (R, C) -> (R, C) each, 0 where q is 0."""
     level, slope = (xp.full(q.shape, 0, like=xp.double(q[:, :0])) for _ in range(2))
-    for row in range(len(q) if k else 0):
+    for row in range(len(q) if any(draws) else 0):
         used = np.flatnonzero(q[row] > 0)
         if len(used):
-            level[row, used[:-1]], slope[row, used] = levels_of(p[row, used], q[row, used], k)
+            level[row, used[:-1]], slope[row, used] = levels_of(p[row, used], q[row, used], draws)
     return level, slope
 
 
-def levels_of(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def levels_of(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
-    p = np.minimum(p, k * q)  # the selected law is at most k q, so what lies above cannot be reached and may not count
-    start = _apart(xp.prefix_sums(q))
+    t = xp.prefix_sums(q)
+    # The selected law is at most k q, so what lies above cannot be reached and may not count.
+    p = np.minimum(p, sum(number * mass for number, mass in draws.items()) / t[-1] * q)
+    start = _apart(t)
     f, t = (xp.prefix_sums(np.add.reduceat(x, start)) for x in (p, q))
     mass = t[-1]
     t = t / mass
-    g = t**k
+    g = sum(chance * t**number for number, chance in draws.items())
     gain = g - f
     envelope = f + np.minimum(np.maximum.accumulate(gain), np.maximum.accumulate(gain[::-1])[::-1])
     slopes = _steps(envelope) / _steps(t)
@@ -137,7 +142,7 @@ def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) 
         return xp.gather(of_class.reshape(*batch, of_class.shape[-1]), own)
 
     def plan(count: int) -> tuple[Array, ...]:
-        level, slope = (x.astype(by_p.dtype) for x in levels_of_rows(r_mass, q_mass, count))
+        level, slope = (x.astype(by_p.dtype) for x in levels_of_rows(r_mass, q_mass, {count: 1}))
         left = np.empty_like(targets)
         for row in zip(*rows, rank, by_p, by_q, slope, left, strict=True):
             residual_of(*row)

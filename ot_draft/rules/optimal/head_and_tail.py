@@ -1,0 +1,365 @@
+"""Nearly optimal selection without replacement, in O(n): heavy tokens as they were drawn, light ones as if they were put back.
+
+Call the heaviest few tokens of q the head, the others the tail. Let tokens be drawn by q until k are there, a head token once at most
+and a tail token as often as it comes. This drawing can be made from k drafts without replacement, and never needs a draft that is not
+there: where i drafts are used, the next token drawn is one of the used tail tokens with probability q(these) / q(all but the used head
+tokens), and else the next draft (`_used`). And what is drawn is simple:
+
+    a set A of head tokens with a probability P(A) known in closed form, and k - |A| i.i.d. draws from the tail.
+
+The rule first selects in the tail, which is i.i.d. drafting with a random number d of draws: optimal by levels as in `rule`, whose
+levels ask of the law of the drafts no more than the convex function sum over d of P(d draws) t^d in the place of t^k. What the target
+does not take of it goes to the head: the most that the sets A can give to the f in them, none of which needs more than p(f), is a
+maximal flow (`flow`). A set that would have more to give to a token with room left is critical: it gives nothing to the tail, and all
+is done once more without it (`_critical`); the best that was found is taken. Of all selections from what is drawn this is not always the
+best, and near it.
+
+The law m of the selected token is known exactly, so the rule is valid whatever head, levels and flow are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import arrays as xp
+from ...arrays import Array
+from ...arrays.compiled import REORDERED, compiled
+from ...arrays.ratio_classes import layout
+from ...errors import InvalidArgument, InvalidDistribution
+from ...laws import DraftLaw, WithoutReplacement
+from ...selection import Cost, Selection, SelectionRule
+from ..coupling import couple
+from .classes import at_levels
+from .host import classes_of, levels_of_rows
+
+LARGEST_HEAD = 8  # tokens: its sets are gone through one by one
+TINY = 1e-13  # a flow in floats that is none
+
+
+class HeadPlan(NamedTuple):
+    """What the rule does for one pair (p, q) and number of drafts.
+
+    head: int (h,) tokens. left: (2^h,) mass under q of all but the head tokens of the bits. passed: bool (2^h,) whether the tail selects
+    first where just these are drawn. take: (2^h, h) probability that each of them is selected where the tail's token is not
+    taken. rank, level: class int (n,) of every token, and level (C,) above every class, of the tail. law: (n,) of what is selected.
+    """
+
+    head: np.ndarray
+    left: np.ndarray
+    passed: np.ndarray
+    take: np.ndarray
+    rank: np.ndarray
+    level: np.ndarray
+    law: np.ndarray
+
+
+@dataclass(frozen=True)
+class HeadAndTail(SelectionRule):
+    """Select a drafted token of the tail by levels, where the target does not take it one of the head by a maximal flow.
+
+    For drafts without replacement; exact on Fractions. head: how many of q's heaviest tokens are the head, at most 8. classes: as in
+    `Optimal`, for the tail; None sorts the vocabulary. On the CPU, whatever the device.
+    """
+
+    cost = Cost(on_host=True)
+    claims = ("maximal",)
+    law: DraftLaw = WithoutReplacement()
+    head: int = LARGEST_HEAD
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.law != WithoutReplacement():
+            raise InvalidArgument(
+                f"HeadAndTail(law={self.law!r}): it is for WithoutReplacement(); RandomOrder takes any law"
+            )
+        if isinstance(self.head, bool) or not isinstance(self.head, int) or not 0 <= self.head <= LARGEST_HEAD:
+            raise InvalidArgument(f"HeadAndTail(head={self.head!r}): give a number of tokens from 0 to {LARGEST_HEAD}")
+        if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
+            raise InvalidArgument(
+                f"HeadAndTail(classes={self.classes!r}): give a number of classes >= 1, or None for all tokens"
+            )
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        if xp.is_meta(p):
+            raise InvalidDistribution(
+                "p is on torch's meta device, which holds no values: the rule computes from them, on the host"
+            )
+        n, k, pairs, batch = p.shape[-1], drafts.shape[-1], xp.batch_shape(p, q), xp.batch_shape(p, q, drafts)
+        targets, proposals = xp.rows(pairs, xp.to_host(p), xp.to_host(q))
+        (tokens,) = xp.rows(batch, xp.to_host(drafts))
+        pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
+        present = (tokens >= 0).sum(-1)
+        apart = len(set(present.tolist())) > 1  # then rows of one pair differ in the law of the selected token
+        choice = xp.full(tokens.shape, 0, like=targets)
+        law = xp.full((len(tokens) if apart else len(targets), n), 0, like=targets)
+        for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
+            if count:
+                here = (pair_of == pair) & (present == count)
+                drawn = k if count == self.law.count(n, k) else count
+                plan = self._plan(targets[pair], proposals[pair], drawn)
+                choice[here] = _choice(plan, targets[pair], proposals[pair], drawn, tokens[here])
+                law[here if apart else pair] = plan.law
+        choice, law = choice.reshape(*batch, k), law.reshape(*(batch if apart else pairs), n)
+        return couple(p, xp.from_host(law, p), xp.from_host(choice, p), drafts)
+
+    def selected_law(self, p: Array, q: Array, k: int) -> Array:
+        """Law m (n,) of the selected token for one pair, on the host; the rule takes a draft with probability sum of min(p, m)."""
+        return self._plan(p, q, k).law
+
+    def _plan(self, p: np.ndarray, q: np.ndarray, k: int) -> HeadPlan:
+        head = heaviest(q, self.head)
+        own, room = xp.double(q[head]), xp.double(p[head])
+        tail = q.copy()
+        tail[head] = 0
+        drawn, left = drawing(own, xp.double(tail).sum(-1), k)
+        number = np.array([k - bits.bit_count() for bits in range(len(drawn))])  # of draws from the tail
+        rank, p_mass, q_mass = classes_of(
+            p[None], tail[None], None if self.classes is None else layout(self.classes, k)
+        )
+        passed = (number > 0) & (drawn > 0)
+        best, plan = -1 + 0 * room.sum(-1), None
+        while True:
+            draws = {d: drawn[passed & (number == d)].sum() for d in sorted(set(number[passed].tolist()))}
+            levels, slopes = levels_of_rows(p_mass, q_mass, draws)
+            level, slope = levels[0], slopes[0]
+            law, over = _over(p, tail, rank[0], slope)
+            refused = _refused(level, q_mass[0], slope, over, k)
+            supply = drawn * xp.where(passed, refused[np.maximum(number, 0)], 1)
+            taken = flow(supply, room)
+            accepted = (slope * q_mass[0] - over).sum() + taken.sum()
+            if accepted > best:
+                law[head] = taken.sum(0)
+                best = accepted
+                plan = HeadPlan(head, left, passed, xp.divide(taken, supply[:, None], 0), rank[0], level, law)
+            critical = passed & _critical(supply, room, taken)
+            if plan is not None and not critical.any():
+                return plan
+            passed = passed & ~critical
+
+
+def heaviest(q: np.ndarray, number: int) -> np.ndarray:
+    """The tokens of largest mass, at most so many and none of mass 0: (n,) -> int (h,)."""
+    found = xp.top_tokens(q, min(number, len(q))) if number else np.zeros(0, dtype=np.int64)
+    return found[q[found] > 0]
+
+
+def drawing(head: np.ndarray, tail: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(P(A), left) for the sets A of head tokens, (2^h,) each, after k draws: left is the mass of the tail and of the head without A."""
+    drawn, left = (xp.full((1 << len(head),), 0, like=head) for _ in range(2))
+    left += tail
+    following = drawn.copy()
+    _for_kind(_draw, head)(head, k, drawn, left, following)
+    return drawn, left
+
+
+def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes the probabilities and masses; left begins with the mass of the tail."""
+    tail = left[0]
+    for bits in range(len(left)):
+        for token in range(len(head)):
+            if not bits >> token & 1:
+                left[bits] += head[token]
+    drawn[0] += 1
+    for _ in range(k):
+        following[:] = 0 * tail
+        for bits in range(len(left)):
+            if drawn[bits] > 0 and left[bits] > 0:
+                following[bits] += drawn[bits] * (tail / left[bits])
+                for token in range(len(head)):
+                    if not bits >> token & 1:
+                        following[bits | 1 << token] += drawn[bits] * (head[token] / left[bits])
+            else:
+                following[bits] += drawn[bits]
+        drawn[:] = following
+
+
+def _for_kind(loop: Callable[..., Any], masses: np.ndarray) -> Callable[..., Any]:
+    """The loop, compiled where the masses are floats and numba is there."""
+    return (None if xp.is_exact(masses) else compiled(loop)) or loop
+
+
+def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """A maximal flow (2^h, h) from sets to their tokens: masses of the sets (2^h,), room of the tokens (h,).
+
+    Of all maximal ones, one that takes as much as can be from sets of more tokens: every set, from the largest on, gives what it can while
+    those before it give what they gave.
+    """
+    size = len(room)
+    order = np.array(sorted(np.flatnonzero(drawn > 0).tolist(), key=lambda bits: -bits.bit_count()), dtype=np.int64)
+    taken = xp.full((len(drawn), size), 0, like=drawn)
+    parent, via, queue = np.zeros((3, size), dtype=np.int64)
+    _for_kind(_augment, drawn)(drawn, room.copy(), order, taken, parent, via, queue)
+    return taken
+
+
+def _augment(drawn, room, order, taken, parent, via, queue):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes the flow: along the shortest ways on which sets move what they gave to others of their tokens."""
+    size = len(room)
+    for bits in order:
+        rest = drawn[bits]
+        while rest > 0:
+            ahead = 0
+            for token in range(size):
+                parent[token] = -2  # not seen
+                if bits >> token & 1:
+                    parent[token] = -1
+                    queue[ahead] = token
+                    ahead += 1
+            found, place = -1, 0
+            while place < ahead and found < 0:
+                token = queue[place]
+                place += 1
+                if room[token] > 0:
+                    found = token
+                else:
+                    for other in order:
+                        if taken[other, token] > 0:
+                            for free in range(size):
+                                if other >> free & 1 and parent[free] == -2:
+                                    parent[free], via[free] = token, other
+                                    queue[ahead] = free
+                                    ahead += 1
+            if found < 0:
+                break
+            amount, token = min(rest, room[found]), found
+            while parent[token] >= 0:
+                amount = min(amount, taken[via[token], parent[token]])
+                token = parent[token]
+            room[found] -= amount
+            rest -= amount
+            token = found
+            while parent[token] >= 0:
+                taken[via[token], token] += amount
+                taken[via[token], parent[token]] -= amount
+                token = parent[token]
+            taken[bits, token] += amount
+
+
+def _critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Whether a set, bool (2^h,), gives all that it has while one of its tokens, or of those that others give up for it, has room left."""
+    tiny = 0 if xp.is_exact(supply) else TINY
+    member = np.arange(len(supply))[:, None] >> np.arange(len(room)) & 1 == 1
+    wanting = room - taken.sum(0) > tiny
+    while True:
+        critical = (member & wanting).any(-1) & (supply > tiny)
+        wider = wanting | ((taken > tiny) & critical[:, None]).any(0)
+        if (wider == wanting).all():
+            return critical
+        wanting = wider
+
+
+def _over(p: np.ndarray, tail: np.ndarray, rank: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The law m of the token that the tail selects, (n,), and in every class the sum of (m - p)+, (C,)."""
+    law, over = tail.copy(), xp.full(slope.shape, 0, like=slope)
+    if loop := None if xp.is_exact(p) else compiled(_over_in_turn, REORDERED):
+        loop(p, rank, slope.astype(tail.dtype), law, over)
+    else:
+        law = slope.astype(tail.dtype)[rank] * tail
+        np.add.at(over, rank, xp.maximum(law - p, 0))
+    return law, over
+
+
+def _over_in_turn(p, rank, slope, law, over):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes both; law begins with the tail's masses."""
+    for y in range(len(p)):
+        c = np.uint64(rank[y])  # without a sign there is nothing to be counted from the end
+        law[y] *= slope[c]
+        over[c] += max(law[y] - p[y], law[y] - law[y])
+
+
+def _refused(level: np.ndarray, q: np.ndarray, slope: np.ndarray, over: np.ndarray, k: int) -> np.ndarray:
+    """Probability that the target does not take what the tail selects, where it has d draws, for every d up to k: (k + 1,).
+
+    level, q, slope, over: of the classes, (C,) each. Where d draws are all, the levels select in a class what they select where all of its
+    intervals that live are chords of t^d.
+    """
+    refused = xp.full((k + 1,), 1, like=q)
+    used = np.flatnonzero(q > 0)
+    if not len(used) or not k:
+        return refused
+    t = xp.prefix_sums(q[used])
+    t = t / t[-1]
+    first, last, lasts = chords(level[used[:-1]], t)
+    share = xp.divide(over[used], slope[used] * q[used], 0) * (
+        t[1:] - t[:-1]
+    )  # (t' - t): the classes' part of the tail
+    for d in range(1, k + 1):
+        g = t**d
+        turn = 0 * t
+        steep = lasts * (g[last] - g[first]) / (t[last] - t[first])
+        np.add.at(turn, first, steep)
+        np.add.at(turn, last, -steep)
+        refused[d] = (np.cumsum(turn)[:-1] * share).sum()
+    return refused
+
+
+def chords(level: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Neighbours while all between them are dead: their places int (m,), (m,), and how much of lambda that lasts, (m,).
+
+    level: (N - 1,) of the breakpoints between the ends; t: (N + 1,).
+    """
+    whole = np.concatenate((1 + 0 * t[:1], level, 1 + 0 * t[:1]))
+    size = 2 * len(t)
+    first, last, stack = np.zeros((3, size), dtype=np.int64)
+    lasts = xp.full((size,), 0, like=t)
+    count = _for_kind(_chords, t)(whole, first, last, lasts, stack)
+    return first[:count], last[:count], lasts[:count]
+
+
+def _chords(level, first, last, lasts, stack):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes them, and returns their number."""
+    count, height = 0, 0
+    for right in range(len(level)):
+        between = 0 * level[0]
+        while height > 0:
+            left = stack[height - 1]
+            upper = min(level[left], level[right])
+            if upper > between:
+                first[count], last[count], lasts[count] = left, right, upper - between
+                count += 1
+            if level[left] > level[right]:
+                break
+            height -= 1
+            between = max(between, level[left])
+        stack[height] = right
+        height += 1
+    return count
+
+
+def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> np.ndarray:
+    """Probability that each position is the selected one: tokens int (m, k), equally many of them present -> (m, k)."""
+    present = np.argsort(tokens < 0, axis=-1, kind="stable")[:, : int((tokens[0] >= 0).sum())]
+    drafts = np.take_along_axis(tokens, present, -1)
+    is_head = np.isin(drafts, plan.head)
+    place = (drafts[..., None] == plan.head).argmax(-1) if len(plan.head) else 0 * drafts
+    bits = np.bitwise_or.accumulate(np.where(is_head, 1 << place, 0), -1)  # of the first i + 1 drafts
+    used = _used(plan.left[bits], np.where(is_head, 0, xp.double(q[drafts])).cumsum(-1), k)
+    among = np.tri(drafts.shape[-1], dtype=bool)  # the first i + 1, by position
+    shape = (len(bits), *among.shape)
+    rank = np.broadcast_to(plan.rank[drafts][:, None], shape)
+    of_tail = xp.where(plan.passed[bits][..., None], at_levels(plan.level, rank, among & ~is_head[:, None]), 0)
+    take = xp.minimum(xp.divide(p[drafts], plan.law[drafts], 0), 1)
+    refused = 1 - (of_tail * take[:, None]).sum(-1, keepdims=True)
+    own = plan.take if len(plan.head) else xp.full((1, 1), 0, like=used)
+    of_head = refused * np.take_along_axis(own[bits], np.broadcast_to(place[:, None], shape), -1)
+    chosen = (used[..., None] * xp.where(is_head[:, None], xp.where(among, of_head, 0), of_tail)).sum(1)
+    choice = xp.full(tokens.shape, 0, like=q)
+    np.put_along_axis(choice, present, chosen.astype(q.dtype), -1)
+    return choice
+
+
+def _used(left: np.ndarray, tail: np.ndarray, k: int) -> np.ndarray:
+    """Probability that the first i + 1 drafts are used by k draws, (m, c); what stays after them, and their tail's mass: (m, c) each."""
+    fresh = xp.divide(xp.maximum(left - tail, 0), left, 0)  # the next token drawn is the next draft
+    fresh[:, -1:] = 0
+    used = 0 * left
+    used[:, :1] = 1
+    for _ in range(k - 1):
+        goes = used * fresh
+        used = used - goes
+        used[:, 1:] += goes[:, :-1]
+    return used

@@ -1,0 +1,137 @@
+"""Head and tail: exact, near the best selection from what it draws; its flow is a maximal one that prefers large sets."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_problems import random_pair
+
+import ot_draft as ot
+from ot_draft.pairs import read_pairs
+from ot_draft.rules.optimal.head_and_tail import drawing, flow
+
+LAW = ot.WithoutReplacement()
+REAL = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
+
+
+def replaced(q: list[F], head: tuple[int, ...], k: int) -> dict[frozenset[int], F]:
+    """Law of the set of tokens drawn, one by one, head tokens once at most and the others as often as they come: by enumeration."""
+    states = {frozenset[int](): F(1)}
+    for _ in range(k):
+        following: dict[frozenset[int], F] = {}
+        for drawn, chance in states.items():
+            open_tokens = [token for token in range(len(q)) if q[token] and not (token in drawn and token in head)]
+            mass = sum(q[token] for token in open_tokens)
+            for token in open_tokens:
+                now = drawn | {token}
+                following[now] = following.get(now, F(0)) + chance * q[token] / mass
+            if not open_tokens:
+                following[drawn] = following.get(drawn, F(0)) + chance
+        states = following
+    return states
+
+
+@pytest.mark.parametrize("head", [0, 1, 2, 3])
+def test_it_is_near_the_best_selection_from_what_it_draws(head: int) -> None:
+    """By duality, over all sets H of tokens: the least of p(H) + P(the tokens drawn are not all in H)."""
+    generator, missing = np.random.default_rng(head), []
+    for n, k in ((2, 1), (3, 2), (4, 2), (4, 3), (5, 3), (5, 4), (6, 2)):
+        for _ in range(3):
+            p, q = random_pair(generator, n)
+            tops = tuple(np.argsort(-q, kind="stable")[:head].tolist())
+            law = replaced(q.tolist(), tops, k)
+            best = min(
+                sum((p[y] for y in inside), F(0))
+                + sum(chance for drawn, chance in law.items() if not drawn <= set(inside))
+                for size in range(n + 1)
+                for inside in combinations(range(n), size)
+            )
+            rule = ot.rules.HeadAndTail(head=head)
+            taken = np.minimum(p, rule.selected_law(p, q, k)).sum()
+            assert taken <= best and (taken == best or head)
+            missing.append(float(best - taken))
+            evaluation = ot.evaluate(rule, ot.Problem(p, q, k, LAW))
+            assert evaluation.lossless and evaluation.accept.sum() == taken
+            assert taken <= evaluation.acceptance <= ot.optimal_acceptance(p, q, k, LAW)
+    assert np.mean(missing) < 0.05 and max(missing) < 0.2
+
+
+def test_all_tokens_in_the_head_is_the_optimum() -> None:
+    generator = np.random.default_rng(5)
+    for n, k in ((3, 2), (5, 2), (5, 3), (6, 4)):
+        p, q = random_pair(generator, n)
+        evaluation = ot.evaluate(ot.rules.HeadAndTail(), ot.Problem(p, q, k, LAW))
+        assert evaluation.lossless and evaluation.acceptance == ot.optimal_acceptance(p, q, k, LAW)
+
+
+def test_the_flow_is_maximal_and_prefers_large_sets() -> None:
+    """By the cut over sets of tokens, for all sets of tokens from every size on."""
+    generator = np.random.default_rng(6)
+    for size in (1, 2, 3, 4):
+        for _ in range(6):
+            drawn = np.array([F(int(x), 64) for x in generator.integers(0, 9, 1 << size)], dtype=object)
+            room = np.array([F(int(x), 32) for x in generator.integers(0, 12, size)], dtype=object)
+            taken = flow(drawn, room)
+            assert (taken >= 0).all() and (taken.sum(0) <= room).all() and (taken.sum(-1) <= drawn).all()
+            assert all(
+                not taken[bits, token]
+                for bits, token in product(range(1 << size), range(size))
+                if not bits >> token & 1
+            )
+            for least in range(1, size + 1):
+                asked = [bits for bits in range(1 << size) if bits.bit_count() >= least]
+                cut = min(
+                    sum((room[token] for token in range(size) if inside >> token & 1), F(0))
+                    + sum((drawn[bits] for bits in asked if bits & ~inside), F(0))
+                    for inside in range(1 << size)
+                )
+                assert taken[asked].sum() == cut
+
+
+@pytest.mark.parametrize("classes", [None, 64])
+def test_floats_are_near_fractions(classes: int | None) -> None:
+    generator = np.random.default_rng(7)
+    for n, k in ((5, 2), (12, 3), (10, 4)):
+        p, q = random_pair(generator, n)
+        rule = ot.rules.HeadAndTail(head=3, classes=classes)
+        exact = rule.selected_law(p, q, k)
+        assert abs(rule.selected_law(p.astype(float), q.astype(float), k) - exact.astype(float)).max() < 1e-12
+
+
+def test_sets_drawn_are_those_of_enumeration() -> None:
+    q = [F(4, 10), F(3, 10), F(2, 10), F(1, 10)]
+    for k in (1, 2, 3, 5):
+        drawn, left = drawing(np.array(q[:2], dtype=object), q[2] + q[3], k)
+        wanted: dict[int, F] = {}
+        for tokens, chance in replaced(q, (0, 1), k).items():
+            bits = sum(1 << token for token in tokens if token < 2)
+            wanted[bits] = wanted.get(bits, F(0)) + chance
+        assert [wanted.get(bits, 0) for bits in range(4)] == drawn.tolist() and left.tolist() == [
+            1,
+            F(6, 10),
+            F(7, 10),
+            F(3, 10),
+        ]
+
+
+def test_on_real_pairs_it_is_near_the_optimum() -> None:
+    pairs = read_pairs(REAL).first(4)
+    for p, q in zip(pairs.p, pairs.q, strict=True):
+        best = ot.optimal_acceptance(p, q, 4, LAW)
+        taken = np.minimum(p, ot.rules.HeadAndTail(classes=256).selected_law(p, q, 4)).sum()
+        assert best - 0.01 < taken <= best + 1e-9
+
+
+def test_bad_arguments() -> None:
+    for wrong, seen in (
+        ({"head": 9}, "head=9"),
+        ({"head": True}, "head=True"),
+        ({"classes": 0}, "classes=0"),
+        ({"law": ot.IID()}, "law=IID"),
+    ):
+        with pytest.raises(ot.InvalidArgument, match=seen):
+            ot.rules.HeadAndTail(**wrong)
