@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 N, K = 151_936, 8
 # Loss -> softmaxes a row. A number of classes is held against the strictest loss that it keeps; the exact rule has no target.
 TARGETS = {1e-3: 40, 5e-3: 15}
+WITHOUT_REPLACEMENT = 25
 
 
 def laws(batch: int) -> tuple[Any, Any, Any, Any]:
@@ -56,3 +57,11 @@ def test_k_seq_beside_it(in_softmaxes: Callable[..., float], batch: int) -> None
     logits, p, q, drafts = laws(batch)
     rule = ot.rules.KSeq()
     in_softmaxes(f"KSeq, {batch} rows", logits, TARGETS[5e-3], lambda: rule(p, q, drafts))
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_without_replacement(in_softmaxes: Callable[..., float], batch: int) -> None:
+    logits, p, q, _ = laws(batch)
+    rule = ot.rules.HeadAndTail(classes=256)
+    drafts = ot.draw(rule.law, q, 4, torch.Generator().manual_seed(74))
+    in_softmaxes(f"HeadAndTail, {batch} rows, k = 4", logits, WITHOUT_REPLACEMENT, lambda: rule(p, q, drafts))

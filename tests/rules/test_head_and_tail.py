@@ -135,3 +135,10 @@ def test_bad_arguments() -> None:
     ):
         with pytest.raises(ot.InvalidArgument, match=seen):
             ot.rules.HeadAndTail(**wrong)
+
+
+def test_without_values_it_says_so() -> None:
+    torch = pytest.importorskip("torch")
+    p, drafts = torch.full((4,), 0.25, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
+    with pytest.raises(ot.InvalidDistribution, match="holds no values: the rule computes from them"):
+        ot.rules.HeadAndTail()(p, p, drafts)

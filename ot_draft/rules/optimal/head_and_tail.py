@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,11 +117,12 @@ class HeadAndTail(SelectionRule):
         tail = q.copy()
         tail[head] = 0
         drawn, left = drawing(own, xp.double(tail).sum(-1), k)
-        number = np.array([k - bits.bit_count() for bits in range(len(drawn))])  # of draws from the tail
+        number = k - sizes(len(head))  # of draws from the tail
         rank, p_mass, q_mass = classes_of(
             p[None], tail[None], None if self.classes is None else layout(self.classes, k)
         )
-        passed = (number > 0) & (drawn > 0)
+        # What gives all that it has where everything is for the head will do so where the tail has selected first.
+        passed = (number > 0) & (drawn > 0) & ~_critical(drawn, room, flow(drawn, room))
         best, plan = -1 + 0 * room.sum(-1), None
         while True:
             draws = {d: drawn[passed & (number == d)].sum() for d in sorted(set(number[passed].tolist()))}
@@ -139,6 +141,12 @@ class HeadAndTail(SelectionRule):
             if plan is not None and not critical.any():
                 return plan
             passed = passed & ~critical
+
+
+@cache
+def sizes(number: int) -> np.ndarray:
+    """How many of so many tokens are in each set of them: int (2^number,)."""
+    return np.array([bits.bit_count() for bits in range(1 << number)])
 
 
 def heaviest(q: np.ndarray, number: int) -> np.ndarray:
@@ -189,7 +197,8 @@ def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
     those before it give what they gave.
     """
     size = len(room)
-    order = np.array(sorted(np.flatnonzero(drawn > 0).tolist(), key=lambda bits: -bits.bit_count()), dtype=np.int64)
+    order = np.argsort(-sizes(size), kind="stable")
+    order = order[drawn[order] > 0]
     taken = xp.full((len(drawn), size), 0, like=drawn)
     parent, via, queue = np.zeros((3, size), dtype=np.int64)
     _for_kind(_augment, drawn)(drawn, room.copy(), order, taken, parent, via, queue)
@@ -198,14 +207,14 @@ def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
 
 def _augment(drawn, room, order, taken, parent, via, queue):  # type: ignore[no-untyped-def]  # numba compiles this very function
     """Writes the flow: along the shortest ways on which sets move what they gave to others of their tokens."""
-    size = len(room)
+    size, closed = len(room), 0  # closed: tokens from which no way leads to room, and none will
     for bits in order:
         rest = drawn[bits]
         while rest > 0:
             ahead = 0
             for token in range(size):
                 parent[token] = -2  # not seen
-                if bits >> token & 1:
+                if (bits & ~closed) >> token & 1:
                     parent[token] = -1
                     queue[ahead] = token
                     ahead += 1
@@ -219,11 +228,13 @@ def _augment(drawn, room, order, taken, parent, via, queue):  # type: ignore[no-
                     for other in order:
                         if taken[other, token] > 0:
                             for free in range(size):
-                                if other >> free & 1 and parent[free] == -2:
+                                if (other & ~closed) >> free & 1 and parent[free] == -2:
                                     parent[free], via[free] = token, other
                                     queue[ahead] = free
                                     ahead += 1
             if found < 0:
+                for token in range(size):
+                    closed |= (parent[token] != -2) << token
                 break
             amount, token = min(rest, room[found]), found
             while parent[token] >= 0:
@@ -287,13 +298,12 @@ def _refused(level: np.ndarray, q: np.ndarray, slope: np.ndarray, over: np.ndarr
     share = xp.divide(over[used], slope[used] * q[used], 0) * (
         t[1:] - t[:-1]
     )  # (t' - t): the classes' part of the tail
-    for d in range(1, k + 1):
-        g = t**d
-        turn = 0 * t
-        steep = lasts * (g[last] - g[first]) / (t[last] - t[first])
-        np.add.at(turn, first, steep)
-        np.add.at(turn, last, -steep)
-        refused[d] = (np.cumsum(turn)[:-1] * share).sum()
+    g = t[:, None] ** np.arange(1, k + 1)
+    steep = (g[last] - g[first]) * (lasts / (t[last] - t[first]))[:, None]
+    turn = 0 * g
+    np.add.at(turn, first, steep)
+    np.add.at(turn, last, -steep)
+    refused[1:] = (np.cumsum(turn, axis=0)[:-1] * share[:, None]).sum(0)
     return refused
 
 
