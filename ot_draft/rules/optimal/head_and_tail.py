@@ -126,8 +126,8 @@ class HeadAndTail(SelectionRule):
         best, plan = -1 + 0 * room.sum(-1), None
         while True:
             draws = {d: drawn[passed & (number == d)].sum() for d in sorted(set(number[passed].tolist()))}
-            levels, slopes = levels_of_rows(p_mass, q_mass, draws)
-            level, slope = levels[0], slopes[0]
+            levels, slopes = levels_of_rows(p_mass, xp.divide(q_mass, left[-1], 0), draws)
+            level, slope = levels[0], xp.divide(slopes[0], left[-1], 0)
             law, over = _over(p, tail, rank[0], slope)
             refused = _refused(level, q_mass[0], slope, over, k)
             supply = drawn * xp.where(passed, refused[np.maximum(number, 0)], 1)

@@ -82,10 +82,9 @@ def levels_of_rows(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarr
 
 def levels_of(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
-    t = xp.prefix_sums(q)
     # The selected law is at most k q, so what lies above cannot be reached and may not count.
-    p = np.minimum(p, sum(number * mass for number, mass in draws.items()) / t[-1] * q)
-    start = _apart(t)
+    p = np.minimum(p, sum(number * chance for number, chance in draws.items()) * q)
+    start = _apart(xp.prefix_sums(q))
     f, t = (xp.prefix_sums(np.add.reduceat(x, start)) for x in (p, q))
     mass = t[-1]
     t = t / mass
