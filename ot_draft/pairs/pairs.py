@@ -159,19 +159,20 @@ def _runs(index: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     yield start, stop
 
 
-def open_pairs(file: Path, normalise: bool = False, pad: bool = False) -> PairFile:
+def open_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> PairFile:
     """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are taken at temperature 1.
 
     Where the file holds `temperatures` (T,) and p is (T, C, n), and where it holds `text` (C,), as the committed data does, these
     are used. All of the file is passed through once, see `open_shards`; what is no law is refused when it is read.
     normalise, pad: see `open_shard`.
     """
+    file = Path(file)
     shard, found = open_shard(file, pad, normalise), columns(file)
     about = {name: found[name].whole() for name in ("temperatures", *LABELS) if name in found}
     return PairFile(shard=shard, padding=shard.padding, **_about(about, shard.axes, str(file)))
 
 
-def read_pairs(file: Path, normalise: bool = False, pad: bool = False) -> Pairs:
+def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> Pairs:
     """The same, in memory, and all held to be laws."""
     return open_pairs(file, normalise, pad).load()
 

@@ -303,7 +303,7 @@ def test_a_folder_of_that_name(tmp_path: Path) -> None:
 def test_logits_of_two_widths_are_filled_up_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
     file, scaled = tmp_path / "a.npz", {name: (10 * x).astype(kind) for name, x in SHORT.items()}
     np.savez(file, **scaled)
-    pairs = read_pairs(file, pad=True)
+    pairs = read_pairs(str(file), pad=True)  # a name does as well as a path
     p, q = laws(*scaled.values())
     np.testing.assert_allclose(pairs.p, p, atol=1e-15)
     np.testing.assert_allclose(pairs.q, np.pad(q, ((0, 0), (0, 2))), atol=1e-15)
