@@ -108,7 +108,7 @@ def test_csv_and_json_say_the_same(tmp_path: Path, float_pairs: Any) -> None:
     assert json.loads(printed.stdout) == written
     assert written["n"] == 4 and written["settings"]["ks"] == [2]
     rows = records(tmp_path / "pairs.csv")
-    assert len(rows) == len(written["pairs"]) == 3 * 21
+    assert len(rows) == len(written["pairs"]) == 3 * 22
     for row, entry in zip(rows, written["pairs"], strict=True):
         assert (int(row["pair"]), row["rule"], row["method"]) == (entry["pair"], entry["rule"], entry["method"])
         assert (float(row["accepted"]) if row["accepted"] else None) == entry["accepted"]

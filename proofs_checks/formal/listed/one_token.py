@@ -285,7 +285,7 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
-        "recursive rejection is a walk along one curve",
+        "what recursive rejection accepts",
         "It accepts 1 - M(S_k), M(s) = sum (p - s q)+, S_0 = 0, S_(i+1) = S_i + M(S_i), for k i.i.d. drafts.",
         "order_of_rules",
         ("recursive_rejection_acceptance",),
