@@ -142,3 +142,13 @@ def test_without_values_it_says_so() -> None:
     p, drafts = torch.full((4,), 0.25, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
     with pytest.raises(ot.InvalidDistribution, match="holds no values: the rule computes from them"):
         ot.rules.HeadAndTail()(p, p, drafts)
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [("float32", 1e-44), ("float64", 5e-324)])
+def test_a_tail_of_hardly_any_mass_is_selected_from(dtype: str, tiny: float) -> None:
+    """Two heavy tokens and three drafts: the third comes from the tail, whose masses are the smallest there are."""
+    q, p = np.full(12, tiny, dtype=dtype), np.full(12, 1 / 12, dtype=dtype)
+    q[:2] = 0.5
+    for head in (2, 8):
+        output = ot.evaluate(ot.rules.HeadAndTail(head=head), ot.Problem(p, q, 3, LAW)).output
+        assert abs(output - p).sum() < (1e-6 if dtype == "float32" else 1e-14)

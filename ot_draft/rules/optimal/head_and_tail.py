@@ -123,22 +123,25 @@ class HeadAndTail(SelectionRule):
         )
         # What gives all that it has where everything is for the head will do so where the tail has selected first.
         passed = (number > 0) & (drawn > 0) & ~_critical(drawn, room, flow(drawn, room))
-        best, plan = -1 + 0 * room.sum(-1), None
+        # Shares of the tail, not its masses: what is selected there may be many times its mass.
+        within, share = xp.divide(tail, left[-1], 0).astype(q.dtype), xp.divide(q_mass, left[-1], 0)
+        plan: HeadPlan | None = None
+        best = 0 * left[-1]
         while True:
             draws = {d: drawn[passed & (number == d)].sum() for d in sorted(set(number[passed].tolist()))}
-            levels, slopes = levels_of_rows(p_mass, xp.divide(q_mass, left[-1], 0), draws)
-            level, slope = levels[0], xp.divide(slopes[0], left[-1], 0)
-            law, over = _over(p, tail, rank[0], slope)
-            refused = _refused(level, q_mass[0], slope, over, k)
+            levels, slopes = levels_of_rows(p_mass, share, draws)
+            level, slope = levels[0], slopes[0]
+            law, over = _over(p, within, rank[0], slope)
+            refused = _refused(level, share[0], slope, over, k)
             supply = drawn * xp.where(passed, refused[np.maximum(number, 0)], 1)
             taken = flow(supply, room)
-            accepted = (slope * q_mass[0] - over).sum() + taken.sum()
-            if accepted > best:
+            accepted = (slope * share[0] - over).sum() + taken.sum()
+            if plan is None or accepted > best:
                 law[head] = taken.sum(0)
                 best = accepted
                 plan = HeadPlan(head, left, passed, xp.divide(taken, supply[:, None], 0), rank[0], level, law)
             critical = passed & _critical(supply, room, taken)
-            if plan is not None and not critical.any():
+            if not critical.any():
                 return plan
             passed = passed & ~critical
 
@@ -275,7 +278,7 @@ def _over(p: np.ndarray, tail: np.ndarray, rank: np.ndarray, slope: np.ndarray) 
 
 
 def _over_in_turn(p, rank, slope, law, over):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes both; law begins with the tail's masses."""
+    """Writes both; law begins with the tail's law."""
     for y in range(len(p)):
         c = np.uint64(rank[y])  # without a sign there is nothing to be counted from the end
         law[y] *= slope[c]
