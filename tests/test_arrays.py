@@ -45,6 +45,13 @@ def test_a_whole_number_takes_the_kind_of_the_array(name: str, kind: Any) -> Non
         assert type((result / 3)[0]) is F
 
 
+def test_a_negative_zero_is_a_zero(kind: Any) -> None:
+    """Divided by, it would lead to where the smallest ratios stand."""
+    q = -kind.make([F(-1, 2), F(0), F(0)])
+    first = xp.argsort(xp.ratio(kind.make([F(1, 4), F(3, 4), F(0)]), q))[..., 0]
+    assert kind.meta or int(first) == 0
+
+
 def test_parts_are_broadcast_before_they_stand_side_by_side(kind: Any) -> None:
     beside = xp.concat((kind.make(X), kind.make([[F(1)], [F(1)]])), axis=-1)
     assert kind.agrees(beside, np.array([[*X, F(1)], [*X, F(1)]], dtype=object))

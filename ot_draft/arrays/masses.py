@@ -57,8 +57,8 @@ def _scaled(q: np.ndarray, scale: Any, out: np.ndarray | None = None) -> np.ndar
 
 def ratio(p: Array, q: Array) -> Array:
     """p / q, infinite where q is 0: the key by which tokens are sorted."""
-    if is_torch(p):
-        return (p / q).nan_to_num_(nan=float("inf"), posinf=float("inf"))
+    if is_torch(p):  # a negative zero is a zero, too
+        return (p / q).nan_to_num_(nan=float("inf"), posinf=float("inf"), neginf=float("inf"))
     return xp.divide(p, q, float("inf"))
 
 
