@@ -1,4 +1,4 @@
-"""The loop of rules that solve a program on the host for every pair (p, q) and number of drafts."""
+"""The loop of rules that compute on the host, for one pair (p, q) and number of drafts after another."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     """
     if xp.is_meta(p):
         raise InvalidDistribution(
-            "p is on torch's meta device, which holds no values: the rule solves a program of them"
+            "p is on torch's meta device, which holds no values: the rule computes from them, on the host"
         )
     n, k, pairs, batch = p.shape[-1], drafts.shape[-1], xp.batch_shape(p, q), xp.batch_shape(p, q, drafts)
     targets, proposals = xp.rows(pairs, xp.to_host(p), xp.to_host(q))

@@ -42,6 +42,8 @@ def test_it_is_near_the_best_selection_from_what_it_draws(head: int) -> None:
     for n, k in ((2, 1), (3, 2), (4, 2), (4, 3), (5, 3), (5, 4), (6, 2)):
         for _ in range(3):
             p, q = random_pair(generator, n)
+            if np.count_nonzero(q) < k:  # drafts that are certain: a test of their own, below
+                continue
             tops = tuple(np.argsort(-q, kind="stable")[:head].tolist())
             law = replaced(q.tolist(), tops, k)
             best = min(
@@ -152,3 +154,21 @@ def test_a_tail_of_hardly_any_mass_is_selected_from(dtype: str, tiny: float) -> 
     for head in (2, 8):
         output = ot.evaluate(ot.rules.HeadAndTail(head=head), ot.Problem(p, q, 3, LAW)).output
         assert abs(output - p).sum() < (1e-6 if dtype == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("head", [0, 8])
+def test_drafts_beyond_the_mass_of_q_are_selected_from(head: int) -> None:
+    """What has mass under q is drafted for certain, the others with equal chances: the optimum where all of them are in the head."""
+    generator = np.random.default_rng(8)
+    for n, k, support in ((4, 2, 1), (5, 3, 1), (6, 3, 2), (5, 4, 2), (3, 5, 2)):
+        p, q = random_pair(generator, n)
+        q = np.array([F(x) for x in generator.permutation([1] * support + [0] * (n - support)).tolist()]) / support
+        rule, problem = ot.rules.HeadAndTail(head=head), ot.Problem(p, q, k, LAW)
+        evaluation, best = ot.evaluate(rule, problem), ot.optimal_acceptance(p, q, k, LAW)
+        assert evaluation.lossless and evaluation.accept.sum() == np.minimum(p, rule.selected_law(p, q, k)).sum()
+        assert evaluation.acceptance == best if head else best - F(1, 5) < evaluation.acceptance <= best
+        absent = rule(p, q, np.array([[-1, *(np.arange(k - 1) % n)], [-1] * k]))
+        assert (absent.accept[1] == 0).all() and (absent.residual[1] == p).all()
+        targets = p.astype(float)  # ties may make it another law there
+        taken = np.minimum(targets, rule.selected_law(targets, q.astype(float), k)).sum()
+        assert abs(taken - float(evaluation.accept.sum())) < 1e-12

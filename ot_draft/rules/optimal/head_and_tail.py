@@ -15,6 +15,9 @@ is done once more without it (`_critical`); the best that was found is taken. Of
 best, and near it.
 
 The law m of the selected token is known exactly, so the rule is valid whatever head, levels and flow are.
+
+Where there are more drafts than tokens with mass under q, all of these are drafted, and the other drafts are drawn with equal chances
+from the rest (`WithoutReplacement`): all this is done for the rest alone, and what is refused there can always be accepted before it.
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...arrays.compiled import REORDERED, compiled
 from ...arrays.ratio_classes import layout
-from ...errors import InvalidArgument, InvalidDistribution
-from ...laws import DraftLaw, WithoutReplacement
+from ...errors import InvalidArgument
+from ...laws import DraftLaw, WithoutReplacement, outside
 from ...selection import Cost, Selection, SelectionRule
+from ..by_pair import by_pair
 from ..coupling import couple
 from .classes import at_levels
 from .host import classes_of, levels_of_rows
@@ -85,31 +89,22 @@ class HeadAndTail(SelectionRule):
             )
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if xp.is_meta(p):
-            raise InvalidDistribution(
-                "p is on torch's meta device, which holds no values: the rule computes from them, on the host"
-            )
-        n, k, pairs, batch = p.shape[-1], drafts.shape[-1], xp.batch_shape(p, q), xp.batch_shape(p, q, drafts)
-        targets, proposals = xp.rows(pairs, xp.to_host(p), xp.to_host(q))
-        (tokens,) = xp.rows(batch, xp.to_host(drafts))
-        pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
-        present = (tokens >= 0).sum(-1)
-        apart = len(set(present.tolist())) > 1  # then rows of one pair differ in the law of the selected token
-        choice = xp.full(tokens.shape, 0, like=targets)
-        law = xp.full((len(tokens) if apart else len(targets), n), 0, like=targets)
-        for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
-            if count:
-                here = (pair_of == pair) & (present == count)
-                drawn = k if count == self.law.count(n, k) else count
-                plan = self._plan(targets[pair], proposals[pair], drawn)
-                choice[here] = _choice(plan, targets[pair], proposals[pair], drawn, tokens[here])
-                law[here if apart else pair] = plan.law
-        choice, law = choice.reshape(*batch, k), law.reshape(*(batch if apart else pairs), n)
-        return couple(p, xp.from_host(law, p), xp.from_host(choice, p), drafts)
+        return by_pair(p, q, drafts, self.law, self._select)
+
+    def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
+        certain, target, law, number = beyond(p, q, k)
+        plan = self._plan(target, law, number)
+        fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
+        choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens))
+        return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)
 
     def selected_law(self, p: Array, q: Array, k: int) -> Array:
-        """Law m (n,) of the selected token for one pair, on the host; the rule takes a draft with probability sum of min(p, m)."""
-        return self._plan(p, q, k).law
+        """Law m (n,) of the selected token for one pair, on the host; the rule takes a draft with probability sum of min(p, m).
+
+        Where k is more than the tokens with mass under q, these are drafted whatever happens, and m is p there.
+        """
+        certain, target, law, number = beyond(p, q, k)
+        return xp.where(certain, p, self._plan(target, law, number).law)
 
     def _plan(self, p: np.ndarray, q: np.ndarray, k: int) -> HeadPlan:
         head = heaviest(q, self.head)
@@ -144,6 +139,18 @@ class HeadAndTail(SelectionRule):
             if not critical.any():
                 return plan
             passed = passed & ~critical
+
+
+def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Where k is more than the tokens with mass under q: which are drafted for certain, bool (n,), and the selection that is left.
+
+    That is (p, q, k) beyond them: what p has there, and drafts that are drawn there with equal chances. Else none, p, q and k.
+    """
+    certain = q > 0
+    number = int(np.count_nonzero(certain))
+    if number >= min(k, len(q)):
+        return certain & False, p, q, k
+    return certain, xp.where(certain, 0, p), outside(q, np.flatnonzero(certain)), k - number
 
 
 @cache
