@@ -20,7 +20,7 @@ from torch import Tensor
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode
-from ot_draft.decoding.load import BACKENDS, DTYPES
+from ot_draft.decoding.load import AUTO, BACKENDS, DTYPES
 from ot_draft.pairs.summary import clustered_error
 from ot_draft.paths import BlockVerification
 
@@ -117,7 +117,7 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
 @click.option("--beside", type=click.Choice(list(DTYPES)), help="In the place of a draft the target itself with such weights: "
               "one minus the total variation between the two.")  # fmt: skip
 @click.option("--along", type=click.IntRange(1), help="By depth of paths of so many drafted tokens.")
-@click.option("--backend", default=BACKENDS[0], show_default=True, type=click.Choice(BACKENDS))
+@click.option("--backend", default=AUTO, show_default=True, type=click.Choice((AUTO, *BACKENDS)))
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table there, too.")
 def main(
     target: str | None, draft: str | None, device: str, dtype: str, beside: str | None, backend: str, **options: Any

@@ -26,7 +26,7 @@ from ot_draft.paths import FixedTree, TreeShape
 
 SHAPE = TreeShape((0, 0, 1, 1, 3))  # two at the first level, two below the first of them, one more
 BACKENDS = {  # arguments of `load_pair`, by how the table calls them
-    "torch float32": {"dtype": "float32"},
+    "torch float32": {"dtype": "float32", "backend": "torch"},
     "torch bfloat16": {"dtype": "bfloat16"},
     "torch float16": {"dtype": "float16"},
     "openvino": {"backend": "openvino"},

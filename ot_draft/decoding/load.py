@@ -24,6 +24,7 @@ from .. import defaults
 from ..errors import CannotDecode, MissingPackage
 from ..optional import require
 from . import llama
+from .backends import AUTO, EXACT, OPENVINO, TORCH, resolve
 from .converted import converted
 from .cpu import has_short_products, pack, pack_draft, pack_float16
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
@@ -40,7 +41,6 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 DTYPES |= {FILE: torch.float32}
 EMBEDDING = "model.embed_tokens.weight"
 BACKENDS = defaults.BACKENDS
-TORCH, _, EXACT = BACKENDS
 Stages = Callable[[str], object]
 
 
@@ -68,26 +68,33 @@ def load_pair(
     them (`FileWeights`). assistant: a safetensors file of layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file
     was converted to, as `converted` does, and read it from there the next time. progress: called with the name of every stage as it begins.
     backend: torch, or openvino, where a target of the Llama family and a draft of layers run by the weights of the target's GGUF file, on a
-    CPU, with rows rounded to 8 bits in their products; openvino-float: with rows as they are.
+    CPU, with rows rounded to 8 bits in their products; openvino-float: with rows as they are; auto: as `resolve` decides by target,
+    settings and what is installed. `Pair.target` is a model of transformers, or one of this package that does the same, with torch alone.
     """
     asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
-    if backend not in BACKENDS:
-        raise CannotDecode(f"backend is {backend!r}: give one of {', '.join(BACKENDS)}")
+    if backend not in (AUTO, *BACKENDS):
+        raise CannotDecode(f"backend is {backend!r}: give one of {', '.join((AUTO, *BACKENDS))}")
     where = _device(device)
     packed = packed and device_map is None and where.type == "cpu"
-    if backend != TORCH:
+    if backend not in (AUTO, TORCH):
         _check_fast(target, dtype, packed and cache, backend)
     elif dtype == FILE:
         _check_file_weights(target, packed and cache)
     _check_there(target, draft)
+    why = ""
+    if backend == AUTO:
+        on_cpu = packed and cache and dtype == defaults.DTYPE and kind not in OF_ITS_LAYERS
+        folder = _as_folder(Path(target), progress) if on_cpu and target.endswith(".gguf") else None
+        backend, why = resolve(folder)
     loader = _Loader(target, draft, assistant, dtype, where, device_map, packed, cache, progress, backend)
     pair = loader.pair()
     if cache:
         how = dtype, str(where), device_map, packed, backend
         pair = replace(pair, name=repr([_as_it_is(target), _as_it_is(asked), *how]))
+    pair = replace(pair, backend=backend, no_faster=why)
     return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
 
 
@@ -222,7 +229,7 @@ def _check_fast(target: str, dtype: str, kept: bool, backend: str) -> None:
             f"backend {backend} takes the weights of a .gguf file as they are, on a CPU, with the cache: leave dtype, device and cache as"
             " they are, or take backend torch"
         )
-    require("openvino", "numba", extra="openvino")
+    require(*OPENVINO, extra="openvino")
 
 
 def _check_file_weights(target: str, packed: bool) -> None:
@@ -296,6 +303,7 @@ def _by_chain(pair: Pair, named: str, load: Loader) -> Pair:
     return replace(pair, draft=found[0], third=found[1])
 
 
+OF_ITS_LAYERS = "skip", "exit", "chain"  # drafts that are, or may be, the target's own layers, which only torch gives
 OTHER_DRAFTS: dict[str, Callable[[Pair, str, Loader], Pair]] = {  # by what stands before a colon in the draft's name
     "skip": partial(_of_layers, "skip"),
     "exit": partial(_of_layers, "exit"),

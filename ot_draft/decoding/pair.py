@@ -25,6 +25,7 @@ class Pair:
     text_draft: what drafts by text in the place of prompt lookup, of a draft model with another tokenizer (`TextDraft`).
     third: a model that drafts for the draft model, for a chain of three.
     law: in words, by which numbers and products the target computes: the law that texts follow.
+    backend: what computes the passes, by its name. no_faster: in words, why it is not a faster one that there is, with the remedy.
     name: what is one name for the same models loaded in the same way, by which `Auto` keeps what steps cost; empty: it does not.
     CannotDecode where the models do not know the same tokens.
     """
@@ -39,6 +40,8 @@ class Pair:
     third: Any = None
     by_transformers: Callable[[], Pair] | None = None
     law: str = ""
+    backend: str = ""
+    no_faster: str = ""
     name: str = ""
 
     def __post_init__(self) -> None:

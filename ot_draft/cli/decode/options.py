@@ -96,9 +96,9 @@ class ModelOptions:
     backend: str = option(
         "--backend",
         default=defaults.BACKEND,
-        type=click.Choice(defaults.BACKENDS),
+        type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
         help="openvino: a GGUF target of the Llama family by the weights of its file, on a CPU, the rows of its products rounded to 8 bits;"
-        " openvino-float: rows as they are.",
+        " openvino-float: rows as they are; auto: openvino-float for such a target where OpenVINO is installed, else torch.",
         **SHOWN,
     )
     device: str = option("--device", default=defaults.DEVICE, help="cpu or cuda.", **SHOWN)

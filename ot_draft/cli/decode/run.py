@@ -148,8 +148,9 @@ def show(job: Job, method: Method) -> None:
             click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
     if compared := baseline.line():
         click.echo(compared, err=True)
-    if job.settings.models.backend != defaults.BACKEND:
-        click.echo(f"law: {job.pair.law}", err=True)
+    click.echo(f"law: {job.pair.law}, by backend {job.pair.backend}", err=True)
+    if job.pair.no_faster:
+        click.echo(job.pair.no_faster, err=True)
     if trace is not None:
         close_traces([trace])
     if audited is not None:
@@ -158,7 +159,10 @@ def show(job: Job, method: Method) -> None:
         output.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
         click.echo(f"picture: {output.svg}", err=True)
     if output.html is not None:
-        output.html.write_text(page(pages, [*job.settings.summary_rows(), ("law", job.pair.law)]), encoding="utf-8")
+        output.html.write_text(
+            page(pages, [*job.settings.summary_rows(), ("law", f"{job.pair.law}, by {job.pair.backend}")]),
+            encoding="utf-8",
+        )
         click.echo(f"page: {output.html}", err=True)
 
 
