@@ -26,7 +26,7 @@ def speculative(drafts: str, draft: Path) -> dict[str, Any]:
 
 def environment(**more: str) -> dict[str, str]:
     """Of an engine's process: one thread, no hub, the test's own modules."""
-    folders = [str(HERE.parent.parent), str(HERE), str(HERE.parent / "integrations")]
+    folders = [str(folder) for folder in (HERE.parent.parent, HERE, HERE.parent / "integrations", HERE.parent)]
     path = os.pathsep.join([*folders, *filter(None, [more.get("PLUGIN_FOR_TESTS")])])
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "OT_DRAFT_", "PYTEST_"))}
     return kept | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"} | more

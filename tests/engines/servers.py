@@ -29,7 +29,9 @@ def vllm_server(target: Path, speculative: dict[str, Any] | None, folder: Path, 
         command += ["--speculative-config", json.dumps(speculative)]
     variables = environment(VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="INFO", **more)
     with running(command, log, variables) as process:
-        yield until_it_answers(f"http://127.0.0.1:{port}", log, process)
+        url = until_it_answers(f"http://127.0.0.1:{port}", log, process)
+        assert "Failed to load plugin" not in (said := log.read_text(errors="replace")), said  # vLLM goes on without it
+        yield url
 
 
 @contextmanager
