@@ -1,0 +1,127 @@
+"""Errors planted in a real vLLM server: tokens until `ot-draft audit servers` and `ot-draft audit URL` see them, over HTTP, as a table.
+
+    PYTHONPATH=. .venv-engines/bin/python tests/engines/power_of_servers.py FILE.json --tokens 50000
+    PYTHONPATH=. .venv-engines/bin/python tests/engines/power_of_servers.py FILE.json --tokens 1000 --right 50
+
+Two servers stay up, on the CPU: one drafts and has an error after the other in its sampler (`entry_for_tests.Switch`), the other one is
+plain. Each audit is the command as a person runs it, in a process of its own. FILE.json keeps what was found and is gone on with. An audit
+that ends with another status than 0 or 1 has no verdict: what it said is kept in its place. Not part of the tests: an hour or two.
+What came out stands in docs/upstream/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine_cases import speculative
+from errors_in_vllm import CUT, ERRORS
+from power_in_vllm import Model
+from servers import audited, vllm_server
+from test_vllm_server import plugin_for_tests
+
+from ot_draft.conform.tiny_pair import write
+
+RIGHT = "own"  # vLLM's own sampler, the CPU's defects mended
+UNMENDED = "own, expand_batch_to_tokens not mended"
+DRAFTS = {"probabilistic": {"num_speculative_tokens": 3}, "ngram": {}}
+BY_TEXTS = {False: ("--settings", "plain"), True: ("--settings", "temperature 0.6,top-k 5")}
+BY_LAWS = {False: (), True: ("--temperature", "0.6", "--top-k", "5")}
+ASKED = ("--listed", "8", "--ignore-eos", "--concurrency", "8,32,4", "--lengths", "16,32")
+
+
+class Pair:
+    """A drafting server whose errors can be exchanged, and a plain one."""
+
+    def __init__(self, drafting: str, plain: str, folder: Path, planted: Path) -> None:
+        self.drafting, self.plain, self.folder, self.planted = drafting, plain, folder, planted
+
+    def by_texts(self, tokens: int, *options: str) -> Any:
+        """What `audit servers` finds: see `_found`."""
+        return self._found("servers", self.drafting, self.plain, "--tokens", str(tokens), *options)
+
+    def by_laws(self, tokens: int, *options: str) -> Any:
+        """What `audit URL` finds."""
+        return self._found(self.drafting, "--tokens", str(tokens), *ASKED, *options)
+
+    def _found(self, *words: str) -> dict[str, Any]:
+        """Tokens that were read, after how many a bias was seen (None: none was), e-values; or "no verdict", and why."""
+        begun = time.monotonic()
+        (self.folder / "verdict.json").unlink(missing_ok=True)
+        more = ("--model", "tiny", "--prompts", str(self.folder / "prompts.txt"), "--timeout", "300")
+        status, verdict, said = audited(words[0], self.folder, *words[1:], *more)
+        seconds = round(time.monotonic() - begun)
+        if status not in (0, 1) or not verdict:
+            return {"no verdict": f"exit {status}: {said.strip()[-600:]}", "seconds": seconds}
+        biased = verdict["differs"] if words[0] == "servers" else verdict["biased"]
+        if biased != (status == 1):
+            return {
+                "no verdict": f"exit {status}, but the JSON says otherwise: {said.strip()[-600:]}",
+                "seconds": seconds,
+            }
+        names = ("tokens", "decided_at", "log_largest", "log_e_value", "bound", "unreadable")
+        return {name: verdict[name] for name in names if name in verdict} | {"seconds": seconds}
+
+
+@contextmanager
+def pair_of_servers(drafts: str) -> Iterator[Pair]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        target, draft = write(folder / "models")
+        for each in ("drafting", "plain"):
+            (folder / each).mkdir()
+        prompts = Model(target).prompts
+        (folder / "prompts.txt").write_text("".join(f"{json.dumps(prompt)}\n" for prompt in prompts))
+        (planted := folder / "planted.txt").write_text(RIGHT)
+        config = speculative(drafts, draft) | DRAFTS[drafts]
+        variables = {"PLUGIN_FOR_TESTS": plugin_for_tests(folder), "PLANTED_FOR_TESTS": str(planted)}
+        with (
+            vllm_server(target, None, folder / "plain") as plain,
+            vllm_server(target, config, folder / "drafting", **variables) as drafting,
+        ):
+            yield Pair(drafting, plain, folder, planted)
+            said = (folder / "drafting" / "server.txt").read_text(errors="replace")
+            print(*(line for line in said.splitlines() if "planted: " in line or "Traceback" in line), sep="\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--tokens", type=int, default=50_000)
+    parser.add_argument("--drafts", choices=list(DRAFTS), default="probabilistic")
+    parser.add_argument(
+        "--right", type=int, default=0, help="audits of the right servers, of each kind, in the place of errors"
+    )
+    parser.add_argument("--columns", default="servers,URL")
+    parser.add_argument("--minutes", type=float, default=1e9, help="after which no audit is begun")
+    parser.add_argument("errors", nargs="*", default=[*ERRORS, UNMENDED])
+    given = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the servers, whose processes are not ours
+    end = time.monotonic() + 60 * given.minutes
+    columns = given.columns.split(",")
+    table = json.loads(given.file.read_text()) if given.file.exists() else {}
+    wanted = [f"right, {given.drafts}, {i + 1}" for i in range(given.right)] or given.errors
+    wanted = [(row, column) for row in wanted for column in columns if column not in table.get(row, {})]
+    if not wanted:
+        return
+    with pair_of_servers(given.drafts) as pair:
+        for row, column in wanted:
+            if time.monotonic() > end:
+                break
+            pair.planted.write_text(RIGHT if given.right else row)
+            options, ask = ((BY_TEXTS, pair.by_texts), (BY_LAWS, pair.by_laws))[column == "URL"]
+            table.setdefault(row, {})[column] = found = ask(given.tokens, *options[row in CUT])
+            given.file.write_text(json.dumps(table, indent=1))
+            print(row, column, json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
