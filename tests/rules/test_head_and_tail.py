@@ -100,8 +100,9 @@ def test_floats_are_near_fractions(classes: int | None) -> None:
     for n, k in ((5, 2), (12, 3), (10, 4)):
         p, q = random_pair(generator, n)
         rule = ot.rules.HeadAndTail(head=3, classes=classes)
-        exact = rule.selected_law(p, q, k)
-        assert abs(rule.selected_law(p.astype(float), q.astype(float), k) - exact.astype(float)).max() < 1e-12
+        exact, targets = np.minimum(p, rule.selected_law(p, q, k)).sum(), p.astype(float)
+        taken = np.minimum(targets, rule.selected_law(targets, q.astype(float), k)).sum()
+        assert abs(taken - float(exact)) < 1e-12  # where two laws m are equally good it may be the other one
 
 
 def test_sets_drawn_are_those_of_enumeration() -> None:
@@ -172,3 +173,18 @@ def test_drafts_beyond_the_mass_of_q_are_selected_from(head: int) -> None:
         targets = p.astype(float)  # ties may make it another law there
         taken = np.minimum(targets, rule.selected_law(targets, q.astype(float), k)).sum()
         assert abs(taken - float(evaluation.accept.sum())) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "k"),
+    [
+        ((0, 0, 0, 0, 0, 0, 0, 14, 16, 0, 48, 22), (76, 76, 76, 76, 78, 69, 76, 69, 76, 76, 222, 30), 3),
+        ((0, 14, 2, 6, 26, 21, 18, 11, 0, 1), (103, 88, 95, 88, 91, 127, 91, 110, 107, 100), 3),
+        ((41, 1, 0, 27, 24, 0, 0, 0, 8), (111, 112, 113, 125, 100, 127, 101, 107, 104), 4),
+    ],
+)
+def test_where_sets_are_critical_it_is_near_the_optimum(p: tuple[int, ...], q: tuple[int, ...], k: int) -> None:
+    """Found by a search, .05 to .07 below it, the first below recursive rejection, too: when a critical set gave the tail nothing."""
+    target, draft = (np.array(x) / sum(x) for x in (p, q))
+    taken = np.minimum(target, ot.rules.HeadAndTail().selected_law(target, draft, k)).sum()
+    assert taken > ot.optimal_acceptance(target, draft, k, LAW) - 0.03

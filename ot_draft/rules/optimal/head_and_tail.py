@@ -23,7 +23,7 @@ from the rest (`WithoutReplacement`): all this is done for the rest alone, and w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -43,23 +43,26 @@ from .host import classes_of, levels_of_rows
 
 LARGEST_HEAD = 8  # tokens: its sets are gone through one by one
 TINY = 1e-13  # a flow in floats that is none
+HALVINGS = 6  # until it is known how often the tail selects first
 
 
 class HeadPlan(NamedTuple):
     """What the rule does for one pair (p, q) and number of drafts.
 
-    head: int (h,) tokens. left: (2^h,) mass under q of all but the head tokens of the bits. passed: bool (2^h,) whether the tail selects
-    first where just these are drawn. take: (2^h, h) probability that each of them is selected where the tail's token is not
+    head: int (h,) tokens. left: (2^h,) mass under q of all but the head tokens of the bits. first: (2^h,) probability that the tail
+    selects first where just these are drawn. take: (2^h, h) probability that each of them is selected where the tail's token is not
     taken. rank, level: class int (n,) of every token, and level (C,) above every class, of the tail. law: (n,) of what is selected.
+    accepted: the sum of min(p, law).
     """
 
     head: np.ndarray
     left: np.ndarray
-    passed: np.ndarray
+    first: np.ndarray
     take: np.ndarray
     rank: np.ndarray
     level: np.ndarray
     law: np.ndarray
+    accepted: Any
 
 
 @dataclass(frozen=True)
@@ -116,29 +119,36 @@ class HeadAndTail(SelectionRule):
         rank, p_mass, q_mass = classes_of(
             p[None], tail[None], None if self.classes is None else layout(self.classes, k)
         )
-        # What gives all that it has where everything is for the head will do so where the tail has selected first.
-        passed = (number > 0) & (drawn > 0) & ~_critical(drawn, room, flow(drawn, room))
         # Shares of the tail, not its masses: what is selected there may be many times its mass.
         within, share = xp.divide(tail, left[-1], 0).astype(q.dtype), xp.divide(q_mass, left[-1], 0)
-        plan: HeadPlan | None = None
-        best = 0 * left[-1]
-        while True:
-            draws = {d: drawn[passed & (number == d)].sum() for d in sorted(set(number[passed].tolist()))}
+
+        def plan_of(first: np.ndarray) -> tuple[HeadPlan, np.ndarray]:
+            """The plan where the tail selects first so often, (2^h,), and which sets are critical."""
+            draws = {d: (drawn * first)[number == d].sum() for d in sorted(set(number[first > 0].tolist()))}
             levels, slopes = levels_of_rows(p_mass, share, draws)
             level, slope = levels[0], slopes[0]
             law, over = _over(p, within, rank[0], slope)
-            refused = _refused(level, share[0], slope, over, k)
-            supply = drawn * xp.where(passed, refused[np.maximum(number, 0)], 1)
+            refused = _refused(level, share[0], slope, over, k)[np.maximum(number, 0)]
+            supply = drawn * (1 - first * (1 - refused))
             taken = flow(supply, room)
+            law[head] = taken.sum(0)
             accepted = (slope * share[0] - over).sum() + taken.sum()
-            if plan is None or accepted > best:
-                law[head] = taken.sum(0)
-                best = accepted
-                plan = HeadPlan(head, left, passed, xp.divide(taken, supply[:, None], 0), rank[0], level, law)
-            critical = passed & _critical(supply, room, taken)
-            if not critical.any():
-                return plan
-            passed = passed & ~critical
+            plan = HeadPlan(head, left, first, xp.divide(taken, supply[:, None], 0), rank[0], level, law, accepted)
+            return plan, (first > 0) & _critical(supply, room, taken)
+
+        # What gives all that it has where everything is for the head will do so where the tail has selected first.
+        always = (number > 0) & (drawn > 0) & ~_critical(drawn, room, flow(drawn, room))
+        plan, critical = plan_of(xp.where(always, 1 + 0 * drawn, 0))
+        if not critical.any():
+            return plan
+        plans = [plan, replace(self, head=0)._plan(p, q, k)]
+        part = 0.0
+        for step in range(HALVINGS):  # the largest part at which none of them is critical
+            higher = xp.number(part + 0.5 ** (step + 1), drawn)
+            found, now = plan_of(xp.where(critical, higher * plan.first, plan.first))
+            plans.append(found)
+            part = part if (critical & now).any() else float(higher)
+        return max(plans, key=lambda each: each.accepted)
 
 
 def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -361,7 +371,7 @@ def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.nda
     among = np.tri(drafts.shape[-1], dtype=bool)  # the first i + 1, by position
     shape = (len(bits), *among.shape)
     rank = np.broadcast_to(plan.rank[drafts][:, None], shape)
-    of_tail = xp.where(plan.passed[bits][..., None], at_levels(plan.level, rank, among & ~is_head[:, None]), 0)
+    of_tail = plan.first[bits][..., None] * at_levels(plan.level, rank, among & ~is_head[:, None])
     take = xp.minimum(xp.divide(p[drafts], plan.law[drafts], 0), 1)
     refused = 1 - (of_tail * take[:, None]).sum(-1, keepdims=True)
     own = plan.take if len(plan.head) else xp.full((1, 1), 0, like=used)
