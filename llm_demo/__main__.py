@@ -11,7 +11,7 @@ from ot_draft.cli import decode_command
 
 HELP = """The demo: continue texts with the embedded pair, SmolLM2-135M-Instruct and its draft of two layers that reads its states.
 
-On a GPU, in bfloat16, where torch finds one, else on the CPU, with weights in float16; --device and --dtype say otherwise. All else is
+On a GPU, in bfloat16, where torch finds one, else on the CPU, in float32; --device and --dtype say otherwise. All else is
 `ot-draft decode`: by default a shape that chooses itself; --compare sets more than a dozen methods side by side."""
 
 
@@ -32,7 +32,7 @@ class Demo(click.Command):
         if context.get_parameter_source("device") is ParameterSource.DEFAULT:
             context.params["device"] = "cuda" if self.gpu() else "cpu"
         if context.get_parameter_source("dtype") is ParameterSource.DEFAULT:
-            context.params["dtype"] = "bfloat16" if str(context.params["device"]).startswith("cuda") else "float16"
+            context.params["dtype"] = "bfloat16" if str(context.params["device"]).startswith("cuda") else "float32"
         return left
 
 

@@ -127,7 +127,7 @@ def main(hidden_states: Path | None, minutes: float, file: Path, out: Path, text
     """Train the heads where hidden states are named, else measure what they draft, into OUT, and print the table."""
     torch.set_num_threads(1)
     if not summary_only:
-        pair = load_pair(packed=False)
+        pair = load_pair(backend="torch")
         if hidden_states is not None:
             train(pair.target, HiddenStates.open(hidden_states), minutes).write(file)
             return

@@ -1,57 +1,99 @@
 """A table of backends: `python -m llm_demo.bench.backends --out figures/data/bench_backends_cpu.csv`.
 
-Every backend of `load_pair` in a process of its own, one after the other, several times over: ms of a target pass over 1, 2, ... new
-positions of one text with 128 tokens in the cache, of the draft's part of a step that drafts one token, seconds of loading, MB of the
-process, and MB of the packages that the backend takes beside those of `llm`. Medians of all turns.
+Every backend of `load_pair` in a process of its own, one after the other, several times over: a target pass over 1, 2, ... new positions of
+one text with 128 tokens in the cache, a draft pass over one token, seconds of loading, MB of the process, and MB of the packages that the
+backend takes beside those of `llm`. Milliseconds by the clock, and by the processor's time (`cpu_`), which a busy machine does not
+stretch: of one thread the two are the same on a quiet one. Medians.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Sequence
+import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from importlib import metadata
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Any
 
 import click
+import torch
 
-from llm_demo.rows import Row, read, write
+from llm_demo.machine import machine
+from llm_demo.models.load import load_pair
+from llm_demo.rows import write
 from ot_draft.cli import progress_bar
+from ot_draft.decoding import Pair
+from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.load import BACKENDS
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32)
+CONTEXT = 128
 PACKAGES = {"openvino": ("openvino", "openvino-telemetry", "numba", "llvmlite")}  # by what a backend's name begins with
+Times = dict[str, list[float]]  # ms by column
 
 
-def measured(backend: str, threads: int, visits: int, file: Path) -> list[Row]:
-    """The rows of `llm_demo.bench.latency` by one process."""
-    sizes = ",".join(map(str, POSITIONS))
-    asked = ["--backend", backend, "--threads", threads, "--visits", visits, "--positions", sizes, "--rows", ""]
-    command = [sys.executable, "-m", "llm_demo.bench.latency", *map(str, asked), "--out", str(file)]
-    subprocess.run(command, check=True, capture_output=True)
-    return read(file)
+@torch.inference_mode()
+def pass_times(pair: Pair, visits: int) -> Times:
+    """Milliseconds of passes of the target by number of positions, and of the draft over one token, the sizes in turn."""
+    draft = language_model(pair.draft, pair.n)
+    target = language_model(pair.target, pair.n, draft.reads)
+    slots = CONTEXT + max(POSITIONS)
+    cache, own = target.cache(slots), draft.cache(slots)
+    tokens, places = 1 + torch.arange(slots)[None] % 99, torch.arange(slots)[None]
+    sees = torch.ones(slots, slots, dtype=torch.bool).tril()[None]
+    known, one = slice(0, CONTEXT), slice(CONTEXT, CONTEXT + 1)
+
+    def read(model: Any, its: Any, at: slice, before: Any = None, last: int = 0) -> None:
+        model.logits(its, tokens[:, at], places[:, at], places[:, at], sees[:, at], last, before)
+
+    def drafted() -> None:
+        read(draft, own, one, draft.before_drafted(own, places[:, CONTEXT - 1 : CONTEXT]))
+
+    read(target, cache, known, last=1)
+    read(draft, own, known, draft.before(cache, places[:, known]), last=1)
+    sizes: dict[str, Callable[[], None]] = {
+        f"ms_{number}": partial(read, target, cache, slice(CONTEXT, CONTEXT + number)) for number in POSITIONS
+    }
+    sizes["draft_ms"] = drafted
+    found: Times = {}
+    for visit in range(visits + 1):
+        for column, one_pass in sizes.items():
+            began = perf_counter(), process_time()
+            one_pass()
+            took = perf_counter() - began[0], process_time() - began[1]
+            if visit:  # the first takes memory, and compiles
+                for name, seconds in zip((column, f"cpu_{column}"), took, strict=True):
+                    found.setdefault(name, []).append(1000 * seconds)
+    return found
+
+
+def measured(backend: str, threads: int, visits: int) -> tuple[Times, str]:
+    """What one process finds, and the law that its target has."""
+    torch.set_num_threads(threads)
+    began = perf_counter(), process_time()
+    pair = load_pair(None, "states", assistant=None, backend=backend)
+    found = {"load_s": [perf_counter() - began[0]], "cpu_load_s": [process_time() - began[1]]}
+    found |= pass_times(pair, visits)
+    return found | {"memory_mb": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]}, pair.law
+
+
+def in_turns(kinds: list[tuple[str, int]], turns: int, visits: int) -> Iterator[tuple[tuple[str, int], Times, str]]:
+    """What each process finds, all kinds in every turn."""
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for kind in kinds * turns:
+            yield kind, *pool.submit(measured, *kind, visits).result()
 
 
 def size_of(backend: str) -> float:
     """MB of the packages that it takes."""
     names = next((packages for name, packages in PACKAGES.items() if backend.startswith(name)), ())
-    files = [file.locate() for name in names for file in metadata.files(name) or ()]
-    return sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).is_file()) / 1e6
-
-
-def summary(turns: Sequence[Sequence[Row]]) -> Row:
-    """One row of the table: medians over turns."""
-
-    def middle(column: str, **where: str) -> str:
-        rows = [row for turn in turns for row in turn if all(row[name] == value for name, value in where.items())]
-        return f"{median(float(row[column]) for row in rows):.4g}"
-
-    passes = {f"ms_{number}": middle("ms", axis="positions", positions=str(number)) for number in POSITIONS}
-    draft = middle("ms", axis="draft", positions="1")
-    return passes | {"draft_ms": draft, "load_s": middle("load_s"), "memory_mb": middle("memory_mb")}
+    files = [Path(str(file.locate())) for name in names for file in metadata.files(name) or ()]
+    return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 
 
 @click.command()
@@ -59,24 +101,24 @@ def summary(turns: Sequence[Sequence[Row]]) -> Row:
 @click.option("--backend", "names", multiple=True, type=click.Choice(BACKENDS), help="Some [default: all].")
 @click.option("--threads", multiple=True, default=(1, 2), show_default=True, type=click.IntRange(1))
 @click.option("--turns", default=3, show_default=True, type=click.IntRange(1), help="Processes of each.")
-@click.option("--visits", default=3, show_default=True, type=click.IntRange(1), help="Rounds over all sizes in one.")
+@click.option("--visits", default=12, show_default=True, type=click.IntRange(1), help="Rounds over all sizes in one.")
 def main(out: Path, names: tuple[str, ...], threads: tuple[int, ...], turns: int, visits: int) -> None:
     """Measure, write OUT and print the table."""
     kinds = [(name, count) for count in threads for name in names or BACKENDS]
-    found: dict[tuple[str, int], list[list[Row]]] = {kind: [] for kind in kinds}
-    with TemporaryDirectory() as folder, progress_bar(turns * len(kinds), "processes") as advance:
-        for _ in range(turns):
-            for name, count in kinds:
-                try:
-                    found[name, count].append(measured(name, count, visits, Path(folder) / "one.csv"))
-                except subprocess.CalledProcessError as error:
-                    raise click.ClickException(f"{name}: {error.stderr.decode().strip().splitlines()[-1]}") from None
-                advance()
+    where = machine()
+    times, laws = {kind: Times() for kind in kinds}, dict[tuple[str, int], str]()
+    with progress_bar(turns * len(kinds), "processes") as advance:
+        for kind, found, law in in_turns(kinds, turns, visits):
+            laws[kind] = law
+            for column, several in found.items():
+                times[kind].setdefault(column, []).extend(several)
+            advance()
     rows = []
-    for (name, count), several in found.items():
-        row = {"backend": name, "threads": count} | summary(several) | {"packages_mb": f"{size_of(name):.0f}"}
-        where = several[0][0]
-        rows.append(row | {column: where[column] for column in ("date", "machine", "versions")})
+    for (name, count), columns in times.items():
+        row: dict[str, Any] = {"backend": name, "threads": count, "law": laws[name, count]}
+        row |= {column: f"{median(several):.4g}" for column, several in columns.items()}
+        row |= {"packages_mb": f"{size_of(name):.0f}"}
+        rows.append(row | where)
         click.echo(", ".join(f"{column} {value}" for column, value in row.items()))
     write(rows, out)
 

@@ -3,7 +3,7 @@
 Time axis: 1, 2, 4, ... new positions of one text, as a drafted tree needs them. Batch axis: 1, 2, 4, ... texts with one new
 position each. What is timed is the target's part of our engine's step (forward pass and softmax; CUDA graphs on CUDA). Draft axis: the
 draft's part of a step that drafts one token on 1, 4, ... paths. Each row has the seconds of loading and the memory of the whole process, in
-MB at most, too: one process a backend (`--backend`, `--dtype`), for the table of them that `llm_demo.bench.backends` makes.
+MB at most, too. `llm_demo.bench.backends` makes a table of backends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import click
 import torch
@@ -83,18 +82,6 @@ def latency(
     return table
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
-def _numbers(context: Any, option: Any, value: str) -> tuple[int, ...]:
-    """Whole numbers from 1 on."""
-    parts = value.split(",") if value else []
-    if not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise click.BadParameter(f"{value!r}: give numbers from 1 on, like 1,2,4")
-    return tuple(map(int, parts))
-
-
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
@@ -103,10 +90,6 @@ def _numbers(context: Any, option: Any, value: str) -> tuple[int, ...]:
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
 @click.option("--backend", default=AUTO, show_default=True, type=click.Choice((AUTO, *BACKENDS)))
 @click.option("--context", default=CONTEXT, show_default=True, type=click.IntRange(1), help="Tokens in the cache.")
-@click.option("--positions", default=_listed(POSITIONS), show_default=True, callback=_numbers, help="Of one text.")
-@click.option(
-    "--rows", default=_listed(ROWS), show_default=True, callback=_numbers, help="Texts, of one position each."
-)
 @click.option("--visits", default=5, show_default=True, type=click.IntRange(1), help="Rounds over all sizes.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(
@@ -117,8 +100,6 @@ def main(
     dtype: str,
     backend: str,
     context: int,
-    positions: tuple[int, ...],
-    rows: tuple[int, ...],
     visits: int,
     threads: int | None,
 ) -> None:
@@ -129,12 +110,12 @@ def main(
         began = perf_counter()
         pair = load_pair(target, draft or (None if target else "states"), dtype, device, backend=backend)
         where = machine(device) | {"dtype": dtype, "backend": pair.backend, "load_s": f"{perf_counter() - began:.3g}"}
-        found = latency(pair, positions, rows, context, visits, lambda said: click.echo(said, err=True))
+        rows = latency(pair, context=context, visits=visits, progress=lambda said: click.echo(said, err=True))
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     memory = {"memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
-    write([row | where | memory for row in found], out)
-    for row in found:
+    write([row | where | memory for row in rows], out)
+    for row in rows:
         what = "paths drafted" if row["axis"] == "draft" else "positions"
         click.echo(f"{row['positions']:>4} {what}, {row['rows']:>3} rows: {row['ms']} ms")
     click.echo(f"loaded in {where['load_s']} s, {memory['memory_mb']} MB")

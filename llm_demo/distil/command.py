@@ -131,7 +131,7 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
 def main(out: Path, minutes: float, target: str | None, device: str, dtype: str, seed: int, **options: Any) -> None:
     """Distil a draft, write it and the fields of its card into OUT, and print its acceptance on held-out prompts."""
     try:
-        pair = load_pair(target, None if target is None else target, dtype, device, packed=False)
+        pair = load_pair(target, None if target is None else target, dtype, device, backend="torch")
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     reads = some_of(pair.target.config.num_hidden_layers) if options["states"] else ()

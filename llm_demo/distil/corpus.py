@@ -33,7 +33,7 @@ def main(out: Path, minutes: float, rows: int, length: int, dtype: str, threads:
         texts = read_corpus(out) if out.exists() else []
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
-    target = replace(load_pair(dtype=dtype, packed=dtype == "float32"), draft=None)
+    target = replace(load_pair(dtype=dtype), draft=None)
     seen = {tuple(text.tokens) for text in texts}
     begin, written = time.perf_counter(), 0
     spent = 0.0

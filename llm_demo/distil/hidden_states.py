@@ -154,7 +154,7 @@ def log_sums(logits: Tensor) -> np.ndarray:
 def main(corpus: Path, out: Path, minutes: float | None, rows: int, dtype: str, threads: int, seed: int) -> None:
     """Read CORPUS and keep the target's hidden states in OUT; goes on where it was interrupted."""
     torch.set_num_threads(threads)
-    target = load_pair(packed=False).target
+    target = load_pair(backend="torch").target
     try:
         texts = read_corpus(corpus)
     except CannotDecode as error:

@@ -206,7 +206,7 @@ def main(corpus: Path, out: Path, minutes: float, device: str, dtype: str, **opt
     """Train a student for every loss and write what each accepts to OUT."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
-    pair = load_pair(dtype=dtype, device=device, packed=False)
+    pair = load_pair(dtype=dtype, device=device, backend="torch")
     target, start = pair.target, pair.draft.float()
     wanted = {ONE_DRAFT, *(options["losses"] or LOSSES)}
     students = {name: Student(start, loss, options["rate"]) for name, loss in LOSSES.items() if name in wanted}

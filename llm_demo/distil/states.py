@@ -226,7 +226,7 @@ def main(
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
     known = [HiddenStates.open(folder) for folder in hidden_states]
-    target = load_pair(packed=False).target
+    target = load_pair(backend="torch").target
     n, texts = target.config.vocab_size, [text for each in known for text in each.texts]
     tokens = None if subset is None else torch.tensor(frequent_tokens(texts, subset, n))
     rates, products = (options["rate"], options["new_rate"]), PRODUCTS[options["dtype"]]

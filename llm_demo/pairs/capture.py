@@ -45,7 +45,7 @@ class Context:
 
 def load_models() -> Pair:
     """The real models, on this machine's CPU, with their weights as they are (`load_pair` packs them)."""
-    return load_pair(packed=False)
+    return load_pair(backend="torch")
 
 
 def encode(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], int]:

@@ -53,7 +53,7 @@ def main(file: Path, length: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     entries = read_entries(file)
-    pair = load_pair(draft="lookup", packed=False)
+    pair = load_pair(draft="lookup", backend="torch")
     asked = sorted((e for e in entries if e["origin"] == "target"), key=_batch)
     for (kind, temperature), group in groupby(asked, key=_batch):
         batch = list(group)

@@ -10,35 +10,34 @@ from typing import Any
 from .. import defaults
 from ..errors import MissingPackage
 from . import llama
-from .file_weights import BLOCKS
+from .file_weights import BLOCKS, WEIGHTS
 
 AUTO = defaults.BACKEND
 TORCH, ROUNDED, EXACT = defaults.BACKENDS
 OPENVINO = "openvino", "numba"  # packages
+SLOWER = "torch computes the passes, which take longer on a CPU than by OpenVINO"
 
 
 def resolve(folder: Path | None) -> tuple[str, str]:
-    """A backend's name, and in words why it is none that is faster, where there is such a one.
+    """A backend's name, and in words how much slower it is than one that could be taken, where there is such a one.
 
-    folder: of a converted GGUF file whose passes a CPU computes; None for any other target, which torch computes. OpenVINO with float rows
-    has the law of float32 weights to rounding (`python -m llm_demo.bench.bits`). With rows of 8 bits it is faster and another target: such
-    a backend has to be asked for.
+    folder: of a model, or of what a GGUF file was converted to, whose passes a CPU is to compute; None where torch has to. OpenVINO with
+    float rows has the law of float32 weights to rounding, and is taken for GGUF files. With rows of 8
+    bits it is faster and another target: that has to be asked for.
     """
     if folder is None or not reads(folder):
         return TORCH, ""
     missing = [package for package in OPENVINO if find_spec(package) is None]
     if missing:
-        return (
-            TORCH,
-            f"without {' and '.join(missing)} torch computes the passes: {MissingPackage(missing[0], 'openvino')}",
-        )
-    return EXACT, ""
+        return TORCH, f"{SLOWER}: {MissingPackage(missing[0], 'openvino')}"
+    return (EXACT, "") if (folder / BLOCKS).is_file() else (TORCH, f"{SLOWER}: take --backend {EXACT}")
 
 
 def reads(folder: Path) -> bool:
-    """Whether OpenVINO computes the passes of a converted file: of a Llama, with its blocks."""
+    """Whether OpenVINO computes the passes of a model's folder: of a Llama without biases, in one file of weights."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     except (OSError, ValueError):
         return False
-    return llama.reads(config) and (folder / BLOCKS).is_file()
+    with_biases = config.get("attention_bias") or config.get("mlp_bias")
+    return llama.reads(config) and not with_biases and (folder / WEIGHTS).is_file()

@@ -19,6 +19,7 @@ from . import llama
 from .cache import Cache, causal_mask
 from .fast_graph import Compiled, Layers, chosen, opset13, places_in, product, rows_in, unit
 from .fast_weights import DraftWeights, FolderWeights, in_8_bits
+from .file_weights import WEIGHTS
 from .passes import Passes
 
 LAWS = {False: "the file's weights, 8-bit activations", True: "the file's weights, float activations"}
@@ -63,7 +64,13 @@ def table_of(folder: Path) -> Tensor:
     """Embedding (n, width) of a converted file, in a mapping of its own, of which the rows that are looked up come into memory."""
     from safetensors.torch import load_file
 
-    return load_file(folder / "model.safetensors")["model.embed_tokens.weight"]
+    return load_file(folder / WEIGHTS)["model.embed_tokens.weight"]
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    """What a file of settings says, nothing where it is not there."""
+    found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    return found
 
 
 class FastModel:
@@ -111,17 +118,19 @@ class FastModel:
 
 
 class FastTarget(FastModel):
-    """A target of the Llama family from a converted GGUF file."""
+    """A target of the Llama family from a folder, which a GGUF file may have been converted to."""
 
     def __init__(self, folder: Path, exact: bool) -> None:
         """CannotDecode for a file of another family."""
-        config, ends = (json.loads((folder / f"{name}config.json").read_text()) for name in ("", "generation_"))
+        config, ends = (_settings(folder / f"{name}config.json") for name in ("", "generation_"))
         if not llama.reads(config):
-            raise CannotDecode("backend openvino takes GGUF files of Llamas, and this is none: take --backend torch")
+            raise CannotDecode(
+                f"backend openvino takes Llamas with plain positions, and {folder.name} is none: take --backend torch"
+            )
         self.folder = folder
-        FolderWeights(folder)  # CannotDecode where the file's own blocks are not there
+        self.law = LAWS[exact] if FolderWeights(folder).of_file else "float32 weights"
         super().__init__(SimpleNamespace(**config), table_of(folder), exact)
-        self.generation_config, self.law = SimpleNamespace(**ends), LAWS[exact]
+        self.generation_config = SimpleNamespace(**ends)
         self._keeps: tuple[int, ...] | None = None
 
     def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:

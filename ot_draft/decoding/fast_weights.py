@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import CannotDecode
-from .file_weights import BLOCKS, BYTES, GROUP, unpacked
+from .file_weights import BLOCKS, BYTES, GROUP, WEIGHTS, unpacked
 
 MIDDLE = 8  # of the codes 0 .. 15
 
@@ -78,17 +78,22 @@ def in_8_bits(values: Any) -> Any:
 
 
 class FolderWeights:
-    """Of a converted file: layers of the file's own blocks, and single tensors in float32."""
+    """Of a model's folder: layers of the file's own blocks where it was converted from one, and single tensors in float32."""
 
     def __init__(self, folder: Path) -> None:
         from safetensors import safe_open
 
-        if not (folder / BLOCKS).is_file():
-            raise CannotDecode("backend openvino takes GGUF files of Llamas, and this is none: take --backend torch")
-        self._blocks: Any = safe_open(folder / BLOCKS, "pt")
-        self._floats: Any = safe_open(folder / "model.safetensors", "pt")
-        self._kinds: Mapping[str, str] = self._blocks.metadata() or {}
-        self._stored, self._names = set(self._blocks.keys()), set(self._floats.keys())
+        if not (folder / WEIGHTS).is_file():
+            raise CannotDecode(
+                f"backend openvino takes weights in one {WEIGHTS}, which {folder.name} lacks: take --backend torch"
+            )
+        self.of_file = (folder / BLOCKS).is_file()
+        self._floats: Any = safe_open(folder / WEIGHTS, "pt")
+        self._names, self._stored = set(self._floats.keys()), set[str]()
+        self._kinds: Mapping[str, str] = {}
+        if self.of_file:
+            self._blocks: Any = safe_open(folder / BLOCKS, "pt")
+            self._kinds, self._stored = self._blocks.metadata() or {}, set(self._blocks.keys())
 
     def __contains__(self, name: str) -> bool:
         return name in self._names

@@ -1,21 +1,14 @@
-"""Weights as a GGUF file has them, for torch's products of 4 bits on a CPU: `--dtype file`.
+"""Weights as a GGUF file has them: blocks of 32 weights that share a scale, and a minimum where there is one."""
 
-Q4_0 and Q4_1 hold 32 weights a scale, and a minimum where there is one: torch's product takes just that. Its rows, scales, results are of
-bfloat16, so that the model is another target than the one in float32. Q8_0 has no such product: rounded to float16, its weights are off by
-less (one part in 2,048) than scales of bfloat16 would have them.
-"""
-
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import CannotDecode
-from .cpu import Float16Linear, has_short_products
-from .llama import FloatTensors, NamedTensors
 
+WEIGHTS = "model.safetensors"  # of a model's folder
 BLOCKS = "blocks.safetensors"  # in a converted folder: the file's blocks as they are, rows in transformers' order
 GROUP = 32  # weights of a block
 BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
@@ -23,60 +16,6 @@ ENDS = "token_embd", "output"  # before and behind the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
 NAMES |= {f"ffn_{each}": f"mlp.{each}_proj" for each in ("gate", "up", "down")}
-
-
-class FileWeights(NamedTensors):
-    """Of a converted folder: layers of the file's blocks, and all else in float32."""
-
-    def __init__(self, folder: Path, floats: FloatTensors) -> None:
-        from safetensors import safe_open
-
-        if not (folder / BLOCKS).is_file():
-            raise CannotDecode("dtype file takes the weights of a GGUF file of a Llama, and this is none: take float32")
-        self._blocks: Any = safe_open(folder / BLOCKS, "pt")
-        self._kinds, self._floats = self._blocks.metadata() or {}, floats
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._floats
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._floats[name]
-
-    def layer(self, names: Sequence[str], order: Tensor | None = None) -> Any:
-        kinds = sorted({self._kinds.get(f"{name}.weight", "unknown") for name in names})
-        if kinds == ["Q8_0"]:
-            return Float16Linear(self._floats.layer(names, order))
-        if kinds not in (["Q4_0"], ["Q4_1"]) or any(f"{name}.bias" in self for name in names):
-            raise CannotDecode(
-                f"dtype file: {', '.join(names)} is of type {' and '.join(kinds)}, and torch has products for {', '.join(BYTES)}: take"
-                " float16"
-            )
-        rows = torch.cat([self._blocks.get_tensor(f"{name}.weight") for name in names])
-        return Int4Linear(rows if order is None else rows[order], kinds[0])
-
-
-class Int4Linear(nn.Module):
-    """x W^T with W of 4 bits; x and the result are rounded to bfloat16."""
-
-    weight: Tensor
-    scales: Tensor
-
-    def __init__(self, blocks: Tensor, kind: str) -> None:
-        """blocks: uint8 (out, bytes), rows of blocks of this kind."""
-        super().__init__()
-        codes, scales, zeros = unpacked(blocks, kind)
-        self.out_features, self.in_features = codes.shape
-        self.bytes_read = codes.numel() // 2 + 4 * scales.numel()
-        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.int(), 1)
-        both = torch.stack((scales, zeros), -1).transpose(0, 1).contiguous().bfloat16()
-        for name, tensor in (("weight", packed), ("scales", both)):
-            self.register_buffer(name, tensor, persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out)."""
-        rows = x.reshape(-1, self.in_features).bfloat16()
-        product = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.weight, GROUP, self.scales)
-        return product.to(x.dtype).view(*x.shape[:-1], self.out_features)
 
 
 def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -87,28 +26,6 @@ def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
     codes = torch.cat((nibbles & 15, nibbles >> 4), -1).flatten(1)
     scales = head[..., 0]
     return codes, scales, head[..., 1] + 8 * scales if kind == "Q4_1" else torch.zeros_like(scales)
-
-
-def check_products() -> None:
-    """CannotDecode where this torch has no products of 4 bits on this processor, or wrong ones."""
-    if not has_short_products():
-        raise CannotDecode("dtype file takes products of 16 bits, which torch has on x86 processors only: take float32")
-    generator = torch.Generator().manual_seed(0)
-    blocks = torch.randint(0, 256, (32, 2 * BYTES["Q4_1"]), dtype=torch.uint8, generator=generator)
-    blocks.view(32, 2, -1)[..., :4] = torch.tensor([0.5, -0.25], dtype=torch.float16).view(torch.uint8)
-    codes, scales, zeros = unpacked(blocks, "Q4_1")
-    weight = (codes.unflatten(1, (-1, GROUP)) - 8.0) * scales[..., None] + zeros[..., None]
-    x = torch.linspace(-1, 1, 2 * GROUP)[None].bfloat16().float()
-    wanted = x @ weight.flatten(1).T
-    try:
-        right = bool(((Int4Linear(blocks, "Q4_1")(x) - wanted).abs() <= 0.01 * wanted.abs().max()).all())
-    except (RuntimeError, AttributeError):
-        right = False
-    if not right:
-        raise CannotDecode(
-            f"torch {torch.__version__} has no right product of 4 bits on this processor"
-            f" ({torch.backends.cpu.get_cpu_capability()}): take float16 or float32"
-        )
 
 
 def check_read_whole(reader: Any, name: str) -> None:

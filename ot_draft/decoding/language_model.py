@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from ..errors import CannotDecode
@@ -26,7 +26,7 @@ ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class LanguageModel(Passes):
-    """A causal language model of transformers, or of this package's own in torch.
+    """A causal language model of transformers.
 
     Logits of tokens from n on are dropped: models of one family pad their embeddings differently.
     """
@@ -272,6 +272,17 @@ def _why_no_trees(model: Any, config: Any) -> str:
     if getattr(config, "model_type", None) == "gpt_neo":
         return "has a causal mask of its own besides the one that it is given"
     return ""
+
+
+def bytes_read(model: Any) -> int:
+    """Bytes of weights that a pass of a few tokens reads: all, but of an embedding that is not the head, of which it reads some rows."""
+    if hasattr(model, "bytes_read"):
+        return int(model.bytes_read)
+    modules = list(model.modules())
+    heads = {id(module.weight) for module in modules if isinstance(module, nn.Linear)}
+    rows = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)} - heads
+    weights = [weight for weight in (*model.parameters(), *model.buffers()) if id(weight) not in rows]
+    return sum(weight.numel() * weight.element_size() for weight in weights)
 
 
 def split_between_processes(model: Any) -> bool:

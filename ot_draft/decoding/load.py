@@ -1,34 +1,30 @@
 """Load a target and a draft: any two causal language models of transformers with one vocabulary, or layers for the target's own.
 
-A Llama on the CPU is read by `Llama`, from a folder without any import of transformers; all else is transformers' own model.
+OpenVINO computes the passes of a Llama on a CPU where it is installed, torch those of all others, by transformers' own models.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib.util
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import nn
 
 from .. import defaults
 from ..errors import CannotDecode, MissingPackage
 from ..optional import require
 from . import llama
-from .backends import AUTO, EXACT, OPENVINO, TORCH, resolve
+from .backends import AUTO, EXACT, OPENVINO, TORCH, reads, resolve
 from .converted import converted
-from .cpu import has_short_products, pack, pack_draft, pack_float16
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
-from .file_weights import FileWeights, check_products, check_read_whole, write_blocks
+from .file_weights import check_read_whole, write_blocks
 from .pair import Pair
 from .self_draft import self_draft
 from .text_draft import TextDraft
@@ -36,10 +32,7 @@ from .tokens import Tokenizer
 
 HUB_SECONDS = 10.0
 LOOKUP = "lookup"  # in the place of a draft model's name
-FILE = "file"  # the target's weights as a GGUF file has them, and all that is computed between them in float32
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
-DTYPES |= {FILE: torch.float32}
-EMBEDDING = "model.embed_tokens.weight"
 BACKENDS = defaults.BACKENDS
 Stages = Callable[[str], object]
 
@@ -50,7 +43,6 @@ def load_pair(
     dtype: str = defaults.DTYPE,
     device: str = defaults.DEVICE,
     device_map: str | None = None,
-    packed: bool = True,
     assistant: str | None = None,
     cache: bool = True,
     progress: Stages = lambda stage: None,
@@ -61,15 +53,12 @@ def load_pair(
     draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model
     at all; or `skip:12,20`, `exit:8`: the target without these layers, or its first so many; or `tli:NAME`, `slem:NAME`: a model with
     another tokenizer, by the tokens that both have or by its text; or `chain:Q,R`: a draft Q for which R drafts. device_map: how
-    accelerate spreads the target over devices ("auto"), in the place of `device`. packed: bring the weights of float32 models on a CPU
-    into the layout that its matrix products want (`pack`), and those of the draft to 8 and 16 bits (`pack_draft`, `pack_float16`: its law
-    is what it computes so), but not where accelerate has spread the target; and read Llamas by `Llama`. float16 on a CPU that has such
-    products: weights of 16 bits (`pack_float16`), while all that is computed is float32. file: the target's weights as its GGUF file has
-    them (`FileWeights`). assistant: a safetensors file of layers, for transformers' own generation (`Pair`). cache: keep what a GGUF file
-    was converted to, as `converted` does, and read it from there the next time. progress: called with the name of every stage as it begins.
-    backend: torch, or openvino, where a target of the Llama family and a draft of layers run by the weights of the target's GGUF file, on a
-    CPU, with rows rounded to 8 bits in their products; openvino-float: with rows as they are; auto: as `resolve` decides by target,
-    settings and what is installed. `Pair.target` is a model of transformers, or one of this package that does the same, with torch alone.
+    accelerate spreads the target over devices ("auto"), in the place of `device`. assistant: a safetensors file of layers, for
+    transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it from there the
+    next time. progress: called with the name of every stage as it begins. backend: torch, where `Pair.target` and its draft are models of
+    transformers and of torch; or openvino, where a target of the Llama family, from a GGUF file with the file's weights or from a
+    directory, a draft of layers and a draft from a GGUF file run on a CPU, with rows rounded to 8 bits in products of 4 and 8 bits;
+    openvino-float: with the target's rows as they are; auto: as `resolve` decides by target, settings and what is installed.
     """
     asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
@@ -78,21 +67,18 @@ def load_pair(
     if backend not in (AUTO, *BACKENDS):
         raise CannotDecode(f"backend is {backend!r}: give one of {', '.join((AUTO, *BACKENDS))}")
     where = _device(device)
-    packed = packed and device_map is None and where.type == "cpu"
+    on_cpu = where.type == "cpu" and device_map is None and dtype == defaults.DTYPE and (cache or Path(target).is_dir())
     if backend not in (AUTO, TORCH):
-        _check_fast(target, dtype, packed and cache, backend)
-    elif dtype == FILE:
-        _check_file_weights(target, packed and cache)
+        _check_fast(target, on_cpu, backend)
     _check_there(target, draft)
     why = ""
     if backend == AUTO:
-        on_cpu = packed and cache and dtype == defaults.DTYPE and kind not in OF_ITS_LAYERS
-        folder = _as_folder(Path(target), progress) if on_cpu and target.endswith(".gguf") else None
-        backend, why = resolve(folder)
-    loader = _Loader(target, draft, assistant, dtype, where, device_map, packed, cache, progress, backend)
+        fits = on_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
+        backend, why = resolve(_as_folder(Path(target), progress) if fits else None)
+    loader = _Loader(target, draft, assistant, dtype, where, device_map, cache, progress, backend)
     pair = loader.pair()
     if cache:
-        how = dtype, str(where), device_map, packed, backend
+        how = dtype, str(where), device_map, backend
         pair = replace(pair, name=repr([_as_it_is(target), _as_it_is(asked), *how]))
     pair = replace(pair, backend=backend, no_faster=why)
     return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
@@ -114,14 +100,12 @@ class _Loader:
     dtype: str
     device: torch.device
     device_map: str | None
-    packed: bool
     cache: bool
     progress: Stages
     backend: str = TORCH
-    lean: bool = True  # a Llama as `Llama`, where weights are packed
 
     def pair(self) -> Pair:
-        """Both models, packed."""
+        """Both models."""
         self.progress(f"reading the target, {Path(self.target).name}")
         if self.backend != TORCH:
             return self._fast_pair()
@@ -134,16 +118,11 @@ class _Loader:
         elif self.draft != LOOKUP:
             small, theirs = self._model_and_tokenizer(self.draft, "draft", None)
             _check_one_vocabulary(tokenizer, theirs)
-        own = isinstance(big, llama.Llama)
-        other = None if self.assistant is None or own else _own_draft(big, Path(self.assistant))
-        if self.packed:
-            self.progress("laying out the weights")
-            self._pack(big, (small, other))
-        by_transformers = self._by_transformers if own else None
-        return Pair(big, small, tokenizer, assistant=other, by_transformers=by_transformers, law=self._law)
+        other = None if self.assistant is None else _own_draft(big, Path(self.assistant))
+        return Pair(big, small, tokenizer, assistant=other, law=f"{self.dtype} weights")
 
     def _fast_pair(self) -> Pair:
-        """The target in OpenVINO, with a draft of layers there, too; any other draft as it is without."""
+        """The target in OpenVINO, with a draft of layers or of a GGUF file there, too; any other draft as it is without."""
         from .fast_models import FastTarget
 
         folder = _as_folder(Path(self.target), self.progress)
@@ -151,120 +130,51 @@ class _Loader:
             raise CannotDecode(
                 "backend openvino reads what a GGUF file was converted to: set OT_DRAFT_CACHE to a folder"
             )
-        target = FastTarget(folder, self.backend == EXACT)
-        tokenizer = Tokenizer.of(folder) or _tokenizer(str(folder), "target")
+        target, tokenizer = FastTarget(folder, self.backend == EXACT), _tokenizer_of(folder, "target")
         draft: Any = None
         if Path(self.draft).suffix == ".safetensors":
             self.progress(f"reading the draft, {Path(self.draft).name}")
             draft = _own_draft(target, Path(self.draft))
         elif self.draft != LOOKUP:
-            draft, theirs = replace(self, backend=TORCH).draft_alone(Pair(target), self.draft)
+            its = _as_folder(Path(self.draft), self.progress) if self.draft.endswith(".gguf") else None
+            if its is not None and reads(its):
+                draft, theirs = FastTarget(its, False), _tokenizer_of(its, "draft")
+            else:
+                draft, theirs = self.draft_alone(Pair(target), self.draft)
             _check_one_vocabulary(tokenizer, theirs)
         self.progress("compiling the graphs")
         target.compiled(getattr(draft, "reads", ()))
         return Pair(target, draft, tokenizer, by_transformers=self._by_transformers, law=target.law)
 
-    @property
-    def _law(self) -> str:
-        """In words, by which numbers and products the target computes."""
-        if self.dtype == FILE:
-            return "the file's weights, products of 4 bits in bfloat16"
-        return f"{self.dtype} weights" + (", the rest in float32" if self._short else "")
-
     def draft_alone(self, pair: Pair, name: str) -> tuple[Any, Any]:
-        """A further draft model for this target, by transformers if it is none of our files of layers, and its tokenizer."""
+        """A further draft model for this target and its tokenizer: by transformers if it is none of our files of layers."""
         self.progress(f"reading the draft, {Path(name).name}")
         if Path(name).suffix == ".safetensors":
             return _own_draft(pair.target, Path(name)), pair.tokenizer
-        dtype = "float32" if self.dtype == FILE else self.dtype
-        model, tokenizer = replace(self, dtype=dtype, lean=False)._model_and_tokenizer(name, "draft", None)
-        if self.packed:
-            self._pack(model, (None, None))
-        return model, tokenizer
+        return self._model_and_tokenizer(name, "draft", None)
 
     def _by_transformers(self) -> Pair:
         """The same target, and what its own generation can ask, as transformers loads them."""
-        dtype = "float32" if self.dtype == FILE else self.dtype
         asked = self.draft if self.assistant is None else self.assistant
-        found = replace(self, draft=asked, assistant=None, dtype=dtype, lean=False, backend=TORCH).pair()
+        found = replace(self, draft=asked, assistant=None, backend=TORCH).pair()
         return found if found.assisting is not None else replace(found, draft=None)
-
-    def _pack(self, target: Any, drafts: tuple[Any, Any]) -> None:
-        for draft in filter(None, drafts):
-            pack_draft(draft)
-            pack_float16(draft)
-        if self._short:
-            pack_float16(target)
-        for model in filter(None, (target, *drafts)):
-            pack(model)
-
-    @property
-    def _short(self) -> bool:
-        """Whether the target's weights have 16 bits, and all that is computed 32."""
-        return self.packed and self.dtype == "float16" and has_short_products()
-
-    @property
-    def _number(self) -> torch.dtype:
-        return torch.float32 if self._short else DTYPES[self.dtype]
 
     def _model_and_tokenizer(self, name: str, role: str, device_map: str | None) -> tuple[Any, Any]:
         if self.cache and name.endswith(".gguf") and Path(name).is_file():
             name = str(_as_folder(Path(name), self.progress) or name)
-        lean = self.lean and self.packed and self._number == torch.float32
-        if lean and Path(name).is_dir():
-            from_file = self.dtype == FILE and role == "target"
-            model = _llama_of(Path(name), from_file)
-            tokenizer = None if model is None else Tokenizer.of(Path(name))
-            if tokenizer is not None:
-                return model, tokenizer
         self.progress("importing transformers")
         with _gguf_read_once(name):
-            model, tokenizer = _model(name, role, self._number, self.device, device_map), _tokenizer(name, role)
-        return (as_llama(model) if lean else model), tokenizer
+            model = _model(name, role, DTYPES[self.dtype], self.device, device_map)
+            return model, _tokenizer(name, role)
 
 
-def _check_fast(target: str, dtype: str, kept: bool, backend: str) -> None:
-    if not target.endswith(".gguf") or not kept or dtype not in ("float32", FILE):
+def _check_fast(target: str, on_cpu: bool, backend: str) -> None:
+    if not (target.endswith(".gguf") or Path(target).is_dir()) or not on_cpu:
         raise CannotDecode(
-            f"backend {backend} takes the weights of a .gguf file as they are, on a CPU, with the cache: leave dtype, device and cache as"
-            " they are, or take backend torch"
+            f"backend {backend} takes the weights of a .gguf file or a directory as they are, on a CPU, with the cache: leave dtype, device"
+            " and cache as they are, or take backend torch"
         )
     require(*OPENVINO, extra="openvino")
-
-
-def _check_file_weights(target: str, packed: bool) -> None:
-    if not target.endswith(".gguf") or not packed:
-        raise CannotDecode(
-            "dtype file takes the target's weights from a .gguf file, on a CPU, packed and with the cache: take float32 or float16"
-        )
-    check_products()
-
-
-def _llama_of(folder: Path, from_file: bool) -> llama.Llama | None:
-    """The Llama of a folder, from its files; None for another model. from_file: layers of a converted file's own blocks."""
-    weights = folder / "model.safetensors"
-    try:
-        config, ends = (json.loads((folder / f"{name}config.json").read_text()) for name in ("", "generation_"))
-    except (OSError, ValueError):
-        return None
-    if not llama.reads(config) or not weights.is_file():
-        return None
-    from safetensors.torch import load_file
-
-    floats = llama.FloatTensors(load_file(weights))
-    made_of = FileWeights(folder, floats) if from_file else floats
-    model = llama.Llama(made_of, SimpleNamespace(**config), SimpleNamespace(**ends))
-    # In a mapping of its own, of which the rows that are looked up come into memory; of the other nothing stays once layers are packed.
-    model.model.embed_tokens.weight = nn.Parameter(load_file(weights)[EMBEDDING].float(), requires_grad=False)
-    return model
-
-
-def as_llama(model: Any) -> Any:
-    """A model of transformers as `Llama` where it is one, of the same weights; else itself."""
-    config = model.config.to_dict()
-    if not llama.reads(config):
-        return model
-    return llama.Llama(llama.FloatTensors(model.state_dict()), SimpleNamespace(**config), model.generation_config)
 
 
 Loader = Callable[[str], tuple[Any, Any]]  # the name of a draft model -> the model and its tokenizer
@@ -428,7 +338,12 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
 
 
 def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
-    """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it."""
+    """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it.
+
+    A folder itself is its own.
+    """
+    if file.is_dir():
+        return file
 
     def convert(folder: Path) -> None:
         progress(f"converting {file.name}, this once")
@@ -452,6 +367,11 @@ def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, devic
         check_read_whole(gguf.GGUFReader(str(Path(name))), Path(name).name)
     model = _load("AutoModelForCausalLM", name, role, dtype=dtype, attn_implementation="sdpa", **spread)
     return (model if device_map else model.to(device)).eval().requires_grad_(False)
+
+
+def _tokenizer_of(folder: Path, role: str) -> Any:
+    """The tokenizer of a folder, without transformers where that is enough."""
+    return Tokenizer.of(folder) or _tokenizer(str(folder), role)
 
 
 def _tokenizer(name: str, role: str) -> Any:
@@ -484,27 +404,23 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
     config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
     config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
     embedding = target.get_input_embeddings()
-    of_llama = isinstance(target, llama.Llama)
-    backbone = (llama.LlamaBody if of_llama else _body)(llama.FloatTensors(tensors), config, embedding)
+    backbone = _body(tensors, config, embedding)
     draft = SubsetDraft(backbone, embedding, vocabulary_subset)
     if reads is not None:
         draft = StateDraft(backbone, embedding, vocabulary_subset, reads.tolist())
-        if of_llama:
-            weight = tensors.pop("norm_states.weight").float()
-            draft.norm_states = llama.Norm(len(weight), config.rms_norm_eps, weight)
         others = {name: tensor for name, tensor in tensors.items() if not name.startswith("model.")}
         draft.load_state_dict({**draft.state_dict(), **others})
     return draft.to(embedding.weight.device, embedding.weight.dtype).eval().requires_grad_(False)
 
 
-def _body(weights: llama.FloatTensors, config: Any, embedding: Any) -> Any:
-    """The same by transformers."""
+def _body(tensors: dict[str, torch.Tensor], config: Any, embedding: Any) -> Any:
+    """The layers of a draft, float32, as transformers' LlamaModel on this embedding."""
     import transformers
     from transformers.initialization import no_init_weights
 
     with no_init_weights():  # all are read below
         backbone = transformers.LlamaModel(config)
     backbone.set_input_embeddings(embedding)
-    own = {name.removeprefix("model."): weights[name] for name in weights.names if name.startswith("model.")}
+    own = {name.removeprefix("model."): x.float() for name, x in tensors.items() if name.startswith("model.")}
     backbone.load_state_dict({**own, "embed_tokens.weight": embedding.weight})
     return backbone

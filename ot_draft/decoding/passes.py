@@ -1,6 +1,6 @@
 """What the engine needs of a model: passes over tokens that each see some slots of a cache, and what comes with them.
 
-`LanguageModel` is a model of transformers, or of this package's own in torch.
+`LanguageModel` is a model of transformers, `FastPasses` one in OpenVINO.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def check_reads_trees(model: Passes) -> None:
         return  # this package's own ones are read as they are meant to be
     module = type(model.model).__module__
     tried = module.startswith("transformers.") and getattr(model.config, "model_type", None) in TRIED
-    if module.startswith("ot_draft.") or tried:
+    if tried:
         return
     if model.model not in _known:
         _known[model.model] = _found(model)

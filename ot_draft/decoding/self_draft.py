@@ -37,7 +37,7 @@ def self_draft(target: Any, kind: str, numbers: str) -> Any:
 
 def _layers_of(target: Any) -> Any:
     layers = getattr(getattr(target, "model", None), "layers", None)
-    if layers is None or not (hasattr(layers[0], "number") or hasattr(target.model, "rotary_emb")):
+    if layers is None or not hasattr(target.model, "rotary_emb"):
         raise CannotDecode(
             f"{type(target).__name__} cannot draft for itself without layers: take a Llama or Qwen2, or a draft"
         )

@@ -39,7 +39,7 @@ def models() -> Any:
 
     if missing_packages():
         pytest.skip(f"no {', '.join(missing_packages())}: see the Makefile")
-    pair = load_pair(packed=False)
+    pair = load_pair(backend="torch")
     target, layers = pair.target, pair.draft.backbone
     config = copy.deepcopy(target.config)
     config.num_hidden_layers = len(layers.layers)

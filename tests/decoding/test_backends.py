@@ -28,7 +28,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_openvino_where_it_reads_the_target(folder: Path) -> None:
     assert resolve(folder) == (EXACT, "")
-    (folder / BLOCKS).unlink()
+    (folder / BLOCKS).unlink()  # a folder that is no file's is read as it is, unless OpenVINO is asked for
+    assert resolve(folder)[0] == TORCH and f"take --backend {EXACT}" in resolve(folder)[1]
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"mlp_bias": false', '"mlp_bias": true'))
     assert resolve(folder) == (TORCH, "")
     assert resolve(folder / "nothing") == resolve(None) == (TORCH, "")
 
@@ -37,7 +40,7 @@ def test_openvino_where_it_reads_the_target(folder: Path) -> None:
 def test_without_its_packages_torch_and_the_remedy(lacks: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "find_spec", lambda name: None if name == lacks else True)
     backend, why = resolve(folder)
-    assert backend == TORCH and f"without {lacks} torch computes" in why and "pip install" in why
+    assert backend == TORCH and f"{lacks} is not installed" in why and "pip install" in why
     assert resolve(None) == (TORCH, "")  # nothing is missing where OpenVINO would not be taken
 
 
@@ -48,6 +51,7 @@ def test_without_its_packages_torch_and_the_remedy(lacks: str, folder: Path, mon
         ({"draft": "skip:0"}, TORCH),
         ({"dtype": "bfloat16"}, TORCH),
         ({"cache": False}, TORCH),
+        ({"draft": "b.gguf"}, EXACT),
         ({"backend": TORCH}, TORCH),
         ({"backend": "openvino"}, "openvino"),
     ],
@@ -58,6 +62,8 @@ def test_load_pair_takes_it_where_nothing_else_is_asked_for(
     """Layers of the target that draft for it, and other weights, are torch's."""
     file = folder / "a.gguf"
     file.write_bytes(b"")
+    (folder / "b.gguf").write_bytes(b"")
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(load, "_as_folder", lambda *_: folder)
     monkeypatch.setattr(
         load._Loader, "_model_and_tokenizer", lambda self, *_: (target_of(folder, "Q4_1")[1], tokenizer(WORDS))
@@ -66,3 +72,5 @@ def test_load_pair_takes_it_where_nothing_else_is_asked_for(
     assert pair.backend == by and isinstance(pair.target, FastTarget) == (by != TORCH)
     if by != TORCH:
         assert pair.law == LAWS[by == EXACT]
+    if settings.get("draft") == "b.gguf":  # whose law is whatever it computes
+        assert isinstance(pair.draft, FastTarget) and not pair.draft.exact

@@ -110,8 +110,8 @@ def test_the_embedded_target_is_the_same_by_its_folder() -> None:
     load = pytest.importorskip("llm_demo.models.load")
     if load.missing_packages():
         pytest.skip(f"no {', '.join(load.missing_packages())}: see the Makefile")
-    plain = load.load_pair(draft="lookup", packed=False, cache=False)
-    by_folder = load.load_pair(draft="lookup", packed=False)
+    plain = load.load_pair(draft="lookup", backend="torch", cache=False)
+    by_folder = load.load_pair(draft="lookup", backend="torch")
     for name, tensor in plain.target.state_dict().items():
         assert torch.equal(tensor, by_folder.target.state_dict()[name]), name
     assert plain.target.config.eos_token_id == by_folder.target.config.eos_token_id

@@ -16,7 +16,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
-from ot_draft.decoding.cpu import has_short_products  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import (  # noqa: E402
@@ -154,9 +153,9 @@ def test_a_pair_from_directories(folder: Path) -> None:
 def test_a_pair_has_one_name_for_the_same_models_loaded_alike(folder: Path) -> None:
     """By which what steps cost is kept; none where nothing is to be kept."""
     target, draft = str(folder / "target"), str(folder / "draft")
-    ways: list[dict[str, Any]] = [{}, {}, {"dtype": "float64"}, {"packed": False}, {"cache": False}]
+    ways: list[dict[str, Any]] = [{}, {}, {"dtype": "float64"}, {"cache": False}]
     one, same, *others, none = (load_pair(target, draft, **way).name for way in ways)
-    assert one == same and len({one, *others}) == 3 and not none
+    assert one == same and len({one, *others}) == 2 and not none
     assert load_pair(target, "lookup").name != one
 
 
@@ -165,16 +164,6 @@ def test_half_precision_weights_give_laws_in_single_precision(folder: Path) -> N
     (step, *_) = decode(pair, [[1, 2], [3]], PLAN, DecodeOptions(max_tokens=4, laws=True)).steps
     assert step.p is not None and step.p.dtype == torch.float32
     assert torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.tree.budget + 1))
-
-
-def test_16_bits_on_a_cpu_are_those_of_the_weights_only(folder: Path) -> None:
-    names = str(folder / "target"), str(folder / "draft")
-    pair = load_pair(*names, dtype="float16")
-    assert pair.target.get_input_embeddings().weight.dtype == (torch.float32 if has_short_products() else torch.float16)
-    as_told = load_pair(*names, dtype="float16", packed=False)
-    assert as_told.target.get_input_embeddings().weight.dtype == torch.float16
-    (step, *_) = decode(pair, [[1, 2], [3]], PLAN, DecodeOptions(max_tokens=4, laws=True)).steps
-    assert step.p is not None and torch.allclose(step.p.sum(-1), torch.ones(2, PLAN.tree.budget + 1))
 
 
 def test_models_that_do_not_belong_together(folder: Path) -> None:

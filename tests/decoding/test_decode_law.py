@@ -28,7 +28,6 @@ from ot_draft.decoding import Drafting, Policy, PromptLookup  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding import reader as reader_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache  # noqa: E402
-from ot_draft.decoding.cpu import pack_draft, pack_float16  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
@@ -131,24 +130,6 @@ def test_the_first_tokens_follow_the_target_where_the_tree_follows_the_draft(nam
     texts = FEWER if name in ("ours", "optimal, ours") else ON_TREES
     prompts = REPEATING if name == "lookup and model" else PROMPTS
     assert min(verdicts(DYNAMIC[name](), SamplingParams(), texts[many], prompts)) > FALSE_ALARM / len(PROMPTS)
-
-
-@MANY
-def test_a_draft_of_8_bits_costs_acceptance_only(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = models()
-    if not pack_draft(pair.draft.float()):
-        pytest.skip("torch has no products of 8 bits here")
-    monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), TEXTS[many])) > FALSE_ALARM / len(PROMPTS)
-
-
-@MANY
-def test_a_draft_of_16_bits_costs_acceptance_only(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = models()
-    if not pack_float16(pair.draft.float(), 0):
-        pytest.skip("torch has no products of 16 bits here")
-    monkeypatch.setitem(globals(), "models", lambda: pair)
-    assert min(verdicts(DRAFTINGS["k-seq"](), SamplingParams(), TEXTS[many])) > FALSE_ALARM / len(PROMPTS)
 
 
 @MANY

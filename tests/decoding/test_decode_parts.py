@@ -18,6 +18,7 @@ from ot_draft.decoding.cache import (  # noqa: E402
     tree_mask,
 )
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
+from ot_draft.decoding.language_model import bytes_read  # noqa: E402
 from ot_draft.decoding.loop import DecodeOptions, begin  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 
@@ -221,3 +222,12 @@ def _addresses(engine: Any) -> list[int]:
         for memory in (*reader.cache.keys.values(), *reader.cache.values.values())
     ]
     return [tensor.data_ptr() for tensor in fixed]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_bytes_that_a_pass_reads(tied: bool) -> None:
+    embedding, head = torch.nn.Embedding(10, 4), torch.nn.Linear(4, 10, bias=False)
+    if tied:
+        head.weight = embedding.weight
+    model = torch.nn.ModuleDict({"embedding": embedding, "up_proj": torch.nn.Linear(4, 3), "head": head})
+    assert bytes_read(model) == 4 * (4 * 3 + 3 + 40)  # of the embedding a few rows, not counted

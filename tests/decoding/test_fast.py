@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_decode_law as texts_law
 from slow import slow
 from test_file_weights import SIZES, in_blocks
 from tiny_models import tiny_llama
@@ -45,9 +46,11 @@ TEXT = [(7 * place) % N for place in range(1, 50)]
 KINDS = ["Q4_0", "Q4_1", "Q8_0"]
 
 
-def target_of(folder: Path, kind: str, exact: bool = False, other: str | None = None, seed: int = 7) -> tuple[Any, Any]:
+def target_of(
+    folder: Path, kind: str, exact: bool = False, other: str | None = None, seed: int = 7, n: int = N
+) -> tuple[Any, Any]:
     """A target of a converted file, and transformers' model of the same numbers in float32."""
-    model = tiny_llama(seed, N, 3, torch.float32, 0.3, **SIZES)
+    model = tiny_llama(seed, n, 3, torch.float32, 0.3, **SIZES)
     its = gguf.GGMLQuantizationType.Q8_0
     model.lm_head.weight.copy_(torch.from_numpy(gguf.dequantize(gguf.quantize(model.lm_head.weight.numpy(), its), its)))
     blocks = in_blocks(model, kind, other)
@@ -177,6 +180,33 @@ def test_texts_of_several_threads_are_those_of_one(tmp_path: Path) -> None:
         assert list(pool.map(one, range(6))) == wanted
 
 
+@texts_law.MANY
+@pytest.mark.parametrize("drafting", ["k-seq", "block verification", "autoregressive"])
+def test_texts_follow_the_law_of_that_target(
+    drafting: str, many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4-bit weights and rows rounded to 8 bits; drafted by another one of a file."""
+    target, draft = (target_of(tmp_path / str(seed), "Q4_1", seed=seed, n=texts_law.N)[0] for seed in (7, 9))
+    pair = Pair(target, draft)
+    monkeypatch.setattr(texts_law, "models", lambda: pair)
+    texts_law.exact_law.cache_clear()
+    try:
+        policy = texts_law.DRAFTINGS[drafting]()
+        found = texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])
+        assert min(found) > texts_law.FALSE_ALARM / len(texts_law.PROMPTS)
+        # Planted: texts of this target do not pass for another one's.
+        texts_law.exact_law.cache_clear()
+        other = Pair(tiny_llama(8, texts_law.N, 3, torch.float32, 0.3, **SIZES), pair.draft)
+        monkeypatch.setattr(texts_law, "models", lambda: other)
+        laws = {tuple(p): texts_law.exact_law(tuple(p), texts_law.SamplingParams()) for p in texts_law.PROMPTS}
+        monkeypatch.setattr(texts_law, "models", lambda: pair)
+        monkeypatch.setattr(texts_law, "exact_law", lambda prompt, sampling: laws[prompt])
+        assert min(texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])) < 1e-6
+    finally:
+        monkeypatch.undo()
+        texts_law.exact_law.cache_clear()
+
+
 def test_passes_have_no_names_of_their_own() -> None:
     """One that the engine does not know is one that it never calls."""
     kinds = [fast_models.FastPasses, *fast_models.FastPasses.__subclasses__()]
@@ -187,7 +217,7 @@ def test_passes_have_no_names_of_their_own() -> None:
 
 def test_what_it_cannot_read_is_named(tmp_path: Path) -> None:
     for settings in ({"dtype": "float16"}, {"cache": False}):
-        with pytest.raises(CannotDecode, match=r"backend openvino takes the weights of a .gguf file"):
+        with pytest.raises(CannotDecode, match=r"backend openvino takes the weights of a .gguf file or a directory"):
             load_pair("a.gguf", "lookup", backend="openvino", **settings)
     with pytest.raises(CannotDecode, match="backend is 'tpu'"):
         load_pair("a.gguf", "lookup", backend="tpu")

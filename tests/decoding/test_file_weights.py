@@ -1,33 +1,24 @@
-"""`--dtype file`: a target of a GGUF file's own blocks is the model of these numbers, rounded as it says, and texts follow it."""
+"""Blocks of a GGUF file are unpacked as gguf says, and a file of which a part would be left out is refused."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import test_decode_law as texts_law
-from tiny_models import tiny_llama, tiny_pair
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 gguf = pytest.importorskip("gguf")
 
-from ot_draft.decoding import CannotDecode, Pair, load_pair  # noqa: E402
-from ot_draft.decoding.file_weights import (  # noqa: E402
-    NAMES,
-    FileWeights,
-    Int4Linear,
-    check_products,
-    check_read_whole,
-    write_blocks,
-)
-from ot_draft.decoding.llama import FloatTensors, Llama, turned_rows  # noqa: E402
-from ot_draft.decoding.load import as_llama  # noqa: E402
+from ot_draft.decoding import CannotDecode  # noqa: E402
+from ot_draft.decoding.file_weights import BYTES, GROUP, NAMES, check_read_whole, unpacked  # noqa: E402
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
-TEXT = torch.tensor([[1, 2, 3, 4, 5]])
+
+
+def turned_rows(heads: int, width: int) -> Any:
+    """The order of rows in which the two numbers of each pair that is turned together are neighbours, as a file has them."""
+    return torch.arange(heads * width).view(heads, 2, width // 2).transpose(1, 2).flatten()
 
 
 def in_blocks(model: Any, kind: str, other: str | None = None) -> list[Any]:
@@ -42,7 +33,7 @@ def in_blocks(model: Any, kind: str, other: str | None = None) -> list[Any]:
                     continue
                 its = gguf.GGMLQuantizationType[other if other and name == "v_proj" else kind]
                 heads = {"q_proj": 4, "k_proj": 2}.get(name)
-                order = torch.arange(len(linear.weight)) if heads is None else turned_rows(heads, 0, 8)
+                order = torch.arange(len(linear.weight)) if heads is None else turned_rows(heads, 8)
                 blocks = gguf.quantize(linear.weight.detach()[order].numpy(), its)
                 linear.weight[order] = torch.from_numpy(gguf.dequantize(blocks, its))
                 tensors.append(SimpleNamespace(name=f"blk.{number}.{names[name]}.weight", tensor_type=its, data=blocks))
@@ -53,67 +44,22 @@ def in_blocks(model: Any, kind: str, other: str | None = None) -> list[Any]:
     return [*tensors, SimpleNamespace(name="output_norm.weight", tensor_type=gguf.GGMLQuantizationType.F32, data=None)]
 
 
-def file_model(folder: Path, kind: str, n: int, other: str | None = None) -> tuple[Llama, Any]:
-    """A target of 4 bits, and transformers' model of the same numbers in float32."""
-    check_products()
-    model = tiny_llama(7, n, 2, torch.float32, **SIZES)
-    write_blocks(SimpleNamespace(tensors=in_blocks(model, kind, other)), folder, model.config)
-    return Llama(
-        FileWeights(folder, FloatTensors(model.state_dict())), SimpleNamespace(**model.config.to_dict())
-    ), model
+def blocks_of(kind: str, outputs: int = 32, inputs: int = 128) -> torch.Tensor:
+    """Random rows of blocks, whose scales are small."""
+    blocks = torch.randint(0, 256, (outputs, inputs // GROUP * BYTES[kind]), dtype=torch.uint8)
+    head = blocks.view(outputs, -1, BYTES[kind])[..., : BYTES[kind] - 16]
+    numbers = torch.rand(*head.shape[:2], head.shape[2] // 2) - 0.5
+    head.copy_(numbers.half().view(torch.uint8))
+    return blocks
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
-def test_the_target_of_a_files_blocks_is_the_model_of_their_numbers(kind: str, tmp_path: Path) -> None:
-    found, model = file_model(tmp_path, kind, 40)
-    assert all(
-        isinstance(layer.qkv, Int4Linear) and isinstance(layer.gate_up, Int4Linear) for layer in found.model.layers
-    )
-    laws = [each(TEXT).logits.softmax(-1) for each in (found, model, as_llama(model))]
-    apart = [0.5 * (law - laws[1]).abs().sum(-1).max() for law in laws]
-    assert apart[2] < 1e-5 and 0 < apart[0] < 0.1  # rows and scales of bfloat16
-    other = file_model(tmp_path, "Q4_1" if kind == "Q4_0" else "Q4_0", 40)[0]  # other blocks of the same weights
-    assert 0.5 * (other(TEXT).logits.softmax(-1) - laws[1]).abs().sum(-1).max() > 2 * apart[0]
-
-
-def test_rows_are_read_by_themselves(tmp_path: Path) -> None:
-    """No row depends on what is read with it, or a drafted tree would change the target's law."""
-    layer = file_model(tmp_path, "Q4_1", 40)[0].model.layers[0].gate_up
-    x = torch.randn(2, 9, 32)
-    assert torch.equal(layer(x), torch.stack([torch.cat([layer(row[None]) for row in text]) for text in x]))
-
-
-@texts_law.MANY
-@pytest.mark.parametrize("drafting", ["k-seq", "block verification", "autoregressive"])
-def test_texts_follow_the_law_of_that_target(
-    drafting: str, many: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = file_model(tmp_path, "Q4_1", texts_law.N)[0]
-    pair = Pair(target, tiny_pair(seed=11, n=texts_law.N, dtype=torch.float32).draft)
-    monkeypatch.setattr(texts_law, "models", lambda: pair)
-    texts_law.exact_law.cache_clear()
-    try:
-        policy = texts_law.DRAFTINGS[drafting]()
-        found = texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])
-        assert min(found) > texts_law.FALSE_ALARM / len(texts_law.PROMPTS)
-        # Planted: texts of the target in float32 do not pass for this one's.
-        texts_law.exact_law.cache_clear()
-        other = Pair(tiny_llama(8, texts_law.N, 2, torch.float32, **SIZES), pair.draft)
-        monkeypatch.setattr(texts_law, "models", lambda: other)
-        laws = {tuple(p): texts_law.exact_law(tuple(p), texts_law.SamplingParams()) for p in texts_law.PROMPTS}
-        monkeypatch.setattr(texts_law, "models", lambda: pair)
-        monkeypatch.setattr(texts_law, "exact_law", lambda prompt, sampling: laws[prompt])
-        assert min(texts_law.verdicts(policy, texts_law.SamplingParams(), texts_law.TEXTS[many])) < 1e-6
-    finally:
-        monkeypatch.undo()
-        texts_law.exact_law.cache_clear()
-
-
-def test_types_without_a_product_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotDecode, match=r"layers\.0\.self_attn\.q_proj.*is of type Q4_0 and Q5_1.*take float16"):
-        file_model(tmp_path, "Q4_0", 40, other="Q5_1")
-    with pytest.raises(CannotDecode, match="this is none"):
-        FileWeights(tmp_path / "nothing", FloatTensors({}))
+def test_blocks_are_unpacked_as_gguf_says(kind: str) -> None:
+    blocks = blocks_of(kind)
+    codes, scales, zeros = unpacked(blocks, kind)
+    found = ((codes.unflatten(1, (-1, GROUP)) - 8.0) * scales[..., None] + zeros[..., None]).flatten(1)
+    wanted = gguf.dequantize(blocks.numpy(), gguf.GGMLQuantizationType[kind])
+    torch.testing.assert_close(found, torch.from_numpy(wanted), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -150,30 +96,3 @@ def test_a_file_that_would_be_read_in_part_is_refused(changes: dict[str, Any], n
         return
     with pytest.raises(CannotDecode, match=f"a.gguf {named}"):
         check_read_whole(reader, "a.gguf")
-
-
-def test_a_product_that_is_wrong_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Int4Linear.forward
-    monkeypatch.setattr(Int4Linear, "forward", lambda self, x: right(self, x).roll(1, -1))
-    with pytest.raises(CannotDecode, match=rf"torch {torch.__version__.split('+')[0]}.*no right product of 4 bits"):
-        check_products()
-
-
-@pytest.mark.parametrize("options", [{"packed": False}, {"cache": False}])
-def test_it_needs_a_file_and_packed_weights(options: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "a.gguf").write_bytes(b"")
-    with pytest.raises(CannotDecode, match=r"weights from a \.gguf file"):
-        load_pair(str(tmp_path / "a.gguf"), "lookup", "file", **options)
-    with pytest.raises(CannotDecode, match=r"weights from a \.gguf file"):
-        load_pair(str(tmp_path), "lookup", "file")
-
-
-@pytest.mark.slow  # the file may have to be converted: half a minute
-def test_the_embedded_target_is_near_that_of_32_bits() -> None:
-    load = pytest.importorskip("llm_demo.models.load")
-    if load.missing_packages():
-        pytest.skip(f"no {', '.join(load.missing_packages())}: see the Makefile")
-    pairs = [load.load_pair(draft="lookup", dtype=dtype) for dtype in ("float32", "file")]
-    text = pairs[0].encode("Bread rises when yeast makes gas of the sugar in the dough, and the dough holds it.")
-    p, q = (pair.target(torch.tensor([text])).logits.softmax(-1) for pair in pairs)
-    assert 0 < 0.5 * (p - q).abs().sum(-1).mean() < 0.03

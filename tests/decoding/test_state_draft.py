@@ -42,7 +42,6 @@ from ot_draft.decoding.draft_models import (  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.engine import Engines  # noqa: E402
 from ot_draft.decoding.language_model import StateModel  # noqa: E402
-from ot_draft.decoding.load import as_llama  # noqa: E402
 from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.self_draft import self_draft  # noqa: E402
@@ -60,10 +59,9 @@ def pair() -> Pair:
 
 
 @cache
-def self_pair(name: str = "skip:1", ours: bool = False) -> Pair:
-    """The target drafts for itself without layers, in its own cache. ours: by our own Llama."""
+def self_pair(name: str = "skip:1") -> Pair:
+    """The target drafts for itself without layers, in its own cache."""
     target = tiny_llama(5, 12, layers=3)
-    target = as_llama(target) if ours else target
     return Pair(target, self_draft(target, *name.split(":")))
 
 
@@ -71,8 +69,7 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "states": pair,
     "skip": self_pair,
     "skip the first": partial(self_pair, "skip:0"),
-    "ours, skip": partial(self_pair, ours=True),
-    "ours, exit": partial(self_pair, "exit:2", ours=True),
+    "exit": partial(self_pair, "exit:2"),
 }
 EACH_PAIR = pytest.mark.parametrize("of", PAIRS)
 
@@ -112,7 +109,7 @@ PLANS: dict[str, Callable[[], Any]] = {
 EACH = pytest.mark.parametrize("name", PLANS)
 
 
-@pytest.mark.parametrize("of", slow_except(PAIRS, "states", "ours, skip"))
+@pytest.mark.parametrize("of", slow_except(PAIRS, "states", "skip"))
 @pytest.mark.parametrize("name", slow_except(PLANS, "one token", "lookup and model"))
 def test_the_engine_equals_the_reference(name: str, of: str) -> None:
     made = decode(PAIRS[of](), PROMPTS, PLANS[name](), OPTIONS)

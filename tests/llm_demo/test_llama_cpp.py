@@ -137,7 +137,7 @@ def test_layers_of_another_kind_of_model_are_refused(tiny: Any, tmp_path: Path) 
 @pytest.mark.skipif(bool(missing_packages()), reason="the embedded models are not installed")
 def test_the_embedded_draft_as_a_file(tmp_path: Path) -> None:
     target = target_directory() / TARGET_FILE
-    pair = load_pair(str(target), str(DRAFT_FILE), packed=False)
+    pair = load_pair(str(target), str(DRAFT_FILE), backend="torch")
     tokens = torch.tensor(
         [pair.encode("The museum opens at nine in the morning. def merge(left, right):\n    return left")]
     )

@@ -31,7 +31,6 @@ from llm_demo.pairs import capture, capture_settings  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402
 from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402
-from ot_draft.decoding.cpu import pack  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
 P, Q = np.array([0.5, 0.2, 0.2, 0.1]), np.array([0.1, 0.7, 0.1, 0.1])  # no statistic is the same with the two swapped
@@ -145,11 +144,8 @@ def test_the_table_of_caps_compares_the_same_places(planned: trees_calibration.C
         assert f"| {'1.00' if naive else '0.67'} ±" in row
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_draft_that_is_the_target_is_refused(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_that_is_the_target_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     target = tiny_llama(5, 11, 3, torch.float32)
-    if packed:
-        pack(target, 0)
     pair, layers = Pair(target, tiny_llama(6, 11, 2, torch.float32)), {"1 layer fewer": [1]}
     assert set(trees_calibration.models_of(pair, layers, 11).drafts) == {"embedded", "1 layer fewer", "lookup"}
     monkeypatch.setattr(trees_calibration, "without_layers", lambda target, missing: target)

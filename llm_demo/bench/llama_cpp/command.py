@@ -1,8 +1,8 @@
 """llama.cpp on the same GGUF file beside our own decoding, one run: `python -m llm_demo.bench.llama_cpp --out FILE`.
 
-The texts of `llm_demo.bench.auto`, all methods in turns text by text, by as many threads each. Ours reads the file's weights as float32,
-llama.cpp as the file has them, a fifth of the bytes: the columns `weights` and `target_megabytes` say so in every row. The prompt's pass
-counts on neither side. llama.cpp drafts with our draft, written as a GGUF file for it, whose head is the whole embedding.
+The texts of `llm_demo.bench.auto`, all methods in turns text by text, by as many threads each. Both read the file's weights as they are
+where ours has OpenVINO, else ours as float32, five times the bytes: the columns `weights` and `target_megabytes` say so in every row. The
+prompt's pass counts on neither side. llama.cpp drafts with our draft, written as a GGUF file for it, whose head is the whole embedding.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ot_draft.decoding.methods import Method, auto_method, method_called, shape_
 
 OURS = "ot_draft"
 PLAIN = {OURS: "autoregressive", LLAMA: RULES["none"]}
+OF_FILE = "openvino", "openvino-float"  # backends that read a file's weights as they are
 ONE_PATH = (("speculativesampling", 1), ("block", 2))
 LENGTHS = (1, 2, 3)  # 3 is llama.cpp's own
 WAYS = (("none", 1), ("ngram", 1), *((drafts, length) for drafts in ("greedy", "drawn") for length in LENGTHS))
@@ -95,7 +96,7 @@ def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, 
         prompts = read_prompts(pair.tokenizer, options["texts"], auto.KINDS)
         where = machine() | {"tokens": options["tokens"], "draft_type": options["draft_type"]}
         where["versions"] += f", {engine}"
-        read = read_weights(target)
+        read = read_weights(target, pair.backend in OF_FILE)
         context = max(len(prompt.tokens) for prompt in prompts) + options["tokens"] + ROOM
         rows: list[Row] = []
         with serving(llama_python, target, layers, options["draft_type"], options["threads"], context) as servers:
@@ -110,10 +111,9 @@ def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, 
     click.echo(auto.show(rows))
 
 
-def read_weights(target: Path) -> dict[str, Row]:
-    """What each engine reads of the target in every call: types and megabytes of the weights."""
+def read_weights(target: Path, of_file: bool) -> dict[str, Row]:
+    """What each engine reads of the target in every call: types and megabytes of the weights. of_file: ours reads the file's, too."""
     count, size, types = weights(target)
-    return {
-        OURS: {"weights": f"F32, from {types}", "target_megabytes": f"{4 * count / 1e6:.1f}"},
-        LLAMA: {"weights": types, "target_megabytes": f"{size / 1e6:.1f}"},
-    }
+    theirs = {"weights": types, "target_megabytes": f"{size / 1e6:.1f}"}
+    floats = {"weights": f"F32, from {types}", "target_megabytes": f"{4 * count / 1e6:.1f}"}
+    return {OURS: theirs if of_file else floats, LLAMA: theirs}

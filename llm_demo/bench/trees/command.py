@@ -161,7 +161,7 @@ class Loading:
     def __call__(self) -> tuple[Pair, list[Prompt], list[Prompt]]:
         """The embedded pair, the prompts of the table and those held out."""
         torch.set_num_threads(self.threads)
-        pair = load_pair(dtype=self.dtype, device=self.device, packed=False)
+        pair = load_pair(dtype=self.dtype, device=self.device, backend="torch")
         return pair, *all_prompts(pair.tokenizer)
 
 

@@ -79,7 +79,7 @@ def capture(
         entries = read_texts(files)
         settings = models | asdict(reading) | {"format": kind}
         check_folder(out, settings, files)
-        pair = load_models(target, draft, dtype, device, device_map, packed=False)
+        pair = load_models(target, draft, dtype, device, device_map, backend="torch")
         check_folder(out, settings | {"weights": [fingerprint(pair.target), fingerprint(pair.draft)]}, files)
         planned = windows(entries, pair, reading)
         if not planned:

@@ -90,15 +90,16 @@ class ModelOptions:
     dtype: str = option(
         "--dtype",
         default=defaults.DTYPE,
-        help="Of both models' weights; products of float16 are float32 on a CPU; file: the target's as its GGUF file has them, on a CPU.",
+        help="Of both models' weights and products; any but float32 takes backend torch.",
         **SHOWN,
     )
     backend: str = option(
         "--backend",
         default=defaults.BACKEND,
         type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
-        help="openvino: a GGUF target of the Llama family by the weights of its file, on a CPU, the rows of its products rounded to 8 bits;"
-        " openvino-float: rows as they are; auto: openvino-float for such a target where OpenVINO is installed, else torch.",
+        help="openvino: a target of the Llama family on a CPU, from a directory, or from a GGUF file by the file's weights, the rows of"
+        " whose products are rounded to 8 bits; openvino-float: rows as they are; auto: openvino-float for such a GGUF file where OpenVINO"
+        " is installed, else torch.",
         **SHOWN,
     )
     device: str = option("--device", default=defaults.DEVICE, help="cpu or cuda.", **SHOWN)

@@ -13,9 +13,8 @@ import ot_draft as ot
 from ... import defaults
 from ...errors import CannotDecode
 from ...paths.drafting.baselines import LookupPath
-from ..cpu import bytes_read
 from ..drafting import Drafting
-from ..language_model import language_model, split_between_processes
+from ..language_model import bytes_read, language_model, split_between_processes
 from ..pair import Pair
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup

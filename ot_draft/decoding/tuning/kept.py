@@ -15,7 +15,7 @@ from time import time
 import torch
 
 from ..converted import cache_folder
-from ..cpu import bytes_read
+from ..language_model import bytes_read
 from ..pair import Pair
 from .costs import MeasuredCosts
 
