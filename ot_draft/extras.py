@@ -8,7 +8,8 @@ from pathlib import Path
 
 DISTRIBUTION = "ot_draft"
 CLONE = Path(__file__).parents[1]  # the folder of the clone, where it is one
-APART = ("vllm", "sglang")  # extras that `make .venv` does not bring: they exclude each other
+# Extras that `make .venv` does not bring: two exclude each other, one is compiled for minutes.
+APART = ("vllm", "sglang", "llamacpp")
 
 
 def how_to_install(package: str, extra: str) -> str:

@@ -1,9 +1,9 @@
 """A table of backends: `python -m llm_demo.bench.backends --out figures/data/bench_backends_cpu.csv`.
 
-Every backend of `load_pair` in a process of its own, one after the other, several times over: a target pass over 1, 2, ... new positions of
-one text with 128 tokens in the cache, a draft pass over one token, seconds of loading, MB of the process, and MB of the packages that the
-backend takes beside those of `llm`. Milliseconds by the clock, and by the processor's time (`cpu_`), which a busy machine does not
-stretch: of one thread the two are the same on a quiet one. Medians.
+Every backend of `load_pair` but llama.cpp, which cannot read the embedded draft, in a process of its own, one after the other, several
+times over: a target pass over 1, 2, ... new positions of one text with 128 tokens in the cache, a draft pass over one token, seconds of
+loading, MB of the process, and MB of the packages that the backend takes beside those of `llm`. Milliseconds by the clock, and by the
+processor's time (`cpu_`), which a busy machine does not stretch: of one thread the two are the same on a quiet one. Medians.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from llm_demo.rows import write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import Pair
 from ot_draft.decoding.language_model import language_model
-from ot_draft.decoding.load import BACKENDS
+from ot_draft.decoding.load import BACKENDS, LLAMA_CPP
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
+COMPARED = tuple(name for name in BACKENDS if name != LLAMA_CPP)  # those that read the embedded draft
 POSITIONS = (1, 2, 4, 8, 16, 32)
 CONTEXT = 128
 PACKAGES = {"openvino": ("openvino", "openvino-telemetry", "numba", "llvmlite")}  # by what a backend's name begins with
@@ -98,13 +99,13 @@ def size_of(backend: str) -> float:
 
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--backend", "names", multiple=True, type=click.Choice(BACKENDS), help="Some [default: all].")
+@click.option("--backend", "names", multiple=True, type=click.Choice(COMPARED), help="Some [default: all].")
 @click.option("--threads", multiple=True, default=(1, 2), show_default=True, type=click.IntRange(1))
 @click.option("--turns", default=3, show_default=True, type=click.IntRange(1), help="Processes of each.")
 @click.option("--visits", default=12, show_default=True, type=click.IntRange(1), help="Rounds over all sizes in one.")
 def main(out: Path, names: tuple[str, ...], threads: tuple[int, ...], turns: int, visits: int) -> None:
     """Measure, write OUT and print the table."""
-    kinds = [(name, count) for count in threads for name in names or BACKENDS]
+    kinds = [(name, count) for count in threads for name in names or COMPARED]
     where = machine()
     times, laws = {kind: Times() for kind in kinds}, dict[tuple[str, int], str]()
     with progress_bar(turns * len(kinds), "processes") as advance:

@@ -13,7 +13,7 @@ from . import llama
 from .file_weights import BLOCKS, WEIGHTS
 
 AUTO = defaults.BACKEND
-TORCH, ROUNDED, EXACT = defaults.BACKENDS
+TORCH, ROUNDED, EXACT, LLAMA_CPP = defaults.BACKENDS
 OPENVINO = "openvino", "numba"  # packages
 SLOWER = "torch computes the passes, which take longer on a CPU than by OpenVINO"
 

@@ -21,7 +21,7 @@ from .. import defaults
 from ..errors import CannotDecode, MissingPackage
 from ..optional import require
 from . import llama
-from .backends import AUTO, EXACT, OPENVINO, TORCH, reads, resolve
+from .backends import AUTO, EXACT, LLAMA_CPP, OPENVINO, TORCH, reads, resolve
 from .converted import converted
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
 from .file_weights import check_read_whole, write_blocks
@@ -58,7 +58,9 @@ def load_pair(
     next time. progress: called with the name of every stage as it begins. backend: torch, where `Pair.target` and its draft are models of
     transformers and of torch; or openvino, where a target of the Llama family, from a GGUF file with the file's weights or from a
     directory, a draft of layers and a draft from a GGUF file run on a CPU, with rows rounded to 8 bits in products of 4 and 8 bits;
-    openvino-float: with the target's rows as they are; auto: as `resolve` decides by target, settings and what is installed.
+    openvino-float: with the target's rows as they are; llama.cpp: any GGUF target with plain attention and GGUF drafts, by
+    llama-cpp-python, on the GPU that it was built for where `device` is no CPU; auto: as `resolve` decides by target, settings and what is
+    installed.
     """
     asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
@@ -66,9 +68,11 @@ def load_pair(
         raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
     if backend not in (AUTO, *BACKENDS):
         raise CannotDecode(f"backend is {backend!r}: give one of {', '.join((AUTO, *BACKENDS))}")
-    where = _device(device)
+    where = torch.device("cpu") if backend == LLAMA_CPP else _device(device)
     on_cpu = where.type == "cpu" and device_map is None and dtype == defaults.DTYPE and (cache or Path(target).is_dir())
-    if backend not in (AUTO, TORCH):
+    if backend == LLAMA_CPP:
+        _check_llama_cpp(target, draft, dtype, device_map)
+    elif backend not in (AUTO, TORCH):
         _check_fast(target, on_cpu, backend)
     _check_there(target, draft)
     why = ""
@@ -76,9 +80,9 @@ def load_pair(
         fits = on_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
         backend, why = resolve(_as_folder(Path(target), progress) if fits else None)
     loader = _Loader(target, draft, assistant, dtype, where, device_map, cache, progress, backend)
-    pair = loader.pair()
+    pair = loader.llama_cpp_pair(gpu=device != "cpu") if backend == LLAMA_CPP else loader.pair()
     if cache:
-        how = dtype, str(where), device_map, backend
+        how = dtype, device, device_map, backend
         pair = replace(pair, name=repr([_as_it_is(target), _as_it_is(asked), *how]))
     pair = replace(pair, backend=backend, no_faster=why)
     return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
@@ -146,11 +150,28 @@ class _Loader:
         target.compiled(getattr(draft, "reads", ()))
         return Pair(target, draft, tokenizer, by_transformers=self._by_transformers, law=target.law)
 
+    def llama_cpp_pair(self, gpu: bool) -> Pair:
+        """Both in llama.cpp; a draft that is no GGUF file by torch."""
+        from .llama_cpp_passes import LlamaCppModel
+
+        self.progress(f"reading the target, {Path(self.target).name}")
+        target = LlamaCppModel(Path(self.target), gpu=gpu)
+        draft: Any = None
+        if self.draft == self.target:
+            draft = target
+        elif self.draft != LOOKUP:
+            draft, theirs = self.draft_alone(Pair(target), self.draft)
+            _check_one_vocabulary(target.tokenizer, theirs)
+        return Pair(target, draft, target.tokenizer, by_transformers=self._by_transformers, law=target.law)
+
     def draft_alone(self, pair: Pair, name: str) -> tuple[Any, Any]:
         """A further draft model for this target and its tokenizer: by transformers if it is none of our files of layers."""
         self.progress(f"reading the draft, {Path(name).name}")
         if Path(name).suffix == ".safetensors":
             return _own_draft(pair.target, Path(name)), pair.tokenizer
+        if self.backend == LLAMA_CPP and Path(name).suffix == ".gguf":
+            model = pair.target.beside(Path(name))
+            return model, model.tokenizer
         return self._model_and_tokenizer(name, "draft", None)
 
     def _by_transformers(self) -> Pair:
@@ -175,6 +196,20 @@ def _check_fast(target: str, on_cpu: bool, backend: str) -> None:
             " and cache as they are, or take backend torch"
         )
     require(*OPENVINO, extra="openvino")
+
+
+def _check_llama_cpp(target: str, draft: str, dtype: str, device_map: str | None) -> None:
+    if not target.endswith(".gguf") or device_map or dtype != defaults.DTYPE:
+        raise CannotDecode(
+            "backend llama.cpp takes the weights of a .gguf file as they are: give one, and leave dtype and device map as they are"
+        )
+    if Path(draft).suffix == ".safetensors":
+        raise CannotDecode(
+            "a draft of layers reads the target's embedding or hidden states, which llama.cpp does not give: name a .gguf draft of the"
+            " target's vocabulary, or lookup"
+        )
+    if importlib.util.find_spec("llama_cpp") is None:
+        raise MissingPackage("llama-cpp-python", "llamacpp")
 
 
 Loader = Callable[[str], tuple[Any, Any]]  # the name of a draft model -> the model and its tokenizer

@@ -14,7 +14,7 @@ from ot_draft.decoding import Pair, backends, load, load_pair
 from ot_draft.decoding.backends import BLOCKS, resolve
 from ot_draft.decoding.fast_models import LAWS, FastTarget
 
-TORCH, _, EXACT = defaults.BACKENDS
+TORCH, _, EXACT, _ = defaults.BACKENDS
 
 
 @pytest.fixture

@@ -98,7 +98,9 @@ class ModelOptions:
         default=defaults.BACKEND,
         type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
         help="openvino: a target of the Llama family on a CPU, from a directory, or from a GGUF file by the file's weights, the rows of"
-        " whose products are rounded to 8 bits; openvino-float: rows as they are; auto: openvino-float for such a GGUF file where OpenVINO"
+        " whose products are rounded to 8 bits; openvino-float: rows as they are; llama.cpp: any GGUF target"
+        " and GGUF draft, by llama-cpp-python;"
+        " auto: openvino-float for such a GGUF file where OpenVINO"
         " is installed, else torch.",
         **SHOWN,
     )

@@ -1,0 +1,254 @@
+"""Target and draft in llama.cpp, from any GGUF file of a model with plain attention, by llama-cpp-python's low-level functions."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from weakref import finalize
+
+import torch
+from torch import Tensor
+
+from ..errors import CannotDecode
+from ..optional import load
+from .cache import Cache, causal_mask
+from .llama_cpp_cells import TextCells
+from .llama_cpp_context import Context
+from .passes import Passes
+from .tokens import Tokenizer
+
+FLOATS = ("F32", "F16", "BF16")  # the last word of what llama.cpp calls a file whose weights are floats
+NO_STATES = (
+    "llama.cpp gives no hidden states of a model's layers to a draft that reads them: take a .gguf draft, or lookup"
+)
+
+
+def api() -> Any:
+    """The low-level functions of llama-cpp-python. MissingPackage without it, CannotDecode for a version without all of them."""
+    functions = load("llama_cpp", "llamacpp", "llama-cpp-python")
+    if not hasattr(functions, "llama_memory_seq_keep"):
+        raise CannotDecode("llama-cpp-python is too old: pip install -U llama-cpp-python")
+    log = logging.getLogger("llama-cpp-python")
+    if log.level == logging.NOTSET:  # it prints hundreds of lines a model
+        log.setLevel(logging.ERROR)
+    functions.llama_backend_init()
+    return functions
+
+
+class LlamaCppModel:
+    """A model of a GGUF file, and the contexts that are free to be used again."""
+
+    def __init__(self, file: Path, functions: Any = None, gpu: bool = False) -> None:
+        """functions: llama-cpp-python's, imported where none are given. gpu: with all layers there. CannotDecode if it fails."""
+        self.api = api() if functions is None else functions
+        given = self.api.llama_model_default_params()
+        given.n_gpu_layers = 1_000_000 if gpu else 0
+        if gpu and not self.api.llama_supports_gpu_offload():
+            raise CannotDecode(
+                "this build of llama.cpp has no GPU: take --device cpu, or build llama-cpp-python for yours"
+            )
+        self._model = self.api.llama_model_load_from_file(str(file).encode(), given)
+        if not self._model:
+            raise CannotDecode(f"llama.cpp cannot load {file}: take a .gguf file of a model that this version knows")
+        finalize(self, self.api.llama_model_free, self._model)
+        self.file, self._gpu, self._free = file, gpu, list[Context]()
+        self.bytes_read = int(self.api.llama_model_size(self._model))
+        self.vocabulary = Vocabulary(self.api, self.api.llama_model_get_vocab(self._model))
+        self.vocabulary_size = self.vocabulary.get_vocab_size()
+        self.config = SimpleNamespace(max_position_embeddings=self.api.llama_model_n_ctx_train(self._model))
+        ends = [token for token in range(self.vocabulary_size) if self.vocabulary.ends(token)]
+        self.generation_config = SimpleNamespace(eos_token_id=ends)
+        self.law = self._law(gpu)
+
+    def beside(self, file: Path) -> LlamaCppModel:
+        """Another model, on the same device."""
+        return LlamaCppModel(file, self.api, self._gpu)
+
+    def _law(self, gpu: bool) -> str:
+        name = ctypes.create_string_buffer(256)
+        self.api.llama_model_desc(self._model, name, len(name))
+        called = name.value.decode().rpartition(" ")[2]
+        rounded = not gpu and called not in FLOATS
+        return f"the file's weights ({called}), {'8-bit activations, ' if rounded else ''}llama.cpp's"
+
+    @property
+    def unread(self) -> str:
+        """Why this engine cannot read trees with it, empty where it can."""
+        kinds = {
+            "llama_model_has_encoder": "has an encoder",
+            "llama_model_is_recurrent": "has recurrent layers, whose state cannot go back to where a draft was refused",
+            "llama_model_is_hybrid": "has recurrent layers, whose state cannot go back to where a draft was refused",
+            "llama_model_is_diffusion": "does not go from left to right",
+        }
+        return next(
+            (why for kind, why in kinds.items() if hasattr(self.api, kind) and getattr(self.api, kind)(self._model)), ""
+        )
+
+    def get_input_embeddings(self) -> Any:
+        """The table of tokens, of which the number alone is known."""
+        return SimpleNamespace(num_embeddings=self.vocabulary_size)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The file's own."""
+        template = self.api.llama_model_chat_template(self._model, None)
+        return Tokenizer(self.vocabulary, template.decode() if template else None, self.vocabulary.special())
+
+    def context(self, cells: int) -> Context:
+        """One without cells in use, of at least so many; the smallest that is free, else a new one."""
+        fit = sorted((context for context in self._free if context.cells >= cells), key=lambda context: context.cells)
+        if fit:
+            self._free.remove(fit[0])
+        context = fit[0] if fit else Context(self.api, self._model, cells + -cells % 256, self.vocabulary_size)
+        context.use_threads(torch.get_num_threads())
+        return context
+
+    def take_back(self, contexts: list[Context]) -> None:
+        """Contexts that nobody uses any more."""
+        for context in contexts:
+            context.clear()
+        self._free += contexts
+
+    def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
+        """As the engine calls it. CannotDecode where a draft wants states."""
+        if keeps:
+            raise CannotDecode(NO_STATES)
+        return LlamaCppPasses(self, n)
+
+
+class LlamaCppCache(Cache):
+    """A context a text, taken when the first pass says of how many."""
+
+    def __init__(self, slots_per_row: int, model: LlamaCppModel) -> None:
+        super().__init__(slots_per_row)
+        self._model, self.texts = model, list[TextCells]()
+        self._contexts = list[Context]()
+        finalize(self, model.take_back, self._contexts)
+
+    def begin(self, texts: int) -> None:
+        """Have a context for each text."""
+        while len(self.texts) < texts:
+            self._contexts.append(self._model.context(self.slots_per_row))
+            self.texts.append(TextCells(self._contexts[-1]))
+
+    def move(self, sources: Tensor, destinations: Tensor) -> None:
+        for text, here, there in zip(self.texts, sources.tolist(), destinations.tolist(), strict=True):
+            text.move(here, there)
+
+    def states_at(self, slots: Tensor) -> Tensor:
+        raise CannotDecode(NO_STATES)
+
+
+class LlamaCppPasses(Passes):
+    """A `LlamaCppModel`. Texts of a batch are read one after the other; only what is not in the cache is read, but for wanted logits."""
+
+    def __init__(self, model: LlamaCppModel, n: int) -> None:
+        self.model, self.n, self.config = model, n, model.config
+        self.device, self.dtype = torch.device("cpu"), torch.float32
+        width = model.vocabulary_size
+        self.scored = torch.arange(width) if width < n else None
+
+    def cache(self, slots: int) -> LlamaCppCache:
+        return LlamaCppCache(slots, self.model)
+
+    def logits(
+        self,
+        cache: LlamaCppCache,
+        tokens: Tensor,
+        slots: Tensor,
+        positions: Tensor,
+        sees: Tensor,
+        last: int = 0,
+        before: Tensor | None = None,
+    ) -> Tensor:
+        cache.begin(len(tokens))
+        length = tokens.shape[1]
+        first = length - last if last else 0
+        wanted = [place >= first for place in range(length)]
+        logits = torch.zeros(len(tokens), length - first, self.model.vocabulary_size)
+        seen = sees.expand(len(tokens), -1, -1).numpy()
+        given = (x.expand(len(tokens), -1).tolist() for x in (tokens, slots, positions))
+        for row, (text, *asked) in enumerate(zip(cache.texts, *given, strict=True)):
+            for place, found in enumerate(text.read(*asked, seen[row], wanted)[first:]):
+                if found is not None:
+                    logits[row, place] = torch.from_numpy(found)
+        return logits[..., : self.n]
+
+    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
+        length, cache = places[-1], self.cache(places[-1])
+        slots, asked = torch.arange(length)[None], set(places)
+        cache.begin(1)
+        wanted = [place + 1 in asked for place in range(length)]
+        sees = causal_mask(length, length, self.device)[0].numpy()
+        (tokens, slots_of) = list(text[:length]), slots[0].tolist()
+        found = cache.texts[0].read(tokens, slots_of, slots_of, sees, wanted)
+        rows = [torch.from_numpy(logits) for logits in found if logits is not None]
+        return torch.stack(rows)[:, : self.n]
+
+    def features_along(self, text: Sequence[int]) -> Tensor:
+        raise CannotDecode(NO_STATES)
+
+    def check_reads_trees(self) -> None:
+        if self.model.unread:
+            raise CannotDecode(f"{self.model.file.name} {self.model.unread}: take a model with plain attention")
+
+    @property
+    def limit(self) -> tuple[int | None, str]:
+        return self.config.max_position_embeddings or None, "context"
+
+
+class Vocabulary:
+    """A file's tokens, called as the package tokenizers' are."""
+
+    def __init__(self, functions: Any, vocabulary: Any) -> None:
+        self._api, self._vocabulary = functions, vocabulary
+
+    def get_vocab_size(self) -> int:
+        """Number of tokens."""
+        return int(self._api.llama_vocab_n_tokens(self._vocabulary))
+
+    def ends(self, token: int) -> bool:
+        """Whether a text ends with it."""
+        return bool(self._api.llama_vocab_is_eog(self._vocabulary, token))
+
+    def named(self, token: int) -> str:
+        """A token as the file writes it."""
+        found: bytes = self._api.llama_vocab_get_text(self._vocabulary, token)
+        return found.decode(errors="replace")
+
+    def get_vocab(self) -> dict[str, int]:
+        """Ids by token."""
+        return {self.named(token): token for token in range(self.get_vocab_size())}
+
+    def special(self) -> dict[str, str]:
+        """The tokens that chat templates name."""
+        asked = {"bos_token": self._api.llama_vocab_bos, "eos_token": self._api.llama_vocab_eos}
+        found = {name: ask(self._vocabulary) for name, ask in asked.items()}
+        return {name: self.named(token) for name, token in found.items() if token >= 0}
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> Any:
+        """Its tokens, as `ids`."""
+        given, room = text.encode(), 8
+        while True:
+            room += len(given)
+            ids = (self._api.llama_token * room)()
+            found = self._api.llama_tokenize(self._vocabulary, given, len(given), ids, room, add_special_tokens, True)
+            if found >= 0:
+                return SimpleNamespace(ids=list(ids[:found]))
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """The text of tokens."""
+        given, room = (self._api.llama_token * len(ids))(*ids), 64
+        while True:
+            room += 32 * len(ids)
+            text = ctypes.create_string_buffer(room)
+            found = self._api.llama_detokenize(
+                self._vocabulary, given, len(ids), text, room, skip_special_tokens, not skip_special_tokens
+            )
+            if found >= 0:
+                return text.raw[:found].decode(errors="replace")
