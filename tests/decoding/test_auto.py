@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -385,6 +386,26 @@ def test_kept_costs_that_are_no_longer_true_are_measured_again(tmp_path: Path, m
     (costs,) = plan.measured.values()
     for found in (costs.measured(), kept.read(file)):
         assert found is not None and max(found["draft"][1]) < 200
+
+
+def test_kept_costs_go_with_the_kind_of_machine_and_end_with_their_week(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path))
+    pair = replace(tiny_pair(3), name="a pair")
+    file = kept.file_of(pair, 1)
+    assert file is not None
+    monkeypatch.setattr("platform.node", lambda: "another container of the same kind")
+    assert kept.file_of(pair, 1) == file
+    monkeypatch.setattr(kept, "_processor", lambda: ("another processor",))
+    assert kept.file_of(pair, 1) != file
+    old, young, other = (tmp_path / name for name in ("costs-old.json", "costs-young.json", "old.json"))
+    for each in (old, young, other):
+        each.write_text("{}")
+    for each in (old, other):
+        os.utime(each, (0, kept.time() - kept.WEEK - 60))
+    kept.write(file, MeasuredCosts(0.1, True))
+    assert sorted(tmp_path.iterdir()) == sorted([file, young, other])
 
 
 def test_kept_costs_are_of_versions_and_of_a_week(monkeypatch: pytest.MonkeyPatch) -> None:

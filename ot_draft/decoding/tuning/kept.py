@@ -30,12 +30,22 @@ def file_of(pair: Pair, batch: int) -> Path | None:
     if not pair.name:
         return None
     models = pair.name, bytes_read(pair.target), None if pair.draft is None else bytes_read(pair.draft), batch
-    machine = platform.node(), platform.machine(), os.cpu_count(), torch.get_num_threads(), *map(_version, PACKAGES)
+    machine = *_processor(), os.cpu_count(), torch.get_num_threads(), *map(_version, PACKAGES)
     name = hashlib.blake2b(repr((*models, *machine, time() // WEEK)).encode(), digest_size=12).hexdigest()
     try:
         return cache_folder() / f"costs-{name}.json"
     except OSError:
         return None
+
+
+def _processor() -> tuple[str, ...]:
+    """What a machine has in common with others of its kind; a container's name is another one every time."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    told = {line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "flags", "Features"))}
+    return platform.machine(), platform.processor(), *sorted(told)
 
 
 def _version(package: str) -> str:
@@ -63,9 +73,15 @@ def read(file: Path) -> dict[str, dict[int, list[float]]] | None:
 
 
 def write(file: Path, costs: MeasuredCosts) -> None:
-    """Keep them. Nothing is kept where the folder cannot be written: the next process measures again."""
+    """Keep them, and remove those of weeks that are over, which nobody asks for again.
+
+    Nothing is kept where the folder cannot be written: the next process measures again.
+    """
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
+        for other in file.parent.glob("costs-*.json"):
+            if time() - other.stat().st_mtime > WEEK:
+                other.unlink(missing_ok=True)
         number, making = tempfile.mkstemp(dir=file.parent, prefix=".making-")
         try:
             with os.fdopen(number, "w", encoding="utf-8") as opened:
