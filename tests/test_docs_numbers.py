@@ -168,6 +168,25 @@ def beside_the_table_of_speeds() -> Numbers:
         yield from of_csv("bench_auto_cpu.csv", OURS, temperature, "ratio", "low", "high", batch="8")
 
 
+def backends() -> Numbers:
+    """Processor's time of passes and of loading, memory and packages."""
+    with (ROOT / "figures" / "data" / "bench_backends_cpu.csv").open(encoding="utf-8") as stream:
+        rows = {row["backend"]: row for row in csv.DictReader(stream) if row["threads"] == "1"}
+    passes = [f"cpu_ms_{number}" for number in (1, 2, 4, 8, 16, 32)]
+    for name in ("torch", "openvino-float", "openvino"):
+        yield from (
+            float(rows[name][column]) for column in (*passes, "cpu_draft_ms", "cpu_load_s", "memory_mb", "packages_mb")
+        )
+
+
+def a_draft_pass() -> Numbers:
+    with (ROOT / "figures" / "data" / "bench_backends_cpu.csv").open(encoding="utf-8") as stream:
+        (row,) = [
+            each for each in csv.DictReader(stream) if (each["backend"], each["threads"]) == ("openvino-float", "1")
+        ]
+    yield float(row["cpu_draft_ms"]) / float(row["cpu_ms_1"])
+
+
 def of_students(file: str) -> list[dict[str, str]]:
     with (ROOT / "figures" / "data" / file).open(encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
@@ -344,6 +363,8 @@ def bridged_models() -> Numbers:
 
 
 CLAIMS = (
+    Claim("docs/benchmarks.md", "| `torch`: float32 weights |", backends),
+    Claim("docs/benchmarks.md", r"A draft pass is (\.\d+) of a target pass there", a_draft_pass),
     Claim("docs/benchmarks.md", "| fresh, temperature 1 |", lambda: bench("bench_fresh_cpu.csv", AUTO_ROWS)),
     Claim(
         "docs/benchmarks.md",

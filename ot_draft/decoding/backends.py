@@ -15,7 +15,7 @@ from .file_weights import BLOCKS, WEIGHTS
 AUTO = defaults.BACKEND
 TORCH, ROUNDED, EXACT, LLAMA_CPP = defaults.BACKENDS
 OPENVINO = "openvino", "numba"  # packages
-SLOWER = "torch computes the passes, which take longer on a CPU than by OpenVINO"
+SLOWER = "torch computes the passes, which take about 4 times as long as by OpenVINO"  # docs/benchmarks.md
 
 
 def resolve(folder: Path | None) -> tuple[str, str]:
