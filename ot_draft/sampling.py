@@ -58,7 +58,8 @@ def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, 
     k = drafts.shape[-1]
     if k == 0:
         return fresh, fresh * 0 - 1
+    token, accept, ids, first = map(xp.host_view, (fresh, selection.accept, drafts, uniform[..., :1]))
     # Strict: a draft with probability 0 is never taken.
-    taken = (selection.accept.cumsum(-1) <= uniform[..., :1]).sum(-1)
-    token = xp.gather(drafts, xp.minimum(taken, k - 1)[..., None])[..., 0]
-    return xp.where(taken < k, token, fresh), xp.where(taken < k, taken, -1)
+    taken = (accept.cumsum(-1) <= first).sum(-1)
+    token = xp.where(taken < k, xp.gather(ids, xp.minimum(taken, k - 1)[..., None])[..., 0], token)
+    return xp.from_view(token, fresh), xp.from_view(xp.where(taken < k, taken, -1), fresh)

@@ -27,6 +27,10 @@ BESIDE_A_NUMBER: dict[str, tuple[Callable[[Any, Any], Any], list[F]]] = {
     "excess over a multiple": (lambda x, y: xp.excess(x, y, 0), X),
     "overlap": (lambda x, y: xp.overlap(x, y, 1), [F(1, 4), F(0), F(0)]),
     "normalise": (lambda x, y: xp.normalise(2 * x, otherwise=y), X),
+    "residual": (xp.residual, [F(0), F(0), F(1)]),
+    "residual of a multiple": (lambda x, y: xp.residual(x, y, 0), X),
+    "residual, all of p at least": (lambda x, y: xp.residual(x, y, 2, 1), X),
+    "residual where nothing is left": (lambda x, y: xp.residual(x, x), X),
     "normalise nothing": (lambda x, y: xp.normalise(0 * x, otherwise=1), [F(1), F(1), F(1)]),
     "full": (lambda x, y: xp.full((3,), 1, like=x), [F(1), F(1), F(1)]),
     "astype of a condition": (lambda x, y: xp.astype(x > 0, x.dtype), [F(1), F(0), F(1)]),
@@ -89,6 +93,7 @@ FLOATS: dict[str, Callable[[Any], Any]] = {
     "divide a float": lambda x: xp.divide(0.5, x, 0),
     "excess": lambda x: xp.excess(x, x, 0.5),
     "overlap": lambda x: xp.overlap(x, x, 0.5),
+    "residual": lambda x: xp.residual(x, x, 0.5),
     "normalise": lambda x: xp.normalise(0 * x, otherwise=0.5),
     "full": lambda x: xp.full((3,), 0.5, like=x),
 }

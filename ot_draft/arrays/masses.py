@@ -8,6 +8,7 @@ import numpy as np
 
 from ..kernels import wanted
 from . import standard as xp
+from .compiled import REORDERED, compiled
 from .kinds import (
     Array,
     batch_shape,
@@ -19,11 +20,14 @@ from .kinds import (
     is_exact,
     is_torch,
     namespace,
+    on_host,
     zero,
 )
 
+COMPILE = 4096  # tokens from which on compiled passes pay (numba, if it is installed)
 FEW = 16  # of so many tokens one or less: then the largest are searched for, and the rest is not sorted
-BLOCK = 1024  # tokens a block in `inverse_cdf`: the vocabulary is read once, by sums, and one block by prefix sums
+BLOCK = 1024  # tokens a block: of what stays in the fastest memory, and of sums in the masses' own type
+SMALL = 1e-30  # a total whose inverse is no float32
 
 
 def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
@@ -40,6 +44,55 @@ def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Arra
         return torch.sub(p, q, alpha=scale, out=out).clamp_(min=0)
     scaled = q if type(scale) is int and scale == 1 else _scaled(q, scale)
     return np.maximum(np.subtract(p, scaled, out=out), zero(p), out=out)
+
+
+def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | None = None) -> Array:
+    """norm(max(p - scale q, least p)), p where that is 0: (..., n), (..., n), (..., 1), (..., 1) -> (..., n).
+
+    The residual of a rule. scale and least may be whole numbers; `out` as in `excess`.
+    """
+    if in_compiled(p) and q.dtype == p.dtype and (loop := compiled(_residual, REORDERED)):
+        factors = [host_view(x) if hasattr(x, "dtype") else np.full(1, x) for x in (scale, least)]
+        batch = batch_shape(p, q, *factors)
+        memory = np.empty((*batch, p.shape[-1]), host_view(p).dtype) if out is None else host_view(out)
+        into = memory.reshape(prod(batch), p.shape[-1])
+        loop(*rows(batch, p, q, *(x.astype(into.dtype) for x in factors)), into)
+        return from_view(into.reshape(memory.shape), p)
+    mass = excess(p, q, scale, out)
+    if not (type(least) is int and least == 0):
+        mass = xp.maximum(mass, least * p)
+    return normalise(mass, p, mass)
+
+
+def _residual(p, q, scale, least, out):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes it. Sums are in the masses' type within a block, where they can be added many at a time, and in float64 over the blocks."""
+    for row in range(p.shape[0]):
+        s, c, total = scale[row, 0], least[row, 0], 0.0
+        for start in range(0, p.shape[1], BLOCK):
+            p_in, q_in, into = (
+                p[row, start : start + BLOCK],
+                q[row, start : start + BLOCK],
+                out[row, start : start + BLOCK],
+            )
+            part = s - s
+            for y in range(len(p_in)):
+                into[y] = max(p_in[y] - s * q_in[y], c * p_in[y])
+                part += into[y]
+            total += part
+        if total > SMALL:
+            share = p.dtype.type(1 / total)
+            for y in range(p.shape[1]):
+                out[row, y] *= share
+        else:
+            for y in range(p.shape[1]):
+                out[row, y] = out[row, y] / total if total > 0 else p[row, y]
+
+
+def in_compiled(x: Array) -> bool:
+    """Whether rows of x are long enough, and of a type, for compiled passes: floats on the CPU that no gradient is asked for."""
+    if x.shape[-1] < COMPILE or is_exact(x) or not on_host(x) or (is_torch(x) and x.requires_grad):
+        return False
+    return str(x.dtype).removeprefix("torch.") in ("float32", "float64")
 
 
 def overlap(p: Array, q: Array, scale: Any, out: Array | None = None) -> Array:
@@ -226,6 +279,9 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
         from ..kernels.draw import inverse_cdf as draw
 
         return draw(mass, xp.broadcast_to(uniform, (*batch, uniform.shape[-1])))
+    if in_compiled(mass) and uniform.dtype == mass.dtype and (loop := compiled(_inverse_cdf, REORDERED)):
+        found = loop(*rows(batch, mass, uniform), np.empty(-(-n // BLOCK)))
+        return from_view(found.reshape(*batch, uniform.shape[-1]), mass)
     blocks = _in_blocks(xp.broadcast_to(mass, (*batch, n)))
     sums, blocks = host_view(blocks.sum(-1)), host_view(blocks)
     outer = sums.cumsum(-1)
@@ -236,6 +292,35 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     before = gather(outer, block - 1)  # 0 before the first block
     inner = _rows(blocks, block).cumsum(-1)
     return from_view(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
+
+
+def _inverse_cdf(mass, uniform, until):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """The same for rows. until: memory for the sums up to the end of every block."""
+    found = np.empty(uniform.shape, np.int64)
+    for row in range(mass.shape[0]):
+        total, blocks = 0.0, len(until)
+        for block in range(blocks):
+            inner = mass[row, block * BLOCK : (block + 1) * BLOCK]
+            part = inner[0] - inner[0]
+            for y in range(len(inner)):
+                part += inner[y]
+            total += part
+            until[block] = total
+        for place in range(uniform.shape[1]):
+            target, block = uniform[row, place] * total, 0
+            while until[block] <= target and until[block] < total:
+                block += 1
+            target -= until[block - 1] if block else 0.0
+            inner = mass[row, block * BLOCK : (block + 1) * BLOCK]
+            summed, last = 0.0, 0
+            for y in range(len(inner)):
+                if inner[y] > 0:
+                    last = y
+                    summed += inner[y]
+                    if summed > target:
+                        break
+            found[row, place] = block * BLOCK + last
+    return found
 
 
 def _stretch(cumulative: Array, target: Array) -> Array:

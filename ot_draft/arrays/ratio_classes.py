@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import REORDERED, compiled
+from .masses import BLOCK
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
@@ -72,17 +73,20 @@ def by_ratio(
 
 
 def _by_ratio(p, q, offset, first, shift, count, lowest, rank):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Block by block: classes first, many at a time, then their masses, one after the other."""
     p_mass, q_mass, large = np.zeros(count + 1), np.zeros(count + 1), np.float32(LARGE)
-    for y in range(len(p)):
-        if q[y] > 0:
-            key = min(np.float32(p[y] / q[y]), large) + offset
+    for start in range(0, len(p), BLOCK):
+        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
+        for y in range(len(own)):
+            drawn = q_in[y] > 0
+            key = min(np.float32(p_in[y] / (q_in[y] if drawn else large)), large) + offset
             c = min(max((np.float32(key).view(np.int32) >> shift) - first, lowest), count - 1)
-            c = c if p[y] > 0 else 0
-        else:
-            c = count
-        rank[y] = c
-        p_mass[np.uint64(c)] += p[y]  # without a sign there is nothing to be counted from the end
-        q_mass[np.uint64(c)] += q[y]
+            c = c if p_in[y] > 0 else 0
+            own[y] = c if drawn else count
+        for y in range(len(own)):
+            c = np.uint64(own[y])  # without a sign there is nothing to be counted from the end
+            p_mass[c] += p_in[y]
+            q_mass[c] += q_in[y]
     return p_mass, q_mass
 
 

@@ -17,7 +17,7 @@ def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array
     """
     take = xp.minimum(xp.divide(xp.gather(p, drafts), xp.gather(selected, drafts), 0), 1)
     accept = choice * take
-    left = xp.normalise(xp.excess(p, selected, out=selected), p, selected)
+    left = xp.residual(p, selected, out=selected)
     if fixed is None:
         return Selection(accept, left)
     on_fixed = xp.where(fixed >= 0, xp.gather(left, fixed), 0) * (1 - accept.sum(-1, keepdims=True))

@@ -7,12 +7,12 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..arrays.compiled import REORDERED, compiled
+from ..arrays.masses import BLOCK
 from ..kernels import wanted
 from ..laws import IID, DraftLaw, WithoutReplacement, outside
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn, with_closed_form
 
-COMPILE = 4096  # tokens from which on compiled passes pay
 KERNEL_DRAFTS = 15  # drafts that the GPU's kernels take at most
 
 
@@ -48,30 +48,32 @@ class RecursiveRejection(SelectionRule):
             from ..kernels.excess import recursive_rejection
 
             return Selection(*recursive_rejection(p, q, drafts))
+        like, (p, q, drafts) = p, map(xp.host_view, (p, q, drafts))
         present = xp.astype(drafts >= 0, p.dtype)
-        scales, masses, left = _scales(p, q, present)
+        scales, masses, last = _scales(p, q, present)
         q_x = xp.gather(q, drafts)
         over = xp.maximum(xp.gather(p, drafts) - scales * q_x, 0)
         take = xp.minimum(xp.divide(over, masses * q_x, 0), 1)
-        return Selection(in_turn(take), xp.normalise(left, p, left))
+        return Selection(xp.from_view(in_turn(take), like), xp.from_view(xp.residual(p, q, last), like))
 
 
 def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
-    """s_i and the mass of (p - s_i q)+ when draft i is tested, and what is left at the end: (..., k), (..., k), (..., n)."""
-    if xp.on_host(p) and p.shape[-1] >= COMPILE and (passes := compiled(_passes, REORDERED)):
+    """s_i and the mass of (p - s_i q)+ when draft i is tested, and s at the end: (..., k), (..., k), (..., 1)."""
+    if xp.in_compiled(p) and q.dtype == p.dtype and (passes := compiled(_passes, REORDERED)):
         batch = xp.batch_shape(p, q, present)
         found = passes(*xp.rows(batch, p, q, present))
         scales, masses, last = (xp.from_view(x.reshape(*batch, x.shape[-1]), p) for x in found)
-        return scales, masses, xp.excess(p, q, last)
+        return scales, masses, last
     scale, mass, left = 0 * p[..., :1], 1 + 0 * p[..., :1], None
     scales, masses = [], []
     for i in range(present.shape[-1]):
         scales.append(scale)
         masses.append(mass)
         scale = scale + mass * present[..., i : i + 1]
-        left = xp.excess(p, q, scale, left)
-        mass = left.sum(-1, keepdims=True)
-    return xp.concat(scales, axis=-1), xp.concat(masses, axis=-1), left
+        if i + 1 < present.shape[-1]:
+            left = xp.excess(p, q, scale, left)
+            mass = left.sum(-1, keepdims=True)
+    return xp.concat(scales, axis=-1), xp.concat(masses, axis=-1), scale
 
 
 def _passes(p, q, present):  # type: ignore[no-untyped-def]  # numba compiles this very function
@@ -87,8 +89,13 @@ def _passes(p, q, present):  # type: ignore[no-untyped-def]  # numba compiles th
             scale += mass
             mass = 0.0
             if i + 1 < k:
-                for y in range(p.shape[1]):
-                    mass += max(p[row, y] - scale * q[row, y], 0.0)
+                last[row, 0] = scale
+                s = last[row, 0]
+                for start in range(0, p.shape[1], BLOCK):
+                    p_in, q_in, part = p[row, start : start + BLOCK], q[row, start : start + BLOCK], s - s
+                    for y in range(len(p_in)):
+                        part += max(p_in[y] - s * q_in[y], s - s)
+                    mass += part
         last[row, 0] = scale
     return scales, masses, last
 
@@ -112,6 +119,6 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
             token = drafts[..., i : i + 1]
             law = outside(q, drafts[..., :i])
             takes.append(xp.minimum(xp.divide(xp.gather(target, token), xp.gather(law, token), 0), 1))
-            refused = xp.normalise(xp.excess(target, law), otherwise=target)
+            refused = xp.residual(target, law)
             target = xp.where(token >= 0, refused, target)
         return Selection(in_turn(xp.concat(takes, axis=-1)) if takes else xp.gather(p, drafts), target)

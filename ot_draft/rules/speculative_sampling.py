@@ -37,5 +37,5 @@ class SpeculativeSampling(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         first = xp.first_present(drafts)
         ratio = xp.minimum(xp.divide(xp.gather(p, drafts), xp.gather(q, drafts), 0), 1)
-        left = xp.normalise(xp.excess(p, q), otherwise=p)
+        left = xp.residual(p, q)
         return Selection(xp.where(first, ratio, 0), xp.where(first.any(-1, keepdims=True), left, p))

@@ -32,7 +32,7 @@ def best(p: Any) -> Any:
 
 def left(p: Any, q: Any) -> Any:
     """norm((p - q)+), p where that is empty."""
-    return xp.normalise(xp.excess(p, q), otherwise=p)
+    return xp.residual(p, q)
 
 
 @dataclass(frozen=True)

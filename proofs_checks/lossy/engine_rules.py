@@ -60,7 +60,7 @@ class LenientSampling(Lossy):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         first = xp.first_present(drafts)
         ratio = xp.divide(xp.gather(p, drafts), xp.number(self.lenience, p) * xp.gather(q, drafts), 0)
-        left = p if self.residual == "target" else xp.normalise(xp.excess(p, q), otherwise=p)
+        left = p if self.residual == "target" else xp.residual(p, q)
         accept = xp.where(first, xp.minimum(ratio, 1), 0)
         return Selection(accept, xp.where(first.any(-1, keepdims=True), left, p))
 

@@ -32,7 +32,7 @@ class Lenience(Target):
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         lenience = xp.number(self.lenience, p)
         kept = xp.minimum(q, p / lenience)
-        return kept + (1 - kept.sum(-1, keepdims=True)) * xp.normalise(xp.excess(p, q), otherwise=p)
+        return kept + (1 - kept.sum(-1, keepdims=True)) * xp.residual(p, q)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ REVERSED = (
     "at_levels(xp.host_view(level), xp.host_view(xp.gather(rank, drafts))[..., ::-1], "
     "xp.host_view(drafts >= 0)[..., ::-1])[..., ::-1]"
 )
-LEFT = "xp.normalise(xp.excess(p, selected, out=selected), p, selected)"
+LEFT = "xp.residual(p, selected, out=selected)"
 IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the file of numbers that shows it
     (PATH_ERRORS[0].error, block_verification.Walk.to, "self.weights[-1] * p[[token]]", "p[[token]]", PATHS),
     (PATH_ERRORS[1].error, block_verification.verify, "excess(weight * p, ", "excess(p, ", PATHS),

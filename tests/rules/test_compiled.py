@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from ot_draft import arrays as xp
+from ot_draft.arrays import masses
 from ot_draft.arrays.compiled import compiled
-from ot_draft.rules import recursive_rejection
 from ot_draft.rules.k_seq import division_factor
 
 pytest.importorskip("numba")
@@ -40,14 +41,35 @@ def test_compiled_or_not_is_one_rule(kind: str, rule: Any, dtype: type, monkeypa
         torch = pytest.importorskip("torch")
         p, q, drafts = (torch.from_numpy(x) for x in (p, q, drafts))
     fast = rule(p, q, drafts)
-    for module in (division_factor, recursive_rejection):
-        monkeypatch.setattr(module, "COMPILE", 10 * N)
+    monkeypatch.setattr(masses, "COMPILE", 10 * N)
     slow = rule(p, q, drafts)
     tolerance = 1e-9 if dtype is np.float64 else 2e-3  # factors differ by 1e-4, which a residual seldom used shows most
     assert fast.accept.dtype == slow.accept.dtype == p.dtype
     assert np.abs(np.asarray(fast.accept) - np.asarray(slow.accept)).max() <= tolerance
     assert np.abs(np.asarray(fast.output(drafts)) - np.asarray(slow.output(drafts))).max() <= tolerance
     assert np.abs(np.asarray(fast.residual).sum(-1) - 1).max() <= 1e-5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broadcast, with rows where nothing is left, and where what is left is next to nothing."""
+    p, q, _ = rows(dtype)
+    p[0, 0], q[0, 0] = 0, 0
+    p[0, 0, 7] = 1
+    q[0, 0, 7] = 1
+    scale = np.array([[[1.0], [0.5], [2.0]], [[0.0], [1e9], [1.0]]], dtype)
+    least = np.array([[[0.0], [0.25], [0.0]], [[0.0], [1e-38], [1.0]]], dtype)
+    before = [x.copy() for x in (p, q, scale, least)]
+    calls = [(p, q), (p, q, scale), (p, q, scale, least), (p[:1], q, scale[:, :1]), (p[0, 1], q[0, 2], scale)]
+    fast = [xp.residual(*call) for call in calls]
+    fast.append(xp.residual(p, q.copy(), out=q.copy()))
+    assert all((x == y).all() for x, y in zip((p, q, scale, least), before, strict=True))
+    monkeypatch.setattr(masses, "COMPILE", 10 * N)
+    for call, found in zip([*calls, (p, q)], fast, strict=True):
+        wanted = xp.residual(*call)
+        assert found.dtype == wanted.dtype == dtype and found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=0)
+    assert (fast[0][0, 0] == p[0, 0]).all()
 
 
 def test_the_compiled_factor_is_valid_and_the_smallest() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...arrays.compiled import REORDERED, compiled
+from ...arrays.masses import BLOCK
 
 STEPS = 30  # of the secant method; about six settle float32, nine float64
 FAR = 1e25  # a factor where all mass is covered
@@ -19,10 +20,9 @@ TOLERANCE = 1024  # roundings that the factor may stay above gamma*
 DIGITS = 40  # binary digits of the factor on Fractions, where the smallest one is irrational
 
 ALMOST_ONE = 1 - 2.0**-53
-COMPILE = 4096  # tokens from which on compiled passes pay (numba, if it is installed)
 
 
-def division_factor(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
+def division_factor(p: Array, q: Array, count: Array) -> Array:
     """A valid division factor just above gamma*: (..., n), (..., n), (..., 1) -> (..., 1).
 
     g is valid iff mass(g) = sum min(g q, p) >= 1 - (1 - mass(g)/g)^k. The mass is concave and piecewise linear in g, so
@@ -30,15 +30,26 @@ def division_factor(p: Array, q: Array, count: Array, memory: Array | None = Non
     above, give a factor that is at most gamma* (a secant step), and the grid point after it is tried next. Every
     factor that is returned was itself seen to be valid.
     """
-    if xp.is_exact(p):
-        return _rational_factor(p, q, count)
-    if xp.on_host(p) and p.shape[-1] >= COMPILE and (search := compiled(_search, REORDERED)):
-        return _factor_of_rows(p, q, count, search)
-    return _by_secants(p, q, count, memory)
+    return factor_and_mass(p, q, count)[0]
 
 
-def _by_secants(p: Array, q: Array, count: Array, memory: Array | None = None) -> Array:
+def factor_and_mass(p: Array, q: Array, count: Array) -> tuple[Array, Array]:
+    """`division_factor` g, and mass(g): (..., 1) each."""
+    if xp.in_compiled(p) and q.dtype == p.dtype and (search := compiled(_search, REORDERED)):
+        found = _found_in_rows(p, q, count, search)
+        return found[..., :1], found[..., 1:]
+    factor = _rational_factor(p, q, count) if xp.is_exact(p) else _by_secants(p, q, count)
+    return factor, mass_at(p, q, factor)
+
+
+def mass_at(p: Array, q: Array, factor: Array) -> Array:
+    """sum min(g q, p) for factors g, (..., 1)."""
+    return xp.overlap(p, q, factor).sum(-1, keepdims=True)
+
+
+def _by_secants(p: Array, q: Array, count: Array) -> Array:
     """All rows at once, in array operations; no host sync on an accelerator."""
+    memory = None  # one piece for all passes over the vocabulary
     most = xp.host_view(xp.maximum(count + 0 * p[..., :1], 1))
     grid = xp.astype(xp.arange(GRID, like=most), most.dtype)
     bound = most / most  # gamma* is at least this
@@ -87,13 +98,13 @@ def _rational_factor(p: Array, q: Array, count: Array) -> Array:
             factor[count == number] = _rational_factor(p.reshape(-1), q.reshape(-1), here)[0]
         return factor + 0 * p[..., :1]
     target, draft, k = (x.astype(np.float64) for x in (p, q, count))
-    estimate = _factor_of_rows(target, draft, k, _search)
+    estimate = _found_in_rows(target, draft, k, _search)[..., :1]
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
     least = 1 + 0 * factor  # exactly right for p == q, say
-    factor = xp.where(_is_valid(xp.overlap(p, q, least).sum(-1, keepdims=True), least, count), least, factor)
+    factor = xp.where(_is_valid(mass_at(p, q, least), least, count), least, factor)
     step = unit
-    while not (valid := _is_valid(xp.overlap(p, q, factor).sum(-1, keepdims=True), factor, count)).all():
+    while not (valid := _is_valid(mass_at(p, q, factor), factor, count)).all():
         factor = xp.where(valid, factor, xp.minimum(factor + step, xp.maximum(count, 1)))
         step *= 2
     return factor
@@ -103,29 +114,38 @@ def _is_valid(mass: Array, factor: Array, count: Array) -> Array:
     return mass >= xp.at_least_one(xp.minimum(mass / factor, 1), count)
 
 
-def _factor_of_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
+def _found_in_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
+    """(..., 2): a valid factor just above gamma*, and the mass there."""
     batch = xp.batch_shape(p, q, count)
     found = search(*xp.rows(batch, p, q, count), TOLERANCE * xp.epsilon(p), START, STEPS)
-    return xp.from_view(found.reshape(*batch, 1), p)
+    return xp.from_view(found.reshape(*batch, 2), p)
 
 
 def _search(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    found = np.empty((len(p), 1), p.dtype)
+    """Newton's method: every line that touches the mass lies above it. Sums are in the masses' type within a block, then in float64."""
+    found = np.empty((len(p), 2), p.dtype)
     for row in range(len(p)):
         k = float(count[row, 0])
-        low, high = 1.0, max(k, 1.0)
-        factor = high**start
+        low, high, reached = 1.0, max(k, 1.0), -1.0
+        found[row, 0] = high**start
         for _ in range(steps):
-            slope, offset = 0.0, 0.0
-            for y in range(p.shape[1]):
-                above = p[row, y] > factor * q[row, y]
-                slope += q[row, y] if above else 0.0
-                offset += 0.0 if above else p[row, y]
-            mass = factor * slope + offset
+            factor = found[row, 0]
+            slope, mass = 0.0, 0.0
+            for first in range(0, p.shape[1], BLOCK):
+                p_in, q_in = p[row, first : first + BLOCK], q[row, first : first + BLOCK]
+                part, inner = factor - factor, factor - factor
+                for y in range(len(p_in)):
+                    drawn = factor * q_in[y]
+                    part += q_in[y] if p_in[y] > drawn else factor - factor
+                    inner += min(p_in[y], drawn)
+                slope += part
+                mass += inner
             if mass >= -expm1(k * log1p(-min(mass / factor, ALMOST_ONE))):
                 high = factor
+                reached = mass
             else:
                 low = factor
+            offset = mass - factor * slope
             below, root = low, high  # the mass is under this line everywhere: what the line refuses is not valid
             while root - below > tolerance / 8 * root:
                 middle = (below + root) / 2
@@ -137,6 +157,11 @@ def _search(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-de
             low = max(low, below)
             if high - low <= tolerance * high:
                 break
-            factor = min(root * (1 + tolerance / 2), high)
+            found[row, 0] = min(root * (1 + tolerance / 2), high)
+        if reached < 0:  # the first bound was never tried
+            reached = 0.0
+            for y in range(p.shape[1]):
+                reached += min(p[row, y], high * q[row, y])
         found[row, 0] = high
+        found[row, 1] = reached
     return found

@@ -10,7 +10,7 @@ from ...kernels import wanted
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, in_turn, with_closed_form
-from .division_factor import division_factor
+from .division_factor import factor_and_mass, mass_at
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,12 @@ class KSeq(SelectionRule):
         if not isinstance(problem.law, IID):
             return None
         p, q, k = problem.p, problem.q, problem.k
-        factor = self._factor(p, q, xp.full((*problem.batch, 1), k, like=p), None)
-        covered = xp.overlap(p, q, factor)
-        take = covered / factor  # min(q, p / factor)
-        refused = xp.maximum(1 - take.sum(-1, keepdims=True), 0)
-        taken = xp.at_least_one(take.sum(-1, keepdims=True), k)
-        share = xp.minimum(xp.divide(taken, covered.sum(-1, keepdims=True), 0), 1)
-        residual = xp.normalise(xp.excess(p, covered, share), p)
+        factor, mass = self._factor_and_mass(p, q, xp.full((*problem.batch, 1), k, like=p))
+        take = xp.overlap(p, q, factor) / factor  # min(q, p / factor)
+        refused = xp.maximum(1 - mass / factor, 0)
+        taken = xp.at_least_one(mass / factor, k)
+        share = xp.minimum(xp.divide(taken, mass, 0), 1)
+        residual = xp.residual(p, q, factor * share, 1 - share)
         missed = refused**k - xp.maximum(refused - q + take, 0) ** k
         return taken[..., 0] + (residual * missed).sum(-1), taken[..., 0]
 
@@ -63,21 +62,18 @@ class KSeq(SelectionRule):
             from ...kernels.excess import k_seq
 
             return Selection(*k_seq(p, q, drafts))
+        like, (p, q, drafts) = p, map(xp.host_view, (p, q, drafts))
         count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
-        # One piece of memory for all passes over the vocabulary.
-        batch = xp.batch_shape(p, q, count)
-        memory = xp.empty((*batch, p.shape[-1]), like=p)
-        factor = self._factor(p, q, count, memory)
-        taken = xp.overlap(p, q, factor, memory)  # factor * min(q, p / factor)
-        parts = (xp.gather(p, drafts), xp.gather(q, drafts), factor, taken.sum(-1, keepdims=True), count)
-        p_x, q_x, g, mass, k = map(xp.host_view, parts)
-        take = xp.minimum(xp.divide(p_x, g * q_x, 0), 1)
-        share = xp.minimum(xp.divide(xp.at_least_one(mass / g, k), mass, 0), 1)
-        residual = xp.normalise(xp.excess(p, taken, xp.from_view(share, p), taken), p, taken)
-        return Selection(xp.from_view(in_turn(take), p), residual)
+        factor, mass = self._factor_and_mass(p, q, count)
+        take = xp.minimum(xp.divide(xp.gather(p, drafts), factor * xp.gather(q, drafts), 0), 1)
+        share = xp.minimum(xp.divide(xp.at_least_one(mass / factor, count), mass, 0), 1)
+        # p - share min(p, factor q), where it is positive whatever p and q are.
+        residual = xp.residual(p, q, factor * share, 1 - share)
+        return Selection(xp.from_view(in_turn(take), like), xp.from_view(residual, like))
 
-    def _factor(self, p: Array, q: Array, count: Array, memory: Array | None) -> Array:
-        """(..., 1) the division factor for so many drafts, (..., 1)."""
+    def _factor_and_mass(self, p: Array, q: Array, count: Array) -> tuple[Array, Array]:
+        """The division factor g for so many drafts, and sum min(g q, p): (..., 1) each."""
         if self.factor is None:
-            return division_factor(p, q, count, memory)
-        return xp.full((*xp.batch_shape(p, q, count), 1), xp.number(self.factor, p), like=p)
+            return factor_and_mass(p, q, count)
+        factor = xp.full((*xp.batch_shape(p, q, count), 1), xp.number(self.factor, p), like=p)
+        return factor, mass_at(p, q, factor)

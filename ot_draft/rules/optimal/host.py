@@ -11,6 +11,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...arrays.compiled import REORDERED, compiled
+from ...arrays.masses import BLOCK, SMALL
 from ...arrays.ratio_classes import ClassLayout, classify, layout
 from ...laws import IID
 from ...selection import Selection
@@ -60,7 +61,8 @@ def by_number(count: Array, plan: Callable[[int], tuple[Array, ...]]) -> tuple[A
 
 def classes_of(p: np.ndarray, q: np.ndarray, classes: ClassLayout | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Class of every token, int (R, n), and masses p and q of every class, in the order of p/q, (R, C) each: p, q (R, n)."""
-    rank = np.empty(p.shape, dtype=np.int64)
+    few = classes is not None and classes.number < np.iinfo(np.int16).max  # a quarter of the memory of a numpy index
+    rank = np.empty(p.shape, dtype=np.int16 if few else np.int64)
     if classes is None:  # every token its own
         order = xp.argsort(xp.where(q > 0, xp.ratio(p, q), np.inf))
         np.put_along_axis(rank, order, np.arange(p.shape[-1])[None], -1)
@@ -121,15 +123,16 @@ def _steps(x: np.ndarray) -> np.ndarray:
     return x[1:] - x[:-1]
 
 
-def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) -> Selection:
-    """The selection for the target's law r in the place of p. target: one with `ratios`; drafts: int (..., k), i.i.d. from q.
+def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) -> Selection:
+    """`select_draft` by classes, coupled with p, or with the target's law r in its place. target: one with `ratios`.
 
     r and the law m of the selected token are known by classes, r = by_p p + by_q q and m = slope q, and never written.
+    drafts: int (..., k), i.i.d. from q.
     """
     k, batch = drafts.shape[-1], xp.batch_shape(p, q)
     rows = targets, proposals = xp.rows(batch, p, q)
-    rank, p_mass, q_mass = classes_of(targets, proposals, layout(classes, k))
-    factors = target.ratios(p_mass, q_mass, k, IID())
+    rank, p_mass, q_mass = classes_of(targets, proposals, layout(classes, max(k, 1)))
+    factors = (1 + 0 * p_mass, 0 * p_mass) if target is None else target.ratios(p_mass, q_mass, k, IID())
     r_mass = factors[0] * p_mass + factors[1] * q_mass
     by_p, by_q = (x.astype(targets.dtype) for x in factors)
     residual_of = (None if xp.is_exact(p) else compiled(_residual, REORDERED)) or _residual_without_numba
@@ -155,20 +158,28 @@ def select_toward(target: Any, p: Array, q: Array, drafts: Array, classes: int) 
 
 
 def _residual(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes norm((r - m)+), or r where that is 0, for one row."""
-    mass = 0.0  # in float64
-    for y in range(len(p)):
-        c = np.uint64(rank[y])  # without a sign there is nothing to be counted from the end
-        left[y] = max(by_p[c] * p[y] + (by_q[c] - slope[c]) * q[y], 0.0)
-    for y in range(len(p)):
-        mass += left[y]
-    if mass > 0:
-        share = 1 / mass
+    """Writes norm((r - m)+), or r where that is 0, for one row; block by block, as `xp.residual`."""
+    below, alone, total = by_q - slope, (by_p == 1).all(), 0.0
+    of_p = np.ones(BLOCK, p.dtype)
+    for start in range(0, len(p), BLOCK):
+        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
+        into, part = left[start : start + BLOCK], slope[0] - slope[0]
+        for y in range(len(own)):
+            into[y] = below[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
+        if not alone:
+            for y in range(len(own)):
+                of_p[y] = by_p[np.uint64(own[y])]
+        for y in range(len(own)):
+            into[y] = max(of_p[y] * p_in[y] + into[y] * q_in[y], slope[0] - slope[0])
+            part += into[y]
+        total += part
+    if total > SMALL:
+        share = p.dtype.type(1 / total)
         for y in range(len(p)):
             left[y] *= share
         return
     for y in range(len(p)):
-        left[y] = by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y]
+        left[y] = left[y] / total if total > 0 else by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y]
 
 
 def _residual_without_numba(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]

@@ -67,7 +67,7 @@ class Optimal(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if isinstance(self.law, IID):
             computed = backend(p, drafts, self.classes)
-            if computed not in (host, device):
+            if computed is not device and not (computed is host and self.classes is None):
                 return computed.select(p, q, drafts, self.classes)  # coupled, too
             choice, selected = computed.select_draft(p, q, drafts, self.classes)
             return couple(p, selected, choice, drafts)
@@ -82,7 +82,7 @@ class Optimal(SelectionRule):
         by_groups = isinstance(self.law, IID) and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or backend(p, drafts, self.classes) is not host:
             return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
-        return host.select_toward(target, p, q, drafts, self.classes)
+        return host.select(p, q, drafts, self.classes, target)
 
     def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
         choice, selected = select_draft(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)

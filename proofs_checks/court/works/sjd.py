@@ -37,7 +37,7 @@ def nucleus(masses: Any) -> tuple[Fraction, ...]:
 
 def cut_left(p: Any, q: Any) -> Any:
     """norm((p - q)+) cut to its nucleus, of rows (..., n) in Fractions."""
-    rest = xp.normalise(xp.excess(p, q), otherwise=p)
+    rest = xp.residual(p, q)
     rows = [nucleus(row) for row in rest.reshape(-1, rest.shape[-1]).tolist()]
     return np.array(rows, dtype=object).reshape(rest.shape)
 
