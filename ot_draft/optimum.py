@@ -60,8 +60,8 @@ def _of_set(problem: Problem, chosen: Array) -> Any:
     else:
         of_set = (xp.where(chosen, p, 0), xp.where(chosen, q, 0), q)
         inside, drawn, mass = (xp.double(x).sum(-1, keepdims=True) for x in of_set)
-    power = (drawn / mass) ** problem.k  # of an array: one of a single number may round otherwise
-    return 1 + (inside - power)[..., 0]
+    power = xp.minimum(drawn / mass, 1) ** problem.k  # of an array: one of a single number may round otherwise
+    return 1 + xp.minimum(inside - power, 0)[..., 0]  # no rounding leads below 0 or above 1
 
 
 def _sums(p, q, chosen):  # type: ignore[no-untyped-def]  # numba compiles this very function

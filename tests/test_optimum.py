@@ -149,6 +149,16 @@ def test_a_batch_without_a_sort_is_each_row_alone() -> None:
     assert alpha.shape == (3, 0) and chosen.shape == (3, 0, 2_000)
 
 
+def test_rounding_leads_to_no_acceptance_above_1() -> None:
+    """Where p is nearly q: of these pairs every tenth had 1 + 2e-16."""
+    generator = np.random.default_rng(28)
+    q = generator.dirichlet(np.full(1_100, 0.5), 60)
+    p = q * np.exp(generator.normal(0, 1e-9, q.shape))
+    for k in (2, 200):
+        alpha = ot.optimal_acceptance(p / p.sum(-1, keepdims=True), q, k)
+        assert (alpha <= 1).all() and (alpha > 1 - 1e-8).all()
+
+
 def test_a_cut_bounds_every_rule() -> None:
     generator = np.random.default_rng(24)
     for rule in ot.rules.ALL:
