@@ -188,3 +188,19 @@ def test_where_sets_are_critical_it_is_near_the_optimum(p: tuple[int, ...], q: t
     target, draft = (np.array(x) / sum(x) for x in (p, q))
     taken = np.minimum(target, ot.rules.HeadAndTail().selected_law(target, draft, k)).sum()
     assert taken > ot.optimal_acceptance(target, draft, k, LAW) - 0.03
+
+
+def test_the_worst_that_a_search_found() -> None:
+    """What docs/which_rule.md says: below the optimum by its own drafts, and below recursive rejection by all that was drafted."""
+    recursive = ot.rules.RecursiveRejectionWithoutReplacement()
+    rule, missing = ot.rules.HeadAndTail(), []
+    for p, q, k in (
+        ((300, 0, 130, 0, 40, 225, 22, 26, 0, 240, 17, 0), (98, 135, 111, 83, 60, 66, 30, 47, 139, 84, 73, 74), 4),
+        ((0, 38, 0, 0, 0, 39, 0, 0, 23, 0, 0), (83, 153, 83, 85, 84, 81, 81, 84, 104, 81, 80), 3),
+    ):
+        target, draft = (np.array(x) / sum(x) for x in (p, q))
+        taken = np.minimum(target, rule.selected_law(target, draft, k)).sum()
+        missing.append(ot.optimal_acceptance(target, draft, k, LAW) - taken)
+    problem = ot.Problem(target, draft, k, LAW)
+    below = ot.evaluate(recursive, problem).acceptance - ot.evaluate(rule, problem).acceptance
+    assert (round(float(missing[0]), 3), round(float(below), 3)) == (0.075, 0.011)

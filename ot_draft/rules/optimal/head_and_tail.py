@@ -104,7 +104,8 @@ class HeadAndTail(SelectionRule):
     def selected_law(self, p: Array, q: Array, k: int) -> Array:
         """Law m (n,) of the selected token for one pair, on the host; the rule takes a draft with probability sum of min(p, m).
 
-        Where k is more than the tokens with mass under q, these are drafted whatever happens, and m is p there.
+        It may sum to more than 1: what the target refuses of the tail is offered to the head. Where k is more than the tokens with mass
+        under q, these are drafted whatever happens, and m is p there.
         """
         certain, target, law, number = beyond(p, q, k)
         return xp.where(certain, p, self._plan(target, law, number).law)
