@@ -60,7 +60,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "q",
         ONE_TOKEN,
     ),
-    (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "xp.from_view(share, p)", "1 + 0 * xp.from_view(share, p)", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "factor * share, 1 - share", "factor, 0", ONE_TOKEN),
     (HYBRID_ERRORS[0].error, Optimal.__call__, "where(fixed >= 0, -1, drafts)", "drafts", HYBRID),
     (TREE_ERRORS[0].error, traversal._refused, "rest + 1 - weight", "rest", TREES),
     (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),
