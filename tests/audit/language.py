@@ -69,7 +69,55 @@ def bonus_from_draft(p: Array, q: Array) -> Tables:
     return np.minimum(p, q), residual(p, q), q
 
 
-SAMPLERS = {make.__name__: make for make in (right, greedy, residual_is_target, lenient, noise_again, bonus_from_draft)}
+def draft_forced(p: Array, q: Array) -> Tables:
+    """One draft in twenty is taken unseen."""
+    return 0.95 * np.minimum(p, q) + 0.05 * q, residual(p, q), p
+
+
+def other_drafts(p: Array, q: Array) -> Tables:
+    """Drafts are drawn at temperature .8, and verified as draws from q."""
+    drawn = sharpened(q, 0.8)
+    return drawn * np.minimum(p / q, 1), residual(p, q), p
+
+
+def target_without_draft(p: Array, q: Array) -> Tables:
+    """A refused draft is replaced by a draw from the target, any token but itself."""
+    refused = np.maximum(q - p, 0) / (1 - p)
+    law = p * (refused.sum(1, keepdims=True) - refused)
+    return np.minimum(p, q), law / law.sum(1, keepdims=True), p
+
+
+def likeliest_residual(p: Array, q: Array) -> Tables:
+    return np.minimum(p, q), np.eye(p.shape[1])[residual(p, q).argmax(1)], p
+
+
+def colder(p: Array, q: Array) -> Tables:
+    """The target at temperature .95, without an error else."""
+    return right(sharpened(p, 0.95), q)
+
+
+def truncated(p: Array, q: Array) -> Tables:
+    """The target's 50 likeliest tokens alone."""
+    kept = np.where(p >= np.sort(p, axis=1)[:, [-50]], p, 0)
+    return right(kept / kept.sum(1, keepdims=True), q)
+
+
+def other_model(p: Array, q: Array) -> Tables:
+    """The target with noise of .1 in its logits."""
+    return right(softmax(np.log(p) + 0.1 * np.random.default_rng(5).normal(size=p.shape)), q)
+
+
+def sharpened(law: Array, temperature: float) -> Array:
+    return softmax(np.log(law) / temperature)
+
+
+SAMPLERS = {
+    make.__name__: make
+    for make in (
+        right, greedy, residual_is_target, lenient, noise_again, bonus_from_draft, draft_forced, other_drafts,
+        target_without_draft, likeliest_residual, colder, truncated, other_model,
+    )
+}  # fmt: skip
 
 
 class Spoken:
@@ -95,3 +143,11 @@ class Spoken:
                 place[row] = place[row] + 1 if drafted and cell < TOKENS else 0
             context = self._after[context, made[:, t]]
         return list(made)
+
+    def contexts(self, prompts: Array, answers: Array) -> Array:
+        """The context of every token of answers (m, T) to prompts (m,): (m, T)."""
+        found = np.empty_like(answers)
+        context = prompts
+        for t in range(answers.shape[1]):
+            found[:, t], context = context, self._after[context, answers[:, t]]
+        return found

@@ -1,10 +1,16 @@
-"""Model Equality Testing (Gao, Liang, Guestrin 2024, arXiv 2410.20247) beside the audit of two sides, at equal tokens.
+"""Tests that others compare endpoints with beside the two audits, at equal tokens, on the samplers of `language`.
 
-    PYTHONPATH=tests python -m audit.model_equality --tokens 4000 'residual is p'
+    PYTHONPATH=tests python -m audit.model_equality --tokens 4000 residual_is_target
 
-Their statistic: the maximum mean discrepancy with the Hamming kernel, within prompts, of samples whose size is fixed beforehand; its
+Of texts alone, beside `audit servers`: Model Equality Testing (Gao, Liang, Guestrin 2024, arXiv 2410.20247). With the law at hand, beside
+`audit URL`: the rank-based uniformity test (Zhu et al. 2025, arXiv 2506.06975).
+
+Model Equality Testing: the maximum mean discrepancy with the Hamming kernel, within prompts, of samples whose size is fixed beforehand; its
 law under permutations of the sides within each prompt. A millionth cannot be reached by permutations: their third moments give a
-Pearson III law, whose tail is used. Both see the samplers of `language`, one token an answer for the discrepancy.
+Pearson III law, whose tail is used. One token an answer.
+
+Rank-based uniformity: where the token's rank by mass falls in the law of ranks is uniform if the law is right, which Cramér and von Mises
+test. They estimate that place from 100 samples of a reference; here it is exact. One token an answer; the audit has 16.
 """
 
 from __future__ import annotations
@@ -14,11 +20,12 @@ import numpy as np
 from scipy import stats
 
 from ot_draft.arrays import Array
+from ot_draft.audit import Audit, Token
 from ot_draft.audit.against import Setting, TwoServerTest
 
 from .language import SAMPLERS, Spoken, language
 
-PROMPTS, PERMUTATIONS = 16, 400
+PROMPTS, PERMUTATIONS, LENGTH = 16, 400, 16
 
 
 def discrepancy(first: Array, second: Array, generator: np.random.Generator) -> float:
@@ -43,16 +50,38 @@ def discrepancy(first: Array, second: Array, generator: np.random.Generator) -> 
     return float(stats.pearson3.sf(seen, stats.skew(mixed), np.mean(mixed), np.std(mixed)))
 
 
+def rank_uniformity(p: Array, tokens: Array, generator: np.random.Generator) -> float:
+    """p-value of draws from p, from the places of their ranks; p (m, n), tokens (m,)."""
+    mass = p[np.arange(len(p)), tokens]
+    above = np.where(p > mass[:, None], p, 0).sum(1)
+    return float(stats.cramervonmises(above + mass * generator.random(len(p)), "uniform").pvalue)
+
+
+def by_law(name: str, laws: tuple[Array, Array], tokens: int, level: float, seed: int) -> bool:
+    """Whether the audit of laws finds the sampler in so many tokens, answers of 16."""
+    audit, spoken = Audit(level), Spoken(name, laws, [seed, 6])
+    for wave in range(tokens // (LENGTH * PROMPTS)):
+        answers = np.array(spoken.ask([("plain", [i]) for i in range(PROMPTS)], LENGTH))
+        contexts = spoken.contexts(np.arange(PROMPTS), answers).ravel()
+        request = np.repeat(wave * PROMPTS + np.arange(PROMPTS), LENGTH)
+        place = np.tile(np.arange(LENGTH), PROMPTS)
+        audit.add(*Token.of_arrays(answers.ravel(), laws[0][contexts], request=request, position=place))
+        if audit.biased:
+            break
+    return audit.biased
+
+
 @click.command()
-@click.option("--tokens", default=4000, help="Of both sides.")
+@click.option("--tokens", default=4000, help="Of both sides, or of the one whose law is known.")
 @click.option("--first", default=10, help="Seed of the first language.")
 @click.option("--seeds", default=7)
 @click.option("--level", default=1e-6)
 @click.argument("names", nargs=-1, type=click.Choice(list(SAMPLERS)))
 def main(tokens: int, first: int, seeds: int, level: float, names: tuple[str, ...]) -> None:
     """In how many languages each test tells a wrong sampler from a right one after so many tokens."""
+    tests = ("discrepancy", "bets on texts", "rank uniformity", "bets on laws")
     for name in names or SAMPLERS:
-        found = np.zeros(2, dtype=int)
+        found = np.zeros(len(tests), dtype=int)
         for seed in range(first, first + seeds):
             laws, generator = language(seed), np.random.default_rng([seed, 3])
             copies = tokens // (2 * PROMPTS)
@@ -63,9 +92,12 @@ def main(tokens: int, first: int, seeds: int, level: float, names: tuple[str, ..
             test = TwoServerTest(Spoken(name, laws, [seed, 1]), Spoken("right", laws, [seed, 2]),
                           [Setting("plain", [[i] for i in range(PROMPTS)], 1.0)], level, seed=seed)  # fmt: skip
             found[1] += test.run(tokens).differs
-        click.echo(
-            f"{name:20s} {tokens:,} tokens, level {level:g}: discrepancy {found[0]} of {seeds}, bets {found[1]} of {seeds}"
-        )
+            prompts = np.arange(tokens) % PROMPTS
+            drawn = np.array(Spoken(name, laws, [seed, 7]).ask([("plain", [i]) for i in prompts], 1))[:, 0]
+            found[2] += rank_uniformity(laws[0][prompts], drawn, generator) <= level
+            found[3] += by_law(name, laws, tokens, level, seed)
+        said = ", ".join(f"{test} {count}" for test, count in zip(tests, found, strict=True))
+        click.echo(f"{name:20s} {tokens:,} tokens, level {level:g}, of {seeds}: {said}")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from engine_cases import speculative
@@ -31,6 +33,7 @@ from test_vllm_server import plugin_for_tests
 from ot_draft.conform.tiny_pair import write
 
 RIGHT = "own"  # vLLM's own sampler, the CPU's defects mended
+AT_ONCE = 10  # audits of right servers, which are asked by all of them together
 UNMENDED = "own, expand_batch_to_tokens not mended"
 DRAFTS = {"probabilistic": {"num_speculative_tokens": 3}, "ngram": {}}
 BY_TEXTS = {False: ("--settings", "plain"), True: ("--settings", "temperature 0.6,top-k 5")}
@@ -55,12 +58,15 @@ class Pair:
     def _found(self, *words: str) -> dict[str, Any]:
         """Tokens that were read, after how many a bias was seen (None: none was), e-values; or "no verdict", and why."""
         begun = time.monotonic()
-        (self.folder / "verdict.json").unlink(missing_ok=True)
         more = ("--model", "tiny", "--prompts", str(self.folder / "prompts.txt"), "--timeout", "300")
-        status, verdict, said = audited(words[0], self.folder, *words[1:], *more)
+        with tempfile.TemporaryDirectory() as own:
+            status, verdict, said = audited(words[0], Path(own), *words[1:], *more)
         seconds = round(time.monotonic() - begun)
         if status not in (0, 1) or not verdict:
-            return {"no verdict": f"exit {status}: {said.strip()[-600:]}", "seconds": seconds}
+            return {
+                "no verdict": f"exit {status}: {verdict.get('undecided') or said.strip()[-600:]}",
+                "seconds": seconds,
+            }
         biased = verdict["differs"] if words[0] == "servers" else verdict["biased"]
         if biased != (status == 1):
             return {
@@ -108,19 +114,27 @@ def main() -> None:
     end = time.monotonic() + 60 * given.minutes
     columns = given.columns.split(",")
     table = json.loads(given.file.read_text()) if given.file.exists() else {}
-    wanted = [f"right, {given.drafts}, {i + 1}" for i in range(given.right)] or given.errors
+    wanted = [f"{RIGHT}, {given.drafts}, {i + 1}" for i in range(given.right)] or given.errors
     wanted = [(row, column) for row in wanted for column in columns if column not in table.get(row, {})]
     if not wanted:
         return
-    with pair_of_servers(given.drafts) as pair:
-        for row, column in wanted:
+    one_at_a_time = Lock()
+    with pair_of_servers(given.drafts) as pair, ThreadPoolExecutor(AT_ONCE if given.right else 1) as pool:
+
+        def audit(row: str, column: str) -> None:
             if time.monotonic() > end:
-                break
-            pair.planted.write_text(RIGHT if given.right else row)
+                return
+            if not given.right:
+                pair.planted.write_text(row)
             options, ask = ((BY_TEXTS, pair.by_texts), (BY_LAWS, pair.by_laws))[column == "URL"]
-            table.setdefault(row, {})[column] = found = ask(given.tokens, *options[row in CUT])
-            given.file.write_text(json.dumps(table, indent=1))
+            found = ask(given.tokens, *options[row in CUT])
+            with one_at_a_time:
+                table.setdefault(row, {})[column] = found
+                given.file.write_text(json.dumps(table, indent=1))
             print(row, column, json.dumps(found), flush=True)
+
+        for done in [pool.submit(audit, *each) for each in wanted]:
+            done.result()
 
 
 if __name__ == "__main__":
