@@ -17,7 +17,7 @@ from torch import Tensor
 
 from llm_demo.bench.auto import KINDS
 from llm_demo.machine import machine
-from llm_demo.models.load import load_pair
+from llm_demo.models.load import TARGET_FILE, load_pair, target_directory
 from llm_demo.prompts import read_prompts
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode, decode_steps
@@ -31,8 +31,15 @@ BACKENDS = {  # arguments of `load_pair`, by how the table calls them
     "torch float16": {"dtype": "float16"},
     "openvino": {"backend": "openvino"},
     "openvino-float": {"backend": "openvino-float"},
+    "llama.cpp": {"backend": "llama.cpp"},
 }
 SEED = 5
+
+
+def loaded(name: str) -> Pair:
+    """The embedded model by this backend, with the embedded draft; in llama.cpp, which cannot read that, it is its own draft."""
+    draft = str(target_directory() / TARGET_FILE) if name == "llama.cpp" else "states"
+    return load_pair(None, draft, **BACKENDS[name])
 
 
 def by_trees(pair: Pair, prompt: Sequence[int], tokens: int, seed: int) -> tuple[list[int], Tensor]:
@@ -89,9 +96,9 @@ def main(names: tuple[str, ...], texts: int, tokens: int, against: str | None, t
     torch.set_num_threads(threads)
     click.echo(", ".join(f"{name}: {value}" for name, value in machine().items()))
     try:
-        other = None if against is None else load_pair(None, "states", **BACKENDS[against])
+        other = None if against is None else loaded(against)
         for name in names:
-            pair = load_pair(None, "states", **BACKENDS[name])
+            pair = loaded(name)
             prompts = [prompt.tokens for prompt in read_prompts(pair.tokenizer, texts, KINDS)]
             apart, from_other, equal = list[Tensor](), list[Tensor](), 0
             with progress_bar(texts, name) as advance:
