@@ -307,17 +307,17 @@ def _inverse_cdf(mass, uniform, until):  # type: ignore[no-untyped-def]  # numba
             total += part
             until[block] = total
         for place in range(uniform.shape[1]):
-            target, block = uniform[row, place] * total, 0
+            target, block = mass.dtype.type(uniform[row, place] * total), 0
             while until[block] <= target and until[block] < total:
                 block += 1
-            target -= until[block - 1] if block else 0.0
+            rest = target - (until[block - 1] if block else 0.0)
             inner = mass[row, block * BLOCK : (block + 1) * BLOCK]
             summed, last = 0.0, 0
             for y in range(len(inner)):
                 if inner[y] > 0:
                     last = y
                     summed += inner[y]
-                    if summed > target:
+                    if summed > rest:
                         break
             found[row, place] = block * BLOCK + last
     return found
