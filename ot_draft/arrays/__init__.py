@@ -27,6 +27,7 @@ from .kinds import (
     from_view,
     holds_without_sync,
     host_view,
+    host_views,
     is_exact,
     is_meta,
     is_torch,

@@ -104,6 +104,13 @@ def host_view(x: Array) -> Array:
     return x.numpy() if is_torch(x) and on_host(x) else x
 
 
+def host_views(*arrays: Array) -> tuple[Array, ...]:
+    """`host_view` of all; all as they are where numpy has no view of one of them, in bfloat16 or a part of a gradient."""
+    if any(is_torch(x) and (x.requires_grad or str(x.dtype) == "torch.bfloat16") for x in arrays):
+        return arrays
+    return tuple(map(host_view, arrays))
+
+
 def from_view(x: Array, other: Array) -> Array:
     """Back from `host_view` to other's kind."""
     return namespace(other).from_numpy(x) if is_torch(other) and not is_torch(x) else x

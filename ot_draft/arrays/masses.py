@@ -51,7 +51,7 @@ def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | No
 
     The residual of a rule. scale and least may be whole numbers; `out` as in `excess`.
     """
-    if in_compiled(p) and q.dtype == p.dtype and (loop := compiled(_residual, REORDERED)):
+    if in_compiled(p) and in_compiled(q) and q.dtype == p.dtype and (loop := compiled(_residual, REORDERED)):
         factors = [host_view(x) if hasattr(x, "dtype") else np.full(1, x) for x in (scale, least)]
         batch = batch_shape(p, q, *factors)
         memory = np.empty((*batch, p.shape[-1]), host_view(p).dtype) if out is None else host_view(out)
@@ -61,7 +61,7 @@ def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | No
     mass = excess(p, q, scale, out)
     if not (type(least) is int and least == 0):
         mass = xp.maximum(mass, least * p)
-    return normalise(mass, p, mass)
+    return normalise(mass, p, out)
 
 
 def _residual(p, q, scale, least, out):  # type: ignore[no-untyped-def]  # numba compiles this very function

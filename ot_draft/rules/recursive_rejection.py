@@ -48,7 +48,7 @@ class RecursiveRejection(SelectionRule):
             from ..kernels.excess import recursive_rejection
 
             return Selection(*recursive_rejection(p, q, drafts))
-        like, (p, q, drafts) = p, map(xp.host_view, (p, q, drafts))
+        like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
         present = xp.astype(drafts >= 0, p.dtype)
         scales, masses, last = _scales(p, q, present)
         q_x = xp.gather(q, drafts)

@@ -1,7 +1,4 @@
-"""vLLM's CPU build under the name of another release: it is mended by platform, and rows of `conform` are wrong where nobody mends it.
-
-Of these, 0.33.0+cpu under our rule has run; the other two never ended on a busy machine.
-"""
+"""vLLM's CPU build under the name of another release: it is mended by platform, and rows of `conform` are wrong where nobody mends it."""
 
 from __future__ import annotations
 

@@ -72,6 +72,36 @@ def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.Monkey
     assert (fast[0][0, 0] == p[0, 0]).all()
 
 
+@pytest.mark.parametrize("n", [10, N])
+@pytest.mark.parametrize("rule", [ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejectionWithoutReplacement()])
+@pytest.mark.parametrize("of", [0, 1])
+def test_a_gradient_goes_through_the_residual(of: int, rule: Any, n: int) -> None:
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(91)
+    laws = [torch.softmax(torch.randn(n, generator=generator, dtype=torch.float64), -1) for _ in range(2)]
+    drafts, weights = torch.tensor([1, 2]), torch.randn(n, generator=generator, dtype=torch.float64)
+    step = 1e-6 * torch.randn(n, generator=generator, dtype=torch.float64) * laws[of]
+    ends = []
+    for sign in (1, -1):
+        moved = list(laws)
+        moved[of] = laws[of] + sign * step
+        ends.append(float(rule(*moved, drafts).residual @ weights))
+    moved[of] = laws[of].clone().requires_grad_()
+    (rule(*moved, drafts).residual @ weights).backward()
+    assert float(moved[of].grad @ step) * 2 == pytest.approx(ends[0] - ends[1], rel=1e-4, abs=1e-12)
+
+
+def test_recursive_rejection_takes_bfloat16_in_torch() -> None:
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(92)
+    p, q = (torch.softmax(torch.randn(10, generator=generator), -1).bfloat16() for _ in range(2))
+    drafts = torch.tensor([1, 2])
+    found = ot.rules.RecursiveRejection()(p, q, drafts)
+    wanted = ot.rules.RecursiveRejection()(p.float(), q.float(), drafts)
+    assert found.residual.dtype == torch.bfloat16
+    assert (found.residual.float() - wanted.residual).abs().max() < 0.02
+
+
 def test_the_compiled_factor_is_valid_and_the_smallest() -> None:
     for seed in range(5):
         p, q, _ = rows(np.float64, seed)

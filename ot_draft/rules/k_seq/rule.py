@@ -62,7 +62,7 @@ class KSeq(SelectionRule):
             from ...kernels.excess import k_seq
 
             return Selection(*k_seq(p, q, drafts))
-        like, (p, q, drafts) = p, map(xp.host_view, (p, q, drafts))
+        like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
         count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
         factor, mass = self._factor_and_mass(p, q, count)
         take = xp.minimum(xp.divide(xp.gather(p, drafts), factor * xp.gather(q, drafts), 0), 1)
