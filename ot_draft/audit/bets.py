@@ -26,6 +26,7 @@ MASSES = tuple(2.0**-i for i in (1, 2, 3, 4, 6, 8, 10))
 WINDOWS = (8, 16)
 PLACES = 5  # of a step; the last stands for all further ones
 HEAD = 4.0  # q / p from here on counts alike
+LENIENT = 1.2  # times p / q, at which a draft is accepted too easily
 RATIOS = ((0.5, 1.0), (1.0, 2.0), (2.0, 4.0))  # of q / p
 LIKELY = 1 / 16
 ENTROPIES = ((0.0, 0.6), (0.6, 1.4), (1.4, np.inf))  # of a law, in nats
@@ -79,6 +80,7 @@ SCORED = (
                          for low, high in RATIOS}),
     Bet("noise of the draft", "draft law", "a token that the draft's noise, used again, would give"),
     Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
+    Bet("accepted too easily", "draft law", f"a token that comes more often where drafts are accepted at {LENIENT:g} p/q"),
 )  # fmt: skip
 COMPARED = {  # by rank and by id
     ("same number", "neighbours"): "the token that the random number of the token before would give",
@@ -194,6 +196,7 @@ def _draft_law(tokens: Tokens) -> list[Score]:
         *(((ratio > low) & (ratio <= high), 0.0) for low, high in RATIOS),
         _noise_again(tokens, q, rest),
         (np.where(left > 0, np.clip(tokens.along_ids(left), 0.0, 1.0), 0.0), 0.0),
+        _accepted_too_easily(tokens, q, rest),
     ]
     return [(np.where(known[:, None], listed, 0.0), np.where(known, of_rest, 0.0)) for listed, of_rest in columns]
 
@@ -221,7 +224,28 @@ def _noise_again(tokens: Tokens, q: Array, rest: Array) -> Score:
     parts = np.where(runs, (1 / np.maximum(1 + rate * s - owed, 1e-9) - ends) / np.maximum(rate, 1e-300), 0.0)
     law = np.empty_like(p)
     np.put_along_axis(law, order, np.where(runs, r, 0.0) * np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], axis=1)
-    score = np.clip(_prefers(np.minimum(p, q) + refused * law, p), 0.0, 1.0)
+    return _suspected(np.minimum(p, q) + refused * law, p)
+
+
+def _accepted_too_easily(tokens: Tokens, q: Array, rest: Array) -> Score:
+    """The law emitted where drafts are accepted with min(1, LENIENT p / q), and replaced from the residual.
+
+    The rest counts as one token that is accepted as it should be: LENIENT times all its mass is more than its tokens would get.
+    """
+    p, q = np.column_stack([tokens.mass, tokens.rest]), np.column_stack([q, rest])
+    taken, residual = np.minimum(p, q), np.maximum(p - q, 0.0)
+    taken[:, :-1] = np.minimum(LENIENT * p, q)[:, :-1]
+    left = np.maximum(1 - taken.sum(1, keepdims=True), 0.0)
+    return _suspected(taken + left * residual / np.maximum(residual.sum(1, keepdims=True), 1e-300), p)
+
+
+def _suspected(law: Array, p: Array) -> Score:
+    """Half the ratio of a suspected law to the reported one p, (T, N + 1) with the rest last, up to 1.
+
+    Its mean is 1/2, but for what is cut. So a stake c pays (1 + c y) / (1 + c m) = 1 - w + w law / p with w = c / (2 + c):
+    nearly the likelihood ratio for the largest tilt, bets on laws between the two for the others.
+    """
+    score = np.clip(law / np.maximum(2 * p, 1e-300), 0.0, 1.0)
     return score[:, :-1], score[:, -1]
 
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ..arrays import Array
 from ..errors import CannotAudit
 from .answers import Answer, BadAnswer, NoLaw, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
 from .records import MOST_IDS, ListedMasses, Token
+from .reference import DraftLaws
 from .reported import DOUBTFUL, SHORT, Lists, Reported
 
 PROMPTS = (
@@ -75,15 +77,16 @@ def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple
 
 def audit_server(
     client: Client, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
-    on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None
+    on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None, draft: DraftLaws | None = None
 ) -> AuditRun:  # fmt: skip
     """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
 
-    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. CannotAudit if nothing can be read.
+    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. draft: the draft model, whose laws are bet with.
+    CannotAudit if nothing can be read.
     """
     if not plan.prompts or plan.tokens < 1 or not plan.shapes or min(min(shape) for shape in plan.shapes) < 1:
         raise CannotAudit("give at least one prompt, token, token an answer and request at a time")
-    run = AuditRun(client, plan, reported, audit)
+    run = AuditRun(client, plan, reported, audit, draft)
     while not run.ended():
         for prompt, answer in run.wave():
             on_answer(prompt, answer)
@@ -100,10 +103,12 @@ class AuditRun:
     contexts: its reports for equal contexts.
     """
 
-    def __init__(self, client: Client, plan: RequestPlan, reported: Reported, audit: Audit) -> None:
+    def __init__(
+        self, client: Client, plan: RequestPlan, reported: Reported, audit: Audit, draft: DraftLaws | None = None
+    ) -> None:
         self.answers = self.unreadable = self.doubtful = self.hidden = 0
         self.left_out: dict[tuple[int, int], str] = {}
-        self._client, self._plan, self._reported, self._audit = client, plan, reported, audit
+        self._client, self._plan, self._reported, self._audit, self._draft = client, plan, reported, audit, draft
         self.contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
         engine = DIALECTS[plan.engine]
         self._fields = engine.asked(plan.model, reported.temperature, reported.top_p, reported.top_k)
@@ -142,7 +147,7 @@ class AuditRun:
         for request, prompt, answer in good:
             self._ends.add(prompt, answer, shape[1])
             self.contexts.add(prompt, answer, self._lists.compared)
-            self._bet(answer, request)
+            self._bet(answer, request, self._draft.rows(prompt, answer, shape[1]) if self._draft else ())
             if answer.missing:
                 where = f"an answer of {len(answer.tokens)} tokens"
                 self._audit.leave_out("counted, and not reported", where, answer.missing)
@@ -162,7 +167,7 @@ class AuditRun:
         self.left_out[shape] = str(bad[0])
         return True
 
-    def _bet(self, answer: Answer, request: int) -> None:
+    def _bet(self, answer: Answer, request: int, rows: Array | tuple[()]) -> None:
         for position, emitted in enumerate(answer.tokens):
             if self._lists.state(emitted) == DOUBTFUL:
                 self._audit.charge(1)
@@ -177,7 +182,8 @@ class AuditRun:
             own = 0.0 if self._reported.whole else math.exp(emitted.log)
             token = emitted.token if emitted.token >= 0 else UNNAMED
             row = ListedMasses.of_top(ids, mass, whole=self._reported.whole, error=error)
-            self._audit.add(Token(token, row, own, request, position, batch=self._waves, place=-1, draft=None))
+            draft = self._draft.on(rows[position], ids, mass) if self._draft and position < len(rows) else None
+            self._audit.add(Token(token, row, own, request, position, batch=self._waves, place=-1, draft=draft))
 
     def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
         """CannotAudit where it is clear that no more will come of it."""

@@ -23,7 +23,7 @@ from .refused import Refused
 
 if TYPE_CHECKING:
     from ..audit.answers import Answer
-    from ..audit.reference import Reference
+    from ..audit.reference import LocalModel, Reference
 
 
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
@@ -49,6 +49,7 @@ class ServerOptions:
     mode: str | None
     listed: int
     reference: Path | None
+    draft: Path | None
 
     def law(self, mode: str, temperature_last: bool = False) -> Reported:
         """The way from reported log-probabilities of this mode to the law; CannotAudit where they do not."""
@@ -86,6 +87,8 @@ class AuditCommand(click.Command):
               help="Relative error of reported probabilities.")  # fmt: skip
 @click.option("--reference", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder of the model that should be served: its law is computed here, by transformers.")  # fmt: skip
+@click.option("--draft", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Folder of the server's draft model: its law is computed here, and wrong verifiers are found sooner.")  # fmt: skip
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page.")
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
@@ -121,6 +124,8 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
         raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
     if options.reference is not None:
         raise Refused("--reference compares the law that a server reports: give its address, not a log")
+    if options.draft is not None:
+        raise Refused("--draft is for a server: in a log each line has its own draft_law")
     with progress_bar(100, f"reading {path.name}, per cent") as advance:
         for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share))):
             judge.add(token)
@@ -132,12 +137,14 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
 def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     """Notes on what was asked and answered."""
     from ..audit.client import Client
+    from ..audit.reference import DraftLaws
     from ..audit.server import BY_IDS, PROMPTS, RequestPlan, audit_server, introduce, mixed
 
     plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
     options.law(options.mode or MODES[-1])  # refused before anybody is asked; unsaid, by what holds for every mode
     reference = _reference(options)
+    draft = DraftLaws(_loaded("draft model", options.draft), options.temperature) if options.draft else None
     with closing(Client(url, options.timeout)) as client:
         plan, engine = introduce(client, plan)
         mode = options.mode or ("tempered" if engine.tempered else "raw")
@@ -148,7 +155,7 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
                 reference.add(prompt, answer, law)
 
         with progress_bar(plan.tokens, f"tokens of {plan.model}") as advance:
-            outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare)
+            outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare, draft)
     asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in outcome.left_out]
     notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode), ("answers", f"{outcome.answers:,}"),
              ("requests at a time x tokens an answer", ", ".join(f"{c} x {n}" for c, n in asked)),
@@ -167,6 +174,13 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     if judge.biased and outcome.by_text:
         notes.append(("or", f"its lists are filled up to so many texts, where several tokens have one: {BY_IDS}"))
     notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
+    if draft is not None:
+        notes.append(
+            (
+                "draft law",
+                f"of {options.draft}: on the listed tokens it shares {draft.overlap:.3f} of the reported mass",
+            )
+        )
     if reference is not None and not judge.undecided:
         notes.append(("reference", reference.verdict()))
     return notes
@@ -180,8 +194,14 @@ def _reference(options: ServerOptions) -> Reference | None:
     if options.mode == "processed" and (options.top_k or options.top_p < 1):
         remedy = "leave --top-k and --top-p away, or let the server report raw ones"
         raise Refused(f"--reference compares whole laws: {remedy}")
-    with Console(stderr=True).status("loading the reference"):
-        return Reference(options.reference)
+    return Reference(_loaded("reference", options.reference))
+
+
+def _loaded(what: str, folder: Path) -> LocalModel:
+    from ..audit.reference import LocalModel
+
+    with Console(stderr=True).status(f"loading the {what}"):
+        return LocalModel(folder)
 
 
 def _write(verdict: Verdict, subject: str, notes: Notes, json_file: Path | None, html: Path | None) -> None:

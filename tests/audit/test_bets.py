@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from ot_draft.arrays import Array
-from ot_draft.audit.bets import BETS, SCORED, overlaps, scores
+from ot_draft.audit.bets import BETS, LENIENT, SCORED, overlaps, scores
 from ot_draft.audit.bound import Bound
 from ot_draft.audit.past import CELLS, PRIORS, Past, Seen
 from ot_draft.audit.records import Token, Tokens, dense_row, stack, top_row
-from ot_draft.audit.wealth import PRECISIONS, REACH, Learner, Wealth, in_context
+from ot_draft.audit.wealth import PRECISIONS, REACH, TILTS, Learner, Wealth, in_context
+
+from . import growth
+from .chains import residual
+from .growth import emitted, entropy_to, listed_alone, pairs
+from .language import SAMPLERS
 
 N = 12
 NONE = np.zeros(1)  # slack of one law
@@ -99,6 +104,25 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
         assert np.all((share > 0).any(axis=0)) and np.all(share <= REACH)
 
 
+def test_suspects_earn_what_there_is_to_be_earned() -> None:
+    """Scores of the two suspected errors against their laws from elsewhere; at the best tilt they grow by the relative entropy."""
+    p, q = laws(np.random.default_rng(0), 200), laws(np.random.default_rng(1), 200)
+    tokens = stack(Token.of_arrays(np.zeros(200, dtype=int), p, draft=q))
+    past = Past()
+    scored, names = scores(tokens, past, past.read(tokens)), [bet.name for bet in SCORED]
+    for name, (taken, refused, _) in (
+        ("accepted too easily", (np.minimum(LENIENT * p, q), residual(p, q), p)),
+        ("noise of the draft", SAMPLERS["noise_again"](p, q)),
+    ):
+        law = np.take_along_axis(taken + (1 - taken.sum(1, keepdims=True)) * refused, tokens.ids, 1)
+        mass = np.take_along_axis(p, tokens.ids, 1)
+        y, stake = scored.listed[names.index(name)], np.expm1(TILTS[-1])
+        assert np.all((np.abs(y - np.minimum(law / mass / 2, 1)) < 1e-6) | (mass < 1e-6))
+        factor = (1 + stake * y) / (1 + stake * (mass * y).sum(1, keepdims=True))
+        earned, most = (law * np.log(factor)).sum(1).mean(), entropy_to(law, mass).mean()
+        assert 0.9 * most < earned <= most
+
+
 def test_a_tolerance_covers_every_error_of_its_size() -> None:
     """The learner's bets, where all probabilities are off by a relative .1 in the directions that pay most."""
     generator = np.random.default_rng(6)
@@ -134,6 +158,22 @@ def test_the_wealth_is_fair_at_every_tilt() -> None:
             means = means + mass[0] * np.exp(wealth._log)
         assert np.all(means <= 1 + 1e-12)
         assert np.allclose(means, 1, atol=1e-12) == (tolerance == 0)
+
+
+def test_what_can_be_earned_at_most_on_real_laws() -> None:
+    """Less by lists than by whole laws, less by texts, nothing where nothing is wrong."""
+    p, q = pairs(1.0)
+    assert 0.9 < growth.drafted(p, q) < 1 and np.allclose(emitted("right", p, q), p, atol=1e-12)
+    for error in ("lenient", "noise_again"):
+        b = emitted(error, p, q)
+        whole, lists, texts = (
+            entropy_to(b, p),
+            entropy_to(listed_alone(b, p), listed_alone(p, p)),
+            entropy_to(b, (b + p) / 2),
+        )
+        assert (
+            np.all(lists <= whole + 1e-12) and np.all(texts <= whole + 1e-12) and lists.mean() > 2 * texts.mean() > 1e-4
+        )
 
 
 def test_settling_in_groups_is_settling_one_by_one() -> None:

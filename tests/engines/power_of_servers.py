@@ -1,11 +1,12 @@
-"""Errors planted in a real vLLM server: tokens until `ot-draft audit servers` and `ot-draft audit URL` see them, over HTTP, as a table.
+"""Errors planted in a real vLLM server: tokens until the audits see them, over HTTP, as a table.
 
     PYTHONPATH=. .venv-engines/bin/python tests/engines/power_of_servers.py FILE.json --tokens 50000
     PYTHONPATH=. .venv-engines/bin/python tests/engines/power_of_servers.py FILE.json --tokens 1000 --right 50
 
 Two servers stay up, on the CPU: one drafts and has an error after the other in its sampler (`entry_for_tests.Switch`), the other one is
-plain. Each audit is the command as a person runs it, in a process of its own. FILE.json keeps what was found and is gone on with. An audit
-that ends with another status than 0 or 1 has no verdict: what it said is kept in its place. Not part of the tests: an hour or two.
+plain. Columns: `ot-draft audit servers`, `ot-draft audit URL` and the latter with --draft, as a person runs them, in processes of their
+own. FILE.json keeps what was found and is gone on with. An audit that ends with another status than 0 or 1 has no verdict: what it said
+is kept in its place. Not part of the tests: an hour or two.
 What came out stands in docs/upstream/README.md.
 """
 
@@ -42,10 +43,10 @@ ASKED = ("--listed", "8", "--ignore-eos", "--concurrency", "8,32,4", "--lengths"
 
 
 class Pair:
-    """A drafting server whose errors can be exchanged, and a plain one."""
+    """A drafting server whose errors can be exchanged, and a plain one. draft: folder of the draft model."""
 
-    def __init__(self, drafting: str, plain: str, folder: Path, planted: Path) -> None:
-        self.drafting, self.plain, self.folder, self.planted = drafting, plain, folder, planted
+    def __init__(self, drafting: str, plain: str, folder: Path, planted: Path, draft: Path) -> None:
+        self.drafting, self.plain, self.folder, self.planted, self.draft = drafting, plain, folder, planted, draft
 
     def by_texts(self, tokens: int, *options: str) -> Any:
         """What `audit servers` finds: see `_found`."""
@@ -54,6 +55,10 @@ class Pair:
     def by_laws(self, tokens: int, *options: str) -> Any:
         """What `audit URL` finds."""
         return self._found(self.drafting, "--tokens", str(tokens), *ASKED, *options)
+
+    def with_draft(self, tokens: int, *options: str) -> Any:
+        """What `audit URL --draft` finds."""
+        return self.by_laws(tokens, "--draft", str(self.draft), *options)
 
     def _found(self, *words: str) -> dict[str, Any]:
         """Tokens that were read, after how many a bias was seen (None: none was), e-values; or "no verdict", and why."""
@@ -93,7 +98,7 @@ def pair_of_servers(drafts: str) -> Iterator[Pair]:
             vllm_server(target, None, folder / "plain") as plain,
             vllm_server(target, config, folder / "drafting", **variables) as drafting,
         ):
-            yield Pair(drafting, plain, folder, planted)
+            yield Pair(drafting, plain, folder, planted, draft)
             said = (folder / "drafting" / "server.txt").read_text(errors="replace")
             print(*(line for line in said.splitlines() if "planted: " in line or "Traceback" in line), sep="\n")
 
@@ -106,7 +111,7 @@ def main() -> None:
     parser.add_argument(
         "--right", type=int, default=0, help="audits of the right servers, of each kind, in the place of errors"
     )
-    parser.add_argument("--columns", default="servers,URL")
+    parser.add_argument("--columns", default="servers,URL,draft")
     parser.add_argument("--minutes", type=float, default=1e9, help="after which no audit is begun")
     parser.add_argument("errors", nargs="*", default=[*ERRORS, UNMENDED])
     given = parser.parse_intermixed_args()
@@ -126,7 +131,11 @@ def main() -> None:
                 return
             if not given.right:
                 pair.planted.write_text(row)
-            options, ask = ((BY_TEXTS, pair.by_texts), (BY_LAWS, pair.by_laws))[column == "URL"]
+            options, ask = {
+                "servers": (BY_TEXTS, pair.by_texts),
+                "URL": (BY_LAWS, pair.by_laws),
+                "draft": (BY_LAWS, pair.with_draft),
+            }[column]
             found = ask(given.tokens, *options[row in CUT])
             with one_at_a_time:
                 table.setdefault(row, {})[column] = found
