@@ -135,3 +135,13 @@ def test_a_parameter_may_be_a_float_where_that_is_said() -> None:
     problem = ot.Problem([F(1, 2), F(1, 2)], [F(1, 4), F(3, 4)], 2)
     accepted, taken = ot.rules.KSeq(1.5).closed_form(problem)  # type: ignore[misc]
     assert type(accepted) is F and type(taken[()]) is F
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_largest_of_many_are_those_of_a_stable_sort(dtype: str) -> None:
+    generator = np.random.default_rng(11)
+    for n, values in ((4096, 10**6), (5000, 30), (4097, 1)):  # without ties, with many, all equal
+        mass = (generator.integers(0, values, (2, n)) / 7).astype(dtype)
+        for count in (1, 8, 17):
+            wanted = np.argsort(-mass, axis=-1, kind="stable")[:, :count]
+            assert (xp.top_tokens(mass, count) == wanted).all()

@@ -244,10 +244,34 @@ def _top_few(mass: np.ndarray, count: int) -> np.ndarray:
     n = mass.shape[-1]
     rows = mass.reshape(-1, n)
     chosen = np.empty((len(rows), count), dtype=np.int64)
+    if count <= FEW and in_compiled(mass) and (loop := compiled(_in_turn)):
+        loop(rows, np.empty(count, dtype=mass.dtype), chosen)
+        return chosen.reshape(*mass.shape[:-1], count)
     for row, least, into in zip(rows, np.partition(rows, n - count, -1)[:, n - count], chosen, strict=True):
         large = np.flatnonzero(row >= least)
         into[:] = large[np.argsort(-row[large], kind="stable")[:count]]
     return chosen.reshape(*mass.shape[:-1], count)
+
+
+def _in_turn(mass, largest, chosen):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes them, for rows: of most blocks no token is as large as the last of those that were found."""
+    for row in range(mass.shape[0]):
+        found = 0
+        for start in range(0, mass.shape[1], BLOCK):
+            inner, above, least = mass[row, start : start + BLOCK], 0, largest[len(largest) - 1]
+            if found == len(largest):
+                for y in range(len(inner)):
+                    above += inner[y] > least
+                if not above:
+                    continue
+            for y in range(len(inner)):
+                if found < len(largest) or inner[y] > largest[found - 1]:
+                    found = min(found + 1, len(largest))
+                    place = found - 1
+                    while place > 0 and largest[place - 1] < inner[y]:
+                        largest[place], chosen[row, place] = largest[place - 1], chosen[row, place - 1]
+                        place -= 1
+                    largest[place], chosen[row, place] = inner[y], start + y
 
 
 def top_masses(mass: Array, count: int) -> Array:

@@ -26,10 +26,12 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     (tokens,) = xp.rows(batch, xp.to_host(drafts))
     pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
     present = (tokens >= 0).sum(-1)
-    accept, residual = xp.full(tokens.shape, 0, like=targets), targets[pair_of]
+    accept, residual = xp.full(tokens.shape, 0, like=targets), np.empty((len(tokens), n), dtype=targets.dtype)
     for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
-        if count:
-            here = (pair_of == pair) & (present == count)
+        here = (pair_of == pair) & (present == count)
+        if not count:
+            residual[here] = targets[pair]
+        else:
             drawn = k if count == law.count(n, k) else count
             selection = select(targets[pair], proposals[pair], drawn, tokens[here])
             accept[here], residual[here] = selection.accept, selection.residual

@@ -51,7 +51,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (PATH_ERRORS[6].error, token_wise.TokenWise._further, "if drafted == token", "if drafted >= 0", PATHS),
     (ONE_TOKEN_ERRORS[0].error, classes.choose, CHOSEN, REVERSED, ONE_TOKEN),
     (ONE_TOKEN_ERRORS[1].error, coupling.couple, LEFT, "p", ONE_TOKEN),
-    (ONE_TOKEN_ERRORS[2].error, host.levels_of, "np.minimum(np.maximum", "np.maximum(np.maximum", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[2].error, host._curves, "min(highest, behind[i])", "max(highest, behind[i])", ONE_TOKEN),
     (ONE_TOKEN_ERRORS[3].error, recursive_rejection._scales, "scale = scale + mass * ", "scale = mass * ", ONE_TOKEN),
     (
         ONE_TOKEN_ERRORS[4].error,

@@ -23,26 +23,29 @@ from the rest (`WithoutReplacement`): all this is done for the rest alone, and w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+from math import ceil, log2
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.compiled import REORDERED, compiled
+from ...arrays.compiled import compiled
+from ...arrays.masses import BLOCK, SMALL
 from ...arrays.ratio_classes import layout
 from ...errors import InvalidArgument
 from ...laws import DraftLaw, WithoutReplacement, outside
 from ...selection import Cost, Selection, SelectionRule
 from ..by_pair import by_pair
 from ..coupling import couple
-from .classes import at_levels
-from .host import classes_of, levels_of_rows
+from .host import classes_of, levels_of
 
 LARGEST_HEAD = 8  # tokens: its sets are gone through one by one
 TINY = 1e-13  # a flow in floats that is none
+RARE = 2.0**-20  # a tail of less mass
+PARTS = 1024  # of all classes, from which it is known what the target takes
 HALVINGS = 6  # until it is known how often the tail selects first
 
 
@@ -51,8 +54,8 @@ class HeadPlan(NamedTuple):
 
     head: int (h,) tokens. left: (2^h,) mass under q of all but the head tokens of the bits. first: (2^h,) probability that the tail
     selects first where just these are drawn. take: (2^h, h) probability that each of them is selected where the tail's token is not
-    taken. rank, level: class int (n,) of every token, and level (C,) above every class, of the tail. law: (n,) of what is selected.
-    accepted: the sum of min(p, law).
+    taken. rank, level: part of a class int (n,) of every token, and level (F,) above every part, 0 within a class. law: (n,) of what is
+    selected. accepted: the sum of min(p, law).
     """
 
     head: np.ndarray
@@ -112,44 +115,169 @@ class HeadAndTail(SelectionRule):
 
     def _plan(self, p: np.ndarray, q: np.ndarray, k: int) -> HeadPlan:
         head = heaviest(q, self.head)
-        own, room = xp.double(q[head]), xp.double(p[head])
-        tail = q.copy()
+        tail = xp.copy(q)
         tail[head] = 0
-        drawn, left = drawing(own, xp.double(tail).sum(-1), k)
-        number = k - sizes(len(head))  # of draws from the tail
-        rank, p_mass, q_mass = classes_of(
-            p[None], tail[None], None if self.classes is None else layout(self.classes, k)
-        )
-        # Shares of the tail, not its masses: what is selected there may be many times its mass.
-        within, share = xp.divide(tail, left[-1], 0).astype(q.dtype), xp.divide(q_mass, left[-1], 0)
+        rank, whole, of_tail, of_all = self._classes(p, q, tail, head, k)
+        drawn = Drawing.of(head, p, q, whole, *of_tail, k)
+        best = self._best(drawn, lambda: Drawing.of(head[:0], p, q, whole, *of_all, k))
+        if len(best.drawing.head) < len(head):
+            tail[head] = q[head]
+        return best.expanded(p, tail, rank, len(whole))
 
-        def plan_of(first: np.ndarray) -> tuple[HeadPlan, np.ndarray]:
-            """The plan where the tail selects first so often, (2^h,), and which sets are critical."""
-            draws = {d: (drawn * first)[number == d].sum() for d in sorted(set(number[first > 0].tolist()))}
-            levels, slopes = levels_of_rows(p_mass, share, draws)
-            level, slope = levels[0], slopes[0]
-            law, over = _over(p, within, rank[0], slope)
-            refused = _refused(level, share[0], slope, over, k)[np.maximum(number, 0)]
-            supply = drawn * (1 - first * (1 - refused))
-            taken = flow(supply, room)
-            law[head] = taken.sum(0)
-            accepted = (slope * share[0] - over).sum() + taken.sum()
-            plan = HeadPlan(head, left, first, xp.divide(taken, supply[:, None], 0), rank[0], level, law, accepted)
-            return plan, (first > 0) & _critical(supply, room, taken)
+    def _classes(
+        self, p: np.ndarray, q: np.ndarray, tail: np.ndarray, head: np.ndarray, k: int
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+        """Part of every token, int (n,), class of every part, int (F,), masses p and q of the parts: the tail's alone, and with the head.
 
-        # What gives all that it has where everything is for the head will do so where the tail has selected first.
-        always = (number > 0) & (drawn > 0) & ~_critical(drawn, room, flow(drawn, room))
-        plan, critical = plan_of(xp.where(always, 1 + 0 * drawn, 0))
-        if not critical.any():
-            return plan
-        plans = [plan, replace(self, head=0)._plan(p, q, k)]
-        part = 0.0
+        What the target takes of a class is known from its parts, which are finer classes.
+        """
+        if self.classes is None:
+            (rank,), (p_mass,), (q_mass,) = classes_of(p[None], q[None], None)
+            without = xp.copy(q_mass)
+            without[rank[head]] = 0
+            return rank, np.arange(len(q)), (p_mass, without), (p_mass, q_mass)
+        # Of the tail's tokens up to k q / (the tail's mass) is selected: from there on, all ratios are one class at no loss.
+        most = k << max(ceil(-log2(max(1 - q[head].sum(), RARE))), 0)
+        grouped, finer = layout(self.classes, most), layout(max(self.classes, PARTS), most)
+        (rank,), (p_mass,), (q_mass,) = classes_of(p[None], tail[None], finer)
+        (rank[head],), (p_head,), (q_head,) = classes_of(p[None, head], q[None, head], finer)
+        whole = (np.arange(finer.number + 1) + finer.first >> grouped.shift - finer.shift) - grouped.first
+        return rank, whole, (p_mass, q_mass), (p_mass + p_head, q_mass + q_head)
+
+    def _best(self, drawing: Drawing, without_head: Callable[[], Drawing]) -> Attempt:
+        """What takes most of what is tried, by the masses of classes alone."""
+        first = Attempt.of(drawing, xp.where(drawing.always, 1 + 0 * drawing.drawn, 0))
+        if not first.critical.any():
+            return first
+        other = without_head()
+        tried, part = [first, Attempt.of(other, xp.where(other.always, 1 + 0 * other.drawn, 0))], 0.0
         for step in range(HALVINGS):  # the largest part at which none of them is critical
-            higher = xp.number(part + 0.5 ** (step + 1), drawn)
-            found, now = plan_of(xp.where(critical, higher * plan.first, plan.first))
-            plans.append(found)
-            part = part if (critical & now).any() else float(higher)
-        return max(plans, key=lambda each: each.accepted)
+            higher = xp.number(part + 0.5 ** (step + 1), drawing.drawn)
+            found = Attempt.of(drawing, xp.where(first.critical, higher * first.first, first.first))
+            tried.append(found)
+            part = part if (first.critical & found.critical).any() else float(higher)
+        return max(tried, key=lambda each: each.accepted)
+
+
+class Drawing(NamedTuple):
+    """What is drawn where some tokens are the head, and the classes of the others.
+
+    head: int (h,) tokens. room: (h,) their masses under p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and
+    the mass under q of all others. number: int (2^h,) of draws from the tail, k less the tokens of the set. used: int (V,) parts of classes
+    with mass in the tail. p_part, q_part: (V,) their masses under p, and their shares of the tail. start: int (U,) the first of them in
+    every class. p_mass, share: (U,) of the classes. ends: (U + 1,) sums of their shares, from 0 to 1. k: number of drafts.
+    """
+
+    head: np.ndarray
+    room: np.ndarray
+    drawn: np.ndarray
+    left: np.ndarray
+    number: np.ndarray
+    used: np.ndarray
+    p_part: np.ndarray
+    q_part: np.ndarray
+    start: np.ndarray
+    p_mass: np.ndarray
+    share: np.ndarray
+    ends: np.ndarray
+    k: int
+
+    @classmethod
+    def of(
+        cls,
+        head: np.ndarray,
+        p: np.ndarray,
+        q: np.ndarray,
+        whole: np.ndarray,
+        p_part: np.ndarray,
+        q_part: np.ndarray,
+        k: int,
+    ) -> Drawing:
+        """whole: int (F,) class of every part of a class, in the order of p/q. p_part, q_part: (F,) masses of the tail."""
+        used = np.flatnonzero(q_part > 0)
+        p_part, q_part = xp.double(p_part[used]), xp.double(q_part[used])
+        drawn, left = drawing(xp.double(q[head]), q_part.sum(), k)
+        number = np.maximum(k - sizes(len(head)), 0)
+        # Shares of the tail, not its masses: what is selected there may be many times its mass.
+        share = xp.divide(q_part, left[-1], 0)
+        start = np.flatnonzero(np.diff(whole[used], prepend=-1))
+        p_mass, q_mass = (np.add.reduceat(x, start) if len(start) else x for x in (p_part, share))
+        ends = xp.prefix_sums(q_mass)
+        ends = xp.divide(ends, ends[-1], 0)
+        return cls(head, xp.double(p[head]), drawn, left, number, used, p_part, share, start, p_mass, q_mass, ends, k)
+
+    def by_part(self, of_class: np.ndarray) -> np.ndarray:
+        """What a class has, for each of its parts: (U,) -> (V,)."""
+        return np.repeat(of_class, np.diff(self.start, append=len(self.used)))
+
+    @property
+    def always(self) -> np.ndarray:
+        """Sets, bool (2^h,), that give all that they have where everything is for the head: so they will where the tail was first."""
+        taken = flow(self.drawn, self.room)
+        return (self.number > 0) & (self.drawn > 0) & ~critical(self.drawn, self.room, taken)
+
+    def refused(self, level: np.ndarray, slope: np.ndarray, over: np.ndarray) -> np.ndarray:
+        """Probability that the target does not take what the tail selects, where it has d draws, for every d up to k: (k + 1,).
+
+        level, slope: (U - 1,), (U,) of the classes. over: (V,) what is refused of their parts. Where d draws are all, the levels select in
+        a class what they select where all of its intervals that live are chords of t^d.
+        """
+        refused = xp.full((self.k + 1,), 1, like=self.share)
+        if len(slope) and self.k:
+            over = np.add.reduceat(over, self.start)
+            part, stack = 0 * self.ends, np.zeros(len(self.ends), dtype=np.int64)
+            _for_kind(_refuse, slope)(level, slope, over, self.share, self.ends, part, stack, refused)
+        return refused
+
+    def taken(self, first: np.ndarray, refused: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the sets have for the head, (2^h,), and what of it goes to each of its tokens, (2^h, h)."""
+        supply = self.drawn * (1 - first * (1 - refused[self.number]))
+        return supply, flow(supply, self.room)
+
+
+class Attempt(NamedTuple):
+    """A plan by classes alone, as if the tokens of a part of a class had one ratio p/q: right to the last bit where each has its own.
+
+    drawing: what is drawn. first: as in `HeadPlan`. level, slope: (U - 1,), (U,) of the classes. accepted: the sum of min(p, law).
+    critical: sets, bool (2^h,), where the tail selects first and that would have more to give to a head token with room left.
+    """
+
+    drawing: Drawing
+    first: np.ndarray
+    level: np.ndarray
+    slope: np.ndarray
+    accepted: Any
+    critical: np.ndarray
+
+    @classmethod
+    def of(cls, drawing: Drawing, first: np.ndarray) -> Attempt:
+        """The plan where the tail selects first so often, (2^h,)."""
+        chance = xp.full((drawing.k + 1,), 0, like=first)
+        np.add.at(chance, drawing.number, drawing.drawn * first)
+        draws = {number: chance[number] for number in range(1, drawing.k + 1) if chance[number] > 0}
+        level, slope = drawing.share[:-1], 0 * drawing.share
+        if draws and len(slope):
+            level, slope = levels_of(drawing.p_mass, drawing.share, draws)
+        law = drawing.by_part(slope) * drawing.q_part
+        over = xp.maximum(law - drawing.p_part, 0)
+        supply, taken = drawing.taken(first, drawing.refused(level, slope, over))
+        accepted = (law - over).sum() + taken.sum()
+        return cls(drawing, first, level, slope, accepted, (first > 0) & critical(supply, drawing.room, taken))
+
+    def expanded(self, p: np.ndarray, tail: np.ndarray, rank: np.ndarray, number: int) -> HeadPlan:
+        """The plan over all tokens, of so many parts of classes; its law is in the memory of `tail`, the masses q without the head's."""
+        drawing, mass = self.drawing, self.drawing.left[-1]
+        level, slope, over = (xp.full((number,), 0, like=self.slope) for _ in range(3))
+        level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, drawing.by_part(self.slope)
+        if not xp.is_exact(tail) and mass < SMALL:  # what is selected may be many times the tail's mass
+            tail, mass = xp.divide(tail, mass, 0).astype(tail.dtype), 1
+        _for_kind(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
+        refused = drawing.refused(self.level, self.slope, over[drawing.used])
+        supply, taken = drawing.taken(self.first, refused)
+        tail[drawing.head] = taken.sum(0)
+        take = xp.divide(taken, supply[:, None], 0)
+        accepted = (self.slope * drawing.share).sum() - over.sum() + taken.sum()
+        return HeadPlan(drawing.head, drawing.left, self.first, take, rank, level, tail, accepted)
 
 
 def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -157,6 +285,8 @@ def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray
 
     That is (p, q, k) beyond them: what p has there, and drafts that are drawn there with equal chances. Else none, p, q and k.
     """
+    if np.count_nonzero(q[:BLOCK] > 0) >= k:  # so it is nearly always
+        return np.zeros(len(q), dtype=bool), p, q, k
     certain = q > 0
     number = int(np.count_nonzero(certain))
     if number >= min(k, len(q)):
@@ -168,6 +298,12 @@ def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray
 def sizes(number: int) -> np.ndarray:
     """How many of so many tokens are in each set of them: int (2^number,)."""
     return np.array([bits.bit_count() for bits in range(1 << number)])
+
+
+@cache
+def largest_first(number: int) -> np.ndarray:
+    """The sets of so many tokens, the largest first: int (2^number,)."""
+    return np.argsort(-sizes(number), kind="stable")
 
 
 def heaviest(q: np.ndarray, number: int) -> np.ndarray:
@@ -218,179 +354,193 @@ def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
     those before it give what they gave.
     """
     size = len(room)
-    order = np.argsort(-sizes(size), kind="stable")
+    order = largest_first(size)
     order = order[drawn[order] > 0]
     taken = xp.full((len(drawn), size), 0, like=drawn)
-    parent, via, queue = np.zeros((3, size), dtype=np.int64)
-    _for_kind(_augment, drawn)(drawn, room.copy(), order, taken, parent, via, queue)
+    reach, parent, queue = np.zeros((3, size), dtype=np.int64)
+    _for_kind(_augment, drawn)(drawn, room.copy(), order, taken, reach, parent, queue)
     return taken
 
 
-def _augment(drawn, room, order, taken, parent, via, queue):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes the flow: along the shortest ways on which sets move what they gave to others of their tokens."""
+def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest that numba compiles
+    """Writes the flow: along the shortest ways on which sets move what they gave to others of their tokens.
+
+    reach: int (h,), 0 at first: for each token, the bits of all sets that have given to it.
+    """
     size, closed = len(room), 0  # closed: tokens from which no way leads to room, and none will
     for bits in order:
         rest = drawn[bits]
         while rest > 0:
-            ahead = 0
+            ahead, seen = 0, closed
             for token in range(size):
-                parent[token] = -2  # not seen
-                if (bits & ~closed) >> token & 1:
+                if (bits & ~seen) >> token & 1:
                     parent[token] = -1
                     queue[ahead] = token
                     ahead += 1
+            seen |= bits
             found, place = -1, 0
             while place < ahead and found < 0:
                 token = queue[place]
                 place += 1
                 if room[token] > 0:
                     found = token
-                else:
-                    for other in order:
-                        if taken[other, token] > 0:
-                            for free in range(size):
-                                if (other & ~closed) >> free & 1 and parent[free] == -2:
-                                    parent[free], via[free] = token, other
-                                    queue[ahead] = free
-                                    ahead += 1
+                elif reach[token] & ~seen:
+                    for free in range(size):
+                        if (reach[token] & ~seen) >> free & 1:
+                            parent[free] = token
+                            queue[ahead] = free
+                            ahead += 1
+                    seen |= reach[token]
             if found < 0:
-                for token in range(size):
-                    closed |= (parent[token] != -2) << token
+                closed = seen
                 break
             amount, token = min(rest, room[found]), found
-            while parent[token] >= 0:
-                amount = min(amount, taken[via[token], parent[token]])
-                token = parent[token]
+            while parent[token] >= 0 and amount > 0:
+                before, most = parent[token], 0 * amount
+                for other in order:
+                    if other >> token & 1 and taken[other, before] > most:
+                        most, via = taken[other, before], other
+                amount = min(amount, most)
+                if amount > 0:
+                    queue[token], token = via, before  # the queue is used up
+            if parent[token] >= 0:  # no set that has the last token gives to the one before any more
+                reach[before] = 0
+                for other in order:
+                    if taken[other, before] > 0:
+                        reach[before] |= other
+                continue
             room[found] -= amount
             rest -= amount
             token = found
             while parent[token] >= 0:
-                taken[via[token], token] += amount
-                taken[via[token], parent[token]] -= amount
-                token = parent[token]
+                via, before = queue[token], parent[token]
+                taken[via, token] += amount
+                reach[token] |= via
+                taken[via, before] -= amount
+                token = before
             taken[bits, token] += amount
+            reach[token] |= bits
 
 
-def _critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
+def critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """Whether a set, bool (2^h,), gives all that it has while one of its tokens, or of those that others give up for it, has room left."""
-    tiny = 0 if xp.is_exact(supply) else TINY
-    member = np.arange(len(supply))[:, None] >> np.arange(len(room)) & 1 == 1
-    wanting = room - taken.sum(0) > tiny
-    while True:
-        critical = (member & wanting).any(-1) & (supply > tiny)
-        wider = wanting | ((taken > tiny) & critical[:, None]).any(0)
-        if (wider == wanting).all():
-            return critical
-        wanting = wider
+    found = np.zeros(len(supply), dtype=bool)
+    _for_kind(_wanting, supply)(supply, room - taken.sum(0), taken, 0 if xp.is_exact(supply) else TINY, found)
+    return found
 
 
-def _over(p: np.ndarray, tail: np.ndarray, rank: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The law m of the token that the tail selects, (n,), and in every class the sum of (m - p)+, (C,)."""
-    law, over = tail.copy(), xp.full(slope.shape, 0, like=slope)
-    if loop := None if xp.is_exact(p) else compiled(_over_in_turn, REORDERED):
-        loop(p, rank, slope.astype(tail.dtype), law, over)
-    else:
-        law = slope.astype(tail.dtype)[rank] * tail
-        np.add.at(over, rank, xp.maximum(law - p, 0))
-    return law, over
+def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes it. rest: (h,) room that is left."""
+    wanting, before = 0, -1
+    for token in range(len(rest)):
+        wanting |= (rest[token] > tiny) << token
+    while wanting != before:
+        before = wanting
+        for bits in range(len(supply)):
+            if bits & wanting and supply[bits] > tiny and not critical[bits]:
+                critical[bits] = True
+                for token in range(len(rest)):
+                    wanting |= (taken[bits, token] > tiny) << token
 
 
-def _over_in_turn(p, rank, slope, law, over):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes both; law begins with the tail's law."""
-    for y in range(len(p)):
-        c = np.uint64(rank[y])  # without a sign there is nothing to be counted from the end
-        law[y] *= slope[c]
-        over[c] += max(law[y] - p[y], law[y] - law[y])
+def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes the law m of the token that the tail selects, (n,), and in every class the sum of (m - p)+, (C,); law begins as the masses."""
+    for start in range(0, len(p), BLOCK):
+        p_in, own, into = p[start : start + BLOCK], rank[start : start + BLOCK], law[start : start + BLOCK]
+        for y in range(len(own)):
+            into[y] *= factor[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
+        for y in range(len(own)):
+            over[np.uint64(own[y])] += max(into[y] - p_in[y], into[y] - into[y])
 
 
-def _refused(level: np.ndarray, q: np.ndarray, slope: np.ndarray, over: np.ndarray, k: int) -> np.ndarray:
-    """Probability that the target does not take what the tail selects, where it has d draws, for every d up to k: (k + 1,).
+def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes it, over the intervals that live: neighbours while all between them are dead.
 
-    level, q, slope, over: of the classes, (C,) each. Where d draws are all, the levels select in a class what they select where all of its
-    intervals that live are chords of t^d.
+    t: (U + 1,) ends of the classes. part: (U + 1,), 0 at first, for what is refused up to there where all of the tail is equally likely.
     """
-    refused = xp.full((k + 1,), 1, like=q)
-    used = np.flatnonzero(q > 0)
-    if not len(used) or not k:
-        return refused
-    t = xp.prefix_sums(q[used])
-    t = t / t[-1]
-    first, last, lasts = chords(level[used[:-1]], t)
-    share = xp.divide(over[used], slope[used] * q[used], 0) * (
-        t[1:] - t[:-1]
-    )  # (t' - t): the classes' part of the tail
-    g = t[:, None] ** np.arange(1, k + 1)
-    steep = (g[last] - g[first]) * (lasts / (t[last] - t[first]))[:, None]
-    turn = 0 * g
-    np.add.at(turn, first, steep)
-    np.add.at(turn, last, -steep)
-    refused[1:] = (np.cumsum(turn, axis=0)[:-1] * share[:, None]).sum(0)
-    return refused
-
-
-def chords(level: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Neighbours while all between them are dead: their places int (m,), (m,), and how much of lambda that lasts, (m,).
-
-    level: (N - 1,) of the breakpoints between the ends; t: (N + 1,).
-    """
-    whole = np.concatenate((1 + 0 * t[:1], level, 1 + 0 * t[:1]))
-    size = 2 * len(t)
-    first, last, stack = np.zeros((3, size), dtype=np.int64)
-    lasts = xp.full((size,), 0, like=t)
-    count = _for_kind(_chords, t)(whole, first, last, lasts, stack)
-    return first[:count], last[:count], lasts[:count]
-
-
-def _chords(level, first, last, lasts, stack):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes them, and returns their number."""
-    count, height = 0, 0
-    for right in range(len(level)):
-        between = 0 * level[0]
+    whole, height, last = t[len(t) - 1], 0, len(t) - 1
+    for c in range(last):
+        part[c + 1] = part[c]
+        if over[c] > 0:
+            part[c + 1] += over[c] / (slope[c] * share[c]) * (t[c + 1] - t[c])
+    for d in range(1, len(refused)):
+        refused[d] = 0 * whole
+    for right in range(last + 1):
+        between, own = 0 * whole, level[right - 1] if 0 < right < last else whole
         while height > 0:
             left = stack[height - 1]
-            upper = min(level[left], level[right])
+            other = level[left - 1] if left else whole
+            upper = min(other, own)
             if upper > between:
-                first[count], last[count], lasts[count] = left, right, upper - between
-                count += 1
-            if level[left] > level[right]:
+                here, there = t[left], t[right]
+                steep = (upper - between) * (part[right] - part[left]) / (there - here)
+                for d in range(1, len(refused)):
+                    refused[d] += steep * (there - here)
+                    here, there = here * t[left], there * t[right]
+            if other > own:
                 break
             height -= 1
-            between = max(between, level[left])
+            between = max(between, other)
         stack[height] = right
         height += 1
-    return count
 
 
 def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> np.ndarray:
     """Probability that each position is the selected one: tokens int (m, k), equally many of them present -> (m, k)."""
-    present = np.argsort(tokens < 0, axis=-1, kind="stable")[:, : int((tokens[0] >= 0).sum())]
-    drafts = np.take_along_axis(tokens, present, -1)
-    is_head = np.isin(drafts, plan.head)
-    place = (drafts[..., None] == plan.head).argmax(-1) if len(plan.head) else 0 * drafts
-    bits = np.bitwise_or.accumulate(np.where(is_head, 1 << place, 0), -1)  # of the first i + 1 drafts
-    used = _used(plan.left[bits], np.where(is_head, 0, xp.double(q[drafts])).cumsum(-1), k)
-    among = np.tri(drafts.shape[-1], dtype=bool)  # the first i + 1, by position
-    shape = (len(bits), *among.shape)
-    rank = np.broadcast_to(plan.rank[drafts][:, None], shape)
-    of_tail = plan.first[bits][..., None] * at_levels(plan.level, rank, among & ~is_head[:, None])
-    take = xp.minimum(xp.divide(p[drafts], plan.law[drafts], 0), 1)
-    refused = 1 - (of_tail * take[:, None]).sum(-1, keepdims=True)
-    own = plan.take if len(plan.head) else xp.full((1, 1), 0, like=used)
-    of_head = refused * np.take_along_axis(own[bits], np.broadcast_to(place[:, None], shape), -1)
-    chosen = (used[..., None] * xp.where(is_head[:, None], xp.where(among, of_head, 0), of_tail)).sum(1)
-    choice = xp.full(tokens.shape, 0, like=q)
-    np.put_along_axis(choice, present, chosen.astype(q.dtype), -1)
-    return choice
+    there = tokens >= 0
+    masses, law = (np.where(there, xp.double(x[tokens]), 0) for x in (q, plan.law))
+    take = xp.minimum(xp.divide(xp.double(p[tokens]), law, 0), 1)
+    place = np.full(tokens.shape, -1)  # in the head
+    for i, token in enumerate(plan.head):
+        place[tokens == token] = i
+    choice = xp.full(tokens.shape, 0, like=masses)
+    order = np.argsort(~there, axis=-1, kind="stable")[:, : int(there[0].sum())]
+    used, fresh = xp.full((2, order.shape[-1]), 0, like=masses)
+    memory = (np.zeros(order.shape[-1], dtype=np.int64), used, fresh, choice)
+    _for_kind(_choose, masses)(order, place, plan.rank[tokens], masses, take, k, plan.level, *plan[1:4], *memory)
+    return choice.astype(q.dtype)
 
 
-def _used(left: np.ndarray, tail: np.ndarray, k: int) -> np.ndarray:
-    """Probability that the first i + 1 drafts are used by k draws, (m, c); what stays after them, and their tail's mass: (m, c) each."""
-    fresh = xp.divide(xp.maximum(left - tail, 0), left, 0)  # the next token drawn is the next draft
-    fresh[:, -1:] = 0
-    used = 0 * left
-    used[:, :1] = 1
-    for _ in range(k - 1):
-        goes = used * fresh
-        used = used - goes
-        used[:, 1:] += goes[:, :-1]
-    return used
+def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, used, fresh, choice):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Adds it up over the numbers of drafts that are used, for rows of drafts that are there at the positions `order`, (m, c)."""
+    nothing, count = 0 * level[0], order.shape[1]
+    for row in range(len(order)):
+        head, of_tail = 0, nothing
+        for i in range(count):  # i + 1 drafts are used
+            at = order[row, i]
+            if place[row, at] >= 0:
+                head |= 1 << place[row, at]
+            else:
+                of_tail += mass[row, at]
+            bits[i], used[i], fresh[i] = head, nothing, nothing
+            if i < count - 1 and left[head] > of_tail:  # the next token drawn is the next draft
+                fresh[i] = (left[head] - of_tail) / left[head]
+        used[0] = nothing + 1
+        for _ in range(k - 1):
+            for i in range(count - 2, -1, -1):
+                goes = used[i] * fresh[i]
+                used[i] -= goes
+                used[i + 1] += goes
+        for i in range(count):
+            highest = -1
+            for j in range(i + 1):
+                if place[row, order[row, j]] < 0:
+                    highest = max(highest, rank[row, order[row, j]])
+            rest, taken = (
+                nothing + 1,
+                nothing,
+            )  # at a level above `rest` the tail's token is one of those drafted before
+            for j in range(i + 1):
+                at = order[row, j]
+                if place[row, at] < 0:
+                    cut = nothing
+                    for c in range(rank[row, at], highest):
+                        cut = max(cut, level[c])
+                    selected = first[bits[i]] * (rest - min(rest, cut))
+                    rest = min(rest, cut)
+                    taken += selected * take[row, at]
+                    choice[row, at] += used[i] * selected
+            for j in range(i + 1):
+                at = order[row, j]
+                if place[row, at] >= 0:
+                    choice[row, at] += used[i] * (1 - taken) * own[bits[i], place[row, at]]

@@ -84,43 +84,71 @@ def levels_of_rows(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarr
 
 def levels_of(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """Levels above the classes and slopes m / q, for classes with q > 0 in the order of p/q: (C,), (C,) -> (C - 1,), (C,)."""
-    # The selected law is at most k q, so what lies above cannot be reached and may not count.
-    p = np.minimum(p, sum(number * chance for number, chance in draws.items()) * q)
-    start = _apart(xp.prefix_sums(q))
-    f, t = (xp.prefix_sums(np.add.reduceat(x, start)) for x in (p, q))
-    mass = t[-1]
-    t = t / mass
-    g = sum(chance * t**number for number, chance in draws.items())
-    gain = g - f
-    envelope = f + np.minimum(np.maximum.accumulate(gain), np.maximum.accumulate(gain[::-1])[::-1])
-    slopes = _steps(envelope) / _steps(t)
-    kinks = np.concatenate((0 * t[:1], _steps(slopes), 0 * t[:1]))
-    cuts, slopes = levels(t, g, kinks)
-    level = xp.full((len(q) - 1,), 0, like=t)
-    level[start[1:] - 1] = cuts[1:-1]
-    return level, np.repeat(slopes / mass, np.diff(start, append=len(q)))
+    p, q = xp.double(p), xp.double(q)
+    t, g, kinks, f, behind = xp.full((5, len(q) + 1), 0, like=q)
+    start, group = np.zeros((2, len(q)), dtype=np.int64)
+    chances = np.array(list(draws.values()), dtype=q.dtype)
+    if xp.is_exact(q):  # every class is its own group
+        groups, mass = _curves(p, q, list(draws), chances, 0, start, group, f, t, g, behind, kinks)
+    else:
+        curves, least = compiled(_curves) or _curves, RESOLUTION * (len(q) + 1)
+        groups, mass = curves(p, q, np.array(list(draws)), chances, least, start, group, f, t, g, behind, kinks)
+    cuts, slopes = levels(t[: groups + 1], g[: groups + 1], kinks[: groups + 1])
+    level = xp.full((len(q) - 1,), 0, like=q)
+    level[start[1:groups] - 1] = cuts[1:-1]
+    return level, (slopes / mass)[group]
 
 
-def _apart(t: np.ndarray) -> np.ndarray:
-    """First class of every group whose mass floats can tell from its neighbours': prefix sums (C + 1,) -> int (groups,).
+def _curves(p, q, numbers, chances, least, start, group, f, t, g, behind, kinks):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """Writes f, t, g and the kinks of the envelope G at the ends of the groups, and returns their number and q's mass.
 
-    On Fractions every class is its own group.
+    All are 0 at first. behind: memory. group: that of every class. start: first class of every group whose mass floats can tell from its
+    neighbours': the first in each cell of a grid of step `least`, if it is not too near to the one before or to the end.
     """
-    if xp.is_exact(t):
-        return np.arange(len(t) - 1)
-    least = RESOLUTION * len(t)
-    cell = np.floor(t[:-1] / least)
-    first = np.ones(len(cell), dtype=bool)
-    first[1:] = _steps(cell) > 0
-    (start,) = first.nonzero()  # the first in each cell of a grid
-    far = np.ones(len(start), dtype=bool)
-    far[1:] = (_steps(t[start]) >= least / 2) & (t[-1] - t[start[1:]] >= least / 2)
-    return start[far]
-
-
-def _steps(x: np.ndarray) -> np.ndarray:
-    """Differences of neighbours; on few numbers np.diff takes several times as long."""
-    return x[1:] - x[:-1]
+    nothing, most = 0 * q[0], 0 * q[0]
+    for i in range(len(numbers)):
+        most += numbers[i] * chances[i]
+    mass, groups, before, cell = nothing, 0, nothing, -1
+    for c in range(len(q)):
+        mass += q[c]
+    here = nothing
+    for c in range(len(q)):
+        if least == 0 or c == 0:
+            start[groups] = c
+            groups += 1
+        elif int(here / least) > cell:
+            if here - before >= least / 2 and mass - here >= least / 2:
+                start[groups] = c
+                groups += 1
+            before = here
+        cell = int(here / least) if least > 0 else 0
+        here += q[c]
+    for i in range(groups):
+        p_part, q_part = nothing, nothing
+        for c in range(start[i], start[i + 1] if i + 1 < groups else len(q)):
+            p_part += min(p[c], most * q[c])  # m is at most k q: what lies above cannot be reached and may not count
+            q_part += q[c]
+            group[c] = i
+        f[i + 1], t[i + 1] = f[i] + p_part, t[i] + q_part
+    mass = t[groups]
+    for i in range(groups + 1):
+        t[i] /= mass
+        for j in range(len(numbers)):
+            g[i] += chances[j] * t[i] ** numbers[j]
+    highest = g[groups] - f[groups]
+    for i in range(groups, -1, -1):
+        highest = max(highest, g[i] - f[i])
+        behind[i] = highest
+    highest, envelope, slope = g[0] - f[0], nothing, nothing
+    for i in range(groups + 1):
+        highest = max(highest, g[i] - f[i])
+        above = f[i] + min(highest, behind[i])
+        if i:
+            steep = (above - envelope) / (t[i] - t[i - 1])
+            kinks[i - 1] = steep - slope if i > 1 else nothing
+            slope = steep
+        envelope = above
+    return groups, mass
 
 
 def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) -> Selection:
