@@ -44,10 +44,18 @@ class Pass:
     sines: Any = None
     room: Any = field(default_factory=lambda: np.zeros(0, np.float32))
     powers: Any = field(default_factory=lambda: np.zeros(0, np.int32))
+    shapes: dict[int, Any] = field(default_factory=dict)  # of what attention gives, by width: every layer asks twice
+
+    def shape_of(self, width: int) -> Any:
+        """(R, width) in the pass that runs; before there is any, of any number of rows."""
+        if width not in self.shapes:
+            self.shapes[width] = ov.PartialShape([-1 if self.cells is None else len(self.cells), width])
+        return self.shapes[width]
 
     def begin(self, keys: Any, values: Any, cells: Any, positions: Any, sees: Any, slots_per_row: int) -> None:
         """sees: bool (B or 1, T, live); positions, cells: (R,)."""
         self.keys, self.values, self.cells = keys, values, cells
+        self.shapes.clear()
         live = sees.shape[-1]
         self.found, self.counts = np.zeros((len(cells), live), np.int64), np.zeros(len(cells), np.int64)
         kernels()[0](sees, slots_per_row, self.found, self.counts)
@@ -75,8 +83,7 @@ class Attention(Op):
         self.constructor_validate_and_infer_types()
 
     def validate_and_infer_types(self) -> None:
-        rows = self.get_input_partial_shape(0)[0]
-        self.set_output_type(0, self.get_input_element_type(0), ov.PartialShape([rows, self.width]))
+        self.set_output_type(0, ov.Type.f32, self.now.shape_of(self.width))
 
     def clone_with_new_inputs(self, inputs: Any) -> Attention:
         return Attention(inputs, self.now, self.number, self.width)

@@ -40,7 +40,7 @@ from ot_draft.decoding.prompt_lookup import History  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
 from ot_draft.decoding.tuning import kept  # noqa: E402
-from ot_draft.decoding.tuning.acceptance import AcceptanceCounts  # noqa: E402
+from ot_draft.decoding.tuning.acceptance import MATCHED, AcceptanceCounts  # noqa: E402
 from ot_draft.decoding.tuning.costs import ENOUGH, KEPT, MeasuredCosts  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
@@ -276,6 +276,38 @@ def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     assert asked == 1 + ENOUGH
 
 
+def test_a_change_of_shape_is_told_from_the_call_itself() -> None:
+    """On a machine where a call on another number of positions than the one before takes longer: one goes as two."""
+    costs, plain, looked_up = MeasuredCosts(0.1, True), Drafting.plain(), Drafting.looked_up(PromptLookup(4))
+    one = Drafting.chains(1, 1, paths.BlockVerification())
+    before = 2
+    for drafting in (plain, plain, one, one, looked_up, looked_up, looked_up, *[one, looked_up] * 12):
+        positions = max(drafting.tree.bounds.size + 1, 2)
+        parts = Seconds(0.1 if drafting == one else 0, 1 + 0.1 * (positions > 2) + 0.4 * (positions != before))
+        costs.learn(step_of(drafting, 0, parts), parts.total)
+        before = positions
+    assert costs.change() == pytest.approx(0.4, rel=0.1)
+    assert costs.step(one) == pytest.approx(1.1, rel=0.05) and costs.step(looked_up) == pytest.approx(1.1, rel=0.1)
+
+
+@pytest.mark.parametrize("change", [0.0, 0.6])
+def test_what_pays_is_chosen_less_where_changing_to_it_costs(change: float) -> None:
+    """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""
+    chooser, last, used = Auto(rehearsal=0).begin(SMALL_DRAFT, 1, None), 2, []
+    text, repeats = list(range(40)), [*range(50, 54), *range(60, 64), *range(50, 54)]
+    for number in range(300):
+        found = number > 60 and number % 10 == 0
+        drafting = chooser.choose(History([repeats if found else text]))
+        shape = max(drafting.tree.bounds.size + 1, 2)
+        looks = not drafting.tree.counts.n_model_calls and drafting.tree.bounds.size > 0
+        length = min(drafting.tree.bounds.length, 2 if looks else number % 2)
+        parts = Seconds(0.02 * drafting.tree.bounds.length, 1 + 0.02 * shape + change * (shape != last))
+        chooser.observe(step_of(drafting, length, parts), parts.total)
+        last = shape
+        used.append(looks and shape > 2)
+    assert (sum(used) > 12) == (change == 0), sum(used)
+
+
 def test_reading_up_is_told_from_drafting() -> None:
     costs, path = MeasuredCosts(0.1, True), Drafting.chains(1, 2, paths.BlockVerification())
     for drafting, behind, draft in (
@@ -339,7 +371,7 @@ def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest
     decode(pair, [PROMPT], Auto(rehearsal=60), options)
     (file,) = (tmp_path / "cache").iterdir()
     measured = kept.read(file)
-    assert measured is not None and len(measured["draft"][1]) >= ENOUGH and 3 in measured["verify"]
+    assert measured is not None and len(measured["draft"][1]) >= ENOUGH and 2 in measured["verify"]
     again = Auto(rehearsal=0)
     again.begin(pair, 1, None)
     (costs,) = again.measured.values()
@@ -439,6 +471,20 @@ def test_what_was_counted_of_a_pair_is_expected_of_it() -> None:
     assert counts.expected(key, 1, 0)[0][1] < 1.1
     counts.begin((0.5, 0.0, 0.0))
     assert counts.expected(key, 3, 0)[0][3] < 2
+
+
+def test_tokens_looked_up_are_expected_as_they_were_counted() -> None:
+    """Each by how many tokens before it stood alike, those looked up among them, until the text tells."""
+    counts = AcceptanceCounts()
+    for matched in (1, 2, 3):
+        means = counts.expected(("lookup", matched), 4, 0)[0]
+        chances = [
+            (after - here) / (here - before) for before, here, after in zip(means, means[1:], means[2:], strict=False)
+        ]
+        assert [means[1] - 1, *chances] == pytest.approx(MATCHED[matched - 1 : matched + 3])
+    for _ in range(100):
+        counts.learn([(("lookup", 3), 4, 4)])
+    assert counts.expected(("lookup", 3), 16, 0)[0][16] > 12
 
 
 def test_a_rehearsal_ends_in_time_and_fits_the_context() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from ..prompt_lookup import History, Match, PromptLookup
 from ..step import Step
 from . import kept
 from .acceptance import AcceptanceCounts, Expected, Key
-from .costs import GivenCosts, MeasuredCosts, StepCosts
+from .costs import GivenCosts, MeasuredCosts, StepCosts, shape_of_call
 from .rehearsal import CHAINS, rehearse
 
 PLAIN = Drafting.plain()
@@ -37,6 +38,7 @@ BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
 UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
 KEPT_EVERY = 16  # steps after which costs are kept for the next process
+USUAL = 16  # steps of which the commonest shape of a target call is the one that a step of another shape comes back to
 REVIEWED_EVERY = 8  # steps for which costs and expectations of what is not in use hold
 
 
@@ -119,11 +121,14 @@ class Auto(Policy):
         self._found: list[Match] = []  # for each text
         self._going: list[bool] = []  # texts
         self._used: set[int] = set()
+        self._shapes = [shape_of_call(drafting) for drafting in menu]
+        self._recent: deque[int] = deque(maxlen=USUAL)  # shapes of the last calls
+        self._lasts: float | None = None  # seconds of what was chosen, as they were expected
         self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
         self._tables: dict[Key, Expected] = {}
 
     def choose(self, texts: History) -> Drafting:
-        self._trial, self._place = None, 0
+        self._trial, self._place, self._lasts = None, 0, None
         self._found, self._going = [], texts.active
         if self._costs.known:
             self._found = texts.look_up(self._source)
@@ -140,19 +145,22 @@ class Auto(Policy):
         if best.rate < (1 + GAIN) * plain.rate:
             best = plain
         other = self._another(candidates, best)
-        self._place, self._trial = (best.place, None) if other is None else (other, best.rate)
+        taken = best if other is None else other
+        self._place, self._lasts, self._trial = taken.place, taken.seconds, None if other is None else best.rate
 
     def observe(self, step: Step, seconds: float) -> None:
         place, measured = self._place, self._costs.known
         first_use = place > 0 and place not in self._used  # memory is taken then
-        if not (first_use and measured):
+        if first_use and measured:
+            self._costs.pass_over(step)
+        else:
             self._costs.learn(step, seconds, self._unread if step.drafting.tree.counts.n_model_calls else 0)
         lengths, active = step.length.tolist(), step.active.tolist()
         accepted = [length for length, going in zip(lengths, active, strict=True) if going]
         chosen = sum(accepted) / max(len(accepted), 1) + 1
         if self._seconds:
             # A step brings its share to the budget for exploring; a trial takes out what it has lost, or brings what it has won.
-            lasted, plain = self._seconds[place], self._seconds[0]
+            lasted, plain = self._seconds[place] if self._lasts is None else self._lasts, self._seconds[0]
             lost = 0.0 if self._trial is None else lasted - chosen / self._trial
             self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
         self._count(step, lengths, active)
@@ -162,6 +170,7 @@ class Auto(Policy):
             self._seconds = []
             self._tables.clear()
         self._used.add(place)
+        self._recent.append(self._shapes[place])
         if self._kept and self._steps % KEPT_EVERY == 0 and isinstance(self._costs, MeasuredCosts):
             kept.write(self._kept, self._costs)
 
@@ -173,7 +182,8 @@ class Auto(Policy):
         longest = max((len(match.tokens) for match in texts), default=0)
         found: Expected | None = self._of_found(texts, longest) if longest else None
         reading = self._costs.reading(self._unread) / HORIZON if self._unread else 0.0
-        candidates = []
+        candidates, change = [], self._costs.change()
+        usual = max(set(self._recent), key=self._recent.count, default=None)
         for place, seconds in enumerate(self._seconds):
             length = self._lengths[place]
             if self._looked_up[place]:
@@ -186,6 +196,8 @@ class Auto(Policy):
                     self._tables[key] = self.acceptance.expected(key, self._longest[key], UCB_WIDTH)
                 means, upper_bound = self._tables[key]
             whole = seconds + (reading if self._unread and length and not self._looked_up[place] else 0.0)
+            if self._recent:  # to another shape, and back
+                whole += change * ((self._shapes[place] != self._recent[-1]) + (self._shapes[place] != usual))
             candidates.append(Candidate(place, means[length] / whole, upper_bound[length] / whole, whole))
         return candidates
 
@@ -202,11 +214,11 @@ class Auto(Policy):
                     total[length] += tokens[min(length, len(match.tokens))] / len(texts)
         return sums
 
-    def _another(self, candidates: Sequence[Candidate], best: Candidate) -> int | None:
-        """Place of what is worth a trial, at a loss that the budget for exploring can pay."""
+    def _another(self, candidates: Sequence[Candidate], best: Candidate) -> Candidate | None:
+        """What is worth a trial, at a loss that the budget for exploring can pay."""
         budget = self._budget * candidates[0].seconds
         if best.place and self._costs.plain_is_old and candidates[0].loss(best.rate) <= budget:
-            return 0
+            return candidates[0]
         worth = [
             candidate
             for candidate in candidates[1:]
@@ -214,7 +226,7 @@ class Auto(Policy):
             and candidate.place != best.place
             and max(candidate.loss(best.rate), 0) <= budget
         ]
-        return max(worth, key=lambda candidate: candidate.upper_bound).place if worth else None
+        return max(worth, key=lambda candidate: candidate.upper_bound, default=None)
 
     def _count(self, step: Step, lengths: Sequence[int], active: Sequence[bool]) -> None:
         drafting, drafted = step.drafting, list[tuple[Key, int, int]]()

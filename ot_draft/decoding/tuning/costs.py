@@ -15,12 +15,18 @@ RECENT = 25  # measurements of each part that count: the last ones
 ENOUGH = 2  # measurements of the draft model before anything is decided
 KEPT = 12  # measurements of each part that another process begins with
 ALIKE = 1.5  # how many times as dear as then a part of a step may be now, or the other way round, for what was kept to be believed
+LEAST = 0.1  # of a plain call, that a call may take
 FEW = 12.0  # measurements of a number of positions that the line through all others weighs
 # How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
 FOLLOWS, AT_ONCE = 0.25, 1.5
 # Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
 POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
+
+
+def shape_of_call(drafting: Drafting) -> int:
+    """Positions of its target call, where another number of them may take time by itself: graphs are fitted to it. One goes as two."""
+    return max(drafting.tree.bounds.size + 1, 2)
 
 
 class StepCosts(ABC):
@@ -42,6 +48,10 @@ class StepCosts(ABC):
         """Whether its cost can be estimated."""
         return True
 
+    def change(self) -> float:
+        """Of a target call on another number of positions than the call before it, beside its own; see `shape_of_call`."""
+        return 0.0
+
     @property
     def known(self) -> bool:
         """Whether enough was measured to begin."""
@@ -58,6 +68,9 @@ class StepCosts(ABC):
 
     def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         """Take a step's time in; unread: tokens that the draft model read up in it."""
+
+    def pass_over(self, step: Step) -> None:
+        """Take in that there was a step, whose time says nothing: the first of its kind takes memory."""
 
 
 class GivenCosts(StepCosts):
@@ -99,26 +112,29 @@ class MeasuredCosts(StepCosts):
     at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
     """
 
-    PARTS = "verify", "draft", "rest", "read"
+    PARTS = "verify", "draft", "rest", "read", "change"
 
     def __init__(self, share: float, on_cpu: bool, batch: int = 1) -> None:
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
         self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
-        self._read = _recent()
+        self._read, self._change = _recent(), _recent()
+        self._shape = 0  # of the call before
         self._steps, self._plain_at, self._plain_steps = 0, 0, 0
         self._plain_call = 0.0  # seconds, at present
 
     def measured(self) -> dict[str, dict[int, list[float]]]:
         """The last measurements by part, and by positions, rows or kind of step, in plain target calls."""
-        parts = self._verify, self._draft, self._rest, {0: self._read}
         return {
             name: {at: list(recent)[-KEPT:] for at, recent in part.items() if recent}
-            for name, part in zip(self.PARTS, parts, strict=True)
+            for name, part in zip(self.PARTS, self._parts(), strict=True)
         }
+
+    def _parts(self) -> tuple[Mapping[int, deque[float]], ...]:
+        return self._verify, self._draft, self._rest, {0: self._read}, {0: self._change}
 
     def begin_with(self, measured: Mapping[str, Mapping[int, Sequence[float]]]) -> None:
         """Take over what was measured before anything was measured here."""
-        for name, part in zip(self.PARTS, (self._verify, self._draft, self._rest, {0: self._read}), strict=True):
+        for name, part in zip(self.PARTS, self._parts(), strict=True):
             for at, values in measured[name].items():
                 part[at].extendleft(reversed(values))
 
@@ -148,7 +164,7 @@ class MeasuredCosts(StepCosts):
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
         size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
-        unit = self._unit(size + 1, parts.verify)
+        unit = self._learn_call(size + 1, shape_of_call(drafting), parts.verify)
         drafted = (
             parts.draft if drafting.tree.counts.n_model_calls else 0.0
         )  # else it is the time of choosing and looking up
@@ -156,10 +172,28 @@ class MeasuredCosts(StepCosts):
         if not size:
             self._plain_at = self._steps
             self._plain_steps += 1
-            return
-        self._verify[size + 1].append(parts.verify / unit)
-        if drafting.tree.counts.n_model_calls:
+        elif drafting.tree.counts.n_model_calls:
             self._learn_draft(width, drafting.tree.bounds.length, drafted / unit, unread)
+
+    def pass_over(self, step: Step) -> None:
+        self._shape = shape_of_call(step.drafting)
+
+    def _learn_call(self, positions: int, shape: int, seconds: float) -> float:
+        """Take in a target call; seconds of a plain one at its time. One of another shape than the call before tells what a change costs,
+        once it is known what the call itself does."""
+        changed, self._shape = self._shape not in (0, shape), shape
+        known = positions == 1 or len(self._verify.get(positions, ())) >= ENOUGH
+        if changed and self._plain_call:
+            unit = self._plain_call
+            if known:
+                self._change.append(max(seconds / unit - self._verified(positions), 0.0))
+            else:
+                self._verify[positions].append(max(seconds / unit - self._changing(), LEAST))
+            return unit
+        unit = self._unit(positions, seconds)
+        if positions > 1:
+            self._verify[positions].append(seconds / unit)
+        return unit
 
     def _learn_draft(self, width: int, length: int, drafted: float, unread: int) -> None:
         """A step that read up besides what it drafted tells what reading costs, once it is known what drafting does."""
@@ -182,6 +216,12 @@ class MeasuredCosts(StepCosts):
 
     def reading(self, unread: int) -> float:
         return self._plain_call * self._reading(unread)
+
+    def change(self) -> float:
+        return self._plain_call * self._changing()
+
+    def _changing(self) -> float:
+        return median_low(self._change) if len(self._change) else 0.0
 
     def _reading(self, unread: int) -> float:
         one = median_low(self._read) if len(self._read) else self._share * self._position

@@ -66,7 +66,8 @@ def read(file: Path) -> dict[str, dict[int, list[float]]] | None:
     except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
         return None
     lists = [values for part in found.values() for values in part.values()]
-    of_steps = set(found["read"]) <= {0} and min((*found["verify"], *found["draft"]), default=1) >= 1
+    alone = {*found["read"], *found["change"]} <= {0}
+    of_steps = alone and min((*found["verify"], *found["draft"]), default=1) >= 1
     sound = all(values and all(0 <= value <= MOST for value in values) for values in lists)
     calls = all(min(values) > 0 for values in found["verify"].values())
     return found if of_steps and sound and calls else None

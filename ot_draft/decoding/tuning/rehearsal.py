@@ -15,10 +15,10 @@ from ..prompt_lookup import History
 from ..step import Step
 from .costs import StepCosts
 
-# Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 3, 17
-# and 5 positions of the target: the most telling first, in case the time is up.
+# Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 2, 17
+# and 5 positions of the target: the most telling first, in case the time is up. The step back to 2 tells what a change of them costs.
 PLAIN_STEPS = 3
-CHAINS = ((1, 2, 3), (4, 4, 2), (2, 2, 2))
+CHAINS = ((1, 1, 3), (4, 4, 2), (1, 1, 1), (2, 2, 2))
 PROMPT = 16  # tokens
 
 
@@ -30,15 +30,18 @@ class Rehearsal(Policy):
 
     def __init__(self, draftings: Sequence[Drafting], costs: StepCosts) -> None:
         self.menu = tuple(dict.fromkeys(draftings))
-        self._costs, self._left, self._fresh = costs, list(draftings), True
+        self._costs, self._left, self._seen = costs, list(draftings), set[Drafting]()
 
     def choose(self, texts: History) -> Drafting:
         return self._left[0]
 
     def observe(self, step: Step, seconds: float) -> None:
-        if not self._fresh:
+        drafting = self._left.pop(0)
+        if drafting in self._seen:
             self._costs.learn(step, seconds)
-        self._fresh = self._left.pop(0) not in self._left[:1]
+        else:
+            self._costs.pass_over(step)
+        self._seen.add(drafting)
 
 
 def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: float) -> None:
