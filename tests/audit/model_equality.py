@@ -57,15 +57,16 @@ def rank_uniformity(p: Array, tokens: Array, generator: np.random.Generator) -> 
     return float(stats.cramervonmises(above + mass * generator.random(len(p)), "uniform").pvalue)
 
 
-def by_law(name: str, laws: tuple[Array, Array], tokens: int, level: float, seed: int) -> bool:
-    """Whether the audit of laws finds the sampler in so many tokens, answers of 16."""
+def by_law(name: str, laws: tuple[Array, Array], tokens: int, level: float, seed: int, with_draft: bool) -> bool:
+    """Whether the audit of laws finds the sampler in so many tokens, answers of 16; with_draft: the draft's law is known, too."""
     audit, spoken = Audit(level), Spoken(name, laws, [seed, 6])
     for wave in range(tokens // (LENGTH * PROMPTS)):
         answers = np.array(spoken.ask([("plain", [i]) for i in range(PROMPTS)], LENGTH))
         contexts = spoken.contexts(np.arange(PROMPTS), answers).ravel()
         request = np.repeat(wave * PROMPTS + np.arange(PROMPTS), LENGTH)
         place = np.tile(np.arange(LENGTH), PROMPTS)
-        audit.add(*Token.of_arrays(answers.ravel(), laws[0][contexts], request=request, position=place))
+        known = {"draft": laws[1][contexts]} if with_draft else {}
+        audit.add(*Token.of_arrays(answers.ravel(), laws[0][contexts], request=request, position=place, **known))
         if audit.biased:
             break
     return audit.biased
@@ -79,7 +80,7 @@ def by_law(name: str, laws: tuple[Array, Array], tokens: int, level: float, seed
 @click.argument("names", nargs=-1, type=click.Choice(list(SAMPLERS)))
 def main(tokens: int, first: int, seeds: int, level: float, names: tuple[str, ...]) -> None:
     """In how many languages each test tells a wrong sampler from a right one after so many tokens."""
-    tests = ("discrepancy", "bets on texts", "rank uniformity", "bets on laws")
+    tests = ("discrepancy", "bets on texts", "rank uniformity", "bets on laws", "with the draft's")
     for name in names or SAMPLERS:
         found = np.zeros(len(tests), dtype=int)
         for seed in range(first, first + seeds):
@@ -95,7 +96,8 @@ def main(tokens: int, first: int, seeds: int, level: float, names: tuple[str, ..
             prompts = np.arange(tokens) % PROMPTS
             drawn = np.array(Spoken(name, laws, [seed, 7]).ask([("plain", [i]) for i in prompts], 1))[:, 0]
             found[2] += rank_uniformity(laws[0][prompts], drawn, generator) <= level
-            found[3] += by_law(name, laws, tokens, level, seed)
+            for column, with_draft in ((3, False), (4, True)):
+                found[column] += by_law(name, laws, tokens, level, seed, with_draft)
         said = ", ".join(f"{test} {count}" for test, count in zip(tests, found, strict=True))
         click.echo(f"{name:20s} {tokens:,} tokens, level {level:g}, of {seeds}: {said}")
 
