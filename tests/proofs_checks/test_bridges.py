@@ -78,7 +78,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (
         "of two neighbours that die at once the second lives on",
         levels._sweep,
-        "if rate[j] > 0:\n                    heappush",
+        "if rate[j] > 0 and rest[j] < rate[j] * (one - now):\n                    heappush",
         "if rate[j] > 0 and rest[j] > 0:\n                    heappush",
         LEVELS,
     ),

@@ -150,7 +150,7 @@ class HeadAndTail(SelectionRule):
         if not first.critical.any():
             return first
         other = without_head()
-        tried, part = [first, Attempt.of(other, xp.where(other.always, 1 + 0 * other.drawn, 0))], 0.0
+        tried, part = [first, Attempt.of(other, 1 + 0 * other.drawn)], 0.0
         for step in range(HALVINGS):  # the largest part at which none of them is critical
             higher = xp.number(part + 0.5 ** (step + 1), drawing.drawn)
             found = Attempt.of(drawing, xp.where(first.critical, higher * first.first, first.first))
@@ -165,7 +165,8 @@ class Drawing(NamedTuple):
     head: int (h,) tokens. room: (h,) their masses under p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and
     the mass under q of all others. number: int (2^h,) of draws from the tail, k less the tokens of the set. used: int (V,) parts of classes
     with mass in the tail. p_part, q_part: (V,) their masses under p, and their shares of the tail. start: int (U,) the first of them in
-    every class. p_mass, share: (U,) of the classes. ends: (U + 1,) sums of their shares, from 0 to 1. k: number of drafts.
+    every class. group: int (V,) their classes, counted from 0. p_mass, share: (U,) of the classes. ends: (U + 1,) sums of their shares,
+    from 0 to 1. k: number of drafts.
     """
 
     head: np.ndarray
@@ -177,6 +178,7 @@ class Drawing(NamedTuple):
     p_part: np.ndarray
     q_part: np.ndarray
     start: np.ndarray
+    group: np.ndarray
     p_mass: np.ndarray
     share: np.ndarray
     ends: np.ndarray
@@ -200,15 +202,15 @@ class Drawing(NamedTuple):
         number = np.maximum(k - sizes(len(head)), 0)
         # Shares of the tail, not its masses: what is selected there may be many times its mass.
         share = xp.divide(q_part, left[-1], 0)
-        start = np.flatnonzero(np.diff(whole[used], prepend=-1))
+        begins = np.ones(len(used), dtype=bool)
+        begins[1:] = whole[used[1:]] > whole[used[:-1]]
+        start, group = np.flatnonzero(begins), begins.cumsum() - 1
         p_mass, q_mass = (np.add.reduceat(x, start) if len(start) else x for x in (p_part, share))
         ends = xp.prefix_sums(q_mass)
         ends = xp.divide(ends, ends[-1], 0)
-        return cls(head, xp.double(p[head]), drawn, left, number, used, p_part, share, start, p_mass, q_mass, ends, k)
-
-    def by_part(self, of_class: np.ndarray) -> np.ndarray:
-        """What a class has, for each of its parts: (U,) -> (V,)."""
-        return np.repeat(of_class, np.diff(self.start, append=len(self.used)))
+        return cls(
+            head, xp.double(p[head]), drawn, left, number, used, p_part, share, start, group, p_mass, q_mass, ends, k
+        )
 
     @property
     def always(self) -> np.ndarray:
@@ -258,7 +260,7 @@ class Attempt(NamedTuple):
         level, slope = drawing.share[:-1], 0 * drawing.share
         if draws and len(slope):
             level, slope = levels_of(drawing.p_mass, drawing.share, draws)
-        law = drawing.by_part(slope) * drawing.q_part
+        law = slope[drawing.group] * drawing.q_part
         over = xp.maximum(law - drawing.p_part, 0)
         supply, taken = drawing.taken(first, drawing.refused(level, slope, over))
         accepted = (law - over).sum() + taken.sum()
@@ -268,7 +270,7 @@ class Attempt(NamedTuple):
         """The plan over all tokens, of so many parts of classes; its law is in the memory of `tail`, the masses q without the head's."""
         drawing, mass = self.drawing, self.drawing.left[-1]
         level, slope, over = (xp.full((number,), 0, like=self.slope) for _ in range(3))
-        level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, drawing.by_part(self.slope)
+        level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, self.slope[drawing.group]
         if not xp.is_exact(tail) and mass < SMALL:  # what is selected may be many times the tail's mass
             tail, mass = xp.divide(tail, mass, 0).astype(tail.dtype), 1
         _for_kind(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)

@@ -46,15 +46,15 @@ def _sweep(t, g, kinks, level, slope):  # type: ignore[no-untyped-def]  # numba 
         if rest[i] <= 0:
             right[left[i]], left[right[i]] = right[i], left[i]
             version[i] = -1
-    deaths = [(t[last] + t[last], 0, 0)]  # 2: later than all that matters
+    one = t[last]
+    deaths = [(one + one, 0, 0)]  # 2: later than all that matters
     for i in range(1, last):
         if version[i] == 0:
             a, b = left[i], right[i]
             rate[i] = (g[b] - g[i]) / (t[b] - t[i]) - (g[i] - g[a]) / (t[i] - t[a])
-            if rate[i] > 0:
+            if rest[i] < rate[i] * one:  # else it lives to the end
                 deaths.append((rest[i] / rate[i], i, 0))
     heapify(deaths)
-    one = t[last]
     while True:
         now, i, stamp = heappop(deaths)
         if now >= one:
@@ -79,7 +79,7 @@ def _sweep(t, g, kinks, level, slope):  # type: ignore[no-untyped-def]  # numba 
                 c, d = left[j], right[j]
                 rate[j] = (g[d] - g[j]) / (t[d] - t[j]) - (g[j] - g[c]) / (t[j] - t[c])
                 version[j] += 1
-                if rate[j] > 0:
+                if rate[j] > 0 and rest[j] < rate[j] * (one - now):
                     heappush(deaths, (now + max(rest[j], 0 * one) / rate[j], j, version[j]))
     i = 0
     while i < last:
