@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
@@ -165,3 +167,38 @@ def test_a_cut_bounds_every_rule() -> None:
         problem = ot.Problem(*random_pair(generator, 4), 2, rule.law)
         acceptance = ot.evaluate(rule, problem).acceptance
         assert all(acceptance <= ot.cut_value(problem, s) for s in all_token_sets(4))
+
+
+@pytest.mark.parametrize(("number", "below"), [(100, None), slow(4_000, 1_103)])
+def test_without_replacement_a_least_cut_is_a_prefix(number: int, below: int | None) -> None:
+    """Of the tokens in the order of p/q, by all 2^n token sets: what docs/theory.md says.
+
+    Sets of least cut are closed under union and intersection: the largest and the smallest are always prefixes, and where the optimum is
+    below 1 and q has k tokens, all of them are. Tokens that nobody draws are left out.
+    """
+    generator, law, strict = np.random.default_rng(23), ot.WithoutReplacement(), 0
+    for _ in range(number):
+        n, k = int(generator.integers(2, 8)), int(generator.integers(2, 5))
+        p, q = random_pair(generator, n)
+        cut = [F(0)] * (1 << n)
+        for drawn, chance in law.sets(q, k).items():
+            cut[drawn] -= chance
+        for token in range(n):  # of all subsets
+            for bits in range(1 << n):
+                cut[bits] += cut[bits ^ 1 << token] if bits >> token & 1 else 0
+        cut = [x + sum(p[y] for y in range(n) if bits >> y & 1) for bits, x in enumerate(cut)]
+        least = [bits for bits in range(1 << n) if cut[bits] == min(cut)]
+        assert 1 + min(cut) == ot.optimal_acceptance(p, q, k, law)
+        beyond = np.count_nonzero(q) < k  # then tokens without mass under q are drafted as well, with equal chances
+        key = {y: (q[y] == 0, p[y] / (q[y] or 1) if q[y] or beyond else 0) for y in range(n) if p[y] or q[y] or beyond}
+
+        assert is_prefix(reduce(or_, least), key) and is_prefix(reduce(and_, least), key)
+        if min(cut) < 0 and not beyond:
+            strict += 1
+            assert all(is_prefix(bits, key) for bits in least)
+    assert strict == below if below else strict > number / 10
+
+
+def is_prefix(bits: int, key: dict[int, Any]) -> bool:
+    inside, outside = ([key[y] for y in key if bits >> y & 1 == side] for side in (1, 0))
+    return not inside or not outside or max(inside) <= min(outside)
