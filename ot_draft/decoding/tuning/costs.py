@@ -16,7 +16,8 @@ ENOUGH = 2  # measurements of the draft model before anything is decided
 KEPT = 12  # measurements of each part that another process begins with
 ALIKE = 1.5  # how many times as dear as then a part of a step may be now, or the other way round, for what was kept to be believed
 LEAST = 0.1  # of a plain call, that a call may take
-FEW = 12.0  # measurements of a number of positions that the line through all others weighs
+FEW = 4.0  # measurements of a number of positions that the line through all others weighs
+SURE = 2  # measurements of a number of positions that weigh as much as any number of them in that line
 # How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
 FOLLOWS, AT_ONCE = 0.25, 1.5
 # Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
@@ -261,11 +262,15 @@ class MeasuredCosts(StepCosts):
         return first + slope * (positions - below)
 
     def _slope(self) -> float:
-        """Cost of a further position, at least 0: the line through 1 that fits all measurements."""
+        """Cost of a further position, at least 0: the line through 1 that fits all measurements.
+
+        A single one may have met something else that the machine did: it weighs little, and no position counts for more than a call.
+        """
         weight, total = STRENGTH, STRENGTH * self._position
         for positions, recent in self._verify.items():
-            further = positions - 1
-            weight, total = weight + further**2, total + further * (median_low(recent) - 1)
+            further, sure = positions - 1, (min(len(recent), SURE) / SURE) ** 2
+            weight += sure * further**2
+            total += sure * further * min(median_low(recent) - 1, further)
         return max(total / weight, 0.0)
 
     def _drafted(self, width: int) -> float:
