@@ -32,7 +32,10 @@ Method = Literal["formula", "enumerated", "estimated"]
 
 FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,
 EXACT_CELLS = 1 << 15  # and a second or so in Fractions
-SAMPLE_CELLS = 1 << 15  # rows times tokens drawn at a time: what fits a core's cache takes half the time
+SAMPLE_CELLS = 1 << 15  # rows times tokens drawn at a time: what fits a core's cache takes half the time,
+HOST_CELLS = (
+    1 << 22
+)  # but a rule on the host plans for the pair once a time, which takes longer than the rows: some 100 MB
 
 Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
@@ -92,7 +95,8 @@ def _enumerate(rule: SelectionRule, problem: Problem) -> Acceptance:
 
 
 def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np.random.Generator) -> Acceptance:
-    step = max(1, SAMPLE_CELLS // (problem.n * int(np.prod(problem.batch))))
+    cells = HOST_CELLS if rule.cost.on_host else SAMPLE_CELLS
+    step = max(1, cells // (problem.n * int(np.prod(problem.batch))))
     parts = [_sampled(rule, problem, min(step, samples - done), generator) for done in range(0, samples, step)]
     accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     error = accepted.std(-1, ddof=1) / np.sqrt(samples) if samples > 1 else np.inf + 0 * accepted[..., 0]

@@ -305,6 +305,22 @@ def test_a_change_of_shape_is_told_from_the_call_itself() -> None:
     assert costs.step(one) == pytest.approx(1.1, rel=0.05) and costs.step(looked_up) == pytest.approx(1.1, rel=0.1)
 
 
+@pytest.mark.parametrize("change", [0.0, 0.4])
+def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_size(change: float) -> None:
+    """It falls to half: what a plain step takes is known after some, though none of them is one."""
+    costs, plain = MeasuredCosts(0.1, True), Drafting.plain()
+    two, four = (Drafting.chains(1, length, paths.BlockVerification()) for length in (2, 4))
+    before = 2
+    for number, drafting in enumerate([plain] * 3 + [two] * 3 + [four] * 3 + [two, four] * 30):
+        positions = max(drafting.tree.bounds.size + 1, 2)
+        slower = 1 if number < 29 else 2
+        parts = Seconds(0.0, slower * (0.9 + 0.1 * positions + change * (positions != before)))
+        costs.learn(step_of(drafting, 0, parts), parts.total)
+        before = positions
+    assert costs.plain() == pytest.approx(2, rel=0.15)
+    assert costs.change() == pytest.approx(2 * change, abs=0.25)
+
+
 @pytest.mark.parametrize("change", [0.0, 1.0])
 def test_what_pays_is_chosen_less_where_changing_to_it_costs(change: float) -> None:
     """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""

@@ -11,6 +11,7 @@ import pytest
 from random_problems import fits, random_problems
 
 import ot_draft as ot
+from ot_draft.pairs import estimate
 from ot_draft.pairs.estimate import _estimate, closed_form, expected_acceptance
 
 SIZES = [(1, 3), (2, 1), (2, 4), (3, 2), (3, 4), (5, 2)]
@@ -142,3 +143,23 @@ def test_a_subclass_with_a_call_of_its_own_does_not_inherit_the_formula() -> Non
     assert closed_form(ot.rules.KSeq(), problem) is not None
     assert closed_form(Timid(), problem) is None
     assert expected_acceptance(Timid(), problem).value == ot.evaluate(Timid(), problem).acceptance
+
+
+def test_a_rule_that_plans_on_the_host_plans_once_for_many_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan takes longer than the selections by it; the estimate is the one of drafts taken one by one."""
+    plans, of_pair = 0, ot.rules.HeadAndTail._plan
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal plans
+        plans += 1
+        return of_pair(*arguments)
+
+    monkeypatch.setattr(ot.rules.HeadAndTail, "_plan", counted)
+    generator = np.random.default_rng(0)
+    p, q = (generator.dirichlet(np.full(300, 0.1)) for _ in range(2))
+    problem = ot.Problem(p, q, 4, ot.WithoutReplacement())
+    found = [estimate.expected_acceptance(ot.rules.HeadAndTail(), problem, 20)]
+    assert plans == 1
+    monkeypatch.setattr(estimate, "HOST_CELLS", 1)
+    found.append(estimate.expected_acceptance(ot.rules.HeadAndTail(), problem, 20))
+    assert plans == 21 and found[0] == found[1]

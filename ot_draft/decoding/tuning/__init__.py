@@ -22,7 +22,7 @@ from ..prompt_lookup import History, Match, PromptLookup
 from ..step import Step
 from . import kept
 from .acceptance import AcceptanceCounts, Expected, Key
-from .costs import GivenCosts, MeasuredCosts, StepCosts, shape_of_call
+from .costs import GivenCosts, MeasuredCosts, StepCosts, call_size
 from .rehearsal import CHAINS, rehearse
 
 PLAIN = Drafting.plain()
@@ -121,8 +121,8 @@ class Auto(Policy):
         self._found: list[Match] = []  # for each text
         self._going: list[bool] = []  # texts
         self._used: set[int] = set()
-        self._shapes = [shape_of_call(drafting) for drafting in menu]
-        self._recent: deque[int] = deque(maxlen=USUAL)  # shapes of the last calls
+        self._call_sizes = [call_size(drafting) for drafting in menu]
+        self._recent: deque[int] = deque(maxlen=USUAL)  # of the last steps
         self._lasts: float | None = None  # seconds of what was chosen, as they were expected
         self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
         self._tables: dict[Key, Expected] = {}
@@ -170,7 +170,7 @@ class Auto(Policy):
             self._seconds = []
             self._tables.clear()
         self._used.add(place)
-        self._recent.append(self._shapes[place])
+        self._recent.append(self._call_sizes[place])
         if self._kept and self._steps % KEPT_EVERY == 0 and isinstance(self._costs, MeasuredCosts):
             kept.write(self._kept, self._costs)
 
@@ -197,7 +197,7 @@ class Auto(Policy):
                 means, upper_bound = self._tables[key]
             whole = seconds + (reading if self._unread and length and not self._looked_up[place] else 0.0)
             if self._recent:  # to another shape, and back
-                whole += change * ((self._shapes[place] != self._recent[-1]) + (self._shapes[place] != usual))
+                whole += change * ((self._call_sizes[place] != self._recent[-1]) + (self._call_sizes[place] != usual))
             candidates.append(Candidate(place, means[length] / whole, upper_bound[length] / whole, whole))
         return candidates
 

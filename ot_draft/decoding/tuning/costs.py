@@ -25,7 +25,7 @@ POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
 
 
-def shape_of_call(drafting: Drafting) -> int:
+def call_size(drafting: Drafting) -> int:
     """Positions of its target call, where another number of them may take time by itself: graphs are fitted to it. One goes as two."""
     return max(drafting.tree.bounds.size + 1, 2)
 
@@ -50,7 +50,7 @@ class StepCosts(ABC):
         return True
 
     def change(self) -> float:
-        """Of a target call on another number of positions than the call before it, beside its own; see `shape_of_call`."""
+        """Of a target call on another number of positions than the call before it, beside its own; see `call_size`."""
         return 0.0
 
     @property
@@ -119,7 +119,7 @@ class MeasuredCosts(StepCosts):
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
         self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
         self._read, self._change = _recent(), _recent()
-        self._shape = 0  # of the call before
+        self._size = 0  # of the call before
         self._steps, self._plain_at, self._plain_steps = 0, 0, 0
         self._plain_call = 0.0  # seconds, at present
 
@@ -165,7 +165,7 @@ class MeasuredCosts(StepCosts):
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
         size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
-        unit = self._learn_call(size + 1, shape_of_call(drafting), parts.verify)
+        unit = self._learn_call(size + 1, call_size(drafting), parts.verify)
         drafted = (
             parts.draft if drafting.tree.counts.n_model_calls else 0.0
         )  # else it is the time of choosing and looking up
@@ -177,23 +177,20 @@ class MeasuredCosts(StepCosts):
             self._learn_draft(width, drafting.tree.bounds.length, drafted / unit, unread)
 
     def pass_over(self, step: Step) -> None:
-        self._shape = shape_of_call(step.drafting)
+        self._size = call_size(step.drafting)
 
-    def _learn_call(self, positions: int, shape: int, seconds: float) -> float:
-        """Take in a target call; seconds of a plain one at its time. One of another shape than the call before tells what a change costs,
+    def _learn_call(self, positions: int, size: int, seconds: float) -> float:
+        """Take in a target call; seconds of a plain one at its time. One of another size than the call before tells what a change costs,
         once it is known what the call itself does."""
-        changed, self._shape = self._shape not in (0, shape), shape
+        changed, self._size = self._size not in (0, size), size
+        change = self._changing() if changed else 0.0
         known = positions == 1 or len(self._verify.get(positions, ())) >= ENOUGH
-        if changed and self._plain_call:
-            unit = self._plain_call
-            if known:
-                self._change.append(max(seconds / unit - self._verified(positions), 0.0))
-            else:
-                self._verify[positions].append(max(seconds / unit - self._changing(), LEAST))
-            return unit
-        unit = self._unit(positions, seconds)
-        if positions > 1:
-            self._verify[positions].append(seconds / unit)
+        told = not changed or len(self._change) >= ENOUGH  # what such a call takes beside its own
+        unit = self._unit(positions, seconds, change) if told or not self._plain_call else self._plain_call
+        if changed and known:
+            self._change.append(max(seconds / unit - self._verified(positions), 0.0))
+        elif positions > 1:
+            self._verify[positions].append(max(seconds / unit - change, LEAST))
         return unit
 
     def _learn_draft(self, width: int, length: int, drafted: float, unread: int) -> None:
@@ -228,13 +225,13 @@ class MeasuredCosts(StepCosts):
         one = median_low(self._read) if len(self._read) else self._share * self._position
         return one * unread
 
-    def _unit(self, positions: int, seconds: float) -> float:
+    def _unit(self, positions: int, seconds: float, change: float) -> float:
         """Seconds of a plain target call when this one, on so many positions, was made."""
         if not self._plain_call:
             self._plain_call = seconds
         before = self._plain_call
         if positions == 1 or positions in self._verify:
-            surprise = seconds / (before * self._verified(positions))
+            surprise = seconds / (before * (self._verified(positions) + change))
             self._plain_call = before * min(max(surprise, 1 / AT_ONCE), AT_ONCE) ** FOLLOWS
         return before
 
