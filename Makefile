@@ -19,6 +19,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 REPRODUCE := $(VENV)/.reproduce
 NEWEST := .venv-newest
+# The tests start hundreds of processes, of which each would compile what it imports anew, where the environment forbids to keep it.
+unexport PYTHONDONTWRITEBYTECODE
 # Errors alone: pip repeats its warnings for every package. Modules are compiled when they are first imported: most never are.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --progress-bar off --no-compile
 INSTALL := $(BIN)/python $(PIP_INSTALL) $(if $(LOCK),--constraint $(LOCK))

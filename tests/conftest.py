@@ -45,6 +45,8 @@ def loaded_once() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ot_draft.checks.child.can_fork", lambda: False)
         checks.check_rule(rules.KSeq(), 1, ["output_law", "sampled_frequencies", "no_host_sync"])
+        for compiled in (rules.Optimal(), rules.HeadAndTail()):
+            checks.check_rule(compiled, 5, ["floats_agree"])
 
 
 @pytest.fixture

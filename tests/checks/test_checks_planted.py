@@ -17,6 +17,7 @@ from ot_draft.checks.outcome import Outcome
 from ot_draft.checks.properties import choose
 from ot_draft.checks.report import check_property
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
 
 
