@@ -130,6 +130,19 @@ def test_without_a_sort_it_is_what_it_is_with_one(k: int, dtype: str) -> None:
             assert sought == of_all or (abs(sought - of_all) <= 2e-15 and name != "apart"), (name, n)
 
 
+@pytest.mark.parametrize(("rows", "ks"), [(1, (4,)), slow(16, (1, 2, 4, 8))])
+def test_on_a_real_vocabulary_it_is_that_of_a_sort_to_the_last_bit(rows: int, ks: tuple[int, ...]) -> None:
+    """Laws about as far apart as those of two language models, as in tests/bench."""
+    generator = np.random.default_rng(29)
+    logits = generator.normal(0, 3, (rows, 151_936))
+    masses = np.exp([logits, logits + generator.normal(0, 1, logits.shape)])
+    p, q = (masses / masses.sum(-1, keepdims=True)).astype(np.float32)
+    for k in ks:
+        problem = ot.Problem(p, q, k, ot.IID())
+        of_all = optimum._prefix(*optimum._least_cut(problem)[1:])
+        assert (ot.optimal_acceptance(p, q, k) == optimum._of_set(problem, of_all)).all()
+
+
 def test_without_a_sort_it_is_that_of_fractions() -> None:
     generator = np.random.default_rng(26)
     for name, masses in hard_pairs(generator, 2_000).items():

@@ -43,7 +43,7 @@ def in_softmaxes(benchmark: Any, request: pytest.FixtureRequest) -> Iterator[Cal
         ratio, fastest = (each - alone) / softmax, (least_each - least_alone) / least
         benchmark.extra_info.update(ratio=ratio, fastest=fastest, target=target)
         verdict = "  over" if fastest > target else ""
-        line = f"{name:48} {softmax:7.2f} ms {each - alone:8.2f} ms {ratio:7.1f} {fastest:7.1f} {target:7.0f}{verdict}"
+        line = f"{name:48} {softmax:7.2f} ms {each - alone:8.2f} ms {ratio:7.1f} {fastest:7.1f} {target:7g}{verdict}"
         request.config.stash.setdefault(ROWS, []).append(line)
         return fastest
 
