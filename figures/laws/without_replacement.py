@@ -104,7 +104,8 @@ def _seconds(call: Any, *arguments: Any) -> float:
 
 def numbers(rows: style.Rows) -> list[Number]:
     """Mean gaps to the optimum at the largest k."""
-    largest_k = [row for row in rows if row["k"] == rows[-1]["k"] and row["way"] in (*list(ORDERS)[:1], RECURSIVE)]
+    ways = (*list(ORDERS)[:1], *list(HEADS)[-1:], RECURSIVE)
+    largest_k = [row for row in rows if row["k"] == rows[-1]["k"] and row["way"] in ways]
     return [
         Number(
             f"gap, {row['pairs']}, k = {row['k']}: {LOOKS[row['way']][2]}", float(row["gap"]), error=float(row["error"])
