@@ -149,7 +149,9 @@ class ReferencePair:
 
         ids = torch.tensor(np.concatenate((np.tile(prompt, (len(texts), 1)), texts), 1).astype(np.int64))
         with torch.inference_mode():
-            parts = [model(part).logits[:, len(prompt) - 1 :].double().numpy() for part in ids.split(256)]
+            parts = [
+                model(part, use_cache=False).logits[:, len(prompt) - 1 :].double().numpy() for part in ids.split(256)
+            ]
         return np.concatenate(parts)
 
     def laws(self, kind: Kind, texts: Array) -> tuple[Array, Array, Array]:

@@ -52,8 +52,9 @@ class GumbelCoupling(SelectionRule):
     def _select(self, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> Selection:
         """For rows of tokens (m, k) of one pair (n,)."""
         masses = tuple(as_fractions(p)), tuple(as_fractions(q))
-        accept, residual = xp.full(tokens.shape, 0, like=p), xp.full((len(tokens), len(p)), 0, like=p)
-        for row, drafts in enumerate(tokens.tolist()):
+        different, row_of = np.unique(tokens, axis=0, return_inverse=True)  # thousands of rows have few drafts
+        accept, residual = xp.full(different.shape, 0, like=p), xp.full((len(different), len(p)), 0, like=p)
+        for row, drafts in enumerate(different.tolist()):
             law = np.array(
                 output_law(*masses, self.lists(tuple(token for token in drafts if token >= 0))), dtype=object
             )
@@ -62,7 +63,7 @@ class GumbelCoupling(SelectionRule):
                     accept[row, place], law[token] = law[token], ZERO
             left = law.sum()
             residual[row] = law / left if left else masses[0]
-        return Selection(accept, residual)
+        return Selection(accept[row_of.reshape(-1)], residual[row_of.reshape(-1)])
 
     def lists(self, drafts: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         """The lists that raced, each with its drafts in order."""

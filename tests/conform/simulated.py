@@ -145,21 +145,20 @@ def _logprobs(kind: Kind, text: list[int]) -> Any:
     return LOGPROBS[error](own) if error in LOGPROBS else own
 
 
-def _laws(kind: Kind, texts: list[tuple[int, ...]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """p and q after each of the texts."""
-    memo, models = STATE["memo"].setdefault(repr(kind), {}), STATE["models"]
+def _laws(model: str, kind: Kind, texts: list[tuple[int, ...]], tail: int = 0) -> list[list[np.ndarray]]:
+    """A model's law after each of the texts without its last `tail` tokens, and after every one of these."""
+    memo = STATE["memo"].setdefault((model, repr(kind)), {})
     missing = defaultdict(list)
     for text in dict.fromkeys(texts):
-        if text not in memo:
+        if any(text[: len(text) - less] not in memo for less in range(tail + 1)):
             missing[len(text)].append(text)
     for length, some in missing.items():
         ids = np.array(some, dtype=np.int64).reshape(len(some), length)
-        both = [
-            kind.masses(models.logits(model, kind.prompt, ids)[:, -1], ids)[0]
-            for model in (models.target, models.draft)
-        ]
-        memo.update(dict(zip(some, zip(*both, strict=True), strict=True)))
-    return [memo[text] for text in texts]
+        logits = STATE["models"].logits(getattr(STATE["models"], model), kind.prompt, ids)
+        for end in range(length - tail, length + 1):
+            laws, _ = kind.masses(logits[:, end], ids[:, :end])
+            memo.update(zip((text[:end] for text in some), laws, strict=True))
+    return [[memo[text[:end]] for end in range(len(text) - tail, len(text) + 1)] for text in texts]
 
 
 def _drawn(law: np.ndarray, u: float) -> int:
@@ -180,16 +179,15 @@ def _texts(kind: Kind, seeds: list[int | None], most: int) -> list[list[int]]:
             row: common if error == "one uniform a batch" else streams[row].random((DRAFTS + 1, 3)) for row in active
         }
         drafted = {row: list[int]() for row in active}
-        laws: dict[int, list[Any]] = {row: [] for row in active}
-        for place in range(DRAFTS + 1):
-            for row, (p, q) in zip(active, _laws(kind, [(*found[row], *drafted[row]) for row in active]), strict=True):
-                laws[row].append((p, q))
-                if place < DRAFTS:
-                    noise = streams[row].exponential(size=len(q))
-                    laws[row][-1] = (p, q, noise)
-                    drafted[row].append(int((q / noise).argmax()))
-        for row in active:
-            emitted = _step(drafted[row], laws[row], chances[row], error)
+        laws: dict[int, list[Any]] = {row: [] for row in active}  # q and its noise
+        for _ in range(DRAFTS):
+            texts = [(*found[row], *drafted[row]) for row in active]
+            for row, (q,) in zip(active, _laws("draft", kind, texts), strict=True):
+                laws[row].append((q, noise := streams[row].exponential(size=len(q))))
+                drafted[row].append(int((q / noise).argmax()))
+        targets = _laws("target", kind, [(*found[row], *drafted[row]) for row in active], DRAFTS)
+        for row, ps in zip(active, targets, strict=True):
+            emitted = _step(drafted[row], ps, laws[row], chances[row], error)
             found[row] = _cut((*found[row], *emitted), ends, most)
     return [list(text) for text in found]
 
@@ -199,11 +197,10 @@ def _cut(text: tuple[int, ...], ends: set[int], most: int) -> tuple[int, ...]:
     return text[: min(at + 1, most)]
 
 
-def _step(drafts: list[int], laws: list[Any], u: np.ndarray, error: str) -> list[int]:
+def _step(drafts: list[int], ps: list[np.ndarray], drafted: list[Any], u: np.ndarray, error: str) -> list[int]:
     emitted: list[int] = []
     factor = {"accepted at 1.15 p/q": 1.15, "accepted at 1.05 p/q": 1.05}.get(error, 1.0)
-    for place, draft in enumerate(drafts):
-        p, q, noise = laws[place]
+    for place, (draft, p, (q, noise)) in enumerate(zip(drafts, ps, drafted, strict=False)):
         sure = p[draft] == p.max() if error == "greedy" else u[place, 0] * q[draft] < factor * p[draft]
         if sure:
             emitted.append(draft)
@@ -214,7 +211,7 @@ def _step(drafts: list[int], laws: list[Any], u: np.ndarray, error: str) -> list
         if error == "noise used again":
             return [*emitted, int((left / noise).argmax())]
         return [*emitted, _drawn(left, u[place, 0] if error == "uniform used twice" else u[place, 1])]
-    bonus = laws[DRAFTS - 1][0] if error == "bonus of the last draft" else laws[DRAFTS][0]
+    bonus = ps[DRAFTS - 1 if error == "bonus of the last draft" else DRAFTS]
     return [*emitted, int(bonus.argmax()) if error == "greedy" else _drawn(bonus, u[DRAFTS, 2])]
 
 

@@ -256,7 +256,7 @@ def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_an_engine_lacks_is_not_tried(run: Any) -> None:
-    report = run(lacks="top_k seed abort")
+    report = run(lacks="top_k seed abort", requests=400)
     names = {row.name.rpartition(",")[0]: row for row in report.rows}
     for name in ("top-k", "seeded", "same seed, same text", "beside aborted requests", "draft noise with verification"):
         assert names[name].verdict == suite.NOT_TRIED
@@ -313,8 +313,10 @@ def test_an_engine_ends_in_the_middle_of_a_call_with_whoever_asked(tmp_path: Pat
                 assert connection.recv(8) == b""
 
 
-def test_the_command(models: Path, tmp_path: Path) -> None:
-    """With an adapter of one file, in its own process."""
+def test_the_command(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an adapter of one file, in its own process; of the kinds of requests, three are sent."""
+    sent = {name: KINDS[name] for name in ("plain", "allowed tokens", "top-k")}
+    monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
     given = [
         "conform",
         ADAPTER,
@@ -446,7 +448,7 @@ def test_the_plugin_of_pytest_has_a_test_for_each_engine(pytester: pytest.Pytest
     pytester.makepyfile(
         engine="def start(target, draft):\n    raise RuntimeError('out of order')\ndef stop():\n    pass\n"
     )
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--ot-conform", str(pytester.path / "engine.py"))
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ot-conform", str(pytester.path / "engine.py"))
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*start, 8 tokens: crashed: *out of order*"])
 
