@@ -40,6 +40,7 @@ STATEMENTS = (  # the module of every statement, its folder told here only; in t
     "paths.path_rules",
     "paths.adapted_trees",
     "paths.traversed_trees",
+    "paths.selected_siblings",
     "paths.yardstick",
     "paths.expected_rejections",
     "couplings.two_vocabularies",

@@ -10,18 +10,26 @@ import pytest
 from slow import slow_except
 
 from ot_draft import paths
-from proofs_checks.paths import adapted_trees, expected_rejections, path_rules, traversed_trees, yardstick
+from proofs_checks.paths import (
+    adapted_trees,
+    expected_rejections,
+    path_rules,
+    selected_siblings,
+    traversed_trees,
+    yardstick,
+)
 from proofs_checks.paths.path_cases import SIZES, PathCase, draw_one_path, draw_paths, markov
 from proofs_checks.statement import Statement
 
 ALL = [
     (module, statement)
-    for module in (path_rules, expected_rejections, adapted_trees, traversed_trees, yardstick)
+    for module in (path_rules, expected_rejections, adapted_trees, traversed_trees, selected_siblings, yardstick)
     for statement in module.STATEMENTS
 ]
 REFUTED = {"a repeated draw may be drawn anew", "equal siblings may be drafted after one by one"}
 REFUTED |= {"one more child after a look below", "Joint >= Traversal", "Joint >= TokenWise(KSeq)"}
-REFUTED |= {"one more draw before a fixed token after a look below it"}
+REFUTED |= {"one more draw before a fixed token after a look below it", "siblings selected at once, drawn by a token"}
+FEW = (adapted_trees, traversed_trees, selected_siblings, yardstick)  # of whose cases each is a tree of all drafts
 
 
 @pytest.mark.parametrize(
@@ -32,11 +40,13 @@ REFUTED |= {"one more draw before a fixed token after a look below it"}
         "Joint >= TokenWise(Optimal)",
         "equal siblings may be drafted after one by one",
         "one more draw before a fixed token after a look below it",
+        "siblings selected at once",
+        "siblings selected at once, drawn by a token",
         name=lambda pair: pair[1].name,
     ),
 )
 def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any, statement: Statement) -> None:
-    outcome = module.check(statement, 6 if module in (adapted_trees, traversed_trees, yardstick) else 3 * len(SIZES))
+    outcome = module.check(statement, 6 if module in FEW else 3 * len(SIZES))
     assert outcome.passed, outcome.verdict + outcome.controls
     assert outcome.kind == ("refuted" if statement.name in REFUTED else "proved" if statement.prove else "verified")
 
@@ -53,6 +63,24 @@ def test_the_counterexamples_by_value() -> None:
     assert str(path_rules.BELOW_TRAVERSAL).startswith(
         "K = 2, L = 2; after nothing p = (1/6, 5/6), q = (1/4, 3/4); after 0"
     )
+
+
+def test_siblings_selected_at_once_by_value() -> None:
+    """Two tokens, two leaves below each of two: Traversal in turn is the library's, and what the selection gains is not negative."""
+    for seed in (21, 43, 65):  # two children of two
+        case = selected_siblings.draw_siblings(seed)
+        assert case.shape == paths.TreeShape.by_level((2, 2))
+        lengths = [
+            paths.evaluate(rule, case.model, case.shape, selected_siblings.LAW).expected_length
+            for rule in (
+                paths.Traversal(),
+                *(
+                    selected_siblings.SelectedSiblings(f)
+                    for f in (len, selected_siblings.leaves, selected_siblings.alike)
+                ),
+            )
+        ]
+        assert lengths[0] == lengths[1] <= lengths[2]
 
 
 def test_the_cases_are_the_same_in_every_run_and_of_all_sizes() -> None:
