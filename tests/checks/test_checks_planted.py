@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
 
 
-def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 100) -> Outcome:
+def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 30) -> Outcome:
     (claim,) = choose([name])
     return check_property(claim, rule, max_examples)
 
