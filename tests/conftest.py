@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -29,6 +30,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """The benchmarks run with --benchmark-only alone (`make bench`)."""
     inside = collection_path == BENCH or BENCH in collection_path.parents
     return True if inside and not config.getoption("benchmark_only", default=False) else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected stays until the end: the garbage collector need not look through it again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

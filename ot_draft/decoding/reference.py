@@ -1,9 +1,10 @@
-"""The same decoding, slow and obvious: no cache, no mask, no batch; every node is read from the first token on, by itself.
+"""The same decoding, slow and obvious: no cache, no mask, no batch; every text of a step is read from the first token on, by itself.
 
 The engine must give the same tokens from the same uniforms.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -54,14 +55,19 @@ def one_step(
     number = torch.float64 if target.dtype == torch.float64 else torch.float32
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
 
-    def draft_law(prefix: list[int]) -> Tensor:
+    @cache  # many nodes have one text
+    def draft_law(prefix: tuple[int, ...]) -> Tensor:
         return uniform_if_lost(next_token(pair.draft, prefix, of_draft, n, row, context)).to(number)
 
+    @cache
+    def target_law(prefix: tuple[int, ...]) -> Tensor:
+        return next_token(pair.target, prefix, of_target, n, row)
+
     grown = grow(drafting, text, numbers, n, draft_law)
-    ways: list[list[int]] = [text]
+    ways = [root := tuple(text)]
     for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
-        ways.append([*ways[parent], max(token, 0)] if parent < len(ways) else text)
-    p = torch.stack([next_token(pair.target, way, of_target, n, row) for way in ways])[None]
+        ways.append((*ways[parent], max(token, 0)) if parent < len(ways) else root)
+    p = torch.stack([target_law(way) for way in ways])[None]
     certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
     q = torch.stack([draft_law(way) for way in ways])[None] if tree.counts.n_model_calls else certain
     lost = p[0, :, 0].isnan()
@@ -85,20 +91,22 @@ def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law
     found = drafting.lookup.find(text).tokens[: drafting.tree.counts.n_lookup_tokens] if drafting.lookup else ()
     given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
     growing = begin(drafting.tree, numbers[:, : drafting.tree.counts.n_uniforms], given)
-    prefixes: dict[int, list[int]] = {0: text}  # by slot
+    prefixes: dict[int, tuple[int, ...]] = {0: tuple(text)}  # by slot
     while growing.levels:
         laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)
         for place, slot in enumerate(growing.slots[0].tolist()):
             if slot > 0:
-                prefixes[slot] = [*prefixes[int(growing.above[0, place])], int(growing.read[0, place])]
+                prefixes[slot] = (*prefixes[int(growing.above[0, place])], int(growing.read[0, place]))
             if slot >= 0:
                 laws[0, place] = draft_law(prefixes[slot])
         growing.grow(laws)
     return growing.grown()
 
 
-def next_token(model: Any, text: list[int], sampling: NodeLaws, n: int, row: int = 0, context: Any = None) -> Tensor:
+def next_token(
+    model: Any, text: Sequence[int], sampling: NodeLaws, n: int, row: int = 0, context: Any = None
+) -> Tensor:
     """Law (n,) of the token after a text, from passes over the whole of it. context: for a draft that takes something of the target."""
     reader = language_model(model, n)
     logits = reader.logits_along(text, [len(text)], context)[0]
-    return sampling.law_after(row, torch.tensor([text]), logits, reader)
+    return sampling.law_after(row, torch.tensor([list(text)]), logits, reader)
