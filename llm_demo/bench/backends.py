@@ -1,9 +1,11 @@
 """A table of backends: `python -m llm_demo.bench.backends --out figures/data/bench_backends_cpu.csv`.
 
 Every backend of `load_pair` but llama.cpp, which cannot read the embedded draft, in a process of its own, one after the other, several
-times over: a target pass over 1, 2, ... new positions of one text with 128 tokens in the cache, a draft pass over one token, seconds of
-loading, MB of the process, and MB of the packages that the backend takes beside those of `llm`. Milliseconds by the clock, and by the
-processor's time (`cpu_`), which a busy machine does not stretch: of one thread the two are the same on a quiet one. Medians.
+times over: a target pass over 1, 2, ... new positions of one text with 128 tokens in the cache, the next one over as many and the first
+one over another number (`changed_ms`: what it takes beyond that, median over the numbers), draft passes, whole steps of
+`ot-draft decode`, plain and with one drafted token, seconds of loading, MB of the process, and MB of the packages that the backend takes
+beside those of `llm`. Milliseconds by the clock, and by the processor's time (`cpu_`), which a busy machine does not stretch: of one
+thread the two are the same on a quiet one. Medians.
 """
 
 from __future__ import annotations
@@ -26,15 +28,18 @@ from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import Pair
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.load import BACKENDS, LLAMA_CPP
+from ot_draft.paths import BlockVerification
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
 COMPARED = tuple(name for name in BACKENDS if name != LLAMA_CPP)  # those that read the embedded draft
-POSITIONS = (1, 2, 4, 8, 16, 32)
+POSITIONS = (1, 2, 3, 4, 5, 6, 8, 16, 32)
+ROWS = (1, 2, 4, 8)  # of a draft pass
 CONTEXT = 128
 PACKAGES = {"openvino": ("openvino", "openvino-telemetry", "numba", "llvmlite")}  # by what a backend's name begins with
+STEPS = {"plain_step_ms": Drafting.plain(), "drafted_step_ms": Drafting.chains(1, 1, BlockVerification())}
 Times = dict[str, list[float]]  # ms by column
 
 
@@ -47,30 +52,58 @@ def pass_times(pair: Pair, visits: int) -> Times:
     cache, own = target.cache(slots), draft.cache(slots)
     tokens, places = 1 + torch.arange(slots)[None] % 99, torch.arange(slots)[None]
     sees = torch.ones(slots, slots, dtype=torch.bool).tril()[None]
-    known, one = slice(0, CONTEXT), slice(CONTEXT, CONTEXT + 1)
+    known = slice(0, CONTEXT)
 
     def read(model: Any, its: Any, at: slice, before: Any = None, last: int = 0) -> None:
         model.logits(its, tokens[:, at], places[:, at], places[:, at], sees[:, at], last, before)
 
-    def drafted() -> None:
-        read(draft, own, one, draft.before_drafted(own, places[:, CONTEXT - 1 : CONTEXT]))
+    def drafted(rows: int) -> None:
+        at = slice(CONTEXT, CONTEXT + rows)
+        read(draft, own, at, draft.before_drafted(own, places[:, CONTEXT - 1 : CONTEXT].expand(1, rows)))
 
     read(target, cache, known, last=1)
     read(draft, own, known, draft.before(cache, places[:, known]), last=1)
     sizes: dict[str, Callable[[], None]] = {
         f"ms_{number}": partial(read, target, cache, slice(CONTEXT, CONTEXT + number)) for number in POSITIONS
     }
-    sizes["draft_ms"] = drafted
+    sizes |= {f"draft_ms_{number}": partial(drafted, number) for number in ROWS}
     found: Times = {}
     for visit in range(visits + 1):
         for column, one_pass in sizes.items():
-            began = perf_counter(), process_time()
-            one_pass()
-            took = perf_counter() - began[0], process_time() - began[1]
+            changed, again = timed(one_pass), timed(one_pass)
             if visit:  # the first takes memory, and compiles
-                for name, seconds in zip((column, f"cpu_{column}"), took, strict=True):
-                    found.setdefault(name, []).append(1000 * seconds)
+                note(found, column, again)
+            if visit and column.startswith("ms_"):
+                note(found, "changed_ms", (changed[0] - again[0], changed[1] - again[1]))
     return found
+
+
+def step_times(pair: Pair, visits: int) -> Times:
+    """Milliseconds of whole steps, each kind in a text of its own, in turns; the first of a text is left out."""
+    found: Times = {}
+    options = DecodeOptions(SamplingParams(), max_tokens=2 * 10 + 2, stop=())
+    for visit in range(-(-visits // 4) + 1):
+        for column, drafting in STEPS.items():
+            steps = decode_steps(pair, [[1] * CONTEXT], drafting, options)
+            next(steps)
+            for _ in range(10):
+                took = timed(partial(next, steps))
+                if visit:
+                    note(found, column, took)
+    return found
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds by the clock and of the processor."""
+    began = perf_counter(), process_time()
+    work()
+    return perf_counter() - began[0], process_time() - began[1]
+
+
+def note(found: Times, column: str, took: tuple[float, float]) -> None:
+    """Add these seconds, as milliseconds."""
+    for name, seconds in zip((column, f"cpu_{column}"), took, strict=True):
+        found.setdefault(name, []).append(1000 * seconds)
 
 
 def measured(backend: str, threads: int, visits: int) -> tuple[Times, str]:
@@ -79,7 +112,7 @@ def measured(backend: str, threads: int, visits: int) -> tuple[Times, str]:
     began = perf_counter(), process_time()
     pair = load_pair(None, "states", assistant=None, backend=backend)
     found = {"load_s": [perf_counter() - began[0]], "cpu_load_s": [process_time() - began[1]]}
-    found |= pass_times(pair, visits)
+    found |= pass_times(pair, visits) | step_times(pair, visits)
     return found | {"memory_mb": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]}, pair.law
 
 

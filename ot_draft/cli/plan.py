@@ -171,7 +171,7 @@ def read_costs(file: Path) -> Costs:
         except (TypeError, ValueError, OverflowError):
             seen = f"cost {cost!r} of {what} at {at!r}"
             raise Refused(f"{file}: {seen}: give numbers, at whole numbers of tokens") from None
-    return Costs(**tables)
+    return Costs(tables["verify"], tables["draft"], tables["select"])
 
 
 def _entries(file: Path) -> list[tuple[str, str, Any]]:

@@ -321,10 +321,12 @@ def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_siz
     assert costs.change() == pytest.approx(2 * change, abs=0.25)
 
 
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("change", [0.0, 1.0])
-def test_what_pays_is_chosen_less_where_changing_to_it_costs(change: float) -> None:
+def test_what_pays_is_chosen_less_where_changing_to_it_costs(change: float, told: bool) -> None:
     """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""
-    chooser, last, used = Auto(rehearsal=0).begin(SMALL_DRAFT, 1, None), 2, []
+    costs = ot.paths.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=change) if told else None
+    chooser, last, used = Auto(rehearsal=0, costs=costs).begin(SMALL_DRAFT, 1, None), 2, []
     text, repeats = list(range(40)), [*range(50, 54), *range(60, 64), *range(50, 54)]
     for number in range(300):
         found = number > 60 and number % 10 == 0
@@ -334,8 +336,8 @@ def test_what_pays_is_chosen_less_where_changing_to_it_costs(change: float) -> N
         length = min(drafting.tree.bounds.length, 2 if looks else number % 2)
         parts = Seconds(0.02 * drafting.tree.bounds.length, 0.8 + 0.1 * shape + change * (shape != last))
         chooser.observe(step_of(drafting, length, parts), parts.total)
+        used.append(looks and shape != last)
         last = shape
-        used.append(looks and shape > 2)
     assert (sum(used) > 12) == (change == 0), sum(used)
 
 

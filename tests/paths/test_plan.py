@@ -55,6 +55,7 @@ def test_refusals() -> None:
         (({1: 1.0}, {1: float("nan")}), "finite"),
         (({1: 1.0}, {1: 0.1}, {"": float("inf")}), "select at all rules"),
         (({0: 1.0, 1: 1.0}, {1: 0.1}), "numbers >= 1"),
+        (({1: 1.0}, {1: 0.1}, {}, -0.1), "cost of a change is -0.1"),
     ]:
         with pytest.raises(InvalidCosts, match=message):
             Costs(*arguments)

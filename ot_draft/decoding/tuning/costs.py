@@ -83,6 +83,9 @@ class GivenCosts(StepCosts):
     def plain(self) -> float:
         return self._costs.verify[1]
 
+    def change(self) -> float:
+        return self._costs.change
+
     def step(self, drafting: Drafting) -> float:
         if not drafting.tree.bounds.size:
             return self.plain()

@@ -16,12 +16,14 @@ class Costs:
     verify: {positions: cost} of one target call on so many positions, which are the drafted nodes and the token before
     them; position 1 is the plain decoding step, and must be there. draft: {rows: cost} of one draft call on so many rows,
     one for every path. select: {rule name: cost} of one selection; "" stands for all rules that are not named.
-    Between measured numbers costs are interpolated linearly; nothing is extrapolated.
+    change: beside that, of a target call on another number of positions than the one before, which some machines prepare anew; only
+    `ot_draft.decoding.Auto` asks for it. Between measured numbers costs are interpolated linearly; nothing is extrapolated.
     """
 
     verify: Mapping[int, float]
     draft: Mapping[int, float]
     select: Mapping[str, float] = field(default_factory=dict)
+    change: float = 0.0
 
     def __post_init__(self) -> None:
         for name, table in (("verify", self.verify), ("draft", self.draft), ("select", self.select)):
@@ -30,6 +32,8 @@ class Costs:
                     raise InvalidCosts(
                         f"the cost of {name} at {at or 'all rules'} is {cost!r}: give a finite number >= 0"
                     )
+        if not (isfinite(self.change) and self.change >= 0):
+            raise InvalidCosts(f"the cost of a change is {self.change!r}: give a finite number >= 0")
         for name, table in (("verify", self.verify), ("draft", self.draft)):
             if not table or min(table) < 1:
                 raise InvalidCosts(f"costs of {name} are {dict(table)}: give one or more, at numbers >= 1")

@@ -1,0 +1,137 @@
+"""What the shape that chooses itself loses beside the best fixed one, at given costs: `python -m llm_demo.bench.hindsight --out FILE`.
+
+Texts are decoded, and every step is charged what its passes take by a row of the table of backends (`python -m llm_demo.bench.backends`),
+a pass over another number of positions than the one before included: no clock is read, so that one policy beside another does not
+depend on what else the machine did. `auto` is told the costs, and begins every text anew. Ratios of tokens a second to plain decoding;
+`least` is that of the text that gained least. Finding out the costs is not in them: that is `python -m llm_demo.bench.auto --fresh`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from llm_demo.bench.auto import KINDS
+from llm_demo.bench.backends import OUT as TABLE
+from llm_demo.bench.backends import POSITIONS, ROWS
+from llm_demo.models.load import load_pair
+from llm_demo.prompts import Prompt, read_prompts
+from llm_demo.rows import Row, read, write
+from ot_draft.cli import progress_bar
+from ot_draft.decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.paths import BlockVerification, Costs, Joint
+
+SHAPES = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (4, 2))
+SEED = 17
+
+
+def costs_in(row: dict[str, str]) -> Costs:
+    """Milliseconds, from a row of the table: a plain step as it was, what is beside the pass in all of them.
+
+    What a drafted step takes beyond its passes counts as selection, so that it weighs once a step and not once a draft pass.
+    UsageError for a table that lacks whole steps.
+    """
+    if missing := {"plain_step_ms", "drafted_step_ms", "changed_ms"} - row.keys():
+        raise click.UsageError(f"the table lacks {', '.join(sorted(missing))}: make it anew by llm_demo.bench.backends")
+    plain, beside = float(row["plain_step_ms"]), float(row["plain_step_ms"]) - float(row["ms_1"])
+    verify = {1: plain} | {number: float(row[f"ms_{number}"]) + beside for number in POSITIONS if number > 1}
+    draft = {number: float(row[f"draft_ms_{number}"]) for number in ROWS}
+    selection = max(float(row["drafted_step_ms"]) - verify[2] - draft[1], 0.0)
+    return Costs(verify, draft, {"": selection}, max(float(row["changed_ms"]), 0.0))
+
+
+class Clock:
+    """Milliseconds of a text's steps, by costs."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs, self.ms, self._positions = costs, 0.0, 0
+        self._reading = Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
+
+    def charge(self, drafting: Drafting) -> None:
+        """One more step."""
+        tree = drafting.tree
+        positions = max(tree.bounds.size + 1, 2)  # one goes as two
+        if not tree.bounds.size:
+            self.ms += self.costs.verify[1]
+        else:
+            costs = self.costs if tree.counts.n_model_calls else self._reading
+            self.ms += costs.of(tree.counts.n_paths, tree.bounds.length)
+        if self._positions and positions != self._positions:
+            self.ms += self.costs.change
+        self._positions = positions
+
+
+def contenders(costs: Costs) -> dict[str, Any]:
+    """Makers of policies by name: auto, and every shape."""
+    made: dict[str, Any] = {"auto": lambda: Auto(costs=costs)}
+    for K, L in SHAPES:
+        drafting = Drafting.chains(K, L, BlockVerification() if K == 1 else Joint())
+        made[f"{K}x{L}"] = lambda drafting=drafting: drafting
+    return made
+
+
+def tokens_and_ms(pair: Pair, policy: Any, prompt: Prompt, options: DecodeOptions, costs: Costs) -> tuple[int, float]:
+    """Of one text: tokens that came, and what its steps are charged."""
+    clock, tokens = Clock(costs), 0
+    for step in decode_steps(pair, [prompt.tokens], policy, options):
+        clock.charge(step.drafting)
+        tokens += len(step.tokens(0))
+    return tokens, clock.ms
+
+
+def rows_of(name: str, found: Sequence[tuple[str, int, float]], plain: float, temperature: float) -> list[Row]:
+    """For every kind and for all. found: kind, tokens and milliseconds of every text."""
+    rows: list[Row] = []
+    for kind in (*dict.fromkeys(kind for kind, *_ in found), "all"):
+        chosen = [(tokens, ms) for other, tokens, ms in found if kind in ("all", other)]
+        ratio = plain * sum(tokens for tokens, _ in chosen) / sum(ms for _, ms in chosen)
+        least = min(plain * tokens / ms for tokens, ms in chosen)
+        numbers = {"ratio": f"{ratio:.3f}", "least": f"{least:.3f}"}
+        rows.append({"method": name, "temperature": temperature, "kind": kind, "texts": len(chosen)} | numbers)
+    return rows
+
+
+@click.command()
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--table", default=TABLE, show_default=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--backend", default="openvino-float", show_default=True, help="Whose costs, and who decodes.")
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Of the costs and of this run.")
+@click.option("--texts", default=12, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
+@click.option("--tokens", default=96, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option("--temperature", "temperatures", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
+def main(
+    out: Path, table: Path, backend: str, threads: int, texts: int, tokens: int, temperatures: tuple[float, ...]
+) -> None:
+    """Decode, write OUT and print a line for every method."""
+    torch.set_num_threads(threads)
+    row = next((row for row in read(table) if (row["backend"], row["threads"]) == (backend, str(threads))), None)
+    if row is None:
+        raise click.UsageError(f"{table} has no row of backend {backend} with {threads} threads: measure it first")
+    costs, rows = costs_in(row), list[Row]()
+    click.echo(f"costs in ms: {costs}")
+    try:
+        pair = load_pair(None, "states", assistant=None, backend=backend)
+        prompts = read_prompts(pair.tokenizer, texts, KINDS)
+        for temperature in temperatures:
+            made = contenders(costs)
+            with progress_bar(len(made) * texts, f"temperature {temperature}") as advance:
+                for name, policy in made.items():
+                    found = []
+                    for number, prompt in enumerate(prompts):
+                        options = DecodeOptions(SamplingParams(temperature), max_tokens=tokens, seed=SEED + number)
+                        found.append((prompt.kind, *tokens_and_ms(pair, policy(), prompt, options, costs)))
+                        advance()
+                    rows += rows_of(name, found, costs.verify[1], temperature)
+                    write(rows, out)
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
+    for each in rows:
+        click.echo("{temperature} {method:6} {kind:14} {ratio}, least {least}".format_map(each))
+
+
+if __name__ == "__main__":
+    main()
