@@ -36,15 +36,20 @@ class Selection:
 class Cost:
     """Costs of a rule beside arithmetic on the vocabulary.
 
-    solves_program: whether a program is solved for every pair (p, q), on the host, for small vocabularies. on_host: whether it computes on
-    the host, from values, wherever the arrays are; whoever solves a program does. slow: whether one pair may take
-    seconds, so that the rule is compared only where it is named. seconds: of the linear program for drafts from q (n,) and k, by its size.
+    solves_program: whether a program is solved for every pair (p, q), on the host, for small vocabularies. plans_on_host: whether it
+    plans for every pair on the host in another way. slow: whether one pair may take seconds, so that the rule is compared only where it is
+    named. seconds: of the linear program for drafts from q (n,) and k, by its size.
     """
 
     solves_program: bool = False
-    on_host: bool = False
+    plans_on_host: bool = False
     slow: bool = False
     seconds: Callable[[Array, int], float] = field(default=lambda q, k: 0.0, compare=False, repr=False)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it computes on the host, from values, wherever the arrays are."""
+        return self.solves_program or self.plans_on_host
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def pairs(seed: int, shape: tuple[int, ...] = (), n: int = 4) -> tuple[Any, Any]
 
 
 def skip_where_values_are_needed(rule: ot.SelectionRule, kind: Any) -> None:
-    if kind.meta and (rule.cost.solves_program or rule.cost.on_host):
+    if kind.meta and rule.cost.on_host:
         pytest.skip(
             "what computes on the host needs values; that it says so is tested in test_from_coupling.py and test_head_and_tail.py"
         )

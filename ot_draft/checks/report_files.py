@@ -83,7 +83,7 @@ WORDS = {"expected": "fails as expected", "unexpected": "passes unexpectedly"}
 SIGNS = {
     Lossless.YES: ("passed", "\u2713 lossless"),
     Lossless.NO: ("failed", "\u2717 not lossless"),
-    Lossless.NOT_DECIDED: ("open", "? not decided"),
+    Lossless.NOT_DECIDED: ("open", f"? {Lossless.NOT_DECIDED}"),
     "yes, in Fractions": ("failed", "\u2717 lossless in Fractions only"),
     "yes, overwrites": ("failed", "\u2717 overwrites its arguments"),
 }

@@ -62,9 +62,7 @@ def _differs(result: Evaluation, exact: Evaluation, dtype: str) -> str:
 
 
 def _needs_values(rule: SelectionRule) -> str:
-    return without_torch(rule) or (
-        "computes on the host, which needs values" if rule.cost.solves_program or rule.cost.on_host else ""
-    )
+    return without_torch(rule) or ("computes on the host, which needs values" if rule.cost.on_host else "")
 
 
 def shapes(law: DraftLaw) -> list[Problem]:

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from ..checks.report import Report
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
-STYLES = {  # of lines of the report, by how they begin
-    "  crash:": "bold red",
-    "  arguments:": "bold red",
-    "  lossless: yes": "bold green",
-    "  lossless: not decided": "bold yellow",
-    "  lossless: no": "bold red",
-    "  passed (": "green",
-}
 
 
 @contextmanager
@@ -135,7 +127,17 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
 
 
 def _print(report: Report) -> None:
+    from ..checks.answers import Lossless
+
+    styles = {  # of lines of the report, by how they begin
+        "  crash:": "bold red",
+        "  arguments:": "bold red",
+        f"  lossless: {Lossless.YES}": "bold green",
+        f"  lossless: {Lossless.NOT_DECIDED}": "bold yellow",
+        f"  lossless: {Lossless.NO}": "bold red",
+        "  passed (": "green",
+    }
     console = table_console(120)
     for place, line in enumerate(report.lines()):
-        style = next((style for start, style in STYLES.items() if line.startswith(start)), "")
+        style = next((style for start, style in styles.items() if line.startswith(start)), "")
         console.print(Text(line, style if place else "bold"), soft_wrap=True)

@@ -15,7 +15,6 @@ from ..optional import require
 from .console import table_console
 from .refused import Refused
 
-STYLES = {"kept": "green", "WRONG": "bold red", "not decided": "yellow", "crashed": "bold magenta", "not tried": "dim"}
 PLACE = click.Path(path_type=Path)
 
 
@@ -43,6 +42,7 @@ def conform(
     was judged.
     """
     require("torch", "transformers", "scipy", extra="llm")
+    from ..conform.suite import CRASHED, KEPT, NOT_TRIED, UNDECIDED, WRONG
     from ..conform.suite import conform as run
     from ..conform.tiny_pair import write
 
@@ -58,12 +58,13 @@ def conform(
     engine, given = _known(engine, given, models, sizes)
     report = run(engine, given, sizes, requests, level, seconds, models,
                  lambda row: click.echo(f"{row.verdict}: {row.name}", err=True))  # fmt: skip
+    styles = {KEPT: "green", WRONG: "bold red", UNDECIDED: "yellow", CRASHED: "bold magenta", NOT_TRIED: "dim"}
     console, table = table_console(150), Table("row", "tried", "evidence", "bias seen", "verdict")
     for name, value in report.facts.items():
         console.print(f"{name}: {value}", markup=False, soft_wrap=True)
     for row in report.rows:
         seen = "" if row.bias_seen is None else f"{row.bias_seen:.2g}"
-        table.add_row(*map(Text, (row.name, row.tried, row.evidence, seen)), Text(row.verdict, STYLES[row.verdict]))
+        table.add_row(*map(Text, (row.name, row.tried, row.evidence, seen)), Text(row.verdict, styles[row.verdict]))
     console.print(table)
     console.print(report.sentence, soft_wrap=True)
     if json_file is not None:

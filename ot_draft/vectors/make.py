@@ -11,9 +11,9 @@ from typing import Any
 
 from .chance import Law, Recorded, Row, law_of
 from .faults import FAULTS, planted_in, right
-from .power import runs_for
 from .problems import RandomNumbers, Source, Written, filled, large, numbers_for, places_of, plain, shape
 from .rules import GUMBEL, Case, Outcome, chain, checked
+from .runs import runs_for
 
 Vector = dict[str, Any]
 NEAR, NEAR_LARGE = 2.0**-10, 2.0**-21  # no decision is nearer to the other outcome, but where the place is about that

@@ -28,10 +28,10 @@ from ot_draft.vectors.conventions import CONVENTIONS
 from ot_draft.vectors.faults import DRAFTED, FAULTS, planted_in, right
 from ot_draft.vectors.files import CORPUS, read, schema, text_of_faults, text_of_rule
 from ot_draft.vectors.make import hexadecimal, vectors_of
-from ot_draft.vectors.power import runs_for
 from ot_draft.vectors.problems import Source, plain, rounded
 from ot_draft.vectors.readers import read as reader
 from ot_draft.vectors.rules import RULES, Case, chain
+from ot_draft.vectors.runs import runs_for
 
 VECTORS = {vector["id"]: vector for vectors in read().values() for vector in vectors}
 RULE_OF = {vector["id"]: rule for rule, vectors in read().items() for vector in vectors}

@@ -76,7 +76,7 @@ class HeadAndTail(SelectionRule):
     `Optimal`, for the tail; None sorts the vocabulary. On the CPU, whatever the device.
     """
 
-    cost = Cost(on_host=True)
+    cost = Cost(plans_on_host=True)
     claims = ("maximal",)
     law: DraftLaw = WithoutReplacement()
     head: int = LARGEST_HEAD

@@ -163,7 +163,7 @@ def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) 
     factors = (1 + 0 * p_mass, 0 * p_mass) if target is None else target.ratios(p_mass, q_mass, k, IID())
     r_mass = factors[0] * p_mass + factors[1] * q_mass
     by_p, by_q = (x.astype(targets.dtype) for x in factors)
-    residual_of = (None if xp.is_exact(p) else compiled(_residual, REORDERED)) or _residual_without_numba
+    residual_of = (None if xp.is_exact(p) else compiled(_left, REORDERED)) or _left_without_numba
     tokens = xp.host_view(drafts)
     p_of, q_of = (xp.gather(xp.host_view(x), tokens) for x in (p, q))
     own = xp.gather(rank.reshape(*batch, rank.shape[-1]), tokens)  # class of every draft
@@ -185,7 +185,7 @@ def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) 
     return Selection(xp.from_view(accept, p), xp.from_view(residual, p))
 
 
-def _residual(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _left(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]  # numba compiles this very function
     """Writes norm((r - m)+), or r where that is 0, for one row; block by block, as `xp.residual`."""
     below, alone, total = by_q - slope, (by_p == 1).all(), 0.0
     of_p = np.ones(BLOCK, p.dtype)
@@ -210,6 +210,6 @@ def _residual(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-d
         left[y] = left[y] / total if total > 0 else by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y]
 
 
-def _residual_without_numba(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]
+def _left_without_numba(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]
     r = by_p[rank] * p + by_q[rank] * q
     left[:] = xp.normalise(xp.maximum(r - slope[rank] * q, 0), r)
