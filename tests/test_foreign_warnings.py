@@ -11,12 +11,14 @@ from foreign_warnings import NAME, Collector, Warned, package_of
 from slow import slow
 
 HELPERS = Path(__file__).parent / "helpers"
-# `elsewhere` stands for another package; a file named test_arrays is one of ours.
+# `elsewhere` stands for another package, whose source has an escape that there is not; a file named test_arrays is one of ours.
 ELSEWHERE = """
 import warnings
 
 def old(): warnings.warn("old() is going", DeprecationWarning, stacklevel=2)
 def odd(): warnings.warn("odd: 3 of 4", UserWarning)
+
+DIGIT = "\\d"
 """
 MET = """
 import elsewhere, pytest
@@ -52,6 +54,7 @@ def test_with_the_lock_it_is_printed_once(run: pytest.Pytester, workers: int) ->
     assert done.ret == 0
     said = done.stdout.str()
     assert said.count("DeprecationWarning: old() is going\n") == said.count("UserWarning: odd: 3 of 4\n") == 1
+    assert "invalid escape" not in said
 
 
 @pytest.mark.parametrize("workers", [0, 2])

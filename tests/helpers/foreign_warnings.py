@@ -114,5 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", f"error:::{own_modules()}")
     for category in DEPRECATIONS:
         config.addinivalue_line("filterwarnings", f"default::{category.__name__}")
+    # Of another package's source, and only in the run that compiles it; in ours ruff finds it (W605).
+    config.addinivalue_line("filterwarnings", "ignore:invalid escape sequence")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(config.getoption("newest")), "foreign_warnings_collector")
