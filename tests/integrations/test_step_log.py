@@ -28,6 +28,9 @@ from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
 
 ROWS, STEPS = 200, 7
 RULE = CHAIN_RULES["BlockVerification"]
+NOT_IN_THE_LOG = "last token is the last draft"
+IN_THE_LOG = [error for error in PLANTED if error != NOT_IN_THE_LOG]
+LONGER = {"every uniform used twice": 70}  # steps, 16,568 tokens; not after 28
 Run = Callable[[Any, np.random.Generator, bool], Any]
 
 
@@ -67,12 +70,12 @@ HOSTS: dict[str, Run] = {
 }
 
 
-def audited(run: Run, folder: Path, wrong: bool) -> tuple[ot.Audit, int]:
+def audited(run: Run, folder: Path, wrong: bool, steps: int = STEPS) -> tuple[ot.Audit, int]:
     """The audit of a log of some steps, and how many tokens they emitted in all."""
     generator, audit, emitted = np.random.default_rng(7), ot.Audit(), 0
     torch.manual_seed(7)
     with closing(host.StepLog(folder, "host")) as log:
-        for _ in range(STEPS):
+        for _ in range(steps):
             emitted += int((np.asarray(run(log, generator, wrong)) >= 0).sum())
     (file,) = folder.iterdir()
     for token in read_log(file, audit.leave_out):
@@ -95,10 +98,17 @@ def test_wrong_samplers_are_found(name: str, tmp_path: Path) -> None:
     assert audited(HOSTS[name], tmp_path, wrong=True)[0].biased
 
 
-@pytest.mark.parametrize("error", slow_except(PLANTED, "residual is p", "residual of the next row"))
+@pytest.mark.parametrize("error", slow_except(IN_THE_LOG, "residual is p", "residual of the next row"))
 def test_errors_in_the_plugin_are_found(error: str, tmp_path: Path) -> None:
     with planted(error):
-        assert audited(HOSTS["vllm"], tmp_path, wrong=False)[0].biased
+        assert audited(HOSTS["vllm"], tmp_path, wrong=False, steps=LONGER.get(error, STEPS))[0].biased
+
+
+def test_the_first_runner_logs_no_token_after_a_whole_path(tmp_path: Path) -> None:
+    """The runner draws it before it calls the plugin and passes no law for it: an error there is not for this log to find."""
+    with planted(NOT_IN_THE_LOG):
+        audit, emitted = audited(HOSTS["vllm"], tmp_path, wrong=False)
+    assert not audit.biased and audit.tokens < emitted
 
 
 def test_greedy_requests_have_sure_laws(tmp_path: Path) -> None:
