@@ -140,6 +140,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.decoding.methods",
     "ot_draft.decoding.pair",
     "ot_draft.decoding.self_draft",
+    "ot_draft.decoding.tuning.costs",
     "ot_draft.laws.fixed_last",
     "ot_draft.laws.hybrid",
     "ot_draft.lp.maximum_flow",

@@ -39,6 +39,7 @@ POSITIONS = (1, 2, 3, 4, 5, 6, 8, 16, 32)
 ROWS = (1, 2, 4, 8)  # of a draft pass
 CONTEXT = 128
 PACKAGES = {"openvino": ("openvino", "openvino-telemetry", "numba", "llvmlite")}  # by what a backend's name begins with
+STEPS_OF_A_TEXT = 10
 STEPS = {"plain_step_ms": Drafting.plain(), "drafted_step_ms": Drafting.chains(1, 1, BlockVerification())}
 Times = dict[str, list[float]]  # ms by column
 
@@ -81,12 +82,12 @@ def pass_times(pair: Pair, visits: int) -> Times:
 def step_times(pair: Pair, visits: int) -> Times:
     """Milliseconds of whole steps, each kind in a text of its own, in turns; the first of a text is left out."""
     found: Times = {}
-    options = DecodeOptions(SamplingParams(), max_tokens=2 * 10 + 2, stop=())
+    options = DecodeOptions(SamplingParams(), max_tokens=2 * (STEPS_OF_A_TEXT + 1), stop=())
     for visit in range(-(-visits // 4) + 1):
         for column, drafting in STEPS.items():
             steps = decode_steps(pair, [[1] * CONTEXT], drafting, options)
             next(steps)
-            for _ in range(10):
+            for _ in range(STEPS_OF_A_TEXT):
                 took = timed(partial(next, steps))
                 if visit:
                     note(found, column, took)

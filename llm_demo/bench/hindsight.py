@@ -1,4 +1,4 @@
-"""What the shape that chooses itself loses beside the best fixed one, at given costs: `python -m llm_demo.bench.hindsight --out FILE`.
+"""What the shape that chooses itself loses beside fixed ones, at given costs: `python -m llm_demo.bench.hindsight --out FILE`.
 
 Texts are decoded, and every step is charged what its passes take by a row of the table of backends (`python -m llm_demo.bench.backends`),
 a pass over another number of positions than the one before included: no clock is read, so that one policy beside another does not
@@ -23,6 +23,7 @@ from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, read, write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.decoding.tuning.costs import GivenCosts, call_size
 from ot_draft.paths import BlockVerification, Costs, Joint
 
 SHAPES = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (4, 2))
@@ -45,24 +46,15 @@ def costs_in(row: dict[str, str]) -> Costs:
 
 
 class Clock:
-    """Milliseconds of a text's steps, by costs."""
+    """Milliseconds of a text's steps, by costs as `Auto` reads them, and changes of positions as they come."""
 
     def __init__(self, costs: Costs) -> None:
-        self.costs, self.ms, self._positions = costs, 0.0, 0
-        self._reading = Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
+        self.costs, self.ms, self._positions = GivenCosts(costs), 0.0, 0
 
     def charge(self, drafting: Drafting) -> None:
         """One more step."""
-        tree = drafting.tree
-        positions = max(tree.bounds.size + 1, 2)  # one goes as two
-        if not tree.bounds.size:
-            self.ms += self.costs.verify[1]
-        else:
-            costs = self.costs if tree.counts.n_model_calls else self._reading
-            self.ms += costs.of(tree.counts.n_paths, tree.bounds.length)
-        if self._positions and positions != self._positions:
-            self.ms += self.costs.change
-        self._positions = positions
+        before, self._positions = self._positions, call_size(drafting)
+        self.ms += self.costs.step(drafting) + (self.costs.change() if before not in (0, self._positions) else 0.0)
 
 
 def contenders(costs: Costs) -> dict[str, Any]:

@@ -32,10 +32,9 @@ Method = Literal["formula", "enumerated", "estimated"]
 
 FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,
 EXACT_CELLS = 1 << 15  # and a second or so in Fractions
-SAMPLE_CELLS = 1 << 15  # rows times tokens drawn at a time: what fits a core's cache takes half the time,
-HOST_CELLS = (
-    1 << 22
-)  # but a rule on the host plans for the pair once a time, which takes longer than the rows: some 100 MB
+# Rows times tokens drawn at a time: what fits a core's cache takes half the time. But a rule on the host plans for the pair once a time,
+# which takes longer than the rows; some 100 MB.
+SAMPLE_CELLS, HOST_CELLS = 1 << 15, 1 << 22
 
 Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
