@@ -23,6 +23,7 @@ from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, read, write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
+from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.tuning.costs import GivenCosts, call_size
 from ot_draft.paths import BlockVerification, Costs, Joint
 
@@ -46,15 +47,18 @@ def costs_in(row: dict[str, str]) -> Costs:
 
 
 class Clock:
-    """Milliseconds of a text's steps, by costs as `Auto` reads them, and changes of positions as they come."""
+    """Milliseconds of a text's steps, by costs as `Auto` reads them, and changes of positions as they come.
 
-    def __init__(self, costs: Costs) -> None:
-        self.costs, self.ms, self._positions = GivenCosts(costs), 0.0, 0
+    least: rows that a target call has at least, see `call_size`.
+    """
+
+    def __init__(self, costs: Costs, least: int) -> None:
+        self.costs, self.ms, self._least, self._size = GivenCosts(costs), 0.0, least, 0
 
     def charge(self, drafting: Drafting) -> None:
         """One more step."""
-        before, self._positions = self._positions, call_size(drafting)
-        self.ms += self.costs.step(drafting) + (self.costs.change() if before not in (0, self._positions) else 0.0)
+        before, self._size = self._size, call_size(drafting, 1, self._least)
+        self.ms += self.costs.step(drafting) + (self.costs.change() if before not in (0, self._size) else 0.0)
 
 
 def contenders(costs: Costs) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def contenders(costs: Costs) -> dict[str, Any]:
 
 def tokens_and_ms(pair: Pair, policy: Any, prompt: Prompt, options: DecodeOptions, costs: Costs) -> tuple[int, float]:
     """Of one text: tokens that came, and what its steps are charged."""
-    clock, tokens = Clock(costs), 0
+    clock, tokens = Clock(costs, language_model(pair.target, pair.n).least_rows), 0
     for step in decode_steps(pair, [prompt.tokens], policy, options):
         clock.charge(step.drafting)
         tokens += len(step.tokens(0))

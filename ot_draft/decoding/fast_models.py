@@ -218,6 +218,13 @@ class FastPasses(Passes):
 class TargetPasses(FastPasses):
     """A `FastTarget`."""
 
+    @property
+    def least_rows(self) -> int:  # type: ignore[override]
+        """As many as give a row the bits that it has among others."""
+        with self.model.lock:
+            least: int = self.model.compiled(self.keeps)[1]
+        return least
+
     def _ready(self) -> None:
         with self.model.lock:
             self.model.compiled(self.keeps)

@@ -31,6 +31,7 @@ class Passes(ABC):
     reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
     shares_cache = False  # whether it reads texts in the target's cache, as the target left them there
     spread = False  # whether it stands on several devices: no CUDA graph holds such a pass
+    least_rows = 1  # tokens, of all texts together, that a pass computes at least: fewer cost what so many do
 
     @abstractmethod
     def cache(self, slots: int) -> Cache:

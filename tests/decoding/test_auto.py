@@ -36,6 +36,7 @@ from ot_draft.decoding import (  # noqa: E402
     decode_steps,
     reference_decode,
 )
+from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
 from ot_draft.decoding.prompt_lookup import History  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
@@ -291,13 +292,18 @@ def test_one_call_that_the_machine_disturbed_says_little() -> None:
     assert now == pytest.approx(found, rel=0.05)
 
 
-def test_a_change_of_shape_is_told_from_the_call_itself() -> None:
-    """On a machine where a call on another number of positions than the one before takes longer: one goes as two."""
-    costs, plain, looked_up = MeasuredCosts(0.1, True), Drafting.plain(), Drafting.looked_up(PromptLookup(4))
+@pytest.mark.parametrize("least", [1, 2])
+def test_a_change_of_shape_is_told_from_the_call_itself(least: int) -> None:
+    """On a machine where a call on another number of rows than the one before takes longer."""
+    costs, plain, looked_up = (
+        MeasuredCosts(0.1, True, least=least),
+        Drafting.plain(),
+        Drafting.looked_up(PromptLookup(4)),
+    )
     one = Drafting.chains(1, 1, paths.BlockVerification())
-    before = 2
+    before = least
     for drafting in (plain, plain, one, one, looked_up, looked_up, looked_up, *[one, looked_up] * 12):
-        positions = max(drafting.tree.bounds.size + 1, 2)
+        positions = max(drafting.tree.bounds.size + 1, least)
         parts = Seconds(0.1 if drafting == one else 0, 1 + 0.1 * (positions > 2) + 0.4 * (positions != before))
         costs.learn(step_of(drafting, 0, parts), parts.total)
         before = positions
@@ -305,14 +311,29 @@ def test_a_change_of_shape_is_told_from_the_call_itself() -> None:
     assert costs.step(one) == pytest.approx(1.1, rel=0.05) and costs.step(looked_up) == pytest.approx(1.1, rel=0.1)
 
 
+@pytest.mark.parametrize("least", [1, 2])
+def test_one_position_goes_as_two_only_where_the_backend_says_so(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain steps between steps of one drafted token, where every other number of rows takes a third of a call more."""
+    monkeypatch.setattr(LanguageModel, "least_rows", least)
+    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1, None)
+    (costs,) = chooser.measured.values()
+    one, rows = Drafting.chains(1, 1, paths.BlockVerification()), least
+    for drafting in [Drafting.plain()] * 3 + [one] * 4 + [Drafting.plain(), one] * 10:
+        before, rows = rows, max(drafting.tree.bounds.size + 1, least)
+        parts = Seconds(0.1 * drafting.tree.bounds.size, 1 + (rows != before) / 3)
+        costs.learn(step_of(drafting, 0, parts), parts.total)
+    assert costs.change() == pytest.approx(1 / 3 if least == 1 else 0, rel=0.1)
+    assert costs.plain() == pytest.approx(1, rel=0.1) and costs.step(one) == pytest.approx(1.1, rel=0.1)
+
+
 @pytest.mark.parametrize("change", [0.0, 0.4])
 def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_size(change: float) -> None:
     """It falls to half: what a plain step takes is known after some, though none of them is one."""
     costs, plain = MeasuredCosts(0.1, True), Drafting.plain()
     two, four = (Drafting.chains(1, length, paths.BlockVerification()) for length in (2, 4))
-    before = 2
+    before = 1
     for number, drafting in enumerate([plain] * 3 + [two] * 3 + [four] * 3 + [two, four] * 30):
-        positions = max(drafting.tree.bounds.size + 1, 2)
+        positions = drafting.tree.bounds.size + 1
         slower = 1 if number < 29 else 2
         parts = Seconds(0.0, slower * (0.9 + 0.1 * positions + change * (positions != before)))
         costs.learn(step_of(drafting, 0, parts), parts.total)
@@ -323,8 +344,11 @@ def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_siz
 
 @pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("change", [0.0, 1.0])
-def test_what_pays_is_chosen_less_where_changing_to_it_costs(change: float, told: bool) -> None:
+def test_what_pays_is_chosen_less_where_changing_to_it_costs(
+    change: float, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""
+    monkeypatch.setattr(LanguageModel, "least_rows", 2)
     costs = ot.paths.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=change) if told else None
     chooser, last, used = Auto(rehearsal=0, costs=costs).begin(SMALL_DRAFT, 1, None), 2, []
     text, repeats = list(range(40)), [*range(50, 54), *range(60, 64), *range(50, 54)]

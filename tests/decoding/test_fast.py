@@ -77,6 +77,19 @@ def test_the_law_is_that_of_the_files_weights(kind: str, other: str | None, tmp_
     assert far(language_model(planted, N).logits_along(TEXT, places), wanted) > 0.25
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_it_says_how_many_rows_its_passes_have(exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as a pass of one token was given, which is read twice where a row by itself has other bits."""
+    target, _ = target_of(tmp_path, "Q4_1", exact)
+    passes, read = language_model(target, N), list[int]()
+    for least in (passes.least_rows, 3 - passes.least_rows):
+        target.least = least
+        monkeypatch.setattr(target, "_compiled", lambda x, rows: read.append(len(x)) or [torch.zeros(len(rows), N)])
+        one = torch.zeros(1, 1, dtype=torch.int64)
+        passes.logits(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
+        assert passes.least_rows == least == read[-1]
+
+
 def attended(slots: list[int], reorder: bool = False) -> Any:
     """What the last of so many tokens attends to, where they stand in these of 64 slots, in this order or with the first two swapped."""
     fill, attend = kernels()

@@ -32,17 +32,18 @@ def test_costs_add_up_to_the_measured_steps() -> None:
         hindsight.costs_in({name: ms for name, ms in ROW.items() if name != "changed_ms"})
 
 
-def test_a_step_is_charged_its_passes_and_its_change_of_positions() -> None:
-    clock = hindsight.Clock(hindsight.costs_in(ROW))
+@pytest.mark.parametrize("least", [1, 2])
+def test_a_step_is_charged_its_passes_and_its_change_of_positions(least: int) -> None:
+    clock = hindsight.Clock(hindsight.costs_in(ROW), least)
     charged = []
     for drafting in (Drafting.plain(), CHAIN, Drafting.chains(1, 3, BlockVerification()), Drafting.plain()):
         before = clock.ms
         clock.charge(drafting)
         charged.append(clock.ms - before)
-    # one position goes as two
-    assert charged == pytest.approx([23, 28.1, 27 + 3 * 2.1 + 2 + 5, 23 + 5])
+    change = 5 if least == 1 else 0  # from one position to two
+    assert charged == pytest.approx([23, 28.1 + change, 27 + 3 * 2.1 + 2 + 5, 23 + 5])
     clock.charge(Drafting.looked_up(PromptLookup(3, 1)).shortened(1))
-    assert clock.ms - sum(charged) == pytest.approx(24 + 2)  # no draft pass
+    assert clock.ms - sum(charged) == pytest.approx(24 + 2 + change)  # no draft pass
 
 
 def test_plain_decoding_is_the_measure_and_no_tokens_are_lost_or_won() -> None:

@@ -99,11 +99,12 @@ class Auto(Policy):
         self.acceptance.begin(() if pair.acceptance is None else pair.acceptance.of_path)
         run, costs = copy(self), self._costs_of(pair, batch)
         run._kept = kept.file_of(pair, batch)
-        run._choose_among([drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], costs)
+        menu, least = [drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], _least_rows(pair)
+        run._choose_among(menu, costs, [call_size(drafting, batch, least) for drafting in menu])
         return run
 
-    def _choose_among(self, menu: Sequence[Drafting], costs: StepCosts) -> None:
-        """Nothing of this run is known yet but what its steps can be."""
+    def _choose_among(self, menu: Sequence[Drafting], costs: StepCosts, call_sizes: list[int]) -> None:
+        """Nothing of this run is known yet but what its steps can be, and the sizes of their target calls."""
         self.menu, self._costs = tuple(menu), costs
         self._lengths = [drafting.tree.bounds.length for drafting in menu]
         self._looked_up = [
@@ -121,7 +122,7 @@ class Auto(Policy):
         self._found: list[Match] = []  # for each text
         self._going: list[bool] = []  # texts
         self._used: set[int] = set()
-        self._call_sizes = [call_size(drafting) for drafting in menu]
+        self._call_sizes = call_sizes
         self._recent: deque[int] = deque(maxlen=USUAL)  # of the last steps
         self._lasts: float | None = None  # seconds of what was chosen, as they were expected
         self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
@@ -265,7 +266,7 @@ class Auto(Policy):
             target, draft = pair.target, pair.draft
             on_cpu = language_model(target, pair.n).device.type == "cpu"
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
-            self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch)
+            self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch, _least_rows(pair))
             self._begin_to_know(pair, batch, costs, kept.file_of(pair, batch))
         return self.measured[key]
 
@@ -283,6 +284,11 @@ class Auto(Policy):
             rehearse(pair, batch, costs, chains, self.rehearsal)
             if file is not None:
                 kept.write(file, costs)
+
+
+def _least_rows(pair: Pair) -> int:
+    least: int = language_model(pair.target, pair.n).least_rows
+    return least
 
 
 def _one_path(length: int) -> Drafting:

@@ -25,9 +25,12 @@ POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
 
 
-def call_size(drafting: Drafting) -> int:
-    """Positions of its target call, where another number of them may take time by itself: graphs are fitted to it. One goes as two."""
-    return max(drafting.tree.bounds.size + 1, 2)
+def call_size(drafting: Drafting, texts: int, least: int) -> int:
+    """Rows of its target call on so many texts, where another number of them may take time by itself: graphs are fitted to it.
+
+    least: what the target's passes have at least, `Passes.least_rows`.
+    """
+    return max(texts * (drafting.tree.bounds.size + 1), least)
 
 
 class StepCosts(ABC):
@@ -110,7 +113,7 @@ class MeasuredCosts(StepCosts):
     """Learnt from steps: target calls by positions, draft calls by rows, and the rest of a step by kind of drafting.
 
     What was not measured yet is guessed from what was: between measured numbers of positions by a line, beyond them by
-    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step.
+    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step. least: see `call_size`.
 
     A machine with other work changes its speed within a text, and what was measured at one speed would be compared with what was measured
     at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
@@ -118,8 +121,9 @@ class MeasuredCosts(StepCosts):
 
     PARTS = "verify", "draft", "rest", "read", "change"
 
-    def __init__(self, share: float, on_cpu: bool, batch: int = 1) -> None:
+    def __init__(self, share: float, on_cpu: bool, batch: int = 1, least: int = 1) -> None:
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
+        self._batch, self._least = batch, least
         self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
         self._read, self._change = _recent(), _recent()
         self._size = 0  # of the call before
@@ -168,7 +172,7 @@ class MeasuredCosts(StepCosts):
         drafting, parts = step.drafting, step.seconds
         self._steps += 1
         size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
-        unit = self._learn_call(size + 1, call_size(drafting), parts.verify)
+        unit = self._learn_call(size + 1, self._size_of(drafting), parts.verify)
         drafted = (
             parts.draft if drafting.tree.counts.n_model_calls else 0.0
         )  # else it is the time of choosing and looking up
@@ -180,7 +184,10 @@ class MeasuredCosts(StepCosts):
             self._learn_draft(width, drafting.tree.bounds.length, drafted / unit, unread)
 
     def pass_over(self, step: Step) -> None:
-        self._size = call_size(step.drafting)
+        self._size = self._size_of(step.drafting)
+
+    def _size_of(self, drafting: Drafting) -> int:
+        return call_size(drafting, self._batch, self._least)
 
     def _learn_call(self, positions: int, size: int, seconds: float) -> float:
         """Take in a target call; seconds of a plain one at its time. One of another size than the call before tells what a change costs,
