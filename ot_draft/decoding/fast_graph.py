@@ -79,6 +79,7 @@ class Attention(Op):
     def __init__(self, inputs: Any, now: Pass, number: int, width: int) -> None:
         super().__init__(self)
         self.now, self.number, self.width = now, number, width
+        self._for_shapes: Attention | None = None
         self.set_arguments(inputs)
         self.constructor_validate_and_infer_types()
 
@@ -86,7 +87,18 @@ class Attention(Op):
         self.set_output_type(0, ov.Type.f32, self.now.shape_of(self.width))
 
     def clone_with_new_inputs(self, inputs: Any) -> Attention:
-        return Attention(inputs, self.now, self.number, self.width)
+        """Another one for a graph that is being made; one and the same for passes, which ask it for shapes and let it go.
+
+        OpenVINO's nodes in Python are never freed: a new one for every pass of another number of rows would be so many more.
+        """
+        if self.now.cells is None:
+            return Attention(inputs, self.now, self.number, self.width)
+        if self._for_shapes is None:
+            self._for_shapes = Attention(inputs, self.now, self.number, self.width)
+        else:
+            self._for_shapes.set_arguments(inputs)
+            self._for_shapes.constructor_validate_and_infer_types()
+        return self._for_shapes
 
     def has_evaluate(self) -> bool:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +35,7 @@ from ot_draft.decoding import (  # noqa: E402
 )
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.fast_attention import kernels  # noqa: E402
+from ot_draft.decoding.fast_graph import Attention  # noqa: E402
 from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
 from ot_draft.decoding.file_weights import write_blocks  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
@@ -88,6 +90,26 @@ def test_it_says_how_many_rows_its_passes_have(exact: bool, tmp_path: Path, monk
         one = torch.zeros(1, 1, dtype=torch.int64)
         passes.logits(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
         assert passes.least_rows == least == read[-1]
+
+
+def test_passes_of_other_numbers_of_rows_leave_nothing_behind(tmp_path: Path) -> None:
+    """OpenVINO asks for shapes anew where their number changes, and never frees a node in Python."""
+    target, _ = target_of(tmp_path, "Q8_0")
+    passes = language_model(target, N)
+    cache = passes.cache(8)
+
+    def alive() -> int:
+        return sum(isinstance(each, Attention) for each in gc.get_objects())
+
+    def read(rows: int) -> Any:
+        slots = torch.arange(rows)[None]
+        return passes.logits(cache, slots, slots, slots, torch.ones(1, rows, 8, dtype=torch.bool).tril(), 1)
+
+    first = [read(rows) for rows in (2, 3, 5)]
+    before = alive()
+    again = [read(rows) for rows in (2, 3, 5, 4, 2, 3, 5)]
+    assert alive() == before > 0
+    assert all(torch.equal(one, other) for one, other in zip(first, again[-3:], strict=True))
 
 
 def attended(slots: list[int], reorder: bool = False) -> Any:
