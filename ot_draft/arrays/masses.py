@@ -35,6 +35,13 @@ def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
     return [xp.broadcast_to(host_view(x), (*batch, x.shape[-1])).reshape(prod(batch), x.shape[-1]) for x in arrays]
 
 
+def distinct_rows(batch: tuple[int, ...], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows (R, m) of x (..., m) that are not the same memory again, and which of them each row of the batch is, int (B,)."""
+    once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides[:-1])]
+    (each,) = rows(once.shape[:-1], once)
+    return each, xp.broadcast_to(np.arange(len(each)).reshape(once.shape[:-1]), batch).reshape(-1)
+
+
 def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Array:
     """(p - scale q)+. `out`, an array of the result's shape, is used as memory: fresh pages cost more than the arithmetic."""
     if is_torch(p):
@@ -304,7 +311,7 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
 
         return draw(mass, xp.broadcast_to(uniform, (*batch, uniform.shape[-1])))
     if in_compiled(mass) and uniform.dtype == mass.dtype and (loop := compiled(_inverse_cdf, REORDERED)):
-        found = loop(*rows(batch, mass, uniform), np.empty(-(-n // BLOCK)))
+        found = loop(*distinct_rows(batch, host_view(mass)), *rows(batch, uniform), np.empty(-(-n // BLOCK)))
         return from_view(found.reshape(*batch, uniform.shape[-1]), mass)
     blocks = _in_blocks(xp.broadcast_to(mass, (*batch, n)))
     sums, blocks = host_view(blocks.sum(-1)), host_view(blocks)
@@ -318,24 +325,26 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     return from_view(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
 
 
-def _inverse_cdf(mass, uniform, until):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """The same for rows. until: memory for the sums up to the end of every block."""
-    found = np.empty(uniform.shape, np.int64)
-    for row in range(mass.shape[0]):
-        total, blocks = 0.0, len(until)
-        for block in range(blocks):
-            inner = mass[row, block * BLOCK : (block + 1) * BLOCK]
-            part = inner[0] - inner[0]
-            for y in range(len(inner)):
-                part += inner[y]
-            total += part
-            until[block] = total
+def _inverse_cdf(mass, row_of, uniform, until):  # type: ignore[no-untyped-def]  # numba compiles this very function
+    """The same for rows, each of one row of masses. until: memory for the sums up to the end of every block."""
+    found, blocks, total = np.empty(uniform.shape, np.int64), len(until), 0.0
+    for row in range(len(uniform)):
+        own = mass[row_of[row]]
+        if row == 0 or row_of[row] != row_of[row - 1]:
+            total = 0.0
+            for block in range(blocks):
+                inner = own[block * BLOCK : (block + 1) * BLOCK]
+                part = inner[0] - inner[0]
+                for y in range(len(inner)):
+                    part += inner[y]
+                total += part
+                until[block] = total
         for place in range(uniform.shape[1]):
             target, block = mass.dtype.type(uniform[row, place] * total), 0
             while until[block] <= target and until[block] < total:
                 block += 1
             rest = target - (until[block - 1] if block else 0.0)
-            inner = mass[row, block * BLOCK : (block + 1) * BLOCK]
+            inner = own[block * BLOCK : (block + 1) * BLOCK]
             summed, last = 0.0, 0
             for y in range(len(inner)):
                 if inner[y] > 0:

@@ -32,9 +32,9 @@ Method = Literal["formula", "enumerated", "estimated"]
 
 FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,
 EXACT_CELLS = 1 << 15  # and a second or so in Fractions
-# Rows times tokens drawn at a time: what fits a core's cache takes half the time. But a rule on the host plans for the pair once a time,
-# which takes longer than the rows; some 100 MB.
-SAMPLE_CELLS, HOST_CELLS = 1 << 15, 1 << 22
+# Rows times tokens at a time: what fits a core's cache takes half the time. But a rule on the host plans for the pair once a time, which
+# takes longer than all rows, and these have one residual.
+SAMPLE_CELLS = 1 << 15
 
 Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
@@ -94,8 +94,7 @@ def _enumerate(rule: SelectionRule, problem: Problem) -> Acceptance:
 
 
 def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np.random.Generator) -> Acceptance:
-    cells = HOST_CELLS if rule.cost.on_host else SAMPLE_CELLS
-    step = max(1, cells // (problem.n * int(np.prod(problem.batch))))
+    step = samples if rule.cost.on_host else max(1, SAMPLE_CELLS // (problem.n * int(np.prod(problem.batch))))
     parts = [_sampled(rule, problem, min(step, samples - done), generator) for done in range(0, samples, step)]
     accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     error = accepted.std(-1, ddof=1) / np.sqrt(samples) if samples > 1 else np.inf + 0 * accepted[..., 0]
@@ -105,11 +104,25 @@ def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np
 def _sampled(rule: SelectionRule, problem: Problem, rows: int, generator: np.random.Generator) -> tuple[Array, Array]:
     """Acceptance given the drafts, and the part that is taken, for `rows` random drafts: (..., rows) each."""
     p, q = problem.p[..., None, :], problem.q[..., None, :]
-    drafts = draw(problem.law, xp.broadcast_to(q, (*problem.batch, rows, problem.n)), problem.k, generator)
+    drafts = _drawn(problem, rows, generator)
     selection = rule(p, q, drafts)
     taken = selection.accept.sum(-1, keepdims=True)[..., 0]
     left = xp.where(first_time(drafts), xp.gather(selection.residual, drafts), 0).sum(-1)
     return taken + (1 - taken) * left, taken
+
+
+def _drawn(problem: Problem, rows: int, generator: np.random.Generator) -> Array:
+    """`rows` random drafts for every pair, (..., rows, k), so many rows at a time as fit a core's cache."""
+    q, size = problem.q[..., None, :], int(np.prod(problem.batch))
+    step = max(1, SAMPLE_CELLS // (problem.n * size))
+    parts = [min(step, rows - done) for done in range(0, rows, step)]
+    return np.concatenate(
+        [
+            draw(problem.law, xp.broadcast_to(q, (*problem.batch, part, problem.n)), problem.k, generator)
+            for part in parts
+        ],
+        axis=-2,
+    )
 
 
 def closed_form(rule: SelectionRule, problem: Problem, optimum: Array | None = None) -> tuple[Array, Array] | None:

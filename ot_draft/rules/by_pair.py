@@ -14,6 +14,7 @@ from ..selection import Selection
 def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[..., Selection]) -> Selection:
     """The selections of every different pair and number of drafts put together; where there are no drafts, p is left.
 
+    Where there is but one of them, in numpy, a residual that all rows have is one row in memory, which cannot be written to.
     p, q: (..., n), drafts: int (..., k). select(p, q, k, tokens): of one pair, (n,) each, for k drafts by the law, rows of tokens
     int (m, k) -> accept (m, k) and residual (m, n).
     """
@@ -26,13 +27,17 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     (tokens,) = xp.rows(batch, xp.to_host(drafts))
     pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
     present = (tokens >= 0).sum(-1)
-    accept, residual = xp.full(tokens.shape, 0, like=targets), np.empty((len(tokens), n), dtype=targets.dtype)
-    for pair, count in sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True))):
-        here = (pair_of == pair) & (present == count)
-        if not count:
-            residual[here] = targets[pair]
-        else:
+    cases = sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True)))
+    accept, residual = xp.full(tokens.shape, 0, like=targets), np.empty((0, n), dtype=targets.dtype)
+    for pair, count in cases:
+        here, left = (pair_of == pair) & (present == count), targets[pair]
+        if count:
             drawn = k if count == law.count(n, k) else count
             selection = select(targets[pair], proposals[pair], drawn, tokens[here])
-            accept[here], residual[here] = selection.accept, selection.residual
+            accept[here], left = selection.accept, selection.residual
+        if len(cases) == 1 and not xp.is_torch(p):
+            whole = np.broadcast_to(left.astype(p.dtype, copy=False), (len(tokens), n)).reshape(*batch, n)
+            return Selection(accept.astype(p.dtype, copy=False).reshape(*batch, k), whole)
+        residual = residual if len(residual) else np.empty((len(tokens), n), dtype=targets.dtype)
+        residual[here] = left
     return Selection(*(xp.from_host(x.reshape(*batch, x.shape[-1]), p) for x in (accept, residual)))

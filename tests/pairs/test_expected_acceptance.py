@@ -158,8 +158,11 @@ def test_a_rule_that_plans_on_the_host_plans_once_for_many_drafts(monkeypatch: p
     generator = np.random.default_rng(0)
     p, q = (generator.dirichlet(np.full(300, 0.1)) for _ in range(2))
     problem = ot.Problem(p, q, 4, ot.WithoutReplacement())
-    found = [estimate.expected_acceptance(ot.rules.HeadAndTail(), problem, 20)]
+    rule = ot.rules.HeadAndTail()
+    found = estimate.expected_acceptance(rule, problem, 20)
     assert plans == 1
-    monkeypatch.setattr(estimate, "HOST_CELLS", 1)
-    found.append(estimate.expected_acceptance(ot.rules.HeadAndTail(), problem, 20))
-    assert plans == 21 and found[0] == found[1]
+    monkeypatch.setattr(estimate, "SAMPLE_CELLS", 1)  # drawn one by one
+    assert estimate.expected_acceptance(rule, problem, 20) == found and plans == 2
+    generator = np.random.default_rng(0)
+    alone = [estimate._sampled(rule, problem, 1, generator)[0] for _ in range(20)]
+    assert plans == 22 and found.value == np.concatenate(alone).mean()

@@ -11,6 +11,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 from ot_draft.arrays import masses
 from ot_draft.arrays.compiled import compiled
+from ot_draft.laws.fixed_last import FixedLast
 from ot_draft.rules.k_seq import division_factor
 
 pytest.importorskip("numba")
@@ -70,6 +71,38 @@ def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.Monkey
         assert found.dtype == wanted.dtype == dtype and found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=0)
     assert (fast[0][0, 0] == p[0, 0]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("law", [ot.WithoutReplacement(), FixedLast((3, 4_100))], ids=repr)
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_compiled_or_not_is_one_draw_without_replacement(
+    kind: str, law: ot.DraftLaw, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many rows with one q, of a row that runs out, and of one whose heaviest token has all but a millionth."""
+    generator = np.random.default_rng(93)
+    q = rows(dtype)[1]
+    q[0, 0] = 0
+    q[0, 0, [7, 2_000, 4_099]] = dtype(0.5), dtype(0.25), dtype(0.25)
+    q[1, 2] *= dtype(1e-6)
+    q[1, 2, 4_096] = 1
+    uniforms = generator.random((2, 3, 40, 6)).astype(dtype)
+    uniforms[..., 0, :], uniforms[..., 1, :] = 0, np.nextafter(dtype(1), dtype(0))
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        q, uniforms = torch.from_numpy(q), torch.from_numpy(uniforms)
+    masses_of = [q[..., None, :], xp.broadcast_to(q[..., None, :], (2, 3, 40, N)), q[0, 1], q[1, 2]]
+    before = [np.asarray(x).copy() for x in masses_of]
+    fast = [np.asarray(law.draw(x, uniforms)) for x in masses_of]
+    assert all((np.asarray(x) == y).all() for x, y in zip(masses_of, before, strict=True))
+    monkeypatch.setattr(masses, "COMPILE", 10 * N)
+    for x, found in zip(masses_of, fast, strict=True):
+        wanted = np.asarray(law.draw(x, uniforms))
+        assert found.shape == wanted.shape == (2, 3, 40, 6) and found.dtype == wanted.dtype
+        assert all(len(set(row)) == 6 for row in found.reshape(-1, 6).tolist())
+        # float32: sums are rounded in another order, which seldom moves a uniform over an end, but one next to 1.
+        differ = (found != wanted).any(-1)
+        assert not differ.any() if dtype is np.float64 else differ[..., 2:].mean() <= 0.03
 
 
 @pytest.mark.parametrize("n", [10, N])
