@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from types import SimpleNamespace
@@ -260,7 +259,12 @@ class TargetPasses(FastPasses):
 
 
 class FastDraft(FastModel):
-    """A draft of layers on the target's embedding, which may read its hidden states; see `SubsetDraft` and `StateDraft`."""
+    """A draft of layers on the target's embedding, which may read its hidden states; see `SubsetDraft` and `StateDraft`.
+
+    fuse: where it reads any, makes the target's features (R, f) one vector (R, width).
+    """
+
+    fuse: Compiled
 
     def __init__(self, tensors: Mapping[str, Tensor], target: FastTarget) -> None:
         """tensors: of the file."""
@@ -268,10 +272,13 @@ class FastDraft(FastModel):
         config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
         config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
         super().__init__(config, target.embedding, False)
-        self.vocabulary_subset = tensors["vocabulary_subset"].long()
+        self.vocabulary_subset = tensors["vocabulary_subset"].long().clone()  # of the file nothing stays mapped
         self.reads: tuple[int, ...] = tuple(tensors["reads"].tolist()) if "reads" in tensors else ()
-        self._weights = DraftWeights(tensors)
-        self.layers = Layers(self._weights, config, config.num_hidden_layers)
+        weights = DraftWeights(tensors)
+        self.layers = Layers(weights, config, config.num_hidden_layers)
+        if self.reads:
+            features = rows_in((len(self.reads) + 1) * config.hidden_size)
+            self.fuse = Compiled([product(features, [weights.layer("fuse")])], [features], False)
         self.graph = self._made(in_8_bits(table_of(target.folder)[self.vocabulary_subset].float().numpy()))
 
     def _made(self, head: Any) -> Compiled:
@@ -283,13 +290,8 @@ class FastDraft(FastModel):
         states = layers.through(x)[-1]
         logits = product(layers.normed(chosen(states, places), "model.norm"), [head])
         self.bytes_read = layers.bytes_read + head.bytes_read
+        self.layers.weights = None
         return Compiled([logits, *([states] if self.reads else [])], [*inputs, places], False)
-
-    @cached_property
-    def fuse(self) -> Compiled:
-        """Features of the target (R, f) made one vector (R, width)."""
-        features = rows_in((len(self.reads) + 1) * self.config.hidden_size)
-        return Compiled([product(features, [self._weights.layer("fuse")])], [features], False)
 
     def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
         """As the engine calls it."""

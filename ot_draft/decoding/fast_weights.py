@@ -78,7 +78,10 @@ def in_8_bits(values: Any) -> Any:
 
 
 class FolderWeights:
-    """Of a model's folder: layers of the file's own blocks where it was converted from one, and single tensors in float32."""
+    """Of a model's folder: layers of the file's own blocks where it was converted from one, and single tensors in float32.
+
+    Blocks are mapped anew for each layer: what was read of them does not stay in the process's memory beside what is made of it.
+    """
 
     def __init__(self, folder: Path) -> None:
         from safetensors import safe_open
@@ -87,13 +90,13 @@ class FolderWeights:
             raise CannotDecode(
                 f"backend openvino takes weights in one {WEIGHTS}, which {folder.name} lacks: take --backend torch"
             )
-        self.of_file = (folder / BLOCKS).is_file()
+        self._file, self.of_file = folder / BLOCKS, (folder / BLOCKS).is_file()
         self._floats: Any = safe_open(folder / WEIGHTS, "pt")
         self._names, self._stored = set(self._floats.keys()), set[str]()
         self._kinds: Mapping[str, str] = {}
         if self.of_file:
-            self._blocks: Any = safe_open(folder / BLOCKS, "pt")
-            self._kinds, self._stored = self._blocks.metadata() or {}, set(self._blocks.keys())
+            with safe_open(self._file, "pt") as blocks:
+                self._kinds, self._stored = blocks.metadata() or {}, set(blocks.keys())
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -109,7 +112,11 @@ class FolderWeights:
         name = f"{name}.weight"
         if name not in self._stored:
             return FloatWeights(self.tensor(name))
-        kind, blocks = self._kinds[name], self._blocks.get_tensor(name)
+        from safetensors import safe_open
+
+        kind = self._kinds[name]
+        with safe_open(self._file, "pt") as opened:
+            blocks = opened.get_tensor(name)
         if kind == "Q8_0":
             blocks = blocks.view(len(blocks), -1, BYTES[kind])
             scales = blocks[..., :2].contiguous().view(torch.float16)[..., 0]
