@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array
-from .past import Past, Seen
+from .past import NOBODY, Past, Seen
 from .records import Tokens
 
 Column = tuple[Array, Array]  # y and m of one bet, (T,) each
@@ -29,6 +29,11 @@ HEAD = 4.0  # q / p from here on counts alike
 LENIENT = 1.2  # times p / q, at which a draft is accepted too easily
 RATIOS = ((0.5, 1.0), (1.0, 2.0), (2.0, 4.0))  # of q / p
 LIKELY = 1 / 16
+URNS = (
+    (2, 6.0),
+    (8, 32.0),
+)  # draws from the law, and how many of the last tokens of other requests are added to them, about
+MOST = 8.0  # times its mass, up to which a token under suspicion counts
 ENTROPIES = ((0.0, 0.6), (0.6, 1.4), (1.4, np.inf))  # of a law, in nats
 TYPICAL = (0.09, 0.3)  # a token is typical from the lesser of the first, and the second times exp(-entropy) on
 
@@ -70,7 +75,8 @@ SCORED = (
     Bet("repeat of the last but one", "repeat", "the token before the last, again"),
     *_bets("repeat", {f"repeat within {w}": f"one of the last {w} tokens, again" for w in WINDOWS}),
     Bet("law before", "neighbours", "a token that the law of the place before prefers"),
-    Bet("token of another request", "requests", "the token of another request at this position under the same law"),
+    *_bets("requests", {f"tokens of {last:g} other requests": "a token that other requests had at this position, under the same law"
+                        for _, last in URNS}),
     Bet("draft law", "draft law", "a token that the draft model prefers"),
     Bet("overlap with the draft law", "draft law", "a token that is drafted as often as it should come"),
     Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
@@ -81,6 +87,7 @@ SCORED = (
     Bet("noise of the draft", "draft law", "a token that the draft's noise, used again, would give"),
     Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
     Bet("accepted too easily", "draft law", f"a token that comes more often where drafts are accepted at {LENIENT:g} p/q"),
+    Bet("uniform of other requests", "draft law", "a token that other requests' draft tests would give, had all one uniform number"),
 )  # fmt: skip
 COMPARED = {  # by rank and by id
     ("same number", "neighbours"): "the token that the random number of the token before would give",
@@ -122,7 +129,7 @@ class Scores:
 
 def scores(tokens: Tokens, past: Past, seen: Seen) -> Scores:
     """The scores of the bets of SCORED, which depend on the past and the law alone."""
-    columns = [*_of_the_law(tokens), *_of_the_past(tokens, past, seen), *_draft_law(tokens)]
+    columns = [*_of_the_law(tokens), *_of_the_past(tokens, past, seen), *_draft_law(tokens, seen)]
     # Single precision: a score rounded beforehand is as good a bet, and `outcomes` takes its mean in double precision.
     listed = np.empty((len(columns), *tokens.mass.shape), dtype=np.float32)
     rest = np.empty((len(columns), len(tokens)))
@@ -161,14 +168,31 @@ def _of_the_law(tokens: Tokens) -> list[Score]:
 
 
 def _of_the_past(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
-    """Scores by what came too often so far (a half for the rest, in no table), the tokens and law before, another request's token."""
+    """Scores by what came too often so far (a half for the rest, in no table), the tokens and law before, tokens of other requests."""
     same, known = tokens.ids[:, :, None] == seen.before[:, None, :], seen.mass_before.sum(1)
     rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
     before = np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0)
     return [*((np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(seen)),
             (_prefers(past.average(seen), tokens.mass), 0.5),
             *((same[:, :, -i], 0.0) for i in (1, 2)), *((same[:, :, -window:].any(2), 0.0) for window in WINDOWS),
-            (before, np.where(known > 0, rest, 0.0)), (tokens.ids == seen.same[:, None], 0.0)]  # fmt: skip
+            (before, np.where(known > 0, rest, 0.0)), *_urns(tokens, seen)]  # fmt: skip
+
+
+def _urns(tokens: Tokens, seen: Seen) -> list[Score]:
+    """Polya's urns: draws from the law, and the tokens of other requests at this position under it. Where there were none, no bet.
+
+    Right requests are apart, so that what others had tells nothing of this one. The law of a draw from the urn is suspected: it is that
+    of requests whose common random numbers favour one token or another, or of answers that are copies.
+    """
+    p, others = tokens.with_rest[0], seen.same != NOBODY
+    same, columns = tokens.ids[:, :, None] == seen.same[:, None, :], list[Score]()
+    for urn, last in URNS:
+        weight = np.exp(-np.arange(others.shape[1])[::-1] / last)
+        listed, every = same @ weight, (others @ weight)[:, None]
+        came = np.column_stack([listed, np.maximum(every[:, 0] - listed.sum(1), 0.0)])
+        score, of_rest = _suspected((urn * p + came) / (urn + every), p, MOST)
+        columns.append((np.where(every > 0, score, 0.0), np.where(every[:, 0] > 0, of_rest, 0.0)))
+    return columns
 
 
 def _prefers(other: Array, mass: Array) -> Array:
@@ -177,7 +201,7 @@ def _prefers(other: Array, mass: Array) -> Array:
     return np.where(both > 0, other / np.where(both > 0, both, 1.0), 0.5)
 
 
-def _draft_law(tokens: Tokens) -> list[Score]:
+def _draft_law(tokens: Tokens, seen: Seen) -> list[Score]:
     """Scores where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
     known = ~np.isnan(tokens.draft_rest)
     if not known.any():
@@ -197,6 +221,7 @@ def _draft_law(tokens: Tokens) -> list[Score]:
         _noise_again(tokens, q, rest),
         (np.where(left > 0, np.clip(tokens.along_ids(left), 0.0, 1.0), 0.0), 0.0),
         _accepted_too_easily(tokens, q, rest),
+        _suspected(np.einsum("tbn,tb->tn", tokens.by_uniform, seen.uniform), tokens.with_rest[0], MOST),
     ]
     return [(np.where(known[:, None], listed, 0.0), np.where(known, of_rest, 0.0)) for listed, of_rest in columns]
 
@@ -239,13 +264,13 @@ def _accepted_too_easily(tokens: Tokens, q: Array, rest: Array) -> Score:
     return _suspected(taken + left * residual / np.maximum(residual.sum(1, keepdims=True), 1e-300), p)
 
 
-def _suspected(law: Array, p: Array) -> Score:
-    """Half the ratio of a suspected law to the reported one p, (T, N + 1) with the rest last, up to 1.
+def _suspected(law: Array, p: Array, most: float = 2.0) -> Score:
+    """The ratio of a suspected law to the reported one p, (T, N + 1) with the rest last, over the most that counts, up to 1.
 
-    Its mean is 1/2, but for what is cut. So a stake c pays (1 + c y) / (1 + c m) = 1 - w + w law / p with w = c / (2 + c):
+    Its mean is 1 / most, but for what is cut. So a stake c pays (1 + c y) / (1 + c m) = 1 - w + w law / p with w = c / (most + c):
     nearly the likelihood ratio for the largest tilt, bets on laws between the two for the others.
     """
-    score = np.clip(law / np.maximum(2 * p, 1e-300), 0.0, 1.0)
+    score = np.clip(law / np.maximum(most * p, 1e-300), 0.0, 1.0)
     return score[:, :-1], score[:, -1]
 
 

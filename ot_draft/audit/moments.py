@@ -10,6 +10,9 @@ whatever order, say nothing about the token of the next: the sum is a function c
 of which each has one partner, the sum's excess at the partner's interval is 1/k of the partner's density, its spread is that of the
 other rows' intervals; the logarithm of the wealth grows by about v / 2k a token, v the mean of 1/length - 1 over the intervals.
 
+Where the draft model's law is known, what a token says of the number that its draft was accepted or refused with is a likelihood, from
+which the next row bets (`SharedUniform`).
+
 Constant memory: SLOTS keys by their hash, a later one takes the place of an earlier one.
 """
 
@@ -24,6 +27,7 @@ from ..arrays import Array
 BINS = 16
 SLOTS = 16_384
 MOST_ROWS = 64.0  # of one moment that are remembered at full weight: without batches, all requests are of one
+ANEW = 0.125  # probability that a request does not share a number with the one before it
 FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiplying by it scatters neighbours
 
 
@@ -70,20 +74,24 @@ class Groups:
 
 
 class Last:
-    """The last row of each key: numbers (D,)."""
+    """The last rows of each key: numbers (depth, D), the oldest first."""
 
-    def __init__(self, nobody: Array) -> None:
+    def __init__(self, nobody: Array, depth: int = 1) -> None:
         self._key, self._nobody = np.zeros(SLOTS, dtype=np.uint64), nobody
-        self._rows = np.tile(nobody, (SLOTS, 1))
+        self._rows = np.tile(nobody, (SLOTS, depth, 1))
 
     def read(self, groups: Groups, rows: Array) -> Array:
-        """For every row of a block (T, D) the one before it of the same key, `nobody` where there is none; the last are kept."""
-        known = self._key[groups.slot] == groups.key
-        rows = rows[groups.order]
-        found = np.roll(rows, 1, axis=0)
-        found[groups.start] = np.where(known[:, None], self._rows[groups.slot], self._nobody)
-        self._key[groups.slot], self._rows[groups.slot] = groups.key, rows[groups.end]
-        return groups.back(found)
+        """For every row of a block (T, D) those before it of its key (T, depth, D), `nobody` where there are none; the last are kept."""
+        known, depth = self._key[groups.slot] == groups.key, self._rows.shape[1]
+        group = np.arange(len(groups.key))
+        at = np.arange(len(rows)) + depth * (1 + groups.spread(group))  # each group has its memory before it
+        every = np.empty((len(rows) + depth * len(group), rows.shape[1]), dtype=self._rows.dtype)
+        every[at] = rows[groups.order]
+        memory = (groups.start + depth * group)[:, None] + np.arange(depth)
+        every[memory] = np.where(known[:, None, None], self._rows[groups.slot], self._nobody)
+        self._key[groups.slot] = groups.key
+        self._rows[groups.slot] = every[at[groups.end][:, None] - np.arange(depth)[::-1]]
+        return groups.back(every[at[:, None] - np.arange(depth)[::-1] - 1])
 
 
 class SharedKeyStats:
@@ -111,3 +119,29 @@ class SharedKeyStats:
         self._key[groups.slot], self._rows[groups.slot] = groups.key, weight * every
         self._density[groups.slot] = weight[:, None] * (before + density)[groups.end]
         return groups.back(before / np.maximum(before + rows[:, None], 1e-300))
+
+
+class SharedUniform:
+    """Where in the unit interval a number lies that rows of a key share with those before them, by how likely it makes what came."""
+
+    def __init__(self) -> None:
+        self._key, self._law = np.zeros(SLOTS, dtype=np.uint64), np.full((SLOTS, BINS), 1 / BINS)
+
+    def read(self, groups: Groups, likelihood: Array) -> Array:
+        """For every row of a block (T, BINS) the law of that number, given the rows before of its key: (T, BINS).
+
+        likelihood (T, BINS): of each row's token, given in which part the number lies. With probability ANEW a row does not share the
+        number of the row before it: requests that come one after the other are served in several steps of the engine.
+        """
+        mean = likelihood.mean(1, keepdims=True)
+        relative = np.where(mean > 0, likelihood / np.where(mean > 0, mean, 1.0), 1.0)[groups.order]
+        law = np.where((self._key[groups.slot] == groups.key)[:, None], self._law[groups.slot], 1 / BINS)
+        found, size = np.empty(relative.shape), groups.end - groups.start + 1
+        for i in range(int(size.max(initial=0))):  # the i-th rows of all groups at once
+            here = np.flatnonzero(size > i)
+            rows = groups.start[here] + i
+            found[rows] = law[here]
+            after = law[here] * relative[rows]
+            law[here] = (1 - ANEW) * after / np.maximum(after.sum(1, keepdims=True), 1e-300) + ANEW / BINS
+        self._key[groups.slot], self._law[groups.slot] = groups.key, law
+        return groups.back(found)

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..arrays import Array
-from .moments import FACTOR, Groups, Last, SharedKeyStats, mixed
+from .moments import BINS, FACTOR, Groups, Last, SharedKeyStats, SharedUniform, mixed
 from .records import NO_TOKEN, UNNAMED, Tokens
 
 WINDOW = 16  # tokens before that are remembered
 HEAVIEST = 8  # tokens of the law before that are remembered
+NOBODY = -2  # a token before the first
+OTHERS = 32  # tokens of other requests under the same law that are remembered of a moment
 REQUESTS = 4096
 TEXTS = 2**18  # whose last position is remembered
 # powers of two: of the tables by token, by pair of tokens, by three, and by law and token
@@ -31,9 +33,10 @@ class Seen:
 
     before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids, as far as they were
     among its heaviest. place, other, earlier (T, 4): intervals [start, end) by rank and by id, empty ones where there is none: of the
-    place before; of the request read before at the same batch and position; of the one at this position in whatever batch. same
-    (T,): token of the last request at this batch and position whose law was the same. crowd (T, 2 BINS): where
-    the numbers of all requests there lay (`moments.SharedKeyStats`). cells: of this law's heaviest tokens in the tables, (T, N) each.
+    place before; of the request read before at the same batch and position; of the one at this position in whatever batch. same (T,
+    OTHERS): tokens of the last requests at this batch and position whose law was the same, -2 where there were none. crowd (T, 2 BINS):
+    where the numbers of all requests there lay (`moments.SharedKeyStats`). uniform (T, BINS): the law, by what came of them, of a number
+    with which they all tested their drafts, 0 where no draft law is known. cells: of this law's heaviest tokens in the tables, (T, N) each.
     """
 
     before: Array
@@ -43,6 +46,7 @@ class Seen:
     other: Array
     earlier: Array
     crowd: Array
+    uniform: Array
     cells: tuple[Array, ...]
 
 
@@ -106,7 +110,7 @@ class End:
     length: int
 
 
-EMPTY_CONTEXT = End(np.full(WINDOW, -2), np.full(HEAVIEST, NO_TOKEN), np.zeros(HEAVIEST), np.zeros(4), 0)
+EMPTY_CONTEXT = End(np.full(WINDOW, NOBODY), np.full(HEAVIEST, NO_TOKEN), np.zeros(HEAVIEST), np.zeros(4), 0)
 
 
 class Past:
@@ -114,8 +118,12 @@ class Past:
 
     def __init__(self) -> None:
         self._ends: OrderedDict[int, End] = OrderedDict()
-        self._last, self._shared, self._same_law = Last(np.zeros(4)), SharedKeyStats(), Last(np.array([-2]))
-        self._earlier = Last(np.zeros(4))
+        self._last, self._earlier = Last(np.zeros(4)), Last(np.zeros(4))
+        self._shared, self._uniform, self._same_law = (
+            SharedKeyStats(),
+            SharedUniform(),
+            Last(np.array([NOBODY]), OTHERS),
+        )
         self._tables = tuple(CellExcess(cells) for cells in CELLS)
         self._masses = np.zeros(CELLS[0])
 
@@ -142,12 +150,17 @@ class Past:
         while len(self._ends) > REQUESTS:
             self._ends.popitem(last=False)
         groups = Groups.of(mixed(tokens.batch, position))
-        other, crowd = self._last.read(groups, own), self._shared.read(groups, tokens.shares)
-        earlier = self._earlier.read(Groups.of(mixed(position)), own)
+        other, crowd = self._last.read(groups, own)[:, 0], self._shared.read(groups, tokens.shares)
+        earlier = self._earlier.read(Groups.of(mixed(position)), own)[:, 0]
         same = self._same_law.read(Groups.of(mixed(tokens.batch, position, tokens.context)), tokens.token[:, None])
         windows = np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)]
         matched = _matched(tokens.ids, ids, mass)
-        return Seen(windows, matched, intervals, same[:, 0], other, earlier, crowd, _cells(tokens, windows))
+        uniform = np.zeros((len(tokens), BINS))
+        if not np.isnan(tokens.draft_rest).all():
+            came = tokens.by_uniform[np.arange(len(tokens)), :, tokens.slot]  # slot -1: the rest, which is the last
+            uniform = self._uniform.read(Groups.of(mixed(tokens.batch, position, tokens.place)), came)
+        cells = _cells(tokens, windows)
+        return Seen(windows, matched, intervals, same[:, :, 0], other, earlier, crowd, uniform, cells)
 
     def tables(self, seen: Seen) -> Iterator[tuple[CellExcess, Array]]:
         """The tables, and the cells of the tokens' heaviest in them."""

@@ -95,6 +95,27 @@ class Tokens:
         return (parts / np.maximum(end - start, 1e-300)).reshape(len(self), -1)
 
     @cached_property
+    def with_rest(self) -> tuple[Array, Array]:
+        """The law and the draft model's, NaN unknown, with the rest as one token more, the last: (T, N + 1) each."""
+        return np.column_stack([self.mass, self.rest]), np.column_stack([self.draft, self.draft_rest])
+
+    @cached_property
+    def by_uniform(self) -> Array:
+        """The law of a token that is drafted for, given in which of BINS parts of the unit interval the uniform lies that tests its draft.
+
+        (T, BINS, N + 1), the rest as one token; the law itself where the draft model's is unknown. Draft x is taken where the uniform is
+        below p(x) / q(x), else the token comes from the residual: the mean over the parts is p.
+        """
+        p, q = self.with_rest
+        known = ~np.isnan(q[:, :1])
+        q = np.where(known, q, p)
+        below = np.clip(BINS * (p / np.maximum(q, 1e-300))[:, None] - np.arange(BINS)[:, None], 0.0, 1.0)
+        taken, residual = q[:, None] * below, np.maximum(p - q, 0.0)
+        residual /= np.maximum(residual.sum(1, keepdims=True), 1e-300)
+        found: Array = taken + np.maximum(1 - taken.sum(2, keepdims=True), 0.0) * residual[:, None]
+        return found
+
+    @cached_property
     def context(self) -> Array:
         """A number for the law, the same for nearly the same laws: its four heaviest tokens, and sixteenths of the heaviest mass: (T,)."""
         return mixed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))

@@ -34,7 +34,7 @@ PROMPTS = (
     "The train was late again, so",
     "import numpy as np\n\n",
 )
-COPIES = 2  # of each prompt one after the other: requests that may share random numbers, and whose laws must agree
+COPIES = 2  # of each prompt one after the other: requests whose laws must agree; in every second wave all requests have one prompt
 # requests at a time and tokens an answer, wave by wave, over and over
 MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
 UNNAMED = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
@@ -128,7 +128,7 @@ class AuditRun:
         left = [shape for shape in self._plan.shapes if shape not in self.left_out]
         shape = left[self._waves % len(left)]
         numbers = range(self._asked, self._asked + shape[0])
-        prompts = [self._plan.prompts[i // COPIES % len(self._plan.prompts)] for i in numbers]
+        prompts = self._prompts(numbers)
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
         answers = self._client.complete(requests, lambda body, fields: read_answer(body, int(fields["max_tokens"])))
         self._waves, self._asked = self._waves + 1, self._asked + shape[0]
@@ -153,6 +153,11 @@ class AuditRun:
                 self._audit.leave_out("counted, and not reported", where, answer.missing)
         self._give_up(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
         return [(prompt, answer) for _, prompt, answer in good]
+
+    def _prompts(self, numbers: Sequence[int]) -> list[Prompt]:
+        """COPIES of each prompt, or one prompt for the whole wave: requests under one law tell most of what they share."""
+        every = self._plan.prompts
+        return [every[(self._waves // 2 if self._waves % 2 else i // COPIES) % len(every)] for i in numbers]
 
     def _leave_out(self, shape: tuple[int, int], bad: Sequence[BadAnswer]) -> bool:
         """Whether the first wave of a shape failed, where others were answered: the server has not room for it, it is not asked for again.

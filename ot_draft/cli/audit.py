@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +172,9 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
         notes.append(
             ("or", "the server has defaults of its own (a penalty, a top-k), which shape the law after what it reports")
         )
+    if any(each.family == "requests" and each.log_e_value >= -log(judge.level) for each in judge.verdict().findings):
+        said = "answers are not independent of one another: requests share random numbers, or one answer is given to several (a cache)"
+        notes.append(("which means", said))
     if judge.biased and outcome.by_text:
         notes.append(("or", f"its lists are filled up to so many texts, where several tokens have one: {BY_IDS}"))
     notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]

@@ -214,6 +214,9 @@ def _column(fresh: Array, which: int, values: Array) -> Array:
 
 
 LINKED: dict[str, Run] = {
+    "one test number for all requests at a place": _linked(
+        lambda fresh, before, place: _column(fresh, 1, fresh[place, 1])
+    ),
     "recovery with the draft's number": _linked(lambda fresh, before, place: _column(fresh, 2, fresh[:, 0])),
     "test with the draft's number": _linked(lambda fresh, before, place: _column(fresh, 1, fresh[:, 0])),
     "recovery with the test's number": _linked(lambda fresh, before, place: _column(fresh, 2, fresh[:, 1])),
