@@ -34,6 +34,7 @@ STAKES = np.array([1.0, 10.0, 100.0, 1000.0])  # c of the lemma
 APART, ALIKE = 0.05, 0.01  # log-probabilities of one token that are two tokens', and of all others that are the same
 SURE = 1e-4  # a law is sure of a token where all others have less
 SURE_SHARE = 0.9
+LIKELIEST = 3  # tokens of a law that are shown
 ENDS = 8  # tokens that end a text: no model has more
 FEWEST_ENDS = 3  # ends without a reported token; fewer bias nothing
 
@@ -51,11 +52,12 @@ class Contexts:
         self._wealth, self._highest = np.zeros(len(STAKES)), 0.0
         self._last: OrderedDict[int, tuple[Array, Array, int]] = OrderedDict()
         self._places, self._sure = 0, 0
+        self._farthest: tuple[str | Sequence[int], list[int], tuple[Array, Array], tuple[Array, Array]] | None = None
 
     def add(self, prompt: str | Sequence[int], answer: Answer, heavy: Callable[[Emitted], int]) -> None:
         """Compare an answer with what was reported before. heavy: how many tokens of each list count."""
         key = hash((number_of(prompt) if isinstance(prompt, str) else tuple(prompt),))
-        for emitted in answer.tokens:
+        for place, emitted in enumerate(answer.tokens):
             ids, mass = emitted.named(heavy(emitted))
             if not len(ids):
                 break
@@ -63,7 +65,10 @@ class Contexts:
             self._sure += bool(mass[0] > 1 - SURE)
             before = self._last.pop(key, None)
             if before is not None:
+                farthest = self.largest
                 self._compare((ids, mass, emitted.token), before, emitted.slack)
+                if self.largest > farthest:
+                    self._farthest = (prompt, [each.token for each in answer.tokens[:place]], (ids, mass), before[:2])
                 self.own_alone += emitted.keyed and _own_alone((ids, mass, emitted.token), before)
             self._last[key] = (ids, mass, emitted.token)
             if emitted.token < 0:  # any of several tokens
@@ -106,7 +111,7 @@ class Contexts:
         if apart > SAME or self._far > max(FEWEST_FAR - 1, FAR_SHARE * self.compared):
             return (
                 f"the reported law is no function of the context: {self.compared:,} contexts came again, {self._far:,} with laws over "
-                f"{FAR} apart in total variation; mean {apart:.3g}, where rounding in other batches makes up to {SAME}"
+                f"{FAR} apart in total variation; mean {apart:.3g}, where rounding in other batches makes up to {SAME}{self._two_laws()}"
             )
         if leaves_to_chance and not self.partings and self._sure > SURE_SHARE * self._places:
             return (
@@ -114,6 +119,20 @@ class Contexts:
                 "alike: either nothing is drawn here, or the list holds the emitted token alone"
             )
         return ""
+
+    def _two_laws(self) -> str:
+        """The text whose two laws are farthest apart, both of them, and what does such a thing."""
+        if self._farthest is None:
+            return ""
+        prompt, tokens, *laws = self._farthest
+        shown = [", ".join(f"{i}: {x:.3g}" for i, x in zip(ids.tolist(), mass[:LIKELIEST].tolist(), strict=False))
+                 for ids, mass in laws]  # fmt: skip
+        last = f" ({', '.join(map(str, tokens[-LIKELIEST:]))})" if tokens else ""
+        return (
+            f". Two laws for one text, {self.largest:.2g} apart: {len(tokens)} tokens{last} behind the prompt {prompt!a:.60}, token "
+            f"and probability are {' and then '.join(shown)}. So it is where a request goes on from other tokens than its text has, where "
+            "several models answer, and where what is reported is not what was drawn from"
+        )
 
     def __str__(self) -> str:
         mean = self._apart / max(self.compared, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,23 @@ def test_rounding_in_other_batches_is_no_reason(spread: float) -> None:
         contexts.add([prompt], Answer((emitted(int(generator.choice(50, p=mass)), mass),), ""), lambda each: 20)
     assert contexts.compared == 16 * 39
     assert contexts.refusal(leaves_to_chance=True) == ""
+
+
+def test_two_laws_for_one_text_are_shown() -> None:
+    """Requests whose cache holds what was drafted, not the token that came: each is drawn from the law that it reports."""
+    generator = np.random.default_rng(3)
+    contexts, laws, first = Contexts(1e-6), generator.dirichlet(np.full(8, 0.2), size=8), np.full(8, 1 / 8)
+    for number in range(200):
+        token, held = generator.integers(8, size=2)
+        held = held if number % 4 == 0 else token
+        after = emitted(int(generator.choice(8, p=laws[held])), laws[held])
+        contexts.add([1, 2], Answer((emitted(int(token), first), after), ""), lambda each: 8)
+    said = contexts.refusal(leaves_to_chance=True)
+    assert "no function of the context" in said and "leans on the emitted token" not in said
+    masses = re.findall(
+        r"1 tokens \(\d\) behind the prompt \[1, 2\], .*? are \d: ([\d.e-]+), .*? and then \d: ([\d.e-]+),", said
+    )[0]
+    assert set(masses) <= {f"{law.max():.3g}" for law in laws}, said
 
 
 def test_which_ends_are_none() -> None:
