@@ -37,6 +37,8 @@ ERRORS = (
     "uniforms of 4 bits",
 )
 CUT = ("top-k lost", "bonus at temperature 1")  # seen only where truncation or another temperature is asked for
+# no errors where each draft is sure, as n-grams are: q is one-hot, and the residual p without the draft
+NONE_BY_NGRAMS = ("q squared", "recovered from p without the draft", "noise of the draft again")
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -58,8 +60,9 @@ class Sampler:
     ) -> Any:  # fmt: skip
         if not max_spec_len:
             return bonus_token_ids.int()
-        p, q = self._laws(target_logits, draft_probs)
-        drafts, bonus = draft_token_ids.numpy(), bonus_token_ids[:, 0].numpy().copy()
+        drafts = draft_token_ids.numpy()
+        p, q = self._laws(target_logits, draft_probs, drafts)
+        bonus = bonus_token_ids[:, 0].numpy().copy()
         ends = np.cumsum(num_draft_tokens)
         starts = ends - num_draft_tokens
         emitted = np.full((len(bonus), max_spec_len + 1), -1)
@@ -79,8 +82,10 @@ class Sampler:
             emitted[last, 0] = emitted[first, 0]
         return bonus_token_ids.new_tensor(emitted).int()
 
-    def _laws(self, target_logits: Any, draft_probs: Any) -> tuple[np.ndarray, np.ndarray]:
-        q = draft_probs.double().numpy()
+    def _laws(self, target_logits: Any, draft_probs: Any, drafts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        q = (
+            np.eye(target_logits.shape[-1])[drafts] if draft_probs is None else draft_probs.double().numpy()
+        )  # None: n-grams
         if self.error == "q of the row before":
             q = np.roll(q, 1, axis=0)
         if self.error == "q squared":
