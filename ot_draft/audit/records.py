@@ -107,10 +107,10 @@ class Tokens:
         below p(x) / q(x), else the token comes from the residual: the mean over the parts is p.
         """
         p, q = self.with_rest
-        known = ~np.isnan(q[:, :1])
-        q = np.where(known, q, p)
-        below = np.clip(BINS * (p / np.maximum(q, 1e-300))[:, None] - np.arange(BINS)[:, None], 0.0, 1.0)
-        taken, residual = q[:, None] * below, np.maximum(p - q, 0.0)
+        drafted: Array = np.where(np.isnan(q[:, :1]), p, q)
+        ratio: Array = p / np.maximum(drafted, 1e-300)
+        below = np.clip(BINS * ratio[:, None] - np.arange(BINS)[:, None], 0.0, 1.0)
+        taken, residual = drafted[:, None] * below, np.maximum(p - drafted, 0.0)
         residual /= np.maximum(residual.sum(1, keepdims=True), 1e-300)
         found: Array = taken + np.maximum(1 - taken.sum(2, keepdims=True), 0.0) * residual[:, None]
         return found
