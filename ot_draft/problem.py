@@ -217,7 +217,8 @@ def token_ids(drafts: Any, like: Array) -> Array:
     drafts = xp.integers(drafts, like=like)  # bytes would overflow in sums, and unsigned ones know no -1
     if xp.is_meta(drafts):
         return drafts
-    bad = (drafts < -1) | (drafts >= n)
+    ids = xp.host_view(drafts)
+    bad = (ids < -1) | (ids >= n)
     if bad.any():
         index = _first(bad)
         raise InvalidDrafts(

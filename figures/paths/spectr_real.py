@@ -29,9 +29,9 @@ ABOUT = About(
     " fewest; at the costs that SpecTr's own pairs of numbers imply, eight paths are faster than one at both lengths.",
     source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
 )
-NOTE = "another pair and other texts: our draft accepts about two drafted tokens in five"
+NOTE = "another pair and other texts: our draft accepts less than half of what it drafts"
 COSTS = "our tokens a call at the costs of an iteration that the published pairs imply"
-CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours: SmolLM2-135M-Instruct, its draft of two layers,
+CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours: SmolLM2-135M-Instruct, its state draft,
 temperature 1. Left: expected tokens a target call given the drafted trees, all rules on the same {trees} trees of {texts} texts
 (a quarter of them at L = 8), control variates for the luck of the drafts, one standard error over texts. Right: the same at the
 costs of one iteration that the published pairs imply, {costs} plain steps in the order of the axis, as if every rule cost the same."""

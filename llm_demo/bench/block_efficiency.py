@@ -148,7 +148,7 @@ def _columns() -> list[str]:
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--draft", default="tokens", show_default=True, type=click.Choice(list(DRAFTS)), help="Of the embedded ones."
+    "--draft", default="states", show_default=True, type=click.Choice(list(DRAFTS)), help="Of the embedded ones."
 )
 @click.option("--texts", default=200, show_default=True, help="Prompts, of all kinds in turn.")
 @click.option("--first", default=0, help="Go on behind an earlier run, which left so many texts in OUT.")

@@ -310,8 +310,8 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
         from ..kernels.draw import inverse_cdf as draw
 
         return draw(mass, xp.broadcast_to(uniform, (*batch, uniform.shape[-1])))
-    if in_compiled(mass) and uniform.dtype == mass.dtype and (loop := compiled(_inverse_cdf, REORDERED)):
-        found = loop(*distinct_rows(batch, host_view(mass)), *rows(batch, uniform), np.empty(-(-n // BLOCK)))
+    if in_compiled(mass) and uniform.dtype == mass.dtype and compiled(_inverse_cdf, REORDERED):
+        found = inverse_cdf_of(mass, batch, slice(None), *rows(batch, uniform))
         return from_view(found.reshape(*batch, uniform.shape[-1]), mass)
     blocks = _in_blocks(xp.broadcast_to(mass, (*batch, n)))
     sums, blocks = host_view(blocks.sum(-1)), host_view(blocks)
@@ -323,6 +323,14 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     before = gather(outer, block - 1)  # 0 before the first block
     inner = _rows(blocks, block).cumsum(-1)
     return from_view(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
+
+
+def inverse_cdf_of(mass: Array, batch: tuple[int, ...], some: Any, uniform: np.ndarray) -> np.ndarray:
+    """`inverse_cdf`, compiled, for some rows of the batch: uniforms (r, m) -> int (r, m). For masses that are `in_compiled`."""
+    each, row_of = distinct_rows(batch, host_view(mass))
+    loop = compiled(_inverse_cdf, REORDERED)
+    assert loop is not None
+    return loop(each, row_of[some], uniform, np.empty(-(-mass.shape[-1] // BLOCK)))
 
 
 def _inverse_cdf(mass, row_of, uniform, until):  # type: ignore[no-untyped-def]  # numba compiles this very function

@@ -13,6 +13,7 @@ from ot_draft.arrays import masses
 from ot_draft.arrays.compiled import compiled
 from ot_draft.laws.fixed_last import FixedLast
 from ot_draft.rules.k_seq import division_factor
+from ot_draft.sampling import choose
 
 pytest.importorskip("numba")
 N = 5_000  # over the size from which passes are compiled
@@ -71,6 +72,35 @@ def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.Monkey
         assert found.dtype == wanted.dtype == dtype and found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=0)
     assert (fast[0][0, 0] == p[0, 0]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_compiled_or_not_is_one_choice(kind: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that take the first draft, the last, none, at uniforms next to both ends; of a residual for many rows."""
+    p, q, drafts = rows(dtype)
+    generator = np.random.default_rng(94)
+    drafts = np.stack([drafts] * 30, axis=-2)
+    uniforms = generator.random((*drafts.shape[:-1], 2)).astype(dtype)
+    uniforms[..., 0, :], uniforms[..., 1, :] = 0, np.nextafter(dtype(1), dtype(0))
+    accept = generator.dirichlet(np.ones(7), drafts.shape[:-1])[..., :6].astype(dtype) * (drafts >= 0)
+    accept[..., 2, :] = np.eye(6)[5]
+    accept[..., 3, :] = 0
+    residual = xp.residual(p, q)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        accept, residual, drafts, uniforms = (torch.from_numpy(x) for x in (accept, residual, drafts, uniforms))
+    residuals = [residual[..., None, :], xp.broadcast_to(residual[..., None, :], (2, 3, 30, N)), residual[1, 1]]
+    fast = [choose(ot.Selection(accept, left), drafts, uniforms) for left in residuals]
+    monkeypatch.setattr(masses, "COMPILE", 10 * N)
+    for left, found in zip(residuals, fast, strict=True):
+        wanted = choose(ot.Selection(accept, left), drafts, uniforms)
+        for x, y in zip(found, wanted, strict=True):
+            assert x.dtype == y.dtype and tuple(x.shape) == tuple(y.shape) == (2, 3, 30)
+        token, position = (np.asarray(x) for x in found)
+        assert (position == np.asarray(wanted[1])).all() and {-1, 0, 5} <= set(position.ravel().tolist())
+        # In float32 a sum may be rounded in another order, which moves a uniform over an end.
+        assert (token != np.asarray(wanted[0])).mean() <= (0.02 if dtype is np.float32 else 0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
