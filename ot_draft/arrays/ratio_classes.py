@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import REORDERED, compiled
+from .kinds import floats
 from .masses import BLOCK
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
@@ -54,7 +55,7 @@ def classify(p: np.ndarray, q: np.ndarray, classes: ClassLayout, rank: np.ndarra
         return by_ratio(p, q, classes, OFFSET, 0, rank)
     first, shift, count = classes
     support = np.flatnonzero(q > 0)
-    key = np.minimum((p[support] / q[support]).astype(np.float64), LARGE).astype(np.float32) + np.float32(OFFSET)
+    key = np.minimum(floats(p[support] / q[support]), LARGE).astype(np.float32) + np.float32(OFFSET)
     rank[:] = count
     rank[support] = np.minimum((key.view(np.int32) >> shift) - first, count - 1)
     masses = np.full((2, count + 1), Fraction(0), dtype=object)

@@ -195,3 +195,12 @@ def test_the_number_of_top_tokens_depends_on_the_draft_alone_and_not_on_its_kind
                 auto, named = (ot.rules.Optimal(ot.Hybrid(top))(p, q, drafts) for top in ("auto", number))
                 assert (auto.accept == named.accept).all() and (auto.residual == named.residual).all()
     assert len(numbers) > 3
+
+
+@pytest.mark.parametrize(
+    "rule", [ot.rules.Optimal(classes=4), ot.rules.HeadAndTail(classes=4)], ids=lambda rule: rule.name
+)
+def test_a_ratio_beyond_floats_is_in_the_last_class(rule: ot.SelectionRule) -> None:
+    tiny = F(5e-324)
+    problem = ot.Problem([tiny / 2, 1 - tiny / 2], [1 - tiny, tiny], 1, rule.law)
+    assert ot.evaluate(rule, problem).lossless
