@@ -185,6 +185,21 @@ def backends() -> Numbers:
             yield from (rows[name, threads][column] for column in columns)
 
 
+def products() -> Numbers:
+    """Passes by library: numbers of rows, what another number takes, bits, distance, making, packages."""
+    columns = [
+        *(f"ms_{rows}" for rows in (1, 2, 4, 8, 16, 32)),
+        "changed_ms",
+        "equal_from",
+        "off",
+        "made_s",
+        "packages_mb",
+    ]
+    with (ROOT / "figures" / "data" / "bench_products_cpu.csv").open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            yield from (max(float(row[column]), 0) for column in columns)
+
+
 def hindsight() -> Numbers:
     """The mean and the text that gained least, at both temperatures, by method."""
     with (ROOT / "figures" / "data" / "bench_hindsight.csv").open(encoding="utf-8") as stream:
@@ -371,6 +386,7 @@ def bridged_models() -> Numbers:
 
 CLAIMS = (
     Claim("docs/benchmarks.md", "| 1, `torch` |", backends),
+    Claim("docs/benchmarks.md", "| 1, torch, float32 weights |", products),
     Claim("docs/benchmarks.md", "| `auto` is told the costs |", hindsight),
     Claim("docs/benchmarks.md", "| fresh, temperature 1 |", lambda: bench("bench_fresh_cpu.csv", AUTO_ROWS)),
     Claim(

@@ -11,7 +11,7 @@ thread the two are the same on a quiet one. Lower quartiles, since many machines
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib import metadata
@@ -42,6 +42,7 @@ PACKAGES = {"openvino": ("openvino", "openvino-telemetry", "numba", "llvmlite")}
 STEPS_OF_A_TEXT = 10
 STEPS = {"plain_step_ms": Drafting.plain(), "drafted_step_ms": Drafting.chains(1, 1, BlockVerification())}
 Times = dict[str, list[float]]  # ms by column
+Kind = tuple[str, int]  # a name and a number of threads
 
 
 @torch.inference_mode()
@@ -117,16 +118,27 @@ def measured(backend: str, threads: int, visits: int) -> tuple[Times, str]:
     return found | {"memory_mb": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]}, pair.law
 
 
-def in_turns(kinds: list[tuple[str, int]], turns: int, visits: int) -> Iterator[tuple[tuple[str, int], Times, str]]:
-    """What each process finds, all kinds in every turn."""
+def in_turns(measure: Callable[..., Any], kinds: Sequence[Kind], turns: int, visits: int) -> Iterator[tuple[Kind, Any]]:
+    """What measure(*kind, visits) finds in a process of its own, all kinds in every turn."""
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-        for kind in kinds * turns:
-            yield kind, *pool.submit(measured, *kind, visits).result()
+        for kind in [*kinds] * turns:
+            yield kind, pool.submit(measure, *kind, visits).result()
 
 
-def size_of(backend: str) -> float:
-    """MB of the packages that it takes."""
-    names = next((packages for name, packages in PACKAGES.items() if backend.startswith(name)), ())
+def quartiles(times: Times) -> dict[str, str]:
+    """The lower ones, by column; of what a change takes the median."""
+    return {
+        column: f"{np.quantile(several, 0.5 if 'changed' in column else 0.25):.4g}" for column, several in times.items()
+    }
+
+
+def packages_of(backend: str) -> tuple[str, ...]:
+    """Those that it takes."""
+    return next((packages for name, packages in PACKAGES.items() if backend.startswith(name)), ())
+
+
+def size_of(names: Sequence[str]) -> float:
+    """MB of packages."""
     files = [Path(str(file.locate())) for name in names for file in metadata.files(name) or ()]
     return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 
@@ -141,9 +153,9 @@ def main(out: Path, names: tuple[str, ...], threads: tuple[int, ...], turns: int
     """Measure, write OUT and print the table."""
     kinds = [(name, count) for count in threads for name in names or COMPARED]
     where = machine()
-    times, laws = {kind: Times() for kind in kinds}, dict[tuple[str, int], str]()
+    times, laws = {kind: Times() for kind in kinds}, dict[Kind, str]()
     with progress_bar(turns * len(kinds), "processes") as advance:
-        for kind, found, law in in_turns(kinds, turns, visits):
+        for kind, (found, law) in in_turns(measured, kinds, turns, visits):
             laws[kind] = law
             for column, several in found.items():
                 times[kind].setdefault(column, []).extend(several)
@@ -151,11 +163,7 @@ def main(out: Path, names: tuple[str, ...], threads: tuple[int, ...], turns: int
     rows = []
     for (name, count), columns in times.items():
         row: dict[str, Any] = {"backend": name, "threads": count, "law": laws[name, count]}
-        row |= {
-            column: f"{np.quantile(several, 0.5 if 'changed' in column else 0.25):.4g}"
-            for column, several in columns.items()
-        }
-        row |= {"packages_mb": f"{size_of(name):.0f}"}
+        row |= quartiles(columns) | {"packages_mb": f"{size_of(packages_of(name)):.0f}"}
         rows.append(row | where)
         click.echo(", ".join(f"{column} {value}" for column, value in row.items()))
     write(rows, out)
