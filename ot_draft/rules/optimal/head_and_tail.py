@@ -46,7 +46,7 @@ LARGEST_HEAD = 8  # tokens: its sets are gone through one by one
 TINY = 1e-13  # a flow in floats that is none
 RARE = 2.0**-20  # a tail of less mass
 PARTS = 1024  # of all classes, from which it is known what the target takes
-HALVINGS = 6  # until it is known how often the tail selects first
+HALVINGS = 5  # until it is known how often the tail selects first
 
 
 class HeadPlan(NamedTuple):
