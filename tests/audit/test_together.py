@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +14,14 @@ from ot_draft.arrays import Array
 from ot_draft.audit import Audit, Token
 from ot_draft.audit.moments import BINS, Groups, Last, SharedUniform
 from ot_draft.audit.records import stack
+from ot_draft.audit.reported import Reported
+from ot_draft.audit.server import MIX, RequestPlan, audit_server
 
-from .chains import random_pair
+from .chains import inverse, random_pair
+from .completions_server import columns, completion
 from .together import answers, apart, audited, one_for_each_place, one_for_two
+
+N = 8
 
 REQUESTS = {"tokens of 6 other requests", "tokens of 32 other requests", "uniform of other requests"}
 
@@ -89,3 +97,42 @@ def test_a_shared_uniform_is_narrowed_by_row_and_by_block() -> None:
     assert np.allclose(at_once, read([rows[:2], rows[2:]])) and np.allclose(at_once[0], 1 / BINS)
     assert np.allclose(at_once.sum(1), 1)
     assert np.allclose(read([np.zeros((2, BINS))]), 1 / BINS)
+
+
+class WithCache:
+    """An engine asked for a wave at once, whose last request gets the first one's tokens, and goes on from its own drafts."""
+
+    def __init__(self, laws: Array, wrong: bool) -> None:
+        self.laws, self.wrong, self.generator = laws, wrong, np.random.default_rng(4)
+
+    def lost(self) -> int:
+        return 0
+
+    def complete(self, requests: list[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], Any]) -> list[Any]:
+        length = requests[0]["max_tokens"]
+        states = np.array([fields["prompt"][0] for fields in requests])
+        held = np.empty(
+            (len(requests), length + 1), dtype=np.int64
+        )  # what the cache holds, with the prompt's last token
+        held[:, 0] = states
+        for place in range(length):
+            held[:, place + 1] = inverse(self.laws[held[:, place]], self.generator.random(len(held)))
+        tokens = held[:, 1:].copy()
+        if self.wrong:
+            tokens[-1, 1:] = tokens[0, 1:]  # the first token is not drafted for
+        bodies = [completion(row, columns(row, self.laws[before], N), length)
+                  for row, before in zip(tokens, held[:, :-1], strict=True)]  # fmt: skip
+        return [read(json.dumps(body).encode(), fields) for body, fields in zip(bodies, requests, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "shapes", [MIX, ((8, 16), (32, 32), (4, 16), (8, 32), (32, 16), (4, 32))], ids=["default", "short"]
+)
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_request_with_the_tokens_of_another_is_not_called_right(wrong: bool, shapes: Any) -> None:
+    """Its reports are those of another text: they are shown, and decide nothing."""
+    audit = Audit()
+    plan = RequestPlan([[i] for i in range(N)], 2500, shapes, engine="vllm")
+    audit_server(WithCache(random_pair(1, N).p, wrong), plan, Reported(listed=N), audit)  # type: ignore[arg-type]
+    assert audit.verdict().word == ("cannot be decided" if wrong else "no bias found")
+    assert ("Two laws for one text" in audit.undecided) == wrong
