@@ -354,7 +354,7 @@ def caps_of_trees() -> Numbers:
     pytest.importorskip("torch")
     bounds = importlib.import_module("llm_demo.bench.trees.bounds")
     found = bounds.compared(bounds.read(bounds.TABLE), bounds.read(bounds.OUT))
-    plan = bounds.Known.read(bounds.files_beside(bounds.TABLE)[0]).at(bounds.TEMPERATURE)[bounds.EMBEDDED]
+    plan = bounds.Calibration.read(bounds.files_beside(bounds.TABLE)[0]).at(bounds.TEMPERATURE)[bounds.EMBEDDED]
     of_trees: dict[str, list[str]] = {}
     for way in found:
         of_trees.setdefault(bounds.SAME_TREES.get(way, way), []).append(way)
