@@ -361,7 +361,7 @@ def caps_of_trees() -> Numbers:
     for ways in of_trees.values():
         yield from (found[way][0] for way in ways)
         yield found[ways[0]][1]
-        yield bounds.WAYS[ways[0]].drafts(plan, bounds.NODES, False).length
+        yield bounds.WAYS[ways[0]].drafts(plan, bounds.NODES, False).bounds.length
 
 
 def of_self_drafts() -> Numbers:
