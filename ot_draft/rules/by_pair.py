@@ -28,16 +28,18 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     pair_of = np.broadcast_to(np.arange(len(targets)).reshape(pairs), batch).reshape(-1)
     present = (tokens >= 0).sum(-1)
     cases = sorted(set(zip(pair_of.tolist(), present.tolist(), strict=True)))
-    accept, residual = xp.full(tokens.shape, 0, like=targets), np.empty((0, n), dtype=targets.dtype)
+    alone = len(cases) == 1 and not xp.is_torch(p)
+    accept, residual = xp.full(tokens.shape, 0, like=targets), np.empty((0 if alone else len(tokens), n), targets.dtype)
     for pair, count in cases:
         here, left = (pair_of == pair) & (present == count), targets[pair]
         if count:
             drawn = k if count == law.count(n, k) else count
             selection = select(targets[pair], proposals[pair], drawn, tokens[here])
             accept[here], left = selection.accept, selection.residual
-        if len(cases) == 1 and not xp.is_torch(p):
-            whole = np.broadcast_to(left.astype(p.dtype, copy=False), (len(tokens), n)).reshape(*batch, n)
-            return Selection(accept.astype(p.dtype, copy=False).reshape(*batch, k), whole)
-        residual = residual if len(residual) else np.empty((len(tokens), n), dtype=targets.dtype)
-        residual[here] = left
+        if alone:
+            residual = np.broadcast_to(left.astype(targets.dtype, copy=False), (len(tokens), n))
+        else:
+            residual[here] = left
+    if alone:
+        return Selection(accept.reshape(*batch, k), residual.reshape(*batch, n))
     return Selection(*(xp.from_host(x.reshape(*batch, x.shape[-1]), p) for x in (accept, residual)))
