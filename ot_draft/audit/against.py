@@ -19,7 +19,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import CannotAudit
-from .answers import PARTIAL, BadAnswer, parsed
+from .answers import PARTIAL, BadAnswer, drafted, parsed
 from .bound import CELLS, Apart
 from .client import DIALECTS, Client, RefusedRequest
 from .server import PROMPTS as USUAL
@@ -133,7 +133,7 @@ class Server:
             own = _ids(choice.get("token_ids"), most) if self.ids else _pieces(choice.get("text"))
             own = [*own, *([] if choice.get("finish_reason") in (None, "length") else [END])][:most]
             tokens += [*own, *[ENDED] * (most - len(own))]
-        if isinstance(counts := found.get("timings"), dict) and isinstance(drafts := counts.get("draft_n", 0), int):
+        if (drafts := drafted(found)) is not None:
             self.drafted = (self.drafted or 0) + drafts
         return np.array(tokens, dtype=np.int64)
 

@@ -121,9 +121,15 @@ def parsed(body: bytes) -> dict[str, Any]:
     return found
 
 
-def read_answer(body: bytes, most: int) -> Answer:
-    """The answer to a request of at most `most` tokens; BadAnswer where it is none."""
-    found = parsed(body)
+def drafted(answer: dict[str, Any]) -> int | None:
+    """Tokens drafted for an answer by the server's own count, as llama.cpp has it, untrusted; None where it counts none of its doings."""
+    timings = answer.get("timings")
+    count = timings.get("draft_n", 0) if isinstance(timings, dict) else None
+    return count if type(count) is int and 0 <= count < LARGEST_ID else None
+
+
+def read_answer(found: dict[str, Any], most: int) -> Answer:
+    """The answer to a request of at most `most` tokens from what was `parsed`; BadAnswer where it is none."""
     try:
         choice = found["choices"][0]
         if choice.get("logprobs") is None:

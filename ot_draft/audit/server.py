@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..arrays import Array
 from ..errors import CannotAudit
-from .answers import Answer, BadAnswer, NoLaw, read_answer
+from .answers import Answer, BadAnswer, NoLaw, drafted, parsed, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
@@ -100,7 +101,7 @@ class AuditRun:
     answers, and how many of them were unreadable. doubtful: tokens that a list keyed by texts leaves in doubt; hidden: whose law it
     hides (`Lists`).
     left_out: shapes of waves that the server would not answer, with its reason.
-    contexts: its reports for equal contexts.
+    contexts: its reports for equal contexts. drafted: tokens that were, by its own count; None where it says nothing of it.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class AuditRun:
     ) -> None:
         self.answers = self.unreadable = self.doubtful = self.hidden = 0
         self.left_out: dict[tuple[int, int], str] = {}
+        self.drafted: int | None = None
         self._client, self._plan, self._reported, self._audit, self._draft = client, plan, reported, audit, draft
         self.contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
         engine = DIALECTS[plan.engine]
@@ -130,7 +132,7 @@ class AuditRun:
         numbers = range(self._asked, self._asked + shape[0])
         prompts = self._prompts(numbers)
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
-        answers = self._client.complete(requests, lambda body, fields: read_answer(body, int(fields["max_tokens"])))
+        answers = self._client.complete(requests, self._read)
         self._waves, self._asked = self._waves + 1, self._asked + shape[0]
         failed = [(i, answer) for i, answer in zip(numbers, answers, strict=True) if isinstance(answer, BadAnswer)]
         bad = [answer for _, answer in failed]
@@ -153,6 +155,12 @@ class AuditRun:
                 self._audit.leave_out("counted, and not reported", where, answer.missing)
         self._give_up(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
         return [(prompt, answer) for _, prompt, answer in good]
+
+    def _read(self, body: bytes, asked: dict[str, Any]) -> Answer:
+        found = parsed(body)
+        if (count := drafted(found)) is not None:  # of an answer without laws, too: drafts may be what it has none for
+            self.drafted = (self.drafted or 0) + count
+        return read_answer(found, int(asked["max_tokens"]))
 
     def _prompts(self, numbers: Sequence[int]) -> list[Prompt]:
         """COPIES of each prompt, or one prompt for the whole wave: requests under one law tell most of what they share."""

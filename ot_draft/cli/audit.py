@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 MOST_TOGETHER = 256
+NO_LAW_OF_DRAFTS = (
+    "llama.cpp reports no law for the tokens of a step with drafts: compare its texts with those of a second server without drafts "
+    "(ot-draft audit servers URL URL2)"
+)
 SERVERS = "servers"  # in the place of an address: the command for two of them
 
 
@@ -161,6 +165,10 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode), ("answers", f"{outcome.answers:,}"),
              ("requests at a time x tokens an answer", ", ".join(f"{c} x {n}" for c, n in asked)),
              ("laws of equal contexts", str(outcome.contexts))]  # fmt: skip
+    if outcome.drafted is not None:
+        notes.append(("drafted", f"{outcome.drafted:,} tokens by the server's own count"))
+    if plan.engine == "llamacpp" and outcome.drafted and outcome.unreadable:
+        notes.append(("instead", NO_LAW_OF_DRAFTS))
     notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
     notes += [("answer left out", f"{reason} ({times} times)") for times, reason in judge.left_out.reasons[:5]]
     if outcome.doubtful:

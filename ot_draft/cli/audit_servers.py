@@ -21,6 +21,14 @@ from .options import can_write
 from .refused import Refused
 
 PLAIN = "plain"  # in the place of a second address: the same server, without drafts
+DRAFTS_ALL_THE_SAME = (
+    "plain: this server drafts although a request asks it not to ({drafted:,} tokens by its own count), as llama.cpp of 2026 does: "
+    "start a second server without drafts and give its address"
+)
+NOTHING_DRAFTED = (
+    "plain: the server counts no drafted token, so both sides were plain: give prompts that it drafts for (by lookup: texts that repeat "
+    "themselves), or start a second server without drafts and give its address"
+)
 
 
 @click.command("servers")
@@ -34,8 +42,8 @@ def servers(
 ) -> None:  # fmt: skip
     """Whether two servers have one law: both are asked the same, and their texts are compared. No log-probabilities are asked for.
 
-    URL, URL2: OpenAI-compatible servers; plain: the first one without drafts, where a request can say so (llama.cpp). A key is read
-    from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Temperatures and truncations are compared by --settings.
+    URL, URL2: OpenAI-compatible servers; plain: the first one without drafts, where a request can say so (older llama.cpp). A key
+    is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Temperatures and truncations are compared by --settings.
 
     Exit status: 0 if no difference was seen, 1 if there is one, 2 if it cannot be decided, 70 for an error of ours.
     """
@@ -59,7 +67,15 @@ def servers(
                 one, other, settings_of(one, other, chosen, plan.prompts), level, confidence, lengths or LENGTHS
             )
             with progress_bar(tokens, "tokens of both sides") as advance:
-                agreement = test.run(tokens, lambda read: advance(to=read))
+
+                def on_wave(read: int) -> None:
+                    advance(to=read)
+                    if second == PLAIN and other.drafted:
+                        raise Refused(DRAFTS_ALL_THE_SAME.format(drafted=other.drafted))
+
+                agreement = test.run(tokens, on_wave)
+        if second == PLAIN and not one.drafted and not agreement.differs and not agreement.undecided:
+            agreement = replace(agreement, undecided=NOTHING_DRAFTED)
         sides = (("first", one, first), ("second", other, second))
         _write(agreement, _notes(sides, chosen, test, agreement), json_file)
     sys.exit(1 if agreement.differs else UNDECIDED if agreement.undecided else 0)

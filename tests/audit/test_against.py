@@ -341,5 +341,37 @@ def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, no_log
     assert result.exit_code == 2 and said in " ".join(result.output.split())
 
 
+def counting(drafted: int, though_asked_not_to: int) -> Callable[[Any, dict[str, Any]], bool]:
+    """A server of llama.cpp's kind that counts so many drafted tokens an answer, and so many where the request forbids drafts."""
+
+    def answer(handler: Any, fields: dict[str, Any]) -> bool:
+        tokens, _ = handler.server.generate(fields)
+        count = though_asked_not_to if fields.get("speculative.n_max") == 0 else drafted
+        timings = {"predicted_n": len(tokens)} | ({"draft_n": count} if count else {})
+        handler.give(completion(tokens, {}, fields["max_tokens"]) | {"timings": timings})
+        return True
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("drafted", "though_asked_not_to", "said"),
+    [
+        (3, 0, "no difference seen"),
+        (3, 3, "drafts although a request asks it not to"),
+        (0, 0, "counts no drafted token"),
+    ],
+)
+def test_plain_compares_drafts_with_none_or_says_that_it_does_not(
+    drafted: int, though_asked_not_to: int, said: str, no_logprobs: None
+) -> None:
+    """llama.cpp's server of 2026 ignores the field: both sides drafted then, and whatever its drafts do, no difference was seen."""
+    spoken = counting(drafted, though_asked_not_to)
+    with serving(writer(random_pair(0).p, 1), owner="llamacpp", misbehave=spoken) as (url, _):
+        result = CliRunner().invoke(main, ["audit", "servers", url, "plain", "--tokens", "600"])
+    assert said in " ".join(result.output.split()), result.output
+    assert result.exit_code == (0 if said == "no difference seen" else 2)
+
+
 def test_every_setting_has_fields_for_some_engine() -> None:
     assert all(any(fields is not None for fields in by_engine.values()) for by_engine in SETTINGS.values())

@@ -86,6 +86,46 @@ def test_a_right_server_passes(style: Callable[..., Any], owner: str, tmp_path: 
     assert "authorization" not in {name.lower() for name in headers}
 
 
+@pytest.mark.parametrize(
+    ("timings", "said"),
+    [
+        ({"draft_n": 3}, "drafted: 3 tokens by the server's own count"),
+        ({}, "drafted: 0 tokens"),
+        (None, ""),
+        ({"draft_n": "3"}, ""),
+    ],
+)
+def test_whether_anything_was_drafted_is_said_where_the_server_counts_it(timings: Any, said: str) -> None:
+    """llama.cpp drafts by n-grams where a text repeats itself alone: an audit without drafts must not look like one of them."""
+    body = good_answer(lambda whole: whole.update(timings=timings))
+    with serving(sampler(right), misbehave=lambda handler, fields: answer(handler, body)) as (url, _):
+        done = audit(url, "--tokens", "16", "--length", "16", "--concurrency", "1")
+    assert done.exit_code == 0, done.output
+    assert said in done.output if said else "drafted:" not in done.output, done.output
+
+
+def test_llama_cpp_with_drafts_is_not_judged_and_the_way_is_named() -> None:
+    """Its server lists no tokens where a step had drafts, by lookup or of a model: no such token has a law."""
+
+    def change(whole: dict[str, Any]) -> None:
+        whole["timings"] = {"draft_n": 5}
+        for row in whole["choices"][0]["logprobs"]["content"][3:8]:
+            row.update(logprob=0.0, top_logprobs=[])
+
+    def spoken(handler: Handler, fields: dict[str, Any]) -> bool:
+        tokens, laws = handler.server.generate(fields)
+        whole = completion(tokens, entries(tokens, laws, fields["logprobs"]), fields["max_tokens"])
+        if len(handler.server.seen) % 2:
+            change(whole)
+        return answer(handler, json.dumps(whole).encode())
+
+    with serving(sampler(right), owner="llamacpp", misbehave=spoken) as (url, _):
+        done = audit(url, "--tokens", "400", "--length", "16", "--concurrency", "4")
+    said = " ".join(done.output.split())
+    assert done.exit_code == 2 and "cannot be decided" in said and "audit servers URL URL2" in said, done.output
+    assert re.search(r"drafted: [1-9]\d* tokens", said), done.output
+
+
 @pytest.mark.parametrize("name", [slow("greedy drafts"), slow("every draft taken"), "last token of the place before"])
 def test_a_wrong_server_is_found(name: str) -> None:
     with serving(sampler(TABLES[name])) as (url, _):

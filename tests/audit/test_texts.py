@@ -15,7 +15,7 @@ from mutants.catalogue import TABLES
 from slow import slow
 
 from ot_draft.arrays import Array
-from ot_draft.audit.answers import Answer, Emitted, read_answer
+from ot_draft.audit.answers import Answer, Emitted, parsed, read_answer
 from ot_draft.audit.reported import DOUBTFUL, KNOWN, SHORT, Lists, Reported
 from ot_draft.cli import main
 
@@ -99,7 +99,7 @@ def said(done: Result) -> str:
 
 def read(law: Array, token: int, listed: int, name: Name, own: str, stays: str) -> Emitted:
     made = style(name, own, stays)(np.array([token]), law[None], listed)
-    return read_answer(json.dumps(completion(np.array([token]), made)).encode(), 1).tokens[0]
+    return read_answer(parsed(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
 
 
 @pytest.mark.parametrize(("own", "stays"), [*product(("first", "last", "nowhere"), ("first", "last"))])
@@ -168,7 +168,7 @@ def test_a_list_that_sums_the_tokens_of_a_text_pays_for_each_of_them() -> None:
     for token in (0, 4):
         shown = {name(x): float(np.log(sums[x])) for x in (0, 1, 2)}
         made = {"tokens": [name(token)], "token_logprobs": [float(np.log(law[token]))], "top_logprobs": [shown]}
-        emitted = read_answer(json.dumps(completion(np.array([token]), made)).encode(), 1).tokens[0]
+        emitted = read_answer(parsed(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
         assert lists.state(emitted) == DOUBTFUL
 
 

@@ -12,6 +12,10 @@ from servers import audited
 
 from llm_demo.bench.llama_cpp.server import Settings, llama_server
 
+# The text repeats itself, so that there is something to look up.
+TEXT = "The cat sat on the red mat and the dog sat on the blue mat near the old door of the house. "
+REPEATING = [3 * TEXT + TEXT[:length] for length in (8, 30, 59)]
+
 
 @pytest.fixture(scope="module")
 def gguf() -> Path:
@@ -29,20 +33,38 @@ def serving(gguf: Path, drafts: str, folder: Path) -> AbstractContextManager[str
     return llama_server(sys.executable, Settings(str(gguf), drafts, str(gguf), parallel=4), folder / "server.txt")
 
 
-@pytest.mark.parametrize(("drafts", "tokens"), [("none", 3000), ("ngram", 1500)])
-def test_no_bias_is_found(drafts: str, tokens: int, gguf: Path, tmp_path: Path) -> None:
-    with serving(gguf, drafts, tmp_path) as url:
-        status, verdict, said = audited(
-            url, tmp_path, "--tokens", str(tokens), "--concurrency", "4", "--timeout", "200"
-        )
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(REPEATING) + "\n")
+    return file
+
+
+def test_no_bias_is_found(gguf: Path, tmp_path: Path) -> None:
+    with serving(gguf, "none", tmp_path) as url:
+        status, verdict, said = audited(url, tmp_path, "--tokens", "3000", "--concurrency", "4", "--timeout", "200")
     assert status == 0, said
     assert not verdict["biased"]
+    assert ["drafted", "0 tokens by the server's own count"] in verdict["notes"]
 
 
-def test_without_a_law_the_audit_does_not_judge(gguf: Path, tmp_path: Path) -> None:
-    """llama.cpp lists no likely tokens for the drafts of a model that it accepts: tokens with a law are then no fair sample."""
-    with serving(gguf, "drawn", tmp_path) as url:
-        status, verdict, said = audited(url, tmp_path, "--tokens", "200", "--concurrency", "4", "--timeout", "200")
+@pytest.mark.parametrize("drafts", ["drawn", "ngram"])
+def test_without_a_law_the_audit_does_not_judge(drafts: str, gguf: Path, prompts: Path, tmp_path: Path) -> None:
+    """llama.cpp lists no likely tokens for a step that had drafts: tokens with a law are then no fair sample."""
+    with serving(gguf, drafts, tmp_path) as url:
+        asked = (
+            "--prompts",
+            str(prompts),
+            "--tokens",
+            "200",
+            "--concurrency",
+            "4",
+            "--timeout",
+            "200",
+            "--length",
+            "16",
+        )
+        status, verdict, said = audited(url, tmp_path, *asked)
     assert status == 2, said
     assert "no other tokens are listed" in " ".join(said.split())
-    assert verdict.get("verdict", "cannot be decided") == "cannot be decided"
+    assert verdict.get("verdict", "cannot be decided").startswith("cannot be decided")

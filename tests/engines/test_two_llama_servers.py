@@ -7,19 +7,9 @@ from typing import Any
 
 import pytest
 from servers import audited, changed
-from test_llama_server import gguf, serving
+from test_llama_server import gguf, prompts, serving
 
-__all__ = ["gguf"]
-# The text repeats itself, so that there is something to look up.
-TEXT = "The cat sat on the red mat and the dog sat on the blue mat near the old door of the house. "
-REPEATING = [3 * TEXT + TEXT[:length] for length in (8, 30, 59)]
-
-
-@pytest.fixture
-def prompts(tmp_path: Path) -> Path:
-    file = tmp_path / "prompts.txt"
-    file.write_text("\n".join(REPEATING) + "\n")
-    return file
+__all__ = ["gguf", "prompts"]
 
 
 def test_drafts_by_lookup_change_nothing(gguf: Path, prompts: Path, tmp_path: Path) -> None:
@@ -31,6 +21,15 @@ def test_drafts_by_lookup_change_nothing(gguf: Path, prompts: Path, tmp_path: Pa
     assert status == 0, said
     (drafted,) = (note for name, note in verdict["notes"] if name == "drafted" and "first" in note)
     assert not drafted.startswith("0 "), "the comparison says nothing about drafts: there were none"
+
+
+def test_plain_is_refused_where_drafts_cannot_be_switched_off(gguf: Path, prompts: Path, tmp_path: Path) -> None:
+    """The field that a request forbids drafts by is disabled in llama.cpp's source: the plain side drafts, too."""
+    with serving(gguf, "ngram", tmp_path) as url:
+        asked = ("--prompts", str(prompts), "--tokens", "1500", "--timeout", "300", "--lengths", "16")
+        status, _, said = audited("servers", tmp_path, url, "plain", *asked)
+    assert status == 2, said
+    assert "drafts although a request asks it not to" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("changes", [{"temperature": 0.0}, {"top_p": 0.6}])
