@@ -137,7 +137,7 @@ def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
     for each in weights:
         x = product(x if before == width(each) else cut(x, 0, width(each)), [each])
         before = len(each.codes)
-    graph = Compiled([x], [entered], exact)
+    graph = Compiled([x], [entered], 0 if exact else GROUP)
     return lambda rows: graph(rows)[0].numpy()
 
 

@@ -313,12 +313,13 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     if in_compiled(mass) and uniform.dtype == mass.dtype and compiled(_inverse_cdf, REORDERED):
         found = inverse_cdf_of(mass, batch, slice(None), *rows(batch, uniform))
         return from_view(found.reshape(*batch, uniform.shape[-1]), mass)
+    if n <= 4 * BLOCK:
+        whole = host_view(xp.broadcast_to(mass, (*batch, n))).cumsum(-1)
+        return from_view(_stretch(whole[..., None, :], (host_view(uniform) * whole[..., -1:])[..., None]), mass)
     blocks = _in_blocks(xp.broadcast_to(mass, (*batch, n)))
     sums, blocks = host_view(blocks.sum(-1)), host_view(blocks)
     outer = sums.cumsum(-1)
     target = host_view(xp.broadcast_to(uniform, (*batch, uniform.shape[-1]))) * outer[..., -1:]
-    if blocks.shape[-2] == 1:
-        return from_view(_stretch(blocks.cumsum(-1), target[..., None]), mass)
     block = _stretch(outer[..., None, :], target[..., None])
     before = gather(outer, block - 1)  # 0 before the first block
     inner = _rows(blocks, block).cumsum(-1)
@@ -371,7 +372,7 @@ def _stretch(cumulative: Array, target: Array) -> Array:
 
 def _in_blocks(mass: Array) -> Array:
     n = mass.shape[-1]
-    width = n if n <= 4 * BLOCK else _width(n)
+    width = _width(n)
     missing = -n % width
     if missing:
         pad = xp.full((*mass.shape[:-1], missing), 0, like=mass)

@@ -1,6 +1,6 @@
 """A Llama as graphs of OpenVINO, in which attention is a node of our own: it reads and writes a cache outside of them.
 
-Products of 4 and 8 bits take rows rounded to 8 bits, group by group, unless `exact` keeps them as floats; all else is float32. The least
+Products of 4 and 8 bits take rows rounded to 8 bits, group by group, or as floats; all else is float32. The least
 of a group of the file's weights is a second product, with the sums of the row's groups.
 """
 
@@ -17,7 +17,6 @@ import torch
 from ..optional import load
 from .fast_attention import kernels
 from .fast_weights import MIDDLE, Weights
-from .file_weights import GROUP
 from .llama import head_width, rope_base
 
 ov = load("openvino", "openvino")
@@ -44,7 +43,11 @@ class Pass:
     sines: Any = None
     room: Any = field(default_factory=lambda: np.zeros(0, np.float32))
     powers: Any = field(default_factory=lambda: np.zeros(0, np.int32))
+    frequencies: Any = None
     shapes: dict[int, Any] = field(default_factory=dict)  # of what attention gives, by width: every layer asks twice
+
+    def __post_init__(self) -> None:
+        self.frequencies = self.base ** -(np.arange(0, self.width, 2) / self.width)
 
     def shape_of(self, width: int) -> Any:
         """(R, width) in the pass that runs; before there is any, of any number of rows."""
@@ -61,8 +64,7 @@ class Pass:
         kernels()[0](sees, slots_per_row, self.found, self.counts)
         if len(self.room) < live:
             self.room, self.powers = np.zeros(live, np.float32), np.zeros(live, np.int32)
-        steps = self.base ** -(np.arange(0, self.width, 2) / self.width)
-        angles = np.outer(positions, steps)
+        angles = np.outer(positions, self.frequencies)
         self.cosines, self.sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
     def attend(self, number: int, qkv: Any, out: Any) -> None:
@@ -139,7 +141,7 @@ def product(x: Any, parts: Sequence[Any]) -> Any:
     whole = reduce(lambda one, other: one.beside(other), parts)
     if not isinstance(whole, Weights):
         return opset13.matmul(x, opset13.constant(whole.values), False, True)
-    rows, groups, _ = whole.codes.shape
+    rows, groups, each = whole.codes.shape
     if whole.codes.dtype == np.int8:
         codes = opset13.convert(opset13.constant(whole.codes), ov.Type.f16)
     else:
@@ -147,11 +149,11 @@ def product(x: Any, parts: Sequence[Any]) -> Any:
         middle = np.full((rows, groups, 1), MIDDLE, np.uint8)
         codes = opset13.subtract(codes, opset13.convert(in_4_bits(middle), ov.Type.f16))
     scaled = opset13.multiply(codes, opset13.constant(whole.scales[..., None]))
-    weight = opset13.convert(opset13.reshape(scaled, integers(rows, groups * GROUP), False), ov.Type.f32)
+    weight = opset13.convert(opset13.reshape(scaled, integers(rows, groups * each), False), ov.Type.f32)
     found = opset13.matmul(x, weight, False, True)
     if whole.least is None:
         return found
-    sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, groups, GROUP), False), integers(2), False)
+    sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, groups, each), False), integers(2), False)
     return opset13.add(found, opset13.matmul(sums, opset13.constant(whole.least), False, True))
 
 
@@ -222,15 +224,15 @@ def chosen(x: Any, places: Any) -> Any:
 
 
 class Compiled:
-    """A graph that can be asked. exact: keep rows as floats in products of 4 and 8 bits."""
+    """A graph that can be asked. group: rows of products of 4 and 8 bits are rounded to 8 bits in groups of so many; 0: kept as floats."""
 
-    def __init__(self, outputs: Sequence[Any], inputs: Sequence[Any], exact: bool) -> None:
+    def __init__(self, outputs: Sequence[Any], inputs: Sequence[Any], group: int) -> None:
         settings = {
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "f32",
-            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if exact else GROUP,
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": group,
         }
         self._request = (
             ov.Core().compile_model(ov.Model(list(outputs), list(inputs)), "CPU", settings).create_infer_request()

@@ -18,9 +18,11 @@ from . import llama
 from .cache import Cache, causal_mask
 from .fast_graph import Compiled, Layers, chosen, opset13, places_in, product, rows_in, unit
 from .fast_weights import DraftWeights, FolderWeights, in_8_bits
-from .file_weights import WEIGHTS
+from .file_weights import GROUP, WEIGHTS
 from .passes import Passes
 
+DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
+DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, since a graph is fitted anew to another number
 LAWS = {False: "the file's weights, 8-bit activations", True: "the file's weights, float activations"}
 
 
@@ -32,7 +34,7 @@ class CellCache(Cache):
         self._shape = layers, groups, width
         self.keys: Any = None
         self.values: Any = None
-        self._states: Tensor | None = None
+        self._states: Any = None
 
     def begin(self, texts: int) -> None:
         """Take the memory."""
@@ -43,20 +45,23 @@ class CellCache(Cache):
     def keep_states(self, states: Tensor, slots: Tensor) -> None:
         """Write hidden states (B, T, width) to slots (B, T)."""
         if self._states is None:
-            self._states = states.new_zeros(len(states), self.slots_per_row, states.shape[-1])
-        self._states[torch.arange(len(states))[:, None], slots] = states
+            self._states = np.zeros((len(states), self.slots_per_row, states.shape[-1]), np.float32)
+        self._states[self._texts(slots), slots.numpy()] = states.numpy()
 
     def states_at(self, slots: Tensor) -> Tensor:
-        assert self._states is not None
-        return self._states[torch.arange(len(slots))[:, None], slots]
+        return torch.from_numpy(self._states[self._texts(slots), slots.numpy()])
 
     def move(self, sources: Tensor, destinations: Tensor) -> None:
-        rows = np.arange(len(sources))[:, None] * self.slots_per_row
+        rows = self._texts(sources) * self.slots_per_row
         here, there = (rows + slots.numpy() for slots in (sources, destinations))
         for memory in (self.keys, self.values):
             memory[:, there] = memory[:, here]
         if self._states is not None:
-            self._states[torch.arange(len(sources))[:, None], destinations] = self.states_at(sources)
+            self.keep_states(self.states_at(sources), destinations)
+
+    def _texts(self, slots: Tensor) -> Any:
+        """The number of each text, beside its slots."""
+        return np.arange(len(slots))[:, None]
 
 
 def table_of(folder: Path) -> Tensor:
@@ -103,7 +108,7 @@ class FastModel:
         sees: Tensor,
         last: int,
     ) -> list[Tensor]:
-        """One pass of B x T tokens, what goes in being (B, T, width) each: outputs by the graph's scored rows or by all."""
+        """One pass of B x T tokens, what goes in being (B, T, width) each: logits of the last, and what else the graph gives of all."""
         batch, length = slots.shape
         cache.begin(batch)
         cells = (slots + torch.arange(batch)[:, None] * cache.slots_per_row).flatten().numpy()
@@ -113,7 +118,7 @@ class FastModel:
             given, cells, places = [np.repeat(x, 2, 0) for x in given], np.repeat(cells, 2), np.repeat(places, 2)
             seen = np.repeat(seen, 2, 1)
         self.layers.now.begin(cache.keys, cache.values, cells, places, seen, cache.slots_per_row)
-        return graph(*given, rows.numpy())
+        return [found[: batch * length] for found in graph(*given, rows.numpy())]
 
 
 class FastTarget(FastModel):
@@ -165,7 +170,7 @@ class FastTarget(FastModel):
             )
         self.bytes_read = self.layers.bytes_read
         self.layers.weights = None
-        return Compiled(outputs, [x, places], self.exact)
+        return Compiled(outputs, [x, places], 0 if self.exact else GROUP)
 
     def _least(self) -> int:
         """2 where a row by itself gives other bits than beside another."""
@@ -243,7 +248,7 @@ class TargetPasses(FastPasses):
             graph, least = self.model.compiled(self.keeps)
             logits, *features = self.model.run(graph, least, cache, entered, slots, positions, sees, last)
         if features and self.keeps:
-            cache.keep_states(features[0][: tokens.numel()].view(*tokens.shape, -1), slots)
+            cache.keep_states(features[0].view(*tokens.shape, -1), slots)
         return logits.view(len(tokens), -1, logits.shape[-1])[..., : self.n]
 
     def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
@@ -278,7 +283,7 @@ class FastDraft(FastModel):
         self.layers = Layers(weights, config, config.num_hidden_layers)
         if self.reads:
             features = rows_in((len(self.reads) + 1) * config.hidden_size)
-            self.fuse = Compiled([product(features, [weights.layer("fuse")])], [features], False)
+            self.fuse = Compiled([product(features, [weights.layer("fuse")])], [features], DRAFT_GROUP)
         self.graph = self._made(in_8_bits(table_of(target.folder)[self.vocabulary_subset].float().numpy()))
 
     def _made(self, head: Any) -> Compiled:
@@ -291,7 +296,7 @@ class FastDraft(FastModel):
         logits = product(layers.normed(chosen(states, places), "model.norm"), [head])
         self.bytes_read = layers.bytes_read + head.bytes_read
         self.layers.weights = None
-        return Compiled([logits, *([states] if self.reads else [])], [*inputs, places], False)
+        return Compiled([logits, *([states] if self.reads else [])], [*inputs, places], DRAFT_GROUP)
 
     def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
         """As the engine calls it."""
@@ -321,7 +326,7 @@ class DraftPasses(FastPasses):
     ) -> Tensor:
         entered = [self._embedded(tokens), *([] if before is None else [before])]
         with self.model.lock:
-            logits, *states = self.model.run(self.model.graph, 1, cache, entered, slots, positions, sees, last)
+            logits, *states = self.model.run(self.model.graph, DRAFT_ROWS, cache, entered, slots, positions, sees, last)
         if states:
             cache.keep_states(states[0].view(*tokens.shape, -1), slots)
         return logits.view(len(tokens), -1, logits.shape[-1])

@@ -18,7 +18,7 @@ MIDDLE = 8  # of the codes 0 .. 15
 
 @dataclass(frozen=True)
 class Weights:
-    """Of a linear layer, (out, in). codes: int (out, groups, GROUP); scales: float16 (out, groups).
+    """Of a linear layer, (out, in). codes: int (out, groups, in / groups); scales: float16 (out, groups).
 
     A weight is scale * code where codes are signed (8 bits), else scale * (code - MIDDLE) (4 bits), plus the group's least (out, groups),
     None for 0.
@@ -66,14 +66,11 @@ class FloatWeights:
         return FloatWeights(np.concatenate((self.values, other.values)))
 
 
-def in_8_bits(values: Any) -> Any:
-    """Float weights (out, in) rounded to whole multiples of a scale for every group; as they are where no groups fit."""
-    rows, width = values.shape
-    if width % GROUP:
-        return FloatWeights(values)
-    groups = values.reshape(rows, -1, GROUP)
-    scales = (np.abs(groups).max(-1) / 127).astype(np.float16)
-    codes = groups / np.maximum(scales, np.float16(6e-8)).astype(np.float32)[..., None]
+def in_8_bits(values: Any) -> Weights:
+    """Float weights (out, in) rounded to whole multiples of a scale for every output."""
+    rows = values[:, None]
+    scales = (np.abs(rows).max(-1) / 127).astype(np.float16)
+    codes = rows / np.maximum(scales, np.float16(6e-8)).astype(np.float32)[..., None]
     return Weights(np.clip(np.rint(codes), -127, 127).astype(np.int8), scales)
 
 

@@ -19,13 +19,14 @@ LEAST = 4096  # tokens
 
 def wanted(mass: Any, index: Any) -> bool:
     """Whether the kernels take these masses (..., n), with these drafts or uniforms (..., k). No host sync."""
-    if str(mass.dtype) != "torch.float32" or mass.requires_grad or 0 in (*mass.shape, *index.shape):
-        return False
     switch = os.environ.get("OT_DRAFT_TRITON", "")
-    if switch == "0" or mass.device.type == "meta" or not installed():
+    on_cuda = getattr(mass, "is_cuda", False)  # the first question, since most masses are on the CPU
+    if switch == "0" or not (on_cuda or switch == "1") or str(mass.dtype) != "torch.float32" or mass.requires_grad:
         return False
-    if not mass.is_cuda:
-        return switch == "1"
+    if 0 in (*mass.shape, *index.shape) or mass.device.type == "meta" or not installed():
+        return False
+    if not on_cuda:
+        return True
     # Kernels start on the current device, wherever their tensors are.
     here = mass.device.index == sys.modules["torch"].cuda.current_device()
     return here and (mass.shape[-1] >= LEAST or switch == "1")

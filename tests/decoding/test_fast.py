@@ -189,7 +189,7 @@ def test_drawn_texts_are_those_of_the_reference(drafting: Drafting, tmp_path: Pa
     pair, options = Pair(target, state_draft(target, model)[0]), DecodeOptions(max_tokens=60, stop=(), seed=2)
     made = decode(pair, [TEXT[:9]], drafting, options)
     assert made.tokens == [reference_decode(pair, TEXT[:9], drafting, options)]
-    assert made.block_efficiency > 1.2
+    assert made.block_efficiency > 1.1
 
 
 def test_the_shape_that_chooses_itself(tmp_path: Path) -> None:

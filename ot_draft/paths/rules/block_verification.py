@@ -45,7 +45,8 @@ class BlockVerification(PathRule):
         for depth in range(min(tree.bounds.length, tree.bounds.size)):
             p, q = survivors.laws()
             token = survivors.tokens[:, depth : depth + 1]
-            verifier.add(verifier.scaled(p), xp.where(xp.from_view(token, q) >= 0, q, 0), token)
+            drafted = q if xp.holds_without_sync(token >= 0) else xp.where(xp.from_view(token, q) >= 0, q, 0)
+            verifier.add(verifier.scaled(p), drafted, token)
             survivors.go_on(token)
         verifier.end(survivors.target())
         return verifier.select(draws)
@@ -60,11 +61,12 @@ class PathVerifier:
         self.weight = xp.host_view(1 + 0 * p[:, 0, :1])
         self._left = xp.empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), like=p)  # (w_i p_i - m_i)+
         self._passes: list[Array] = []
+        self._rests: list[Array] = []  # what is left by the tests, (B, 1) each
         self._nodes: list[Array] = []
 
     def scaled(self, p: Array) -> Array:
         """The target w p: (B, n)."""
-        return xp.from_view(self.weight, p) * p
+        return p if xp.holds_without_sync(self.weight == 1) else xp.from_view(self.weight, p) * p
 
     def add(self, target: Array, selected: Array, token: Array) -> None:
         """One node: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
@@ -76,8 +78,9 @@ class PathVerifier:
         self.weight = xp.minimum(xp.divide(wanted, offered, 0), 1)
 
     def end(self, p: Array) -> None:
-        """The last node, at the end of the longest path."""
-        self._test(self.scaled(p), 0 * p[..., :1])
+        """The last node, at the end of the longest path: its test is w, and p is left."""
+        self._left[:, len(self._passes)] = p
+        self._note(self.weight, 1 + 0 * self.weight)
 
     def select(self, draws: Draws) -> PathSelection:
         """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there."""
@@ -88,14 +91,19 @@ class PathVerifier:
         length = draws.index(xp.concat(lengths[::-1], axis=-1), 0)
         survivors, tree = self.survivors, self.survivors.tree
         node = xp.gather(xp.concat(self._nodes, axis=-1), length)
-        left = survivors.at(self._left, length)
-        mass = xp.where(left.sum(-1, keepdims=True) > 0, left, survivors.at(tree.p, node))
+        mass, there = survivors.at(self._left, length), xp.gather(xp.concat(self._rests, axis=-1), length) > 0
+        if not xp.holds_without_sync(there):
+            mass = xp.where(xp.from_view(there, mass), mass, survivors.at(tree.p, node))
         return survivors.selection(node, draws.index(mass, 1))
 
     def _test(self, target: Array, selected: Array) -> None:
         left = xp.excess(target, selected, out=self._left[:, len(self._passes)])
         rest = xp.host_view(left.sum(-1, keepdims=True))
-        self._passes.append(xp.divide(rest, rest + 1 - self.weight, 1))
+        self._note(xp.divide(rest, rest + 1 - self.weight, 1), rest)
+
+    def _note(self, passes: Array, rest: Array) -> None:
+        self._passes.append(passes)
+        self._rests.append(rest)
         self._nodes.append(self.survivors.here)
 
 
