@@ -53,6 +53,7 @@ PROMPTS = ("Once upon a", "Ladies and", "Thank you very", "On the other", "as so
 
 FRESH = object()  # in the place of a seed: another for every request
 LEAST = {"at least 3 tokens": 5}  # tokens that an answer must be asked for, by setting
+DRAFTED_FROM = {"llamacpp": 5}  # and by engine: it drafts for no answer of one or two tokens, as most would have
 LONG_PROMPTS = "long prompts"
 CERTAIN = "temperature 0"  # nothing is drawn: where sides differ, rounding may do it
 # Fields of every setting, by engine; "*": of those that are not named. None: the engine has no such field.
@@ -186,16 +187,20 @@ class Places:
 
 @dataclass
 class Setting:
-    """One setting: its prompts, its bets, and which prompt comes next. left_out: why it is not asked for, "" if it is."""
+    """One setting: its prompts, its bets, and which prompt comes next. left_out: why it is not asked for, "" if it is.
+
+    least: tokens that an answer is asked for.
+    """
 
     name: str
     prompts: Sequence[Prompt]
     stake: float
     bets: TwoSided = field(default_factory=TwoSided)
     left_out: str = ""
+    least: int = 1
 
     def __post_init__(self) -> None:
-        numbers, self.least = range(len(self.prompts)), LEAST.get(self.name, 1)
+        numbers, self.least = range(len(self.prompts)), max(self.least, LEAST.get(self.name, 1))
         arms = [(prompt, length) for lengths in (SHORT, LONG) for prompt in numbers for length in lengths]
         self.race = Race([arm for arm in arms if arm[1] >= self.least])
         self._last: tuple[dict[Any, bytes], dict[Any, bytes]] = ({}, {})  # answers of both sides, by prompt and length
@@ -301,7 +306,7 @@ class TwoServerTest:
         """Requests that are sent together and tokens an answer: copies of one, or one of every setting and some more of the first."""
         asked = [each for each in self.settings if not each.left_out]
         if TOGETHER * self._together < self.tokens - SMALL_UNTIL / 2:
-            length = next(self._lengths)
+            length = max(next(self._lengths), asked[0].least)
             more = self._coin.integers(len(asked[0].prompts), size=next(self._more)).tolist()
             wave = [(each, each.race.best()) for each in asked if each.least <= length] + [(asked[0], x) for x in more]
             self._together += 2 * length * len(wave)
@@ -374,7 +379,8 @@ def settings_of(first: Server, second: Server, names: Sequence[str], prompts: Se
     stake = dict.fromkeys(common, 1.0) | ({"plain": max(1.0, len(common) - 1.0)} if "plain" in common else {})
     few = prompts[:: max(1, len(prompts) // PROMPTS_A_SETTING)][:PROMPTS_A_SETTING]
     asked = {"plain": prompts, LONG_PROMPTS: [_behind(prompts, prompt) for prompt in few]}
-    return [Setting(name, asked.get(name, few), stake[name]) for name in common]
+    least = max(DRAFTED_FROM.get(side.plan.engine, 1) for side in (first, second))
+    return [Setting(name, asked.get(name, few), stake[name], least=least) for name in common]
 
 
 def _behind(prompts: Sequence[Prompt], prompt: Prompt) -> Prompt:

@@ -93,6 +93,9 @@ class DraftLaws:
         self.model, self._temperature = model, temperature or 1.0
         self._shared = self._places = 0.0
 
+    def __str__(self) -> str:
+        return str(self.model.folder)
+
     def rows(self, prompt: str | Sequence[int], answer: Answer, asked: int) -> Array:
         """(m, n): those of the first m tokens, of `asked` that the answer might have had. They depend on the tokens before alone."""
         return self.model.laws(prompt, answer, self._temperature, asked)

@@ -13,6 +13,7 @@ from .answers import Answer, BadAnswer, NoLaw, drafted, parsed, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
+from .lookup import LookupLaws
 from .records import MOST_IDS, ListedMasses, Token
 from .reference import DraftLaws
 from .reported import DOUBTFUL, SHORT, Lists, Reported
@@ -78,11 +79,11 @@ def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple
 
 def audit_server(
     client: Client, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
-    on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None, draft: DraftLaws | None = None
+    on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None, draft: DraftLaws | LookupLaws | None = None
 ) -> AuditRun:  # fmt: skip
     """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
 
-    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. draft: the draft model, whose laws are bet with.
+    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. draft: whose laws are bet with.
     CannotAudit if nothing can be read.
     """
     if not plan.prompts or plan.tokens < 1 or not plan.shapes or min(min(shape) for shape in plan.shapes) < 1:
@@ -105,7 +106,12 @@ class AuditRun:
     """
 
     def __init__(
-        self, client: Client, plan: RequestPlan, reported: Reported, audit: Audit, draft: DraftLaws | None = None
+        self,
+        client: Client,
+        plan: RequestPlan,
+        reported: Reported,
+        audit: Audit,
+        draft: DraftLaws | LookupLaws | None = None,
     ) -> None:
         self.answers = self.unreadable = self.doubtful = self.hidden = 0
         self.left_out: dict[tuple[int, int], str] = {}

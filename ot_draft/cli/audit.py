@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..audit import Audit, Verdict
+from ..audit.lookup import LONGEST, LookupLaws
 from ..audit.page import HEADS, html_page, strongest
 from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
@@ -24,7 +26,7 @@ from .refused import Refused
 
 if TYPE_CHECKING:
     from ..audit.answers import Answer
-    from ..audit.reference import LocalModel, Reference
+    from ..audit.reference import DraftLaws, LocalModel, Reference
 
 
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
@@ -33,6 +35,8 @@ NO_LAW_OF_DRAFTS = (
     "llama.cpp reports no law for the tokens of a step with drafts: compare its texts with those of a second server without drafts "
     "(ot-draft audit servers URL URL2)"
 )
+FOLDER = click.Path(exists=True, file_okay=False)
+LOOKUP = re.compile(r"ngram(?::([1-9]\d?))?")
 SERVERS = "servers"  # in the place of an address: the command for two of them
 
 
@@ -54,11 +58,22 @@ class ServerOptions:
     mode: str | None
     listed: int
     reference: Path | None
-    draft: Path | None
+    draft: Path | int | None
 
     def law(self, mode: str, temperature_last: bool = False) -> Reported:
         """The way from reported log-probabilities of this mode to the law; CannotAudit where they do not."""
         return Reported(self.temperature, self.top_k, self.top_p, mode, self.listed, temperature_last)
+
+
+class Draft(click.ParamType):
+    """A folder, or the number of tokens of the longest n-gram that is looked up."""
+
+    name = "folder|ngram[:N]"
+
+    def convert(self, value: Any, param: Any, context: Any) -> Path | int:
+        if (said := LOOKUP.fullmatch(str(value))) is not None:
+            return int(said[1] or LONGEST)
+        return Path(str(FOLDER.convert(value, param, context)))
 
 
 class AuditCommand(click.Command):
@@ -92,8 +107,9 @@ class AuditCommand(click.Command):
               help="Relative error of reported probabilities.")  # fmt: skip
 @click.option("--reference", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Folder of the model that should be served: its law is computed here, by transformers.")  # fmt: skip
-@click.option("--draft", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="Folder of the server's draft model: its law is computed here, and wrong verifiers are found sooner.")  # fmt: skip
+@click.option("--draft", type=Draft(),
+              help="Folder of the server's draft model: its law is computed here, and wrong verifiers are found sooner. ngram: it drafts "
+              f"by n-grams, of up to {LONGEST} tokens, or N; give prompts as token ids.")  # fmt: skip
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page.")
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
@@ -142,14 +158,13 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
 def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     """Notes on what was asked and answered."""
     from ..audit.client import Client
-    from ..audit.reference import DraftLaws
     from ..audit.server import BY_IDS, PROMPTS, RequestPlan, audit_server, introduce, mixed
 
     plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
     options.law(options.mode or MODES[-1])  # refused before anybody is asked; unsaid, by what holds for every mode
     reference = _reference(options)
-    draft = DraftLaws(_loaded("draft model", options.draft), options.temperature) if options.draft else None
+    draft = _draft(options)
     with closing(Client(url, options.timeout)) as client:
         plan, engine = introduce(client, plan)
         mode = options.mode or ("tempered" if engine.tempered else "raw")
@@ -190,12 +205,20 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
         notes.append(
             (
                 "draft law",
-                f"of {options.draft}: on the listed tokens it shares {draft.overlap:.3f} of the reported mass",
+                f"of {draft}: on the listed tokens it shares {draft.overlap:.3f} of the reported mass",
             )
         )
     if reference is not None and not judge.undecided:
         notes.append(("reference", reference.verdict()))
     return notes
+
+
+def _draft(options: ServerOptions) -> DraftLaws | LookupLaws | None:
+    from ..audit.reference import DraftLaws
+
+    if options.draft is None or isinstance(options.draft, int):
+        return None if options.draft is None else LookupLaws(options.draft)
+    return DraftLaws(_loaded("draft model", options.draft), options.temperature)
 
 
 def _reference(options: ServerOptions) -> Reference | None:

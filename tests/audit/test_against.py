@@ -373,5 +373,14 @@ def test_plain_compares_drafts_with_none_or_says_that_it_does_not(
     assert result.exit_code == (0 if said == "no difference seen" else 2)
 
 
+@pytest.mark.parametrize(("owner", "least"), [("llamacpp", 5), ("vllm", 1)])
+def test_answers_are_long_enough_to_be_drafted_for(owner: str, least: int, no_logprobs: None) -> None:
+    """llama.cpp drafts for no answer of one or two tokens: with those alone two servers would be compared without their drafts."""
+    pair = random_pair(0)
+    with serving(writer(pair.p, 1), owner=owner) as (one, seen), serving(writer(pair.p, 2), owner=owner) as (other, _):
+        status, _ = run(one, other, "--tokens", "600", "--settings", "plain,top-k 5")
+    assert status == 0 and min(fields["max_tokens"] for *_, fields in seen.seen if "max_tokens" in fields) == least
+
+
 def test_every_setting_has_fields_for_some_engine() -> None:
     assert all(any(fields is not None for fields in by_engine.values()) for by_engine in SETTINGS.values())

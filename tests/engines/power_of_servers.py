@@ -42,15 +42,14 @@ UNMENDED = "own, expand_batch_to_tokens not mended"
 DRAFTS = {"probabilistic": {"num_speculative_tokens": 3}, "ngram": {}}
 BY_TEXTS = {False: ("--settings", "plain"), True: ("--settings", "temperature 0.6,top-k 5")}
 BY_LAWS = {False: (), True: ("--temperature", "0.6", "--top-k", "5")}
-COLUMNS = {"probabilistic": "servers,URL,draft", "ngram": "servers,URL"}
 COUNTED = re.compile(r"^vllm:spec_decode_num_(draft|accepted)_tokens_total\S* (\S+)$", re.MULTILINE)
 ASKED = ("--listed", "8", "--ignore-eos")
 
 
 class Pair:
-    """A drafting server whose errors can be exchanged, and a plain one. draft: folder of the draft model. waves: options of `audit URL`."""
+    """A drafting server whose errors can be exchanged, and a plain one. draft: for --draft. waves: options of `audit URL`."""
 
-    def __init__(self, drafting: str, plain: str, folder: Path, planted: Path, draft: Path) -> None:
+    def __init__(self, drafting: str, plain: str, folder: Path, planted: Path, draft: str) -> None:
         self.drafting, self.plain, self.folder, self.planted, self.draft = drafting, plain, folder, planted, draft
         self.waves: tuple[str, ...] = ()
 
@@ -64,7 +63,7 @@ class Pair:
 
     def with_draft(self, tokens: int, *options: str) -> Any:
         """What `audit URL --draft` finds."""
-        return self.by_laws(tokens, "--draft", str(self.draft), *options)
+        return self.by_laws(tokens, "--draft", self.draft, *options)
 
     def _found(self, *words: str) -> dict[str, Any]:
         """Tokens that were read, after how many a bias was seen (None: none was), e-values; or "no verdict", and why."""
@@ -106,7 +105,8 @@ def pair_of_servers(drafts: str, both: bool = True) -> Iterator[Pair]:
             vllm_server(target, None, folder / "plain") if both else nullcontext("") as plain,
             vllm_server(target, config, folder / "drafting", **variables) as drafting,
         ):
-            yield Pair(drafting, plain, folder, planted, draft)
+            named = f"ngram:{config['prompt_lookup_max']}" if drafts == "ngram" else str(draft)
+            yield Pair(drafting, plain, folder, planted, named)
             said = (folder / "drafting" / "server.txt").read_text(errors="replace")
             print(*(line for line in said.splitlines() if "planted: " in line or "Traceback" in line), sep="\n")
 
@@ -122,13 +122,13 @@ def main() -> None:
     parser.add_argument("--concurrency", default="8,32,4", help="Of audit URL, as --lengths.")
     parser.add_argument("--lengths", default="16,32")
     parser.add_argument("--at-once", type=int, default=10, help="Audits of right servers that are run together.")
-    parser.add_argument("--columns", help="Of servers, URL, draft.")
+    parser.add_argument("--columns", default="servers,URL,draft", help="Some of these.")
     parser.add_argument("--minutes", type=float, default=1e9, help="after which no audit is begun")
     parser.add_argument("errors", nargs="*")
     given = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the servers, whose processes are not ours
     end = time.monotonic() + 60 * given.minutes
-    columns = (given.columns or COLUMNS[given.drafts]).split(",")
+    columns = given.columns.split(",")
     errors = [error for error in (*ERRORS, UNMENDED) if given.drafts != "ngram" or error not in NONE_BY_NGRAMS]
     table = json.loads(given.file.read_text()) if given.file.exists() else {}
     wanted = [f"{RIGHT}, {given.drafts}, {i + 1}" for i in range(given.right)] or given.errors or errors
