@@ -1,7 +1,7 @@
 """A Llama as graphs of OpenVINO, in which attention is a node of our own: it reads and writes a cache outside of them.
 
-Products of 4 and 8 bits take rows rounded to 8 bits, group by group, or as floats; all else is float32. The least
-of a group of the file's weights is a second product, with the sums of the row's groups.
+Products of 4 and 8 bits take rows rounded to 8 bits, group by group, or as floats; all else is float32. The least of a group of the file's
+weights is a second product, with the sums of the row's groups, where rows are rounded.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from ..optional import load
 from .fast_attention import kernels
 from .fast_weights import MIDDLE, Weights
+from .file_weights import GROUP
 from .llama import head_width, rope_base
 
 ov = load("openvino", "openvino")
@@ -97,7 +98,9 @@ class Attention(Op):
             return Attention(inputs, self.now, self.number, self.width)
         if self._for_shapes is None:
             self._for_shapes = Attention(inputs, self.now, self.number, self.width)
-        return self._for_shapes  # with the inputs of that time, which nobody reads: OpenVINO has it infer its shape anew
+        return (
+            self._for_shapes
+        )  # with the inputs of that time, which nobody reads: OpenVINO has it infer its shape anew
 
     def has_evaluate(self) -> bool:
         return True
@@ -129,27 +132,44 @@ def cut(x: Any, start: int, end: int) -> Any:
     return opset13.slice(x, integers(start), integers(end), integers(1), integers(1))
 
 
-def product(x: Any, parts: Sequence[Any]) -> Any:
-    """x (R, in) times the weights of layers that read the same rows, side by side."""
+def product(x: Any, parts: Sequence[Any], exact: bool) -> Any:
+    """x (R, in) times the weights of layers that read the same rows, side by side. exact: x is not rounded, see `Compiled`."""
     if len({part.kind for part in parts}) > 1:
-        return opset13.concat([product(x, [part]) for part in parts], 1)
+        return opset13.concat([product(x, [part], exact) for part in parts], 1)
     whole = reduce(lambda one, other: one.beside(other), parts)
     if not isinstance(whole, Weights):
         return opset13.matmul(x, opset13.constant(whole.values), False, True)
-    rows, groups, each = whole.codes.shape
-    if whole.codes.dtype == np.int8:
-        codes = opset13.convert(opset13.constant(whole.codes), ov.Type.f16)
-    else:
-        codes = opset13.convert(in_4_bits(whole.codes), ov.Type.f16)
-        middle = np.full((rows, groups, 1), MIDDLE, np.uint8)
+    if exact and whole.least is not None:
+        return opset13.matmul(x, _flat(*_from_zero(whole)), False, True)
+    codes, groups = opset13.convert(_codes(whole.codes), ov.Type.f16), whole.codes.shape[1]
+    if whole.codes.dtype != np.int8:
+        middle = np.full((*whole.codes.shape[:2], 1), MIDDLE, np.uint8)
         codes = opset13.subtract(codes, opset13.convert(in_4_bits(middle), ov.Type.f16))
-    scaled = opset13.multiply(codes, opset13.constant(whole.scales[..., None]))
-    weight = opset13.convert(opset13.reshape(scaled, integers(rows, groups * each), False), ov.Type.f32)
+    weight = opset13.convert(_flat(codes, whole.scales), ov.Type.f32)
     found = opset13.matmul(x, weight, False, True)
     if whole.least is None:
         return found
-    sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, groups, each), False), integers(2), False)
+    sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, groups, GROUP), False), integers(2), False)
     return opset13.add(found, opset13.matmul(sums, opset13.constant(whole.least), False, True))
+
+
+def _from_zero(whole: Weights) -> tuple[Any, Any]:
+    """Codes less what stands for 0, in float32, and scales: float rows take them so in one product, rows that are rounded would not be."""
+    constant = whole.scales == 0  # groups of which all weights are the least
+    scales = np.where(constant, 1, whole.scales).astype(np.float32)
+    zeros = np.where(constant, 0, MIDDLE) - whole.least / scales
+    codes = opset13.convert(_codes(np.where(constant[..., None], np.uint8(0), whole.codes)), ov.Type.f32)
+    return opset13.subtract(codes, opset13.constant(zeros[..., None].astype(np.float32))), scales
+
+
+def _codes(codes: Any) -> Any:
+    return opset13.constant(codes) if codes.dtype == np.int8 else in_4_bits(codes)
+
+
+def _flat(codes: Any, scales: Any) -> Any:
+    """Weights (out, in) of codes (out, groups, in / groups)."""
+    scaled = opset13.multiply(codes, opset13.constant(scales[..., None]))
+    return opset13.reshape(scaled, integers(len(scales), -1), False)
 
 
 def unit(x: Any, epsilon: float) -> Any:
@@ -165,10 +185,10 @@ def norm(x: Any, weight: Any, epsilon: float) -> Any:
 
 
 class Layers:
-    """The layers of a Llama. now: what their attention is told before a pass."""
+    """The layers of a Llama. now: what their attention is told before a pass; exact: as in `product`."""
 
-    def __init__(self, weights: Any, config: Any, count: int) -> None:
-        self.weights, self.config, self.count = weights, config, count
+    def __init__(self, weights: Any, config: Any, count: int, exact: bool) -> None:
+        self.weights, self.config, self.count, self.exact = weights, config, count, exact
         self.width, self.bytes_read = head_width(config), 0
         self.now = Pass(self.width, rope_base(config))
 
@@ -176,7 +196,7 @@ class Layers:
         """A product with the layers of these names."""
         layers = [self.weights.layer(name) for name in names]
         self.bytes_read += sum(layer.bytes_read for layer in layers)
-        return product(x, layers)
+        return product(x, layers, self.exact)
 
     def normed(self, x: Any, name: str) -> Any:
         """A norm by its name."""

@@ -35,9 +35,10 @@ from ot_draft.decoding import (  # noqa: E402
 )
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.fast_attention import kernels  # noqa: E402
-from ot_draft.decoding.fast_graph import Attention  # noqa: E402
+from ot_draft.decoding.fast_graph import Attention, Compiled, product, rows_in  # noqa: E402
 from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
-from ot_draft.decoding.file_weights import write_blocks  # noqa: E402
+from ot_draft.decoding.fast_weights import MIDDLE, Weights  # noqa: E402
+from ot_draft.decoding.file_weights import GROUP, write_blocks  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
 from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
@@ -77,6 +78,28 @@ def test_the_law_is_that_of_the_files_weights(kind: str, other: str | None, tmp_
     assert 1e-5 < far(rounded, wanted) < 0.25
     planted, _ = target_of(tmp_path / "other", kind, True, seed=8)
     assert far(language_model(planted, N).logits_along(TEXT, places), wanted) > 0.25
+
+
+@pytest.mark.parametrize(("bits", "groups", "least"), [(4, 3, True), (4, 3, False), (8, 3, False), (8, 1, False)])
+def test_a_product_is_that_of_the_weights(bits: int, groups: int, least: bool) -> None:
+    """Also of groups whose weights are all the least; with rounded rows to the rounding of these."""
+    random = np.random.default_rng(5)
+    codes = random.integers(0, 16, (24, 3 * GROUP), np.uint8) if bits == 4 else random.integers(-127, 128, (24, 96))
+    codes = codes.reshape(24, groups, -1).astype(np.uint8 if bits == 4 else np.int8)
+    scales = random.uniform(0.01, 0.1, (24, groups)).astype(np.float16)
+    scales[3] = scales[7, 0] = 0
+    lows = random.uniform(-1, 1, (24, groups)).astype(np.float32) if least else None
+    weights = Weights(codes, scales, lows)
+    values = (codes.astype(float) - (MIDDLE if bits == 4 else 0)) * scales[..., None] + (
+        0 if lows is None else lows[..., None]
+    )
+    rows = random.standard_normal((5, 3 * GROUP)).astype(np.float32)
+    wanted = rows @ values.reshape(24, -1).T
+    for group, off in ((0, 1e-5), (GROUP, 0.02)):
+        entered = rows_in(3 * GROUP)
+        (found,) = Compiled([product(entered, [weights], group == 0)], [entered], group)(rows)
+        assert np.abs(found.numpy() - wanted).max() < off * np.abs(wanted).max()
+        assert np.array_equal(weights.codes, codes)
 
 
 @pytest.mark.parametrize("exact", [False, True])
