@@ -248,7 +248,8 @@ class Auto(Policy):
         longest = POSITIONS - 1 if room is None else min(max(room, 0), POSITIONS - 1)
         found = [PLAIN]
         if self.model and pair.draft is not None:
-            found += [_one_path(length) for length in ONE_PATH if length <= longest]
+            block = ot.paths.BlockVerification()
+            found += [Drafting.chains(1, length, block) for length in ONE_PATH if length <= longest]
             joint = ot.paths.Joint()
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
         if self.lookup is not None:
@@ -289,12 +290,6 @@ class Auto(Policy):
 def _least_rows(pair: Pair) -> int:
     least: int = language_model(pair.target, pair.n).least_rows
     return least
-
-
-def _one_path(length: int) -> Drafting:
-    """Of one token, where block verification is speculative sampling, by the cheaper of the two."""
-    rule = ot.paths.TokenWise(ot.rules.SpeculativeSampling()) if length == 1 else ot.paths.BlockVerification()
-    return Drafting.chains(1, length, rule)
 
 
 def family(tree: ot.paths.TreeDrafter) -> Key:
