@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arrays import Array
+from ..ngrams import longest_before
 from .answers import Answer
 
 LONGEST = 5  # tokens of an n-gram, unless it is said: vLLM's own
@@ -16,9 +17,8 @@ NOTHING = -1
 class LookupLaws:
     """The drafts of a server that drafts by n-grams, as `reference.DraftLaws` has those of a model: all mass on one token.
 
-    The longest n-gram, of up to `longest` tokens, at the end of the text that stood in it before; the token behind its first place is
-    drafted. So vLLM has it. A server drafts several tokens at a time and may look up otherwise: bets take no more than their direction
-    from it. overlap: mean over the places with a draft of its reported mass.
+    Drafted is the token at the place of `longest_before`. A server drafts several tokens at a time and may look up otherwise: bets take
+    no more than their direction from it. overlap: mean over the places with a draft of its reported mass.
     """
 
     def __init__(self, longest: int = LONGEST) -> None:
@@ -32,17 +32,14 @@ class LookupLaws:
 
         A prompt that is a text has no ids here: what stands in it is not found.
         """
-        text = [] if isinstance(prompt, str) else list(prompt)
-        begin = len(text)
-        text += [each.token for each in answer.tokens]
-        behind, found = dict[tuple[int, ...], int](), []
-        for end in range(len(text)):
-            grams = [tuple(text[end - n : end]) for n in range(min(self._longest, end), 0, -1)]
-            if end >= begin:
-                found.append(next((text[behind[gram]] for gram in grams if gram in behind), NOTHING))
-            for gram in grams:
-                behind.setdefault(gram, end)
-        return np.array(found, dtype=np.int64)
+        text = np.array(
+            [*([] if isinstance(prompt, str) else prompt), *(each.token for each in answer.tokens)], dtype=np.int64
+        )
+        found = np.full(len(answer.tokens), NOTHING, dtype=np.int64)
+        for row, end in enumerate(range(len(text) - len(found), len(text))):
+            place, size = longest_before(text[:end], self._longest)
+            found[row] = text[place] if size else NOTHING
+        return found
 
     def on(self, row: int, names: Array, mass: Array) -> Array | None:
         """1 on the drafted token if a server lists it with these masses, else 0: (m,). None where nothing is drafted."""

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from .. import defaults
 from ..errors import CannotDecode
+from ..ngrams import longest_before
 
 
 @dataclass(frozen=True)
@@ -62,18 +61,10 @@ class PromptLookup:
 
     def find(self, text: Sequence[int]) -> Match:
         """The draft behind a text of token ids."""
-        tokens = np.asarray(text)
-        before = tokens[:-1]  # where a match may end: something has to follow it
-        ends = np.flatnonzero(before == tokens[-1]) if len(tokens) else before
-        found, size = ends[:0], 0
-        while len(ends) and size < min(self.max_ngram, len(tokens) - 1):
-            found, size = ends, size + 1
-            ends = ends[ends >= size]
-            ends = ends[before[ends - size] == tokens[-1 - size]]
+        first, size = longest_before(text, self.max_ngram)
         if size < self.min_ngram:
             return Match()
-        first = int(found[0]) + 1
-        return Match(tuple(tokens[first : first + self.num_tokens].tolist()), size)
+        return Match(tuple(map(int, text[first : first + self.num_tokens])), size)
 
 
 class History(Sequence[Sequence[int]]):

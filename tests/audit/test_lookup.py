@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from test_ngrams import by_search
 
 from ot_draft.arrays import Array
 from ot_draft.audit.answers import Answer, Emitted
@@ -31,13 +32,10 @@ def answer(tokens: list[int]) -> Answer:
     return Answer(tuple(Emitted(token, 0.0, nothing, nothing) for token in tokens), "length")
 
 
-def by_search(text: list[int], longest: int) -> int:
-    """The token behind the first place of the longest n-gram that ends the text and stood in it before."""
-    for n in range(min(longest, len(text)), 0, -1):
-        for end in range(n, len(text)):
-            if text[end - n : end] == text[len(text) - n :]:
-                return text[end]
-    return NOTHING
+def slowly(text: list[int], most: int) -> int:
+    """The token that an n-gram of the text drafts, by the slow search."""
+    place, size = by_search(text, most)
+    return text[place] if size else NOTHING
 
 
 @given(texts, texts, st.integers(1, 4))
@@ -45,7 +43,7 @@ def test_what_is_looked_up_is_found_by_searching_the_text_before(
     prompt: list[int], tokens: list[int], most: int
 ) -> None:
     rows = LookupLaws(most).rows(prompt, answer(tokens), 16)
-    assert rows.tolist() == [by_search([*prompt, *tokens[:t]], most) for t in range(len(tokens))]
+    assert rows.tolist() == [slowly([*prompt, *tokens[:t]], most) for t in range(len(tokens))]
 
 
 @given(texts, texts, texts)
@@ -71,7 +69,7 @@ def forcing(share: float) -> Generate:
         text, laws = list(fields["prompt"]), []
         with lock:
             for _ in range(fields["max_tokens"]):
-                law, draft = p[text[-1]], by_search(text, 3)
+                law, draft = p[text[-1]], slowly(text, 3)
                 forced = draft != NOTHING and generator.random() < share
                 text.append(draft if forced else int(generator.choice(N, p=law)))
                 laws.append(law)
