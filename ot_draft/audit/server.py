@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ..arrays import Array
 from ..errors import CannotAudit
@@ -49,17 +49,31 @@ ONE_OF_SEVERAL = (
     "the lists are of texts, and one entry stands for several tokens, now for one, now for another, or for their sum ({seen:,} tokens show "
     f"it): what is emitted cannot be set beside them: {BY_IDS}"
 )
+OWN_DEFAULTS = "the server has defaults of its own (a penalty, a top-k), which shape the law after what it reports"
 SHOWN = 3  # tokens that show it; fewer may be an error of the server's
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 
+T = TypeVar("T")
 Prompt = str | list[int]
+
+
+class Answering(Protocol):
+    """Whoever answers requests: a `Client` now, or `recorded.GivenAnswers` what another program was answered."""
+
+    def complete(
+        self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
+    ) -> list[T | BadAnswer]:
+        """Results of `read` on the answers, BadAnswer where there is none."""
+
+    def lost(self) -> int:
+        """Tokens, at most, that were drawn since the last call and are not in the answers."""
 
 
 @dataclass(frozen=True)
 class RequestPlan:
     """The requests to send: prompts (texts, or lists of token ids), tokens in all, and of whom.
 
-    shapes: requests at a time and tokens an answer, of one wave after the other.
+    shapes: requests at a time and tokens an answer, of one wave after the other. requests: at most so many, 0 for as many as it takes.
     """
 
     prompts: Sequence[Prompt] = PROMPTS
@@ -68,6 +82,11 @@ class RequestPlan:
     ignore_eos: bool = False
     model: str = ""
     engine: str = "auto"
+    requests: int = 0
+
+    def prompt(self, number: int, wave: int) -> Prompt:
+        """COPIES of each prompt, or one prompt for the whole wave: requests under one law tell most of what they share."""
+        return self.prompts[(wave // 2 if wave % 2 else number // COPIES) % len(self.prompts)]
 
 
 def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple[tuple[int, int], ...]:
@@ -78,7 +97,7 @@ def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple
 
 
 def audit_server(
-    client: Client, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
+    client: Answering, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
     on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None, draft: DraftLaws | LookupLaws | None = None
 ) -> AuditRun:  # fmt: skip
     """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
@@ -107,7 +126,7 @@ class AuditRun:
 
     def __init__(
         self,
-        client: Client,
+        client: Answering,
         plan: RequestPlan,
         reported: Reported,
         audit: Audit,
@@ -135,11 +154,12 @@ class AuditRun:
         """Ask the next wave, and bet on its tokens: the answers that could be read, with their prompts."""
         left = [shape for shape in self._plan.shapes if shape not in self.left_out]
         shape = left[self._waves % len(left)]
-        numbers = range(self._asked, self._asked + shape[0])
-        prompts = self._prompts(numbers)
+        end = self._asked + shape[0]
+        numbers = range(self._asked, min(end, self._plan.requests or end))
+        prompts = [self._plan.prompt(i, self._waves) for i in numbers]
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
         answers = self._client.complete(requests, self._read)
-        self._waves, self._asked = self._waves + 1, self._asked + shape[0]
+        self._waves, self._asked = self._waves + 1, self._asked + len(numbers)
         failed = [(i, answer) for i, answer in zip(numbers, answers, strict=True) if isinstance(answer, BadAnswer)]
         bad = [answer for _, answer in failed]
         if self._leave_out(shape, bad):
@@ -167,11 +187,6 @@ class AuditRun:
         if (count := drafted(found)) is not None:  # of an answer without laws, too: drafts may be what it has none for
             self.drafted = (self.drafted or 0) + count
         return read_answer(found, int(asked["max_tokens"]))
-
-    def _prompts(self, numbers: Sequence[int]) -> list[Prompt]:
-        """COPIES of each prompt, or one prompt for the whole wave: requests under one law tell most of what they share."""
-        every = self._plan.prompts
-        return [every[(self._waves // 2 if self._waves % 2 else i // COPIES) % len(every)] for i in numbers]
 
     def _leave_out(self, shape: tuple[int, int], bad: Sequence[BadAnswer]) -> bool:
         """Whether the first wave of a shape failed, where others were answered: the server has not room for it, it is not asked for again.
@@ -228,7 +243,8 @@ class AuditRun:
         broken = self._empty >= FAILURES or self.unreadable > max(20, 0.5 * self.answers)
         found = audit.biased and self.contexts.partings >= PARTINGS
         unknown = audit.skipped + self.doubtful
-        if not (found or broken or audit.tokens + unknown >= self._plan.tokens):
+        asked = 0 < self._plan.requests <= self._asked or audit.tokens + unknown >= self._plan.tokens
+        if not (found or broken or asked):
             return False
         hidden = self.hidden + self.doubtful
         if hidden > audit.tokens and not audit.biased:

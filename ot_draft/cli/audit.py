@@ -158,7 +158,7 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
 def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     """Notes on what was asked and answered."""
     from ..audit.client import Client
-    from ..audit.server import BY_IDS, PROMPTS, RequestPlan, audit_server, introduce, mixed
+    from ..audit.server import BY_IDS, OWN_DEFAULTS, PROMPTS, RequestPlan, audit_server, introduce, mixed
 
     plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
@@ -192,9 +192,7 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
         )
         notes.append(("paid for", f"{outcome.doubtful:,} {said}: {BY_IDS}"))
     if judge.biased:
-        notes.append(
-            ("or", "the server has defaults of its own (a penalty, a top-k), which shape the law after what it reports")
-        )
+        notes.append(("or", OWN_DEFAULTS))
     if any(each.family == "requests" and each.log_e_value >= -log(judge.level) for each in judge.verdict().findings):
         said = "answers are not independent of one another: requests share random numbers, or one answer is given to several (a cache)"
         notes.append(("which means", said))

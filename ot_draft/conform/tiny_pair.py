@@ -7,6 +7,7 @@ from pathlib import Path
 
 LETTERS = "abcdefg"
 END = "</s>"
+CHAT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # a conversation is its texts, one behind the other
 N = len(LETTERS) + 1
 CONTEXT = 256
 
@@ -70,4 +71,5 @@ def _tokenizer(folder: Path, n: int) -> None:
     plain = Tokenizer(models.WordLevel(words, unk_token=END))
     plain.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
     plain.decoder = decoders.Fuse()
-    PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=END, pad_token=END).save_pretrained(folder)
+    words_of = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=END, pad_token=END, chat_template=CHAT)
+    words_of.save_pretrained(folder)
