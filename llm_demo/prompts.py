@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_demo.pairs.continue_prompts import read_entries
+from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.pair import prompt_text
 
 FILE = Path(__file__).with_name("prompts.jsonl")
@@ -25,6 +26,8 @@ class Prompt:
 
 
 def read_prompts(tokenizer: Any, count: int | None = None, file: Path = FILE) -> list[Prompt]:
-    """The first `count` prompts, all without it; messages go through the tokenizer's chat template."""
+    """The first `count` prompts, all without it; messages go through the tokenizer's chat template. CannotDecode: there are fewer."""
     entries = read_entries(file)[:count]
+    if count is not None and len(entries) < count:
+        raise CannotDecode(f"{count} prompts: {file.name} has {len(entries)}; ask for no more")
     return [Prompt(e["kind"], tokenizer(prompt_text(e, tokenizer) + e["text"]).input_ids) for e in entries]

@@ -26,7 +26,7 @@ from llm_demo.bench.contenders import bench, own_methods, peers  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Pair, SamplingParams  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402
 from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
 from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
@@ -56,6 +56,8 @@ def test_prompts_go_through_the_chat_template() -> None:
     first, *_, last = read_prompts(Tokenizer(), 5)
     assert bytes(first.tokens).startswith(b"<") and bytes(first.tokens).endswith(b">")
     assert last.kind == "continuation" and bytes(last.tokens).decode() == read_entries(FILE)[4]["text"]
+    with pytest.raises(CannotDecode, match=r"201 prompts: prompts\.jsonl has 200"):
+        read_prompts(Tokenizer(), 201)
 
 
 def subset_draft(target: Any, subset: Sequence[int]) -> SubsetDraft:
