@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ LOWEST = -1e4  # log-probabilities from here down are 0 (vLLM prints -9999, llam
 UNREPORTED = "unreported"  # how an answer ended whose last token is counted and not shown
 PARTIAL, UNCLEAR = "\ufffd", ("",)  # texts that many tokens have: parts of a character, and marks that are not printed
 NAMELESS = -10
+LONG_NAME = 64  # characters; longer ones are not kept
 LARGEST_ID = 2**31  # no vocabulary is larger
 NEAR = 1e-2  # two log-probabilities of one text that differ by more are those of two tokens
 OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits
@@ -74,6 +75,11 @@ class Emitted:
         return np.round(np.exp(self.logs), 12) if self.as_mass else np.exp(self.logs)
 
     @cached_property
+    def total(self) -> float:
+        """Their sum."""
+        return float(self.mass.sum())
+
+    @cached_property
     def error(self) -> float:
         """Relative error of the probabilities, from the digits of their logarithms."""
         return 0.0 if self.as_mass else log_error(self.logs[self.logs > LOWEST])
@@ -86,7 +92,7 @@ class Emitted:
     @property
     def slack(self) -> float:
         """By how much a sum of the probabilities can be off."""
-        return min(1.0, self.error + len(self.mass) * self.step + max(0.0, float(self.mass.sum()) - 1))
+        return min(1.0, self.error + len(self.mass) * self.step + max(0.0, self.total - 1))
 
     def named(self, listed: int) -> tuple[Array, Array]:
         """Of the heaviest `listed` tokens those whose names say which they are, with their probabilities."""
@@ -165,25 +171,35 @@ def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named], bool]]:
     if "content" in logprobs:
         for i, entry in enumerate(logprobs["content"]):
             field = "top_logprobs" if "top_logprobs" in entry else "top_probs"
-            others = [_named(other, f"content[{i}].{field}[{j}]") for j, other in enumerate(entry[field])]
-            yield _named(entry, f"content[{i}]"), others, False
+            others = [_named(other, i, field, j) for j, other in enumerate(entry[field])]
+            yield _named(entry, i), others, False
         return
     tokens, logs, lists = (logprobs[name] for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not len(tokens) == len(logs) == len(lists):
         raise BadAnswer(f"{len(tokens)} tokens, {len(logs)} log-probabilities and {len(lists)} lists of others")
     for i, (token, log, others) in enumerate(zip(tokens, logs, lists, strict=True)):
-        listed = [(name, _log(value, f"top_logprobs[{i}][{_short(name)}]"), False) for name, value in others.items()]
+        listed = [(name, value if _is_plain(value) else _log(value, f"top_logprobs[{i}][{_short(name)}]"), False)
+                  for name, value in others.items()]  # fmt: skip
         yield (token, _log(log, f"token_logprobs[{i}]"), False), listed, True
 
 
-def _named(entry: Any, where: str) -> Named:
+def _named(entry: Any, i: int, field: str = "", j: int = 0) -> Named:
+    """The entry `content[i]`, or the j-th of its field."""
     name = entry["id"] if "id" in entry else entry["token"]
+    if "prob" not in entry and _is_plain(value := entry["logprob"]):
+        return name, value, False
+    where = f"content[{i}].{field}[{j}]" if field else f"content[{i}]"
     if "prob" not in entry:
-        return name, _log(entry["logprob"], f"{where}.logprob"), False
+        return name, _log(value, f"{where}.logprob"), False
     mass = _real(entry["prob"], f"{where}.prob")
     if not mass >= 0:
         raise BadAnswer(f"{where}.prob is {mass:g}: a probability is from 0 to 1")
     return name, _log(math.log(mass), f"{where}.prob, its logarithm") if mass > 0 else LOWEST, True
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a log-probability is taken as it is: what `_log` leaves alone, as nearly all."""
+    return type(value) is float and LOWEST <= value <= 0.0
 
 
 def _log(value: Any, where: str) -> float:
@@ -208,23 +224,34 @@ def _short(value: object) -> str:
 def _number(name: Any) -> int:
     """An id as it is, a text by its digest."""
     if isinstance(name, str):
-        found = TOKEN_ID.fullmatch(name)
-        return int(found[1]) if found else number_of(name)
+        return _of_text(name)[0]
     if type(name) is not int or not 0 <= name < LARGEST_ID:
         raise BadAnswer(f"{_short(name)} names a token: no id, no text")
     return name
+
+
+def _of_text(name: str) -> tuple[int, bool]:
+    """The number of a token, and whether its text is the only name that it has. The same few tokens come again and again."""
+    return _remembered(name) if len(name) <= LONG_NAME else _remembered.__wrapped__(name)
+
+
+@lru_cache(maxsize=65_536)
+def _remembered(name: str) -> tuple[int, bool]:
+    found = TOKEN_ID.fullmatch(name)
+    return (int(found[1]), False) if found else (number_of(name), True)
 
 
 def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
     """The list as it came, heaviest first; what was appended because it was emitted is told later, from many lists."""
     if not others:
         raise BadAnswer("no other tokens are listed: the server must report the likeliest ones")
-    by_text = any(isinstance(name, str) and not TOKEN_ID.fullmatch(name) for name, *_ in others)
+    by_text = any(isinstance(name, str) and _of_text(name)[1] for name, *_ in others)
     ids, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
-    number, named = _number(own[0]), np.zeros(len(ids), dtype=bool)
-    near = abs(logs - own[1]) <= NEAR
+    number, own_last, twice, apart = _number(own[0]), False, False, False
     if by_text:
-        named = ids == number
+        named, near = ids == number, abs(logs - own[1]) <= NEAR
+        own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
+        apart = bool(named.any() and not (named & near).any())
         times = Counter(ids.tolist())
         unclear = [name in UNCLEAR or PARTIAL in str(name) or times[number] > 1
                    for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
@@ -232,8 +259,6 @@ def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
     token = _consistent(number, own[1], ids, logs, by_text)
     certain = not by_text or not (token < 0 or own[0] in UNCLEAR or PARTIAL in str(own[0]))
     order = np.lexsort((ids, -logs))
-    own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
-    apart = bool(named.any() and not (named & near).any())
     return Emitted(
         token if certain else -3,
         own[1],
@@ -257,7 +282,7 @@ def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) 
         raise BadAnswer(f"the probabilities of a list sum to {total:.4g}")
     if by_text:
         return -3 if len(at) and abs(logs[at[0]] - log) > NEAR else token
-    if len(np.unique(ids)) < len(ids):
+    if len(set(ids.tolist())) < len(ids):
         raise BadAnswer("a token is listed twice")
     if len(at) and abs(float(mass[at[0]]) - own) > CONTRADICTS:
         raise BadAnswer(f"token {token} has probability {own:.4g}, and {mass[at[0]]:.4g} in the list beside it")

@@ -184,7 +184,7 @@ class Lists:
             return min(kept, len(logs))
         edge = kept - 1 if kept > 1 else 1
         near = NEAR if emitted.by_text else 0.0
-        return int(np.searchsorted(-logs[:kept], -logs[edge] - near)) if edge < len(logs) else kept
+        return int(np.count_nonzero(logs[:kept] > logs[edge] + near)) if edge < len(logs) else kept
 
     def law(self, emitted: Emitted) -> tuple[Array, Array, float] | None:
         """Tokens, their masses, and the relative error of these; None where the law cannot be known, which is seen by the law alone."""
@@ -200,7 +200,7 @@ class Lists:
             return (ids, mass, error) if error <= ROUGHEST else None
         known = ids >= 0
         over = max(0.0, float(emitted.mass[:kept].sum()) - 1)
-        hidden = 2 * max(0.0, 1 - float(emitted.mass.sum())) if emitted.keyed and _is_whole(emitted) else 0.0
+        hidden = 2 * max(0.0, 1 - emitted.total) if emitted.keyed and _is_whole(emitted) else 0.0
         return (ids[known], emitted.mass[:kept][known], max(emitted.error, over, hidden)) if known.any() else None
 
     def outside(self, emitted: Emitted) -> bool:
@@ -217,4 +217,4 @@ def _length(emitted: Emitted) -> int:
 
 def _is_whole(emitted: Emitted) -> bool:
     """Whether the list has all the mass, up to its rounding: what a text may hide is no more than that."""
-    return float(emitted.mass.sum()) >= 1 - ALL - (emitted.error if emitted.keyed else 0.0)
+    return emitted.total >= 1 - ALL - (emitted.error if emitted.keyed else 0.0)

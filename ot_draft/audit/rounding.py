@@ -150,10 +150,21 @@ def step_of(mass: Array) -> float:
     return 10.0**-decimals / 2 if decimals < EXACT else 0.0
 
 
+def _may_be_rounded(value: float) -> bool:
+    """What `relative_of` and `decimals_of` ask of the first number of a row, before they look at the others: mostly no."""
+    single = np.float32(value)
+    if float(np.float16(value)) == value or (float(single) == value and not int(single.view(np.uint32)) & 0xFFFF):
+        return True
+    if round(value * 10.0 ** DECIMALS[0]) / 10.0 ** DECIMALS[0] == value:
+        return True
+    near = round(value * 10.0**SINGLE) / 10.0**SINGLE
+    return near == value or float(np.float32(near)) == value
+
+
 def log_error(logs: Array) -> float:
     """The relative error of exp of logarithms (m,) as they were reported: from 16 bits, or few decimals; 0 for all others."""
     finite = -logs[np.isfinite(logs) & (logs < 0)][None]
-    if not finite.size:
+    if not finite.size or not _may_be_rounded(float(finite[0, 0])):
         return 0.0
     relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite, range(DECIMALS[0], 0, -1))[0])
     return float(np.expm1(max(relative * finite.max(), 10.0**-decimals / 2 if decimals < EXACT else 0.0)))

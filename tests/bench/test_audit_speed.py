@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from audit.completions_server import columns, completion, entries
 
 import ot_draft as ot
 from ot_draft.audit import Token
+from ot_draft.audit.recorded import RecordedAnswer, audit_recorded, plan_of
 
 TOKENS = 4096
 
@@ -43,6 +46,21 @@ def test_audit_of_4096_tokens_with_laws_of_20(benchmark: Any, way: str) -> None:
 
     audit = benchmark.pedantic(run, rounds=3, warmup_rounds=1)
     assert audit.tokens == TOKENS and not audit.biased
+
+
+@pytest.mark.parametrize("style", [columns, entries])
+def test_audit_of_4096_tokens_as_servers_answer(benchmark: Any, style: Callable[..., dict[str, Any]]) -> None:
+    """With their JSON made once more: see `ot_draft.audit.recorded`."""
+    length, n, generator = 16, 2000, np.random.default_rng(0)
+    p = np.exp(3 * generator.standard_normal((length, n)))  # the law at every place, whatever came before
+    p /= p.sum(1, keepdims=True)
+    plan, answers = plan_of(TOKENS // length, 8, length), []
+    for _ in range(plan.requests):
+        token = np.minimum((p.cumsum(1) < generator.random((length, 1))).sum(1), n - 1)
+        answers.append(RecordedAnswer(completion(token, style(token, p, 20), length)))
+
+    verdict = benchmark.pedantic(lambda: audit_recorded(answers, plan, 20, ot.Audit()), rounds=3, warmup_rounds=1)
+    assert verdict.tokens == TOKENS
 
 
 @pytest.mark.parametrize("n", [32_000, 151_936])
