@@ -44,12 +44,26 @@ def peers(pair: Pair, grid: Grid = GRID) -> list[Peer]:
     return every_peer(pair, *dict.fromkeys(L for _, L in grid))[:-1]
 
 
-def bench(pair: Pair, prompts: Sequence[Prompt], batch: int, options: DecodeOptions, grid: Grid = GRID) -> list[Row]:
-    """A row for every contender at one batch size and temperature; peers, which take one text at a time, at batch 1 only."""
+def bench(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    batch: int,
+    options: DecodeOptions,
+    grid: Grid = GRID,
+    methods: Sequence[Method] = (),
+) -> list[Row]:
+    """A row for every contender at one batch size and temperature; peers, which take one text at a time, at batch 1 only.
+
+    methods: the plain one first [all of the grid].
+    """
     texts = [prompt.tokens for prompt in prompts]
     groups = [texts[start : start + batch] for start in range(0, len(texts) - batch + 1, batch)]
-    others = peers(pair, grid) if batch == 1 else []
-    comparison = compare_methods(pair, groups, own_methods(grid), options, peers=others)
+    own = methods or own_methods(grid)
+    steady = [method for method in own if method.fixed_shape]
+    others: list[Method] = [method for method in own if not method.fixed_shape]
+    if batch == 1:
+        others += peers(pair, grid)
+    comparison = compare_methods(pair, groups, steady, options, peers=others)
     common = {"batch": batch, "temperature": options.sampling.temperature, "texts": len(groups) * batch}
     sizes = [{"K": row.method.K, "L": row.method.L} for row in comparison.rows]
     return [common | size | row for size, row in zip(sizes, csv_rows(comparison), strict=True)]

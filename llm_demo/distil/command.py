@@ -5,12 +5,14 @@ text so far, against the target's law at every position. The first layers of the
 used on a subset of the vocabulary. At the end: a safetensors file (float16) and the fields of its model card, with the acceptance
 on held-out prompts by kind and temperature.
 
-Sizes: --rows 64 --write 512 --length 256 --dtype bfloat16 are meant for a GPU, on which this has not been run yet; a CPU writes a
-few dozen tokens a second, enough to see that it works. Three layers and more of full width pass 20 MB: give --mlp.
+Sizes: --rows 64 --write 1024 --length 160 --dtype bfloat16 are meant for a GPU; a CPU writes a few dozen tokens a second, enough to
+see that it works. With --start a draft that reads states goes on from where it was, by its overlap with the target alone. Three layers
+and more of full width pass 20 MB: give --mlp.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import time
@@ -22,6 +24,7 @@ import click
 import numpy as np
 
 from llm_demo import acceptance
+from llm_demo.distil.states import state_draft
 from llm_demo.distil.text import Text, frequent_tokens, sample
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
 from llm_demo.machine import machine
@@ -33,6 +36,8 @@ from ot_draft.decoding.load import DTYPES
 
 LARGEST = 20_000_000  # bytes of a draft that is committed
 WRITING = 0.4  # share of the time in which the target writes
+# Of a draft that goes on: what it loses alone, and a third of the positions at the other temperature.
+GOES_ON: dict[str, Any] = {"overlap_from": 1.0, "overlap_share": 1.0, "cold": 0.35, "muon": 0.004}
 
 
 def distil(
@@ -43,23 +48,25 @@ def distil(
     write: int,
     seed: int = 0,
     say: Any = click.echo,
+    start: Path | None = None,
 ) -> tuple[SubsetDraft, dict[str, Any]]:
     """A trained draft, and what it was made of. subset: the tokens that it scores, or how many of the most frequent ones.
 
-    write: texts that the target writes at a time.
+    write: texts that the target writes at a time. start: file of a draft that reads states, to go on from with its own subset.
     """
-    start, number = time.perf_counter(), 0
+    begun, number = time.perf_counter(), 0
     texts: list[Text] = sample(pair, write, recipe.length, seed)
-    spent = written = time.perf_counter() - start
+    spent = written = time.perf_counter() - begun
     if isinstance(subset, int):
         subset = frequent_tokens(texts, subset, pair.target.get_input_embeddings().num_embeddings)
-    trainer = Trainer(pair.target, student(pair.target, subset, recipe), recipe)
+    draft = student(pair.target, subset, recipe) if start is None else _going_on(pair.target, start, recipe)
+    trainer = Trainer(pair.target, draft, recipe)
     generator, said, told = np.random.default_rng(seed), 0, 0
     curve: list[tuple[float, float]] = []
     while not curve or spent < 60 * minutes:
         entropy, overlap = trainer.step(choose(texts, recipe.rows, generator), spent / (60 * minutes))
         curve.append((entropy, overlap))
-        spent = time.perf_counter() - start
+        spent = time.perf_counter() - begun
         if spent > (said + 1) * 3 * minutes:  # twenty lines in all
             means = np.mean(curve[told:], axis=0)
             said, told = int(spent / (3 * minutes)), len(curve)
@@ -77,6 +84,12 @@ def distil(
         "cross_entropy_and_overlap_by_tenths": tenths(curve),
     }
     return trainer.draft.eval().requires_grad_(False), about
+
+
+def _going_on(target: Any, start: Path, recipe: Recipe) -> SubsetDraft:
+    """The draft of a file in float32, with an embedding of its own: the target's may be of 16 bits."""
+    device = target.get_input_embeddings().weight.device
+    return state_draft(copy.deepcopy(target).float(), start, recipe.reads).to(device)
 
 
 def tenths(curve: list[tuple[float, float]]) -> list[list[float]]:
@@ -120,6 +133,11 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
     "--subset", type=click.IntRange(1), help="Most frequent tokens to score [default: those of the committed draft]."
 )
 @click.option("--states", is_flag=True, help="A draft that also reads the target's hidden states.")
+@click.option(
+    "--start",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --states, a draft to go on from [default: the target's first layers].",
+)
 @click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Texts of a training step.")
 @click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a text.")
 @click.option("--write", default=16, show_default=True, type=click.IntRange(1), help="Texts written at a time.")
@@ -128,17 +146,28 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
 )
 @click.option("--compile", "compiled", is_flag=True, help="torch.compile the draft.")
 @click.option("--seed", default=0, show_default=True)
-def main(out: Path, minutes: float, target: str | None, device: str, dtype: str, seed: int, **options: Any) -> None:
+def main(
+    out: Path,
+    minutes: float,
+    target: str | None,
+    device: str,
+    dtype: str,
+    seed: int,
+    start: Path | None,
+    **options: Any,
+) -> None:
     """Distil a draft, write it and the fields of its card into OUT, and print its acceptance on held-out prompts."""
+    if start and not options["states"]:
+        raise click.UsageError("--start goes on from a draft that reads hidden states: give --states, too")
     try:
         pair = load_pair(target, None if target is None else target, dtype, device, backend="torch")
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     reads = some_of(pair.target.config.num_hidden_layers) if options["states"] else ()
     sizes = (options["layers"], options["mlp"], reads, options["rows"], options["length"])
-    recipe = Recipe(*sizes, compile=options["compiled"])
+    recipe = Recipe(*sizes, compile=options["compiled"], **(GOES_ON if start else {}))
     subset = options["subset"] or (8192 if target else _committed_subset())
-    draft, about = distil(pair, recipe, subset, minutes, options["write"], seed)
+    draft, about = distil(pair, recipe, subset, minutes, options["write"], seed, start=start)
     file = save(draft, about, out, f"draft-{recipe.layers}-layers{'-states' if reads else ''}")
     saved = Pair(pair.target, load_draft(pair.target, file), pair.tokenizer)  # what is measured is what is in the file
     rows = acceptance.measure(saved, read_prompts(pair.tokenizer, options["prompts"]))

@@ -16,11 +16,14 @@ from llm_demo.distil.passes import SECOND_PASS, both_passes
 from llm_demo.distil.text import Text
 from ot_draft.decoding.draft_models import StateDraft, SubsetDraft, features_of
 
+COLD = 0.6  # the second temperature, beside 1
+
 
 @dataclass(frozen=True)
 class Recipe:
     """Sizes and rates. layers, mlp: of the draft; mlp: None for the target's width. reads: after how many layers of the target the hidden
-    states are taken that the draft reads, if it does. rows, length: of a batch of texts."""
+    states are taken that the draft reads, if it does. rows, length: of a batch of texts. overlap_from, overlap_share: share of 1 - overlap
+    in the loss, in the first half of the training and at its end. cold: share of the positions at temperature COLD, not at 1."""
 
     layers: int = 2
     mlp: int | None = None
@@ -30,7 +33,9 @@ class Recipe:
     muon: float = 0.01
     adam: float = 3e-4
     warm_up: int = 20
-    overlap_share: float = 0.5  # of the loss, at the end
+    overlap_from: float = 0.0
+    overlap_share: float = 0.5
+    cold: float = 0.0
     compile: bool = False
 
 
@@ -90,7 +95,8 @@ class Trainer:
     """Steps of Muon (matrices) and AdamW (norms) on batches of texts.
 
     The loss at a position is the cross-entropy of the draft to the target's law, without tokens outside the subset (they add a
-    constant), and in the second half of training, more and more, 1 - sum_x min(p, q): the chance that one draft is refused.
+    constant), and in the second half of training, more and more, 1 - sum_x min(p, q): the chance that one draft is refused; by the recipe
+    of a draft that goes on from another one, the latter alone.
     """
 
     def __init__(self, target: Any, draft: SubsetDraft, recipe: Recipe) -> None:
@@ -109,7 +115,8 @@ class Trainer:
     def step(self, texts: Sequence[Text], progress: float) -> tuple[float, float]:
         """One step on a batch; progress: share of the training that is over. Cross-entropy and overlap before the step."""
         rate = min(1.0, (self.steps + 1) / self.recipe.warm_up) * (1 - progress)
-        share = self.recipe.overlap_share * min(1.0, max(0.0, 4 * (progress - 0.5)))
+        first, last = self.recipe.overlap_from, self.recipe.overlap_share
+        share = first + (last - first) * min(1.0, max(0.0, 4 * (progress - 0.5)))
         passes = self.losses(texts)
         losses = [(1 - share) * entropy + share * (1 - overlap) for entropy, overlap in passes]
         (losses[0] + SECOND_PASS * sum(losses[1:])).backward()
@@ -128,12 +135,14 @@ class Trainer:
         with torch.no_grad():
             output = self.target(tokens, output_hidden_states=bool(self.draft.reads))
             logits = output.logits[counted]
-            p = (logits[:, subset].float() - logits.float().logsumexp(-1, keepdim=True)).exp()
+            cold = torch.rand(len(logits), 1, device=self.device) < self.recipe.cold
+            inverse = torch.where(cold, 1 / COLD, 1.0)
+            p = (logits[:, subset].float() * inverse - (logits.float() * inverse).logsumexp(-1, keepdim=True)).exp()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=on_cuda):
             scores = self._scores(tokens, counted, output.hidden_states)
         found = []
         for each in scores:
-            log_q, wanted = each.float().log_softmax(-1), p[: len(each)]
+            log_q, wanted = (each.float() * inverse[: len(each)]).log_softmax(-1), p[: len(each)]
             found.append((-(wanted * log_q).sum(-1).mean(), torch.minimum(wanted, log_q.exp()).sum(-1).mean()))
         return found
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import ot_draft as ot
 from llm_demo.gpu.roofline import SWITCH
-from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, reference_decode
+from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, decode_steps, reference_decode
 from ot_draft.decoding.draft_models import StateDraft
 from ot_draft.laws import is_defined
 from ot_draft.paths import NaivePath
@@ -35,24 +40,31 @@ BOUNDARY = {
 ROUNDING = 1e-5  # of float32
 # Kernels find K-SEQ's factor and the masses of recursive rejection by bounds, and Optimal its levels by classes.
 TOLERANCE = {"KSeq": 5e-3, "RecursiveRejection": 2e-3, "Optimal": 2e-2}
+WAYS = ("torch", "triton")
 NEAR = {"Optimal": ot.rules.Optimal(classes=256)}  # on a device always by classes
 
 
 def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32_000), rows: int = 4) -> Iterator[Row]:
     """Every rule: its output law over all drafts of the boundary cases, and single drafts of larger problems."""
     for rule in (NEAR.get(rule.name, rule) for rule in ot.rules.ALL if not rule.cost.solves_program):
-        for way in ("torch", "triton"):
-            os.environ[SWITCH] = "1" if way == "triton" and device.type == "cuda" else "0"
-            try:
-                for k in (1, 2, 3):
-                    if is_defined(rule.law, k):
-                        worst, case = _boundary(rule, device, k)
-                        yield _row(f"boundary, k = {k}", rule.name, way, worst, ROUNDING, case)
-                for n in sizes:
-                    k = 8 if is_defined(rule.law, 8) and n > 8 else 2
-                    yield _row(f"random, n = {n}, k = {k}", rule.name, way, *_random(rule, device, rows, n, k))
-            finally:
-                os.environ.pop(SWITCH)
+        for k in (1, 2, 3):
+            for way in WAYS if is_defined(rule.law, k) else ():
+                worst, case = _boundary(rule, device, k, way)
+                yield _row(f"boundary, k = {k}", rule.name, way, worst, ROUNDING, case)
+        for n in sizes:
+            k = 8 if is_defined(rule.law, 8) and n > 8 else 2
+            for way, error in _random(rule, device, rows, n, k).items():
+                yield _row(f"random, n = {n}, k = {k}", rule.name, way, error, TOLERANCE.get(rule.name, ROUNDING))
+
+
+@contextmanager
+def computed_by(way: str, device: torch.device) -> Iterator[None]:
+    """With kernels, whatever the size, or without. Tensors must be on the device: there are no kernels for a CPU."""
+    os.environ[SWITCH] = "1" if way == "triton" and device.type == "cuda" else "0"
+    try:
+        yield
+    finally:
+        os.environ.pop(SWITCH)
 
 
 def _row(check: str, name: str, way: str, error: float, limit: float, case: str = "") -> Row:
@@ -60,18 +72,19 @@ def _row(check: str, name: str, way: str, error: float, limit: float, case: str 
     return {"check": check, "of": name, "way": way, "error": f"{error:.3g}", "limit": limit, "passed": passed, "case": case}  # fmt: skip
 
 
-def _boundary(rule: ot.SelectionRule, device: torch.device, k: int) -> tuple[float, str]:
+def _boundary(rule: ot.SelectionRule, device: torch.device, k: int, way: str) -> tuple[float, str]:
     """Largest error of the output law, which must be p, over all boundary cases, and the case."""
     worst = []
     for name, (p, q) in BOUNDARY.items():
         target, draft = (torch.tensor(x, dtype=torch.float32, device=device) for x in (p, q))
-        output = ot.evaluate(rule, ot.Problem(target, draft, k, rule.law)).output
+        with computed_by(way, device):
+            output = ot.evaluate(rule, ot.Problem(target, draft, k, rule.law)).output
         worst.append((float((output - target).abs().max()), name))
     return max(worst, key=lambda case: (case[0] != case[0], case[0]))
 
 
-def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> tuple[float, float]:
-    """Largest difference of accept, and of the residual times its chance, to float64 on the CPU; and what is allowed.
+def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> dict[str, float]:
+    """By way, the largest difference of accept, and of the residual times its chance, to float64 on the CPU.
 
     Tokens drawn under the rule's law; every other row has an absent draft where the law is i.i.d. A rule that makes a plan is compared with
     the plan of the same float32 numbers: many plans accept equally much, and which of them is found turns with the last bit.
@@ -86,11 +99,14 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
     if not rule.cost.plans_on_host:
         target, draft = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q))
     wanted = rule(target, draft, drafts)
-    computed = rule(p.to(device), q.to(device), drafts.to(device))
-    left = 1 - wanted.accept.sum(-1, keepdim=True)
-    errors = [computed.accept.cpu() - wanted.accept, left * (computed.residual.cpu() - wanted.residual)]
-    errors.append((computed.residual.double().sum(-1) - 1).cpu())
-    return max(float(x.abs().max()) for x in errors), TOLERANCE.get(rule.name, ROUNDING)
+    left, found = 1 - wanted.accept.sum(-1, keepdim=True), {}
+    for way in WAYS:
+        with computed_by(way, device):
+            computed = rule(p.to(device), q.to(device), drafts.to(device))
+        errors = [computed.accept.cpu() - wanted.accept, left * (computed.residual.cpu() - wanted.residual)]
+        errors.append((computed.residual.double().sum(-1) - 1).cpu())
+        found[way] = max(float(x.abs().max()) for x in errors)
+    return found
 
 
 PATH_RULES = (
@@ -153,6 +169,33 @@ def _engine_checks(pair: Pair, there: Pair, tokens: int, word: str) -> Iterator[
             texts = decode(there, prompts, drafting, DecodeOptions(max_tokens=tokens, stop=(), graphs=graphs)).tokens
             off = sum(a != b for a, b in zip(texts, wanted, strict=True)) / len(prompts)
             yield _row("engine = reference", word + name, "graphs" if graphs else "no graphs", off, 0.0)
+
+
+WAITED_FOR = (
+    "autoregressive",
+    "Joint, IID()",
+    "Traversal, IID()",
+)  # of DRAFTINGS, in which waits for the device are counted
+WARM, COUNTED = 3, 5  # steps
+
+
+def wait_checks(device: torch.device) -> Iterator[Row]:
+    """How often the program waits for the device in a step, the mean over some: once, for all that it reads back."""
+    pair = tiny_pair(states=True)
+    pair = Pair(pair.target.to(device), pair.draft.to(device))
+    for name in WAITED_FOR:
+        steps = decode_steps(pair, [[1, 2, 3], [4]], DRAFTINGS[name], DecodeOptions(max_tokens=60, stop=()))
+        list(islice(steps, WARM))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                list(islice(steps, COUNTED))
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        waits = [each for each in caught if "a synchronizing CUDA operation" in str(each.message)]
+        places = Counter(f"{Path(each.filename).name}:{each.lineno}" for each in waits)
+        yield _row("waits for the device a step", name, "graphs", len(waits) / COUNTED, 1.0, str(dict(places)))
 
 
 def tiny_pair(

@@ -26,7 +26,7 @@ from typing import Any
 import click
 import torch
 
-from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks
+from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks, wait_checks
 from llm_demo.gpu.decode import bench_rows, distil
 from llm_demo.gpu.large import large_rows
 from llm_demo.gpu.roofline import roofline, with_ratios
@@ -46,6 +46,8 @@ def check(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     yield from rule_checks(device, **small)
     yield from path_checks(device, trees=8 if dry else 64)
     yield from engine_checks(device, tokens=4 if dry else 24)
+    if device.type == "cuda":
+        yield from wait_checks(device)
 
 
 def time_rules(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:

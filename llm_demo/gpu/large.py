@@ -1,16 +1,16 @@
-"""What large targets would gain: costs of random weights of their shape, measured; acceptance from trees of the embedded pair.
+"""What large targets would gain: costs of random weights of their shape, measured, and tokens a call of real trees.
 
 Random models accept nothing, so speed cannot be measured as it is. But on a device a step costs the same whatever is accepted. So
-the engine decodes with weights of the right shape, and the tokens a target call that the rules bring on the embedded pair's trees
-(figures/data/real_block_efficiency.csv) are divided by that cost. It says what these costs allow at that acceptance: a draft that fits its
-target better, as a smaller model of the same family does, accepts more.
+the engine decodes with weights of the right shape, and the tokens a target call that each way of spending N nodes brings on real laws
+(figures/data/real_trees.csv, and real_paths.csv for one path of every length) are divided by that cost. It says what these costs allow at
+that acceptance, which is named in every row: a pair of other models accepts more or less.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,28 @@ from typing import Any
 import torch
 from torch import nn
 
-from llm_demo.bench.contenders import GRID, Grid, own_methods
+from llm_demo.bench.auto import plain_method
+from llm_demo.bench.trees.calibration import Calibration
+from llm_demo.bench.trees.methods import WAYS
+from llm_demo.distil.train import some_of
 from llm_demo.rows import Row, read
-from ot_draft.decoding import DecodeOptions, Pair
-from ot_draft.decoding.benchmark import COSTS, measure_costs
+from ot_draft.decoding import DecodeOptions, Drafting, Pair
+from ot_draft.decoding.benchmark import COSTS, MethodCosts, measure_costs
+from ot_draft.decoding.draft_models import StateDraft
+from ot_draft.decoding.methods import Method
+from ot_draft.selection import approximate_for
 
-TREES = Path(__file__).parents[2] / "figures" / "data" / "real_block_efficiency.csv"
-COLUMNS = {
-    "speculativesampling": "TokenWise(SpeculativeSampling)",
-    "block": "BlockVerification",
-    "recursiverejection": "TokenWise(RecursiveRejection)",
-    "kseq": "TokenWise(KSeq)",
-    "optimal": "TokenWise(Optimal)",
-    "joint": "Joint",
-}
-WARM_UP, TIMED, CONTEXT = 3, 6, 512  # steps of each of two runs; tokens of every prompt
+DATA = Path(__file__).parents[2] / "figures" / "data"
+TREES, PATHS, PLANS = (DATA / name for name in ("real_trees.csv", "real_paths.csv", "real_trees_plans.json"))
+ONE_PATH = "one path, block"
+LENGTHS = (1, 2, 3, 4, 6, 8)  # of one path: its best is found
+BUDGETS = {"chains, Joint": (32,), "Sequoia, traversal": (32,), "counted, traversal": (16, 32, 64)}
+TEMPERATURES = (0.6, 1.0)
+WARM_UP, TIMED, CONTEXT = 2, 5, 512  # steps of a run; tokens of every prompt
+SUBSET = 32_768  # tokens that a draft of the target's own shape scores
+OF_STATES, OTHER_MODEL = "2 layers that read its states", "a smaller model"
+# Whose acceptance goes with the cost of which kind of draft.
+ACCEPTANCE = {OF_STATES: ("embedded",), OTHER_MODEL: ("8 layers fewer", "4 layers fewer")}
 
 
 @dataclass(frozen=True)
@@ -54,30 +61,48 @@ class LlamaShape:
 
 SMALL = LlamaShape("SmolLM2-135M", 576, 1536, 30, 9, 3, 49_152)
 ONE = LlamaShape("Llama 3.2 1B", 2048, 8192, 16, 32, 8, 128_256)
-PAIRS = (
-    (LlamaShape("SmolLM2-1.7B", 2048, 8192, 24, 32, 32, 49_152), SMALL),
-    (LlamaShape("Llama 3.1 8B", 4096, 14_336, 32, 32, 8, 128_256), ONE),
-    (LlamaShape("Llama 3.1 70B", 8192, 28_672, 80, 64, 8, 128_256, held=20), ONE),
-)
-DRY = ((LlamaShape("dry run", 16, 32, 3, 2, 1, 40, held=2), LlamaShape("dry run", 16, 32, 1, 2, 1, 40)),)
+EIGHT = LlamaShape("Llama 3.1 8B", 4096, 14_336, 32, 32, 8, 128_256)
+SEVENTY = LlamaShape("Llama 3.1 70B", 8192, 28_672, 80, 64, 8, 128_256, held=20)
+# A draft is another model, or None for two layers of the target's width.
+PAIRS: tuple[tuple[LlamaShape, LlamaShape | None], ...] = ((EIGHT, None), (EIGHT, ONE), (SEVENTY, None), (SEVENTY, ONE))
+TINY = LlamaShape("dry run", 16, 32, 3, 2, 1, 40, held=2)
+DRY: tuple[tuple[LlamaShape, LlamaShape | None], ...] = ((TINY, None), (TINY, TINY))
 
 
-def large_rows(device: torch.device, seconds: float, dry: bool, batches: tuple[int, ...] = (1, 8)) -> Iterator[Row]:
-    """A row for every shape, batch and method; no further shape is begun once the time is up."""
-    end = time.monotonic() + seconds
+def large_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
+    """A row for every shape, way, number of nodes and acceptance; no further pair is begun once the time is up."""
+    end, known, made = time.monotonic() + seconds, Acceptance.read(), dict[LlamaShape, Any]()
     for target, draft in DRY if dry else PAIRS:
         if time.monotonic() > end:
             return
-        dtype = torch.float32 if dry else torch.bfloat16
-        pair = Pair(random_model(target, device, dtype), random_model(draft, device, dtype))
-        for batch in batches[:1] if dry else batches:
-            context, grid = (4, GRID[:2]) if dry else (CONTEXT, GRID)
-            generator = torch.Generator().manual_seed(batch)
-            prompts = torch.randint(target.vocabulary, (batch, context), generator=generator).tolist()
-            yield from _methods(pair, prompts, grid, {"target": target.name, "draft": draft.name, "batch": batch})
+        made = {target: made.get(target) or random_model(target, device, torch.float32 if dry else torch.bfloat16)}
+        pair = Pair(made[target], _draft(made[target], draft))
+        prompt = torch.randint(
+            target.vocabulary, (1, 4 if dry else CONTEXT), generator=torch.Generator().manual_seed(1)
+        )
+        about = {"target": target.name, "draft": draft.name if draft else OF_STATES}
+        yield from (
+            about | row for row in _ways(pair, prompt.tolist(), OTHER_MODEL if draft else OF_STATES, known, dry)
+        )
         del pair
         if device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _draft(target: Any, shape: LlamaShape | None) -> Any:
+    embedding = target.get_input_embeddings()
+    if shape is not None:
+        return random_model(shape, embedding.weight.device, embedding.weight.dtype)
+    config = target.config
+    two = LlamaShape(
+        OF_STATES, config.hidden_size, config.intermediate_size, 2, config.num_attention_heads,
+        config.num_key_value_heads, 8,
+    )  # fmt: skip
+    backbone = random_model(two, embedding.weight.device, embedding.weight.dtype).model
+    backbone.set_input_embeddings(embedding)
+    scored = torch.arange(min(SUBSET, config.vocab_size), device=embedding.weight.device)
+    draft = StateDraft(backbone, embedding, scored, some_of(config.num_hidden_layers))
+    return draft.to(embedding.weight).eval().requires_grad_(False)
 
 
 def random_model(shape: LlamaShape, device: torch.device, dtype: torch.dtype) -> Any:
@@ -111,27 +136,58 @@ def _again(layer: Any, number: int) -> Any:
     return twin
 
 
-def _methods(pair: Pair, prompts: list[list[int]], grid: Grid, about: Row) -> Iterator[Row]:
-    """Costs of a step by method, the plain one first, and the speed-up at the embedded pair's acceptance."""
-    trees = read(TREES)
-    methods = [
-        method for method in own_methods(grid) if not method.K or (method.rule in COLUMNS and method.law == "iid")
-    ]
+@dataclass(frozen=True)
+class Acceptance:
+    """What real laws bring: the plans of every draft, and tokens a target call by (draft, temperature, way, nodes)."""
+
+    plans: Calibration
+    tokens: Mapping[tuple[str, float, str, int], float]
+
+    @classmethod
+    def read(cls) -> Acceptance:
+        """Of the committed tables."""
+        return cls(Calibration.read(PLANS), tokens_a_call([*read(TREES), *read(PATHS)]))
+
+    def drafting(self, draft: str, temperature: float, way: str, nodes: int) -> Drafting:
+        """As the table's rows of this way were drafted and selected."""
+        of = WAYS[way]
+        tree = of.drafts(self.plans.at(temperature)[draft], nodes, False)
+        return Drafting.of(tree, approximate_for(of.rule, tree.law))
+
+
+def tokens_a_call(rows: Sequence[Row]) -> dict[tuple[str, float, str, int], float]:
+    """One more than the mean accepted length over all texts, by (draft, temperature, way, nodes)."""
+    lengths: dict[tuple[str, float, str, int], list[float]] = {}
+    for row in rows:
+        for way in (name for name in WAYS if row.get(name)):
+            key = row["draft"], float(row["temperature"]), way, int(row["nodes"])
+            lengths.setdefault(key, []).append(float(row[way]))
+    return {key: 1 + sum(found) / len(found) for key, found in lengths.items()}
+
+
+def _ways(pair: Pair, prompts: list[list[int]], kind: str, known: Acceptance, dry: bool) -> Iterator[Row]:
+    """Costs of a step of the plain method and of every way, and the speed-ups that they allow at each acceptance."""
+    asked = [(ONE_PATH, length) for length in LENGTHS] + [(way, n) for way, each in BUDGETS.items() for n in each]
+    plain, methods, cells = plain_method(), dict[Drafting, Method](), []
+    for way, nodes in asked[:: 4 if dry else 1]:
+        for draft in ACCEPTANCE[kind]:
+            for temperature in TEMPERATURES:
+                # A tree that grows along the draft costs the same whatever its acceptance was counted to be; shapes differ.
+                of = (ACCEPTANCE[kind][0], 1.0) if way.startswith("counted") else (draft, temperature)
+                drafting = known.drafting(*of, way, nodes)
+                methods[drafting] = Method.of(way, "", way, f"{nodes} nodes", drafting)
+                cells.append((draft, temperature, way, nodes, drafting))
     steps = WARM_UP + 3 * TIMED  # of the plain method, of which most are made
-    room = DecodeOptions(
-        max_tokens=steps * (1 + max(method.L for method in methods)), stop=()
-    )  # should all drafts be accepted
-    costs = measure_costs(pair, prompts, methods, room, warm_up=WARM_UP, timed=TIMED)
-    plain = costs[methods[0]].step
-    for method, cost in costs.items():
-        tokens = replayed(trees, f"{COLUMNS[method.rule]} {method.K}x{method.L}") if method.K else 1.0
-        row: Row = about | {"rule": method.rule, "K": method.K, "L": method.L}
-        row |= {f"{name}_ms": f"{1000 * getattr(cost, name):.4g}" for name in (*COSTS, "step")}
-        row |= {"replayed_block_efficiency": f"{tokens:.4g}", "replayed_speed_up": f"{tokens * plain / cost.step:.4g}"}
-        yield row | {"label": "measured costs of random weights; acceptance of SmolLM2-135M and its two-layer draft"}
+    room = DecodeOptions(max_tokens=steps * 13, stop=())  # should all drafts be accepted
+    costs = measure_costs(pair, prompts, [plain, *methods.values()], room, warm_up=WARM_UP, timed=TIMED, rounds=1)
+    one = costs[plain].step
+    yield _row(plain.label, 0, costs[plain], one)
+    for draft, temperature, way, nodes, drafting in cells:
+        tokens = known.tokens[draft, temperature, way, nodes]
+        yield _row(way, nodes, costs[methods[drafting]], one, draft, temperature, tokens)
 
 
-def replayed(trees: Sequence[Row], column: str) -> float:
-    """Tokens a target call: one more than the mean accepted length over all trees where it was computed."""
-    known = [(int(row["trees"]), float(row[column])) for row in trees if row[column]]
-    return 1 + sum(weight * length for weight, length in known) / sum(weight for weight, _ in known)
+def _row(way: str, nodes: int, cost: MethodCosts, plain: float, of: str = "", at: Any = "", tokens: float = 1) -> Row:
+    costs = {f"{name}_ms": f"{1000 * getattr(cost, name):.4g}" for name in ("step", *COSTS)}
+    gain = {"tokens_a_call": f"{tokens:.4g}", "speed_up": f"{tokens * plain / cost.step:.4g}"}
+    return {"way": way, "nodes": nodes, "acceptance_of": of, "temperature": at} | costs | gain

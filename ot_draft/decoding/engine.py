@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -170,7 +171,10 @@ class Engine:
         """The drafted trees, with p and q at their nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
         fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if carries_n_fixed(law) else None
-        return ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, self.layout)
+        # What a layout works out when it is first asked must be worked out in the graph that asks, for every tree anew: not what
+        # was asked before recording. Of a shape it is the same for all trees.
+        layout = self.layout if isinstance(self.bounds, ot.paths.TreeShape) else copy(self.layout)
+        return ot.paths.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, layout)
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n), 0 at nodes without children."""
@@ -284,6 +288,7 @@ def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise CannotDecode(f"no CUDA graph can be recorded of this step ({reason}): decode without graphs") from error
+    graph.replay()  # recording computes nothing: tensors that it made hold no numbers yet, and the next part may read them as indices
     return graph.replay
 
 

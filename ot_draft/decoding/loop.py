@@ -88,8 +88,7 @@ def decode_steps(
             parts.select()  # a path of each tree, and the token after it: together they follow the target
         with watch("cache"):
             parts.keep()  # what was accepted, in the texts and in both caches
-        check_emitted(engine, options)
-        step = _record(engine, options, number, root, active, Seconds(**watch.read()))
+        step = _record(engine, options, number, root, active, watch)
         engines.record(step, time.perf_counter() - began)
         warned = warned or _warned(step)
         yield step
@@ -176,12 +175,11 @@ def _third(pair: Pair, n: int) -> Passes:
     return third
 
 
-def check_emitted(engine: Engine, options: DecodeOptions) -> None:
-    """CannotDecode where a token was emitted at a node at which the target has no law.
+def check_emitted(why: Tensor, engine: Engine, options: DecodeOptions) -> None:
+    """CannotDecode where a token was emitted at a node at which the target has no law: why, (B, L + 1), `Engine.without_law` on the CPU.
 
-    Nodes that no text came to do not count, as in plain decoding. It rides with what a step reads back from the device anyway.
+    Nodes that no text came to do not count, as in plain decoding.
     """
-    why = engine.without_law.cpu()
     if not bool(why.ne(0).any()):
         return
     row, place = why.nonzero()[0].tolist()
@@ -215,29 +213,38 @@ def _warned(step: Step) -> bool:
 
 
 def _record(
-    engine: Engine, options: DecodeOptions, number: int, root: Tensor, active: Tensor, seconds: Seconds
+    engine: Engine, options: DecodeOptions, number: int, root: Tensor, active: Tensor, watch: Stopwatch
 ) -> Step:
-    def host(x: Tensor) -> Tensor:
-        return x.cpu() if x.device.type != "cpu" else x.clone()  # a copy: the next step writes into x
+    """What a step has made, on the CPU; raises as `check_emitted` does."""
+    drafter, fixed = engine.drafter, carries_n_fixed(engine.drafting.tree.law)
+    found = {
+        "root": root,
+        "drafted": drafter.tokens,
+        "parents": drafter.parents,
+        "length": engine.length,
+        "nodes": engine.nodes,
+        "chosen": engine.chosen,
+        "emitted": engine.emitted,
+        "finished": ~engine.texts.active,
+        "without_law": drafter.without_law,
+        "of_emitted": engine.without_law,
+    }
+    found |= {"p": engine.p, "q": engine.drafted_by()} if options.laws else {}
+    found |= {"fixed_count": drafter.fixed_count} if fixed else {}
+    copied = _on_host(found)
+    check_emitted(copied.pop("of_emitted"), engine, options)
+    seconds = Seconds(**watch.read())
+    return Step(number=number, active=active, seconds=seconds, drafting=engine.drafting, **copied)
 
-    return Step(
-        number=number,
-        root=host(root),
-        drafted=host(engine.drafter.tokens),
-        parents=host(engine.drafter.parents),
-        length=host(engine.length),
-        nodes=host(engine.nodes),
-        chosen=host(engine.chosen),
-        emitted=host(engine.emitted),
-        active=active,
-        finished=host(~engine.texts.active),
-        seconds=seconds,
-        p=host(engine.p) if options.laws else None,
-        q=host(engine.drafted_by()) if options.laws else None,
-        drafting=engine.drafting,
-        fixed_count=host(engine.drafter.fixed_count) if carries_n_fixed(engine.drafting.tree.law) else None,
-        without_law=host(engine.drafter.without_law),
-    )
+
+def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copies on the CPU, which the next step does not write into; the device is waited for once, not once a tensor."""
+    device = next(iter(tensors.values())).device
+    if device.type == "cpu":
+        return {name: tensor.clone() for name, tensor in tensors.items()}
+    copied = {name: tensor.to("cpu", non_blocking=True) for name, tensor in tensors.items()}
+    torch.accelerator.current_stream(device).synchronize()
+    return copied
 
 
 def check_options(options: DecodeOptions, texts: int) -> None:

@@ -24,7 +24,13 @@ def number_of_drafts(drafts, row, k, K: tl.constexpr):
 
 def rows(x: Any, batch: tuple[int, ...]) -> Any:
     """x (..., m) as contiguous rows (R, m) of the batch; no copy where it has that shape."""
-    return x.expand(*batch, x.shape[-1]).reshape(-1, x.shape[-1]).contiguous()
+    return apart(x, batch).contiguous()
+
+
+def apart(x: Any, batch: tuple[int, ...]) -> Any:
+    """x (..., m) as rows (R, m) of the batch, each contiguous, `stride(0)` numbers from one to the next; fewer copies than `rows`."""
+    found = x.expand(*batch, x.shape[-1]).reshape(-1, x.shape[-1])
+    return found if found.stride(1) == 1 else found.contiguous()
 
 
 def split(count: int, n: int, block: int) -> tuple[int, int]:

@@ -195,6 +195,19 @@ def one_step(engine: Any) -> None:
     engine.keep()
 
 
+@EACH
+def test_a_part_of_a_step_leaves_nothing_to_the_next_that_it_worked_out_late(name: str) -> None:
+    """A CUDA graph holds one part. What `select` asks of a layout, and that keeps, would not be worked out again for the next tree."""
+    engine = begin(tiny_pair(), [[1, 2, 3], [4]], DRAFTINGS[name](), DecodeOptions(max_tokens=12)).next()
+    engine.draw(0, [0, 1], 0)
+    engine.propose()
+    engine.verify()
+    known = set(vars(engine.layout))
+    engine.select()
+    engine.keep()
+    assert set(vars(engine.layout)) == known
+
+
 @SOME
 def test_a_step_waits_for_no_value_and_takes_nothing_from_the_host(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the meta device, which has no values; what is recorded must not copy Python numbers to the device."""

@@ -12,11 +12,11 @@ from triton.compiler import ASTSource
 from ot_draft.kernels import draw, excess
 from ot_draft.rules.optimal import triton as classes
 
-POINTERS = {"drafts": "*i64", "token": "*i64", "level": "*fp64", "kink": "*fp64"}
-NUMBERS = ("n", "k", "span", "first", "shift", "blocks", "draws")
-ONE_WARP = {"_excess_sums": 1, "_levels": 8, "_kinks": 8}
+POINTERS = {"drafts": "*i64", "token": "*i64", "kink": "*fp64", "curve": "*fp64"}
+NUMBERS = ("n", "p_step", "q_step", "k", "span", "first", "shift", "blocks", "draws")
+ONE_WARP = {"_excess_sums": 1, "_class_masses": 2, "_curves": 2, "_levels": 1, "_kinks": 1}
 SIZES = {"K": 8, "C": 256, "PARTS": 64, "BLOCK": 512, "BLOCKS": 256, "FIRST": False, "LAST": True}
-SMALL_BLOCKS = {"_excess_sums": 128, "_class_masses": 128, "_block_sums": 1024, "_draw": 1024}
+SMALL_BLOCKS = {"_excess_sums": 128, "_class_masses": 64, "_block_sums": 1024, "_draw": 1024}
 
 
 def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
@@ -25,6 +25,7 @@ def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
     once = [excess._excess_sums, excess._residual, draw._block_sums, draw._draw]
     once += [
         classes._class_masses,
+        classes._curves,
         classes._levels,
         classes._kinks,
         classes._choose,

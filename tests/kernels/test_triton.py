@@ -144,7 +144,7 @@ def by_sweep(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
     rank, level, selected = by_count(
         p, q, astype(drafts >= 0, p.dtype).sum(-1, keepdims=True), ClassLayout(found.first, found.shift, number)
     )
-    return at_levels(level, gather(rank, drafts), drafts >= 0), selected
+    return at_levels(level, gather(rank, drafts).long(), drafts >= 0), selected
 
 
 NEAR = laws(6, 8, 60, 4, spread=0.15)  # drafts in classes side by side

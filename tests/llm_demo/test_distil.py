@@ -193,6 +193,41 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert decode(loaded, [[1, 2]]).tokens[0]
 
 
+def test_a_draft_that_reads_states_goes_on_from_a_file(tmp_path: Path) -> None:
+    """Beside a target of 16 bits, which stays as it is; its overlap alone counts, at two temperatures."""
+    recipe = replace(RECIPE, reads=(1,), **distil.GOES_ON)
+    began = student(tiny_target(), [1, 4, 5, 7, 9, 11], recipe)
+    began.project.weight.data.normal_(0, 0.3)
+    file = distil.save(began, {}, tmp_path, "draft")
+    target = tiny_target().to(torch.bfloat16)
+    pair = Pair(target, target, Tokenizer())
+    goes_on = distil._going_on(target, file, recipe)
+    weights, wanted = goes_on.state_dict(), began.state_dict()
+    assert all(
+        torch.allclose(weights[name], wanted[name], atol=2e-3)
+        for name in wanted
+        if "project" in name or "layers" in name
+    )
+    assert all(value.dtype == torch.float32 for value in weights.values() if value.is_floating_point())
+    draft, made = distil.distil(pair, recipe, 3, 0.02, write=4, say=lambda line: None, start=file)
+    assert made["steps"] > 0 and draft.vocabulary_subset.tolist() == [1, 4, 5, 7, 9, 11]
+    assert all(value.dtype == torch.bfloat16 for value in target.state_dict().values() if value.is_floating_point())
+    assert not torch.allclose(draft.project.weight, began.project.weight, atol=1e-4)
+    done = CliRunner().invoke(distil.main, ["--out", str(tmp_path), "--start", str(file)])
+    assert done.exit_code == 2 and "--states" in done.output
+
+
+def test_cold_positions_count_at_the_second_temperature() -> None:
+    target, subset = tiny_target(), [0, 2, 3, 9]
+    recipe = replace(RECIPE, cold=1.0)
+    draft, text = student(target, subset, recipe), Text([1, 2, 3, 4, 9], 3)
+    _, overlap = Trainer(target, draft, recipe).losses([text])[0]
+    tokens = torch.tensor([text.tokens])
+    p = (target(tokens).logits[0, 2:4] / distil_train.COLD).softmax(-1)[:, subset]
+    q = (draft(tokens)[0, 2:4] / distil_train.COLD).softmax(-1)
+    assert float(overlap.detach()) == pytest.approx(float(torch.minimum(p, q).sum(-1).mean().detach()), abs=1e-6)
+
+
 def test_along_a_path_the_target_itself_is_always_accepted_and_others_are_less() -> None:
     target, other = (tiny_llama(seed, 12, 1, dtype=torch.float32) for seed in (1, 2))
     prompts = [Prompt("a", [1, 2, 3]), Prompt("b", [4, 5])]

@@ -11,7 +11,7 @@ select what comes after both, choosing the path and keeping it in the caches and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from statistics import median
 from typing import Any
 
@@ -28,7 +28,7 @@ from .calls import Call, Watch, calls, nobody
 
 __all__ = ["compare_methods"]
 
-WARM_UP, TIMED = 1, 4  # steps of the runs from which costs are taken: the first ones are left out
+WARM_UP, TIMED, ROUNDS = 1, 4, 2  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")
 OFF = 0.15  # a prediction further off than this is explained
 NOISE = 0.05  # of a step: a cost that changed by less explains nothing
@@ -204,14 +204,15 @@ def measure_costs(
     progress: Progress = lambda done: None,
     warm_up: int = WARM_UP,
     timed: int = TIMED,
+    rounds: int = ROUNDS,
 ) -> dict[Method, MethodCosts]:
     """Costs of a step of every method, the plain one first, from short runs, which also warm up.
 
-    Costs that methods have in common are pooled. warm_up, timed: steps of each of two runs that do not count and that do.
+    Costs that methods have in common are pooled. warm_up, timed: steps of each of its `rounds` runs that do not count and that do.
     """
     pools: dict[Any, list[float]] = {}
     bare = replace(options, laws=False, stop=(), rows=None)
-    for method in (*methods, *methods):  # two rounds: what else the machine does changes slowly
+    for method in chain.from_iterable(repeat(tuple(methods), rounds)):  # what else the machine does changes slowly
         # Plain steps are the measure of all, and there is one such method only: more of them.
         count = warm_up + timed * (1 if method.drafting.tree.bounds.size else 3)
         seconds = [step.seconds for step in islice(decode_steps(pair, prompts, method.drafting, bare), count)]

@@ -48,7 +48,6 @@ class BlockVerification(PathRule):
             drafted = q if xp.holds_without_sync(token >= 0) else xp.where(xp.from_view(token, q) >= 0, q, 0)
             verifier.add(verifier.scaled(p), drafted, token)
             survivors.go_on(token)
-        verifier.end(survivors.target())
         return verifier.select(draws)
 
 
@@ -59,14 +58,15 @@ class PathVerifier:
         self.survivors = survivors
         p = survivors.tree.p
         self.weight = xp.host_view(1 + 0 * p[:, 0, :1])
-        self._left = xp.empty((len(p), survivors.tree.bounds.length + 1, p.shape[-1]), like=p)  # (w_i p_i - m_i)+
+        self._left = xp.empty((len(p), survivors.tree.bounds.length, p.shape[-1]), like=p)  # (w_i p_i - m_i)+
         self._passes: list[Array] = []
         self._rests: list[Array] = []  # what is left by the tests, (B, 1) each
         self._nodes: list[Array] = []
 
     def scaled(self, p: Array) -> Array:
         """The target w p: (B, n)."""
-        return p if xp.holds_without_sync(self.weight == 1) else xp.from_view(self.weight, p) * p
+        whole = not self._passes or xp.holds_without_sync(self.weight == 1)
+        return p if whole else xp.from_view(self.weight, p) * p
 
     def add(self, target: Array, selected: Array, token: Array) -> None:
         """One node: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
@@ -77,24 +77,28 @@ class PathVerifier:
         wanted, offered = (xp.host_view(xp.gather(x, xp.from_view(token, x))) for x in (target, selected))
         self.weight = xp.minimum(xp.divide(wanted, offered, 0), 1)
 
-    def end(self, p: Array) -> None:
-        """The last node, at the end of the longest path: its test is w, and p is left."""
-        self._left[:, len(self._passes)] = p
-        self._note(self.weight, 1 + 0 * self.weight)
-
     def select(self, draws: Draws) -> PathSelection:
-        """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there."""
+        """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there.
+
+        The last node, at the end of the longest path, passes by its weight, and p is left there, as at all nodes where nothing is.
+        """
+        self._note(self.weight, 0 * self.weight)
         refused, lengths = 1 + 0 * self.weight, []
         for passes in reversed(self._passes):
             lengths.append(refused * passes)
             refused = refused * (1 - passes)
         length = draws.index(xp.concat(lengths[::-1], axis=-1), 0)
-        survivors, tree = self.survivors, self.survivors.tree
         node = xp.gather(xp.concat(self._nodes, axis=-1), length)
-        mass, there = survivors.at(self._left, length), xp.gather(xp.concat(self._rests, axis=-1), length) > 0
-        if not xp.holds_without_sync(there):
-            mass = xp.where(xp.from_view(there, mass), mass, survivors.at(tree.p, node))
-        return survivors.selection(node, draws.index(mass, 1))
+        there = xp.gather(xp.concat(self._rests, axis=-1), length) > 0
+        return self.survivors.selection(node, draws.index(self._mass(there, length, node), 1))
+
+    def _mass(self, there: Array, length: Array, node: Array) -> Array:
+        """What is left (B, n) behind the accepted tokens: p at the node where that is nothing, there false. Both (B, 1)."""
+        at, p = self.survivors.at, self.survivors.tree.p
+        if xp.holds_without_sync(~there):
+            return at(p, node)
+        left = at(self._left, xp.minimum(length, self._left.shape[1] - 1))
+        return left if xp.holds_without_sync(there) else xp.where(xp.from_view(there, left), left, at(p, node))
 
     def _test(self, target: Array, selected: Array) -> None:
         left = xp.excess(target, selected, out=self._left[:, len(self._passes)])

@@ -100,7 +100,6 @@ class Joint(PathRule):
             verifier.add(target, selected, token)
             if xp.holds_without_sync(~survivors.go_on(token)):
                 return verifier.select(draws)
-        verifier.end(survivors.target())
         return verifier.select(draws)
 
 

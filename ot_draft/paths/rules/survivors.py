@@ -52,8 +52,10 @@ class Survivors:
         self._drafts: Array | None = None
 
     def laws(self) -> tuple[Array, Array]:
-        """p and q at the living nodes: (B, n) each. q is of no use where they have no children."""
+        """p and q at the living nodes: (B, n) each, at the root views. q is of no use where they have no children."""
         q = self.tree.q
+        if not self.depth and q.shape[1]:
+            return self.tree.p[:, 0], q[:, 0]
         return self.target(), self.at(q, xp.minimum(self.here, q.shape[1] - 1)) if q.shape[1] else self.target()
 
     def target(self) -> Array:
