@@ -120,8 +120,8 @@ bench: $(STAMP)  ## time the rules and solvers, one thread
 	$(ENGINES)/python tests/engines/set_up.py
 	touch $@
 
-engines: .venv-engines/.installed  ## the plugins inside real engines, real servers under audit, on the CPU
-	$(ENGINES)/python -m pytest tests/engines -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
+engines: .venv-engines/.installed  ## the plugins inside real engines, real servers under audit, kernels in Triton's interpreter, on the CPU
+	$(ENGINES)/python -m pytest tests/engines tests/kernels -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
 
 clean:  ## remove .venv, caches and figures/out
 	rm -rf .venv $(NEWEST) .venv-engines figures/out docs/out proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache

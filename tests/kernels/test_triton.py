@@ -166,6 +166,23 @@ def test_optimal_selection(problem: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (left * (residual - wanted.residual).abs()).max() <= 10 * FLOAT32
 
 
+def test_rows_that_stand_apart_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laws at the root of a batch of trees, a view: as their copy, and nothing is written between them."""
+    monkeypatch.setattr(classes, "TILE", tl.constexpr(256))
+    p, q, drafts = laws(9, 3, 600, 3)
+    p, q = (torch.stack((law, torch.rand_like(law), torch.full_like(law, 0.5)), 1) for law in (p, q))
+    kept = p.clone(), q.clone()
+    found, wanted = (classes.select(a[:, 0], b[:, 0], drafts, None) for a, b in ((p, q), kept))
+    copied = classes.select(p[:, 0].contiguous(), q[:, 0].contiguous(), drafts, None)
+    for one in (found, wanted):
+        assert torch.equal(one.accept, copied.accept) and torch.equal(one.residual, copied.residual)
+    assert torch.equal(p, kept[0]) and torch.equal(q, kept[1]) and p[:, 0].stride(0) == 3 * 600
+    same = classes.select_draft(
+        p[:1, 0].expand(3, -1), q[:, 0], drafts, None
+    )  # one row for all: no step from one to the next
+    assert torch.equal(same[1], classes.select_draft(p[:1, 0].repeat(3, 1), q[:, 0], drafts, None)[1])
+
+
 def test_a_scaled_target_as_joint_selection_gives_it() -> None:
     p, q, drafts = laws(4, 1, 600, 3)
     choice, selected = by_sweep(0.4 * p, q, drafts)
