@@ -21,7 +21,8 @@ from ot_draft.checks.child import Child
 from ot_draft.checks.properties import FLOATS, LOSSLESS, choose
 from ot_draft.checks.search import Search
 
-pytestmark = pytest.mark.usefixtures("short_searches")
+# The limits are those of users: a tenth of them is used up before some of these rules go wrong, on a busy machine.
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 Array = Any
 
