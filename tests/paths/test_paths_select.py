@@ -144,6 +144,28 @@ def test_a_batch_is_its_rows(rule: Any, shape: Any, law: Any, floats: Any) -> No
     assert [tuple(x.shape) for x in (none.length, none.nodes, none.tokens)] == shapes
 
 
+@pytest.mark.parametrize(("rule", "shape", "law"), CASES[::4], ids=IDS[::4])
+def test_where_asking_would_be_a_wait_the_same_is_selected(
+    rule: Any, shape: Any, law: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = stacked(FLOAT64, law, shape)
+    uniforms = FLOAT64.make(np.random.default_rng(12).random((len(tree.tokens), rule.n_uniforms(shape))))
+    asking = rule.select(tree, uniforms)
+    monkeypatch.setattr(ot.arrays, "holds_without_sync", lambda condition: False)
+    assert values(rule.select(tree, uniforms)) == values(asking)
+
+
+@pytest.mark.parametrize("rule", [paths.BlockVerification(), paths.Joint()], ids=lambda rule: rule.name)
+def test_a_tree_without_nodes_where_asking_would_be_a_wait(
+    rule: paths.PathRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, p = paths.TreeShape(()), np.array([[[0.5, 0.25, 0.25]], [[0.0, 1.0, 0.0]]])
+    monkeypatch.setattr(ot.arrays, "holds_without_sync", lambda condition: False)
+    tree = shape.tree(np.zeros((2, 0), dtype=np.int64), p, np.zeros((2, 0, 3)), ot.IID())
+    selection = rule.select(tree, np.full((2, rule.n_uniforms(shape)), 0.6))
+    assert selection.tokens.tolist() == [[1], [1]] and selection.length.tolist() == [0, 0]
+
+
 @pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize(
     ("rule", "shape", "law"),

@@ -146,7 +146,8 @@ class _Traversal:
 
     def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
         """The next child of the parent in this row comes up: the law that it was drawn by, and its weight."""
-        q, law = self.tree.q, self._law(row, place)
+        # Where it had no next child it is not asked which, and what comes goes to the scratch row: any place that there is.
+        q, law = self.tree.q, self._law(row, xp.minimum(place, self._siblings.shape[-1] - 1))
         if not self._alike:
             self._write(self._laws, row, law)
         following = xp.take_along_axis(self._following, node - 1)

@@ -95,7 +95,7 @@ class PathVerifier:
     def _mass(self, there: Array, length: Array, node: Array) -> Array:
         """What is left (B, n) behind the accepted tokens: p at the node where that is nothing, there false. Both (B, 1)."""
         at, p = self.survivors.at, self.survivors.tree.p
-        if xp.holds_without_sync(~there):
+        if not self._left.shape[1] or xp.holds_without_sync(~there):
             return at(p, node)
         left = at(self._left, xp.minimum(length, self._left.shape[1] - 1))
         return left if xp.holds_without_sync(there) else xp.where(xp.from_view(there, left), left, at(p, node))
