@@ -171,11 +171,8 @@ def _engine_checks(pair: Pair, there: Pair, tokens: int, word: str) -> Iterator[
             yield _row("engine = reference", word + name, "graphs" if graphs else "no graphs", off, 0.0)
 
 
-WAITED_FOR = (
-    "autoregressive",
-    "Joint, IID()",
-    "Traversal, IID()",
-)  # of DRAFTINGS, in which waits for the device are counted
+# Of DRAFTINGS, those in which waits for the device are counted.
+WAITED_FOR = ("autoregressive", "Joint, IID()", "Traversal, IID()")
 WARM, COUNTED = 3, 5  # steps
 
 

@@ -59,7 +59,6 @@ class LlamaShape:
     held: int = 1000
 
 
-SMALL = LlamaShape("SmolLM2-135M", 576, 1536, 30, 9, 3, 49_152)
 ONE = LlamaShape("Llama 3.2 1B", 2048, 8192, 16, 32, 8, 128_256)
 EIGHT = LlamaShape("Llama 3.1 8B", 4096, 14_336, 32, 32, 8, 128_256)
 SEVENTY = LlamaShape("Llama 3.1 70B", 8192, 28_672, 80, 64, 8, 128_256, held=20)

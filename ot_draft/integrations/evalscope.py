@@ -37,12 +37,7 @@ NAME, SUBSET, METRIC = "token_law", "default", "log10_e_value"
 REQUESTS, LENGTH, LISTED = 2_000, 24, 20
 LOG_10 = log(10)
 CUT = "max_tokens"  # evalscope's word for an answer that is as long as was asked for
-STANDARD = (
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-)  # OpenAI's own: all others go into the body
+STANDARD = ("temperature", "top_p", "presence_penalty", "frequency_penalty")  # OpenAI's: others go into the body
 AGAIN = "reviews of an earlier run hold no answers: add --rerun-review to --use-cache"
 DESCRIPTION = """
 ## Overview

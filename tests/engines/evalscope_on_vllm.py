@@ -40,16 +40,8 @@ def main() -> None:
             if not report.exists():
                 pair.planted.write_text(error)
                 command = [given.python, "-m", "ot_draft.integrations.evalscope", "eval", "--model", "tiny"]
-                command += [
-                    "--api-url",
-                    f"{pair.drafting}/v1",
-                    "--api-key",
-                    "none",
-                    "--datasets",
-                    "token_law",
-                    "--dataset-args",
-                    params,
-                ]
+                command += ["--api-url", f"{pair.drafting}/v1", "--api-key", "none", "--datasets", "token_law"]
+                command += ["--dataset-args", params]
                 command += ["--eval-batch-size", str(given.together), "--work-dir", str(folder), "--no-timestamp"]
                 done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
                 (folder / "said.txt").write_text(done.stdout + done.stderr)
