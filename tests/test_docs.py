@@ -1,12 +1,14 @@
 """Every code block of the documents runs, and prints what stands below it.
 
 ```python blocks of a document run one after the other in one namespace; a ```text block right after one is its output. The
-`ot-draft` lines of ```sh blocks run too; in blocks marked ```sh slow only their options are looked up.
+`ot-draft` lines of ```sh blocks run too; in blocks marked ```sh slow only their options are
+looked up, and of the commands of llm_demo.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
@@ -95,6 +97,29 @@ def test_command_of_a_document(line: str, slow: bool, tmp_path: Path, monkeypatc
         for file in tmp_path.glob("*.py"):
             sys.modules.pop(file.stem, None)  # the next command has a file of that name of its own
         assert result.exit_code in (0, 1), result.output  # 1: a check that fails on purpose
+
+
+OF_LLM_DEMO = [
+    pytest.param(line, id=f"{document.name}: {line}")
+    for document in DOCUMENTS
+    for block in blocks(document)
+    if block.language == "sh"
+    for line in block.text.replace("\\\n", " ").splitlines()
+    if line.startswith("python -m llm_demo.")
+]
+
+
+@pytest.mark.parametrize("line", OF_LLM_DEMO)
+def test_options_of_a_command_of_llm_demo(line: str) -> None:
+    """It has them, and what it cannot do without is given."""
+    pytest.importorskip("torch")
+    words = shlex.split(line, comments=True)[2:]
+    module = importlib.import_module(words[0])
+    command = (importlib.import_module(f"{words[0]}.__main__") if hasattr(module, "__path__") else module).main
+    names = {word.partition("=")[0] for word in words if word.startswith("--")}
+    known = {name for parameter in command.params for name in parameter.opts}
+    needed = [set(parameter.opts) for parameter in command.params if parameter.required]
+    assert names <= known and all(each & names for each in needed), (names - known, needed)
 
 
 def _write_files_of_the_documents(folder: Path) -> None:

@@ -124,7 +124,6 @@ def of_csv(
 def table_of_speeds() -> Numbers:
     for name, method, *columns in (
         ("bench_fresh_cpu.csv", OURS, "ratio", "low", "high"),
-        ("bench_auto_cpu.csv", OURS, "ratio", "low", "high"),
         ("bench_peers_cpu.csv", OURS, "ratio"),
         ("bench_peers_cpu.csv", ASSISTED, "ratio"),
     ):

@@ -1,9 +1,10 @@
 """Trees against plain decoding, number by number: `python -m llm_demo.bench.bits`.
 
-Texts are continued by trees, and read again one token a pass. Of the target's law at every emitted token the table says how far the two
-are apart in total variation, mean and largest, and how many laws are equal in every bit; then how many greedy texts by trees are those of
-plain decoding. Where sums are added in one order everywhere, all are; elsewhere this is what losslessness is short of. --against float32
-says how far each backend's law, along the same texts, is from that of float32 weights.
+Texts are continued by trees. At every node of every tree the target's law, one row of a pass over all nodes, is compared with that of plain
+decoding: of a pass over the node's token alone, behind its text and the tokens above it. The table says how far the two are apart in total
+variation, mean and largest, and how many laws are equal in every bit; then how many greedy texts by trees are those of plain decoding.
+Where sums are added in one order everywhere, all are; elsewhere this is what losslessness is short of. --against float32
+says how far each backend's plain law, at the same nodes, is from that of float32 weights.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from llm_demo.machine import machine
 from llm_demo.models.load import TARGET_FILE, load_pair, target_directory
 from llm_demo.prompts import read_prompts
 from ot_draft.cli import progress_bar
-from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode, decode_steps
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, Step, decode, decode_steps
 from ot_draft.decoding.language_model import language_model
 from ot_draft.paths import FixedTree, TreeShape
 
@@ -42,32 +43,54 @@ def loaded(name: str) -> Pair:
     return load_pair(None, draft, **BACKENDS[name])
 
 
-def by_trees(pair: Pair, prompt: Sequence[int], tokens: int, seed: int) -> tuple[list[int], Tensor]:
-    """A text continued by trees, and the target's law (rows, n) at every token that came."""
-    options = DecodeOptions(SamplingParams(), max_tokens=tokens, seed=seed, stop=(), laws=True)
-    text, laws = list(prompt), list[Tensor]()
-    for step in decode_steps(pair, [prompt], Drafting.of(FixedTree(SHAPE)), options):
-        born = step.tokens(0)
-        nodes = [0, *step.nodes[0].tolist()]
-        assert step.p is not None
-        laws += [step.p[0, node] for node in nodes[: len(born)]]
-        text += born
-    return text, torch.stack(laws)
+class OneByOne:
+    """Plain decoding behind a prompt, one token a pass, which can go back and read another token."""
+
+    @torch.inference_mode()
+    def __init__(self, pair: Pair, prompt: Sequence[int], room: int) -> None:
+        self._reader = language_model(pair.target, pair.n)
+        self._cache = self._reader.cache(room + -room % 8)
+        self._sees = torch.ones(self._cache.live, self._cache.live, dtype=torch.bool).tril()[None]
+        if len(prompt) > 1:
+            self._read(0, prompt[:-1])
+
+    def law(self, place: int, token: int) -> Tensor:
+        """The law (n,) behind this token, read at this place of the text."""
+        return SamplingParams().masses(self._reader.spread_logits(self._read(place, [token]))[0])[0]
+
+    def _read(self, place: int, tokens: Sequence[int]) -> Tensor:
+        slots = torch.arange(place, place + len(tokens))[None]
+        sees = self._sees[:, place : place + len(tokens)]
+        read: Tensor = self._reader.logits(self._cache, torch.tensor([list(tokens)]), slots, slots, sees, last=1)
+        return read
 
 
 @torch.inference_mode()
-def one_by_one(pair: Pair, text: Sequence[int], first: int) -> Tensor:
-    """The target's laws at the tokens of a text from place `first` on, each of a pass of one token."""
-    reader = language_model(pair.target, pair.n)
-    cache = reader.cache(len(text) + -len(text) % 8)
-    sees = torch.ones(cache.live, cache.live, dtype=torch.bool).tril()[None]
-    tokens, laws = torch.tensor([list(text)]), list[Tensor]()
-    for start, end in ((0, first - 1), *((place, place + 1) for place in range(first - 1, len(text) - 1))):
-        if end > start:
-            slots = torch.arange(start, end)[None]
-            logits = reader.logits(cache, tokens[:, start:end], slots, slots, sees[:, start:end], last=1)
-            laws += [reader.spread_logits(logits)[0, -1].float().softmax(-1)] if end >= first else []
-    return torch.stack(laws)
+def at_nodes(plain: OneByOne, step: Step, place: int) -> Tensor:
+    """Laws (N + 1, n) at the nodes of a step's tree, whose root stands at this place; of what was read, the accepted path is left."""
+    shape, accepted, tokens = step.shape(0), set(step.nodes[0].tolist()), [int(step.root[0]), *step.drafted[0].tolist()]
+    laws, left = dict[int, Tensor](), [0]
+    while left:  # depth first, so that above a node stand the tokens of its own path
+        node = left.pop()
+        laws[node] = plain.law(place + shape.depths[node], tokens[node])
+        left += sorted(shape.children(node), key=lambda child: child not in accepted)
+    return torch.stack([laws[node] for node in range(len(laws))])
+
+
+def compared(pair: Pair, prompt: Sequence[int], tokens: int, seed: int, other: Pair | None = None) -> Tensor:
+    """(rows, 3), a row for every node of the trees that a text is continued by: how far its law is from plain decoding's, whether it is
+    equal in every bit, and how far plain decoding's is from the other pair's, 0 without one."""
+    options = DecodeOptions(SamplingParams(), max_tokens=tokens, seed=seed, stop=(), laws=True)
+    room, place = len(prompt) + tokens + 2 * SHAPE.length + 1, len(prompt) - 1
+    plain, others = OneByOne(pair, prompt, room), None if other is None else OneByOne(other, prompt, room)
+    found = []
+    for step in decode_steps(pair, [prompt], Drafting.of(FixedTree(SHAPE)), options):
+        assert step.p is not None
+        laws = at_nodes(plain, step, place)
+        far = torch.zeros(len(laws)) if others is None else distances(laws, at_nodes(others, step, place))
+        found.append(torch.stack((distances(step.p[0], laws), (step.p[0] == laws).all(-1).double(), far), 1))
+        place += int(step.length[0]) + 1
+    return torch.cat(found)
 
 
 def distances(one: Tensor, other: Tensor) -> Tensor:
@@ -88,10 +111,11 @@ def same_greedy(pair: Pair, prompt: Sequence[int], tokens: int) -> bool:
     "--backend", "names", multiple=True, type=click.Choice(list(BACKENDS)), default=("openvino",), show_default=True
 )
 @click.option("--texts", default=8, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="Every text, by other numbers.")
 @click.option("--tokens", default=64, show_default=True, type=click.IntRange(2), help="Of every text.")
 @click.option("--against", type=click.Choice(list(BACKENDS)), help="Say how far laws are from those of this one.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
-def main(names: tuple[str, ...], texts: int, tokens: int, against: str | None, threads: int) -> None:
+def main(names: tuple[str, ...], texts: int, times: int, tokens: int, against: str | None, threads: int) -> None:
     """Measure, and print a line a backend."""
     torch.set_num_threads(threads)
     click.echo(", ".join(f"{name}: {value}" for name, value in machine().items()))
@@ -100,24 +124,17 @@ def main(names: tuple[str, ...], texts: int, tokens: int, against: str | None, t
         for name in names:
             pair = loaded(name)
             prompts = [prompt.tokens for prompt in read_prompts(pair.tokenizer, texts, KINDS)]
-            apart, from_other, equal = list[Tensor](), list[Tensor](), 0
-            with progress_bar(texts, name) as advance:
-                for number, prompt in enumerate(prompts):
-                    text, laws = by_trees(pair, prompt, tokens, SEED + number)
-                    plain = one_by_one(pair, text, len(prompt))
-                    apart.append(torch.stack((distances(laws, plain), (laws == plain).all(-1).double())))
-                    if other is not None:
-                        from_other.append(distances(plain, one_by_one(other, text, len(prompt))))
-                    equal += same_greedy(pair, prompt, tokens)
+            rows, equal = list[Tensor](), 0
+            with progress_bar(texts * times, name) as advance:
+                for number in range(texts * times):
+                    rows.append(compared(pair, prompts[number % texts], tokens, SEED + number, other))
+                    equal += number < texts and same_greedy(pair, prompts[number], tokens)
                     advance()
-            far, bits = torch.cat(apart, 1)
-            line = f"{name} ({pair.law}): {len(far)} tokens, total variation between trees and plain passes {far.mean():.2g}, at most"
-            line += (
-                f" {far.max():.2g}; {bits.mean():.2%} of laws equal in every bit; {equal} of {texts} greedy texts equal"
-            )
+            far, bits, from_other = torch.cat(rows).T
+            line = f"{name} ({pair.law}): {len(far)} rows, total variation between trees and plain passes {far.mean():.2g}, at most"
+            line += f" {far.max():.2g}; {int(bits.sum())} equal in every bit; {equal} of {texts} greedy texts equal"
             if other is not None:
-                whole = torch.cat(from_other)
-                line += f"; from {against} {whole.mean():.2g}, at most {whole.max():.2g}"
+                line += f"; from {against} {from_other.mean():.2g}, at most {from_other.max():.2g}"
             click.echo(line)
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None

@@ -135,7 +135,7 @@ def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
     entered = x = rows_in(width(weights[0]))
     before = width(weights[0])
     for each in weights:
-        x = product(x if before == width(each) else cut(x, 0, width(each)), [each], exact)
+        x = product(x if before == width(each) else cut(x, 0, width(each)), [each])
         before = len(each.codes)
     graph = Compiled([x], [entered], 0 if exact else GROUP)
     return lambda rows: graph(rows)[0].numpy()

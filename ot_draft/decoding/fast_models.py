@@ -158,7 +158,7 @@ class FastTarget(FastModel):
     def _made(self, keeps: tuple[int, ...]) -> Compiled:
         config = self.config
         weights = FolderWeights(self.folder)  # mapped until the graph is made
-        self.layers = Layers(weights, config, config.num_hidden_layers, self.exact)
+        self.layers = Layers(weights, config, config.num_hidden_layers)
         x, places = rows_in(config.hidden_size), places_in()
         between = self.layers.through(x)
         last = self.layers.normed(between[-1], "model.norm")
@@ -173,7 +173,9 @@ class FastTarget(FastModel):
         return Compiled(outputs, [x, places], 0 if self.exact else GROUP)
 
     def _least(self) -> int:
-        """2 where a row by itself gives other bits than beside another."""
+        """2 where a row by itself gives other bits than beside another; 1 with float rows, whose bits depend on their number anyway."""
+        if self.exact:
+            return 1
         one = torch.zeros(1, 1, dtype=torch.int64)
         entered = self.embedding[:1].float()[None]
         sees = torch.ones(1, 1, 1, dtype=torch.bool)
@@ -280,10 +282,10 @@ class FastDraft(FastModel):
         self.vocabulary_subset = tensors["vocabulary_subset"].long().clone()  # of the file nothing stays mapped
         self.reads: tuple[int, ...] = tuple(tensors["reads"].tolist()) if "reads" in tensors else ()
         weights = DraftWeights(tensors)
-        self.layers = Layers(weights, config, config.num_hidden_layers, False)
+        self.layers = Layers(weights, config, config.num_hidden_layers)
         if self.reads:
             features = rows_in((len(self.reads) + 1) * config.hidden_size)
-            self.fuse = Compiled([product(features, [weights.layer("fuse")], False)], [features], DRAFT_GROUP)
+            self.fuse = Compiled([product(features, [weights.layer("fuse")])], [features], DRAFT_GROUP)
         self.graph = self._made(in_8_bits(table_of(target.folder)[self.vocabulary_subset].float().numpy()))
 
     def _made(self, head: Any) -> Compiled:
@@ -293,7 +295,7 @@ class FastDraft(FastModel):
         if self.reads:
             x = opset13.add(x, layers.part(layers.normed(inputs[1], "norm_states"), "project"))
         states = layers.through(x)[-1]
-        logits = product(layers.normed(chosen(states, places), "model.norm"), [head], False)
+        logits = product(layers.normed(chosen(states, places), "model.norm"), [head])
         self.bytes_read = layers.bytes_read + head.bytes_read
         self.layers.weights = None
         return Compiled([logits, *([states] if self.reads else [])], [*inputs, places], DRAFT_GROUP)

@@ -14,7 +14,7 @@ from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, missing_packages, targ
 if lacks := [*missing_packages(), *(["llama-cpp-python"] if find_spec("llama_cpp") is None else [])]:
     pytest.skip(f"needs {', '.join(lacks)}", allow_module_level=True)
 
-from llm_demo.bench.bits import by_trees, one_by_one  # noqa: E402
+from llm_demo.bench.bits import compared  # noqa: E402
 from llm_demo.bench.llama_cpp.draft_file import write_draft  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode, load_pair  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
@@ -51,8 +51,8 @@ def test_texts_drawn_at_temperature_1_are_those_of_the_reference(pair: Pair, rul
 
 def test_laws_by_trees_are_those_of_plain_decoding_in_every_bit(pair: Pair) -> None:
     prompt = pair.encode(TEXTS[0])
-    text, laws = by_trees(pair, prompt, 24, seed=5)
-    assert torch.equal(laws, one_by_one(pair, text, len(prompt)))
+    far, equal, _ = compared(pair, prompt, 24, seed=5).T
+    assert len(far) >= 48 and not far.any() and equal.all()
     greedy = DecodeOptions(SamplingParams(0.0), max_tokens=24, stop=())
     tree, plain = (decode(pair, [prompt], each, greedy) for each in (Drafting.of(FixedTree(TREE)), Drafting.plain()))
     assert tree.tokens == plain.tokens and tree.block_efficiency > 1

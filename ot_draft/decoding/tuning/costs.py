@@ -292,4 +292,9 @@ class MeasuredCosts(StepCosts):
         kind = self._kind(drafting)
         if kind in self._rest:
             return median_low(self._rest[kind])
-        return median_low(self._rest[0]) + SELECTION * (1 + 0.5 * max(kind - 1, 0))
+        guess = median_low(self._rest[0]) + SELECTION * (1 + 0.5 * max(kind - 1, 0))
+        fewer = max((known for known in self._rest if 1 < known < kind), default=0)  # paths
+        if not fewer or 1 not in self._rest:
+            return guess
+        one, several = median_low(self._rest[1]), median_low(self._rest[fewer])
+        return max(guess, several + (several - one) / (fewer - 1) * (kind - fewer))

@@ -20,6 +20,7 @@ from ..pair import Pair
 from .costs import MeasuredCosts
 
 PACKAGES = "ot_draft", "torch", "openvino"  # by whose versions costs may differ
+PASSES = 2  # one more where ours cost something else than before, within a version
 WEEK = 604_800.0  # seconds, after which all is measured again: drivers and systems change, too
 MOST = 1000.0  # plain calls that a part of a step may be believed to take
 
@@ -30,7 +31,7 @@ def file_of(pair: Pair, batch: int) -> Path | None:
     if not pair.name:
         return None
     models = pair.name, bytes_read(pair.target), None if pair.draft is None else bytes_read(pair.draft), batch
-    machine = *_processor(), os.cpu_count(), torch.get_num_threads(), *map(_version, PACKAGES)
+    machine = *_processor(), os.cpu_count(), torch.get_num_threads(), PASSES, *map(_version, PACKAGES)
     name = hashlib.blake2b(repr((*models, *machine, time() // WEEK)).encode(), digest_size=12).hexdigest()
     try:
         return cache_folder() / f"costs-{name}.json"
