@@ -232,6 +232,7 @@ class Compiled:
         settings = {
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
             "NUM_STREAMS": 1,
+            "ENABLE_CPU_PINNING": False,  # else every process has its threads on the first processors, beside those of all others
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "f32",
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": group,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +36,7 @@ from ot_draft.decoding import (  # noqa: E402
 )
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.fast_attention import kernels  # noqa: E402
-from ot_draft.decoding.fast_graph import Attention, Compiled, product, rows_in  # noqa: E402
+from ot_draft.decoding.fast_graph import Attention, Compiled, Pass, product, rows_in  # noqa: E402
 from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
 from ot_draft.decoding.fast_weights import MIDDLE, Weights  # noqa: E402
 from ot_draft.decoding.file_weights import GROUP, write_blocks  # noqa: E402
@@ -113,6 +114,22 @@ def test_it_says_how_many_rows_its_passes_have(exact: bool, tmp_path: Path, monk
         one = torch.zeros(1, 1, dtype=torch.int64)
         passes.logits(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
         assert passes.least_rows == least == read[-1]
+
+
+def test_a_pass_may_run_on_every_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenVINO puts its threads on the first processors if it is let, in every process on the same ones."""
+    if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("takes two processors, and a system that says where a thread may run")
+    target, _ = target_of(tmp_path, "Q8_0")
+    passes, allowed, attend = language_model(target, N), list[set[int]](), Pass.attend
+
+    def noted(now: Pass, *arguments: Any) -> None:
+        allowed.append(os.sched_getaffinity(0))  # of the thread that computes
+        attend(now, *arguments)
+
+    monkeypatch.setattr(Pass, "attend", noted)
+    passes.logits_along(TEXT, [1])
+    assert allowed and all(each == os.sched_getaffinity(0) for each in allowed)
 
 
 def test_passes_of_other_numbers_of_rows_leave_nothing_behind(tmp_path: Path) -> None:
