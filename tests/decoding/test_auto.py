@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ from ot_draft.decoding.step import Seconds  # noqa: E402
 from ot_draft.decoding.tuning import kept  # noqa: E402
 from ot_draft.decoding.tuning.acceptance import MATCHED, AcceptanceCounts  # noqa: E402
 from ot_draft.decoding.tuning.costs import ENOUGH, KEPT, MeasuredCosts  # noqa: E402
+from ot_draft.decoding.tuning.rehearsal import CHAINS, rehearse  # noqa: E402
 
 paths, rules = ot.paths, ot.rules
 TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
@@ -266,6 +268,28 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
     assert costs.plain() == pytest.approx(2 * 1.02, rel=0.125)
 
 
+def test_selection_of_more_paths_goes_on_from_that_of_two() -> None:
+    """What each path more has taken, for those that were not measured yet; never less than is guessed without."""
+    block, joint = paths.BlockVerification(), paths.Joint()
+    plain, one, two, four = (
+        Drafting.plain(),
+        Drafting.chains(1, 1, block),
+        Drafting.chains(2, 1, joint),
+        Drafting.chains(4, 1, joint),
+    )
+
+    def of_four(of_two: float) -> float:
+        costs = MeasuredCosts(0.1, True)
+        for drafting, rest in ((plain, 0.05), (one, 0.1), (two, of_two)):
+            for _ in range(3):
+                seconds = Seconds(0.1 if drafting.tree.budget else 0, 1, rest)
+                costs.learn(step_of(drafting, 0, seconds), seconds.total)
+        return costs.step(four)
+
+    assert of_four(0.4) - of_four(0.2) == pytest.approx(3 * 0.2, rel=0.05)  # the calls' own times are smoothed
+    assert of_four(0.0) == of_four(0.01)  # the guess
+
+
 def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     """Even where looked-up tokens seem to pay at once."""
     chooser, machine, asked = Auto(rehearsal=0).begin(SMALL_DRAFT, 1, None), linear(0.1, 0.05), 0
@@ -421,6 +445,15 @@ def test_a_rehearsal_measures_before_the_first_text() -> None:
     assert len(plan.measured) == 1 and list(plan.measured.values()) == [costs]
 
 
+def test_a_rehearsal_that_is_short_of_time_has_measured_two_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a CPU can pay for, before four of four tokens."""
+    clock = itertools.count()
+    monkeypatch.setattr("ot_draft.decoding.tuning.rehearsal.perf_counter", lambda: next(clock))
+    costs = MeasuredCosts(0.1, True)
+    rehearse(tiny_pair(seed=3, n=7), 1, costs, len(CHAINS), 5.5)  # a second a step, behind the plain ones
+    assert set(costs.measured()["rest"]) == {0, 1, 2}
+
+
 def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By models with a name, and by what tells them and their threads apart; what cannot be read or written is measured again."""
     monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path / "cache"))
@@ -500,10 +533,10 @@ def test_kept_costs_go_with_the_kind_of_machine_and_end_with_their_week(
 def test_kept_costs_are_of_versions_and_of_a_week(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = replace(tiny_pair(seed=3, n=7), name="a pair")
     names = [kept.file_of(pair, 1)]
-    for name, change in (("time", lambda: 1e12), ("_version", lambda package: package)):
+    for name, change in (("time", lambda: 1e12), ("_version", lambda package: package), ("PASSES", 0)):
         monkeypatch.setattr(kept, name, change)
         names.append(kept.file_of(pair, 1))
-    assert len(set(names)) == 3
+    assert len(set(names)) == 4
 
     def no_home() -> Path:
         raise RuntimeError("Could not determine home directory.")
