@@ -49,15 +49,16 @@ def costs_in(row: dict[str, str]) -> Costs:
 class Clock:
     """Milliseconds of a text's steps, by costs as `Auto` reads them, and changes of positions as they come.
 
-    least: rows that a target call has at least, see `call_size`.
+    least, fitted: of the target's calls, see `call_size`.
     """
 
-    def __init__(self, costs: Costs, least: int) -> None:
-        self.costs, self.ms, self._least, self._size = GivenCosts(costs), 0.0, least, 0
+    def __init__(self, costs: Costs, least: int, fitted: Sequence[int] = ()) -> None:
+        self.costs, self.ms, self._size, self._calls = GivenCosts(costs), 0.0, 0, (least, fitted)
 
     def charge(self, drafting: Drafting) -> None:
         """One more step."""
-        before, self._size = self._size, call_size(drafting, 1, self._least)
+        before, size = self._size, call_size(drafting, 1, *self._calls)
+        self._size = size or before
         self.ms += self.costs.step(drafting) + (self.costs.change() if before not in (0, self._size) else 0.0)
 
 
@@ -72,7 +73,8 @@ def contenders(costs: Costs) -> dict[str, Any]:
 
 def tokens_and_ms(pair: Pair, policy: Any, prompt: Prompt, options: DecodeOptions, costs: Costs) -> tuple[int, float]:
     """Of one text: tokens that came, and what its steps are charged."""
-    clock, tokens = Clock(costs, language_model(pair.target, pair.n).least_rows), 0
+    target = language_model(pair.target, pair.n)
+    clock, tokens = Clock(costs, target.least_rows, target.fitted), 0
     for step in decode_steps(pair, [prompt.tokens], policy, options):
         clock.charge(step.drafting)
         tokens += len(step.tokens(0))

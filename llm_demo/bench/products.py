@@ -130,14 +130,16 @@ def by_torch(weights: Sequence[Weights]) -> Pass:
 
 def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
     """In a graph, as our backends have it. exact: with float rows, else rounded to 8 bits."""
-    from ot_draft.decoding.fast_graph import Compiled, cut, product, rows_in
+    from ot_draft.decoding.fast_graph import Compiled, Product, cut, rows_in
 
-    entered = x = rows_in(width(weights[0]))
-    before = width(weights[0])
-    for each in weights:
-        x = product(x if before == width(each) else cut(x, 0, width(each)), [each])
-        before = len(each.codes)
-    graph = Compiled([x], [entered], 0 if exact else GROUP)
+    def make(_: int | None, x: Any) -> list[Any]:
+        before = width(weights[0])
+        for each in weights:
+            x = Product([each])(x if before == width(each) else cut(x, 0, width(each)))
+            before = len(each.codes)
+        return [x]
+
+    graph = Compiled(make, [partial(rows_in, width(weights[0]))], 0 if exact else GROUP)
     return lambda rows: graph(rows)[0].numpy()
 
 

@@ -1,12 +1,15 @@
 """A Llama as graphs of OpenVINO, in which attention is a node of our own: it reads and writes a cache outside of them.
 
+Passes over a few numbers of rows have a graph of their own, whose shapes are known: a graph for any number looks at the shape of
+every node in every pass, and is fitted anew where the number is another than before.
+
 Products of 4 and 8 bits take rows rounded to 8 bits, group by group, or as floats; all else is float32. The least of a group of the file's
 weights is a second product, with the sums of the row's groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -79,23 +82,25 @@ class Pass:
 class Attention(Op):
     """Queries, keys and values (R, ...) of a layer to what it attends to, (R, heads * width)."""
 
-    def __init__(self, inputs: Any, now: Pass, number: int, width: int) -> None:
+    def __init__(self, inputs: Any, now: Pass, number: int, width: int, rows: int | None = None) -> None:
+        """rows: R, None for a graph of any number of them."""
         super().__init__(self)
-        self.now, self.number, self.width = now, number, width
+        self.now, self.number, self.width, self.rows = now, number, width, rows
         self._for_shapes: Attention | None = None
         self.set_arguments(inputs)
         self.constructor_validate_and_infer_types()
 
     def validate_and_infer_types(self) -> None:
-        self.set_output_type(0, ov.Type.f32, self.now.shape_of(self.width))
+        known = self.now.shape_of(self.width) if self.rows is None else ov.PartialShape([self.rows, self.width])
+        self.set_output_type(0, ov.Type.f32, known)
 
     def clone_with_new_inputs(self, inputs: Any) -> Attention:
         """Another one for a graph that is being made; one and the same for passes, which ask it for shapes and let it go.
 
         OpenVINO's nodes in Python are never freed: a new one for every pass of another number of rows would be so many more.
         """
-        if self.now.cells is None:
-            return Attention(inputs, self.now, self.number, self.width)
+        if self.rows is not None or self.now.cells is None:
+            return Attention(inputs, self.now, self.number, self.width, self.rows)
         if self._for_shapes is None:
             self._for_shapes = Attention(inputs, self.now, self.number, self.width)
         return (
@@ -119,12 +124,12 @@ def integers(*values: int) -> Any:
 
 
 def in_4_bits(codes: Any) -> Any:
-    """A constant of the whole numbers codes - MIDDLE, of codes 0 .. 15 in uint8: two share a byte, the first the lower half."""
+    """A tensor of the whole numbers codes - MIDDLE, of codes 0 .. 15 in uint8: two share a byte, the first the lower half."""
     flat = codes.reshape(-1) ^ MIDDLE  # which in four bits is the difference
     pairs = np.pad(flat, (0, len(flat) % 2)).reshape(-1, 2)
-    tensor = ov.Tensor(ov.Type.i4, ov.Shape(list(codes.shape)))  # which owns its memory; the constant shares it
+    tensor = ov.Tensor(ov.Type.i4, ov.Shape(list(codes.shape)))
     tensor.data.reshape(-1)[:] = (pairs[:, 0] | (pairs[:, 1] << 4)).view(tensor.data.dtype)
-    return opset13.constant(tensor)
+    return tensor
 
 
 def cut(x: Any, start: int, end: int) -> Any:
@@ -132,31 +137,43 @@ def cut(x: Any, start: int, end: int) -> Any:
     return opset13.slice(x, integers(start), integers(end), integers(1), integers(1))
 
 
-def product(x: Any, parts: Sequence[Any]) -> Any:
-    """x (R, in) times the weights of layers that read the same rows, side by side."""
-    if len({part.kind for part in parts}) > 1:
-        return opset13.concat([product(x, [part]) for part in parts], 1)
-    whole = reduce(lambda one, other: one.beside(other), parts)
-    if not isinstance(whole, Weights):
-        return opset13.matmul(x, opset13.constant(whole.values), False, True)
-    found = opset13.matmul(x, _unpacked(whole), False, True)
-    if whole.least is None:
-        return found
-    groups = whole.codes.shape[1]
-    sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, groups, GROUP), False), integers(2), False)
-    return opset13.add(found, opset13.matmul(sums, opset13.constant(whole.least), False, True))
+class Product:
+    """Products of rows with the weights of layers that read the same ones, side by side. Graphs share the memory of its weights."""
 
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._each = [Product([part]) for part in parts] if len({part.kind for part in parts}) > 1 else []
+        if self._each:
+            return
+        whole, self._least = reduce(lambda one, other: one.beside(other), parts), None
+        if not isinstance(whole, Weights):
+            self._codes, self._scales = ov.Tensor(whole.values), None
+            return
+        codes, self._groups = whole.codes, whole.codes.shape[1]
+        self._codes = ov.Tensor(codes) if codes.dtype == np.int8 else in_4_bits(codes)
+        self._scales = ov.Tensor(whole.scales[..., None].astype(np.float32))
+        if whole.least is not None:
+            self._least = ov.Tensor(whole.least)
 
-def _unpacked(weights: Weights) -> Any:
-    """Floats (out, in) without the groups' least, which OpenVINO makes of the packed ones in its product.
+    def __call__(self, x: Any) -> Any:
+        """Of x, (R, in)."""
+        if self._each:
+            return opset13.concat([each(x) for each in self._each], 1)
+        found = opset13.matmul(x, self._floats(), False, True)
+        if self._least is None:
+            return found
+        sums = opset13.reduce_sum(opset13.reshape(x, integers(-1, self._groups, GROUP), False), integers(2), False)
+        return opset13.add(found, opset13.matmul(sums, opset13.constant(self._least), False, True))
 
-    Signed codes, of which nothing is subtracted: a group's own zero takes a product of one to eight rows a quarter longer.
-    """
-    codes = opset13.constant(weights.codes) if weights.codes.dtype == np.int8 else in_4_bits(weights.codes)
-    scales = opset13.convert(opset13.constant(weights.scales[..., None]), ov.Type.f32)
-    return opset13.reshape(
-        opset13.multiply(opset13.convert(codes, ov.Type.f32), scales), integers(len(weights.scales), -1), False
-    )
+    def _floats(self) -> Any:
+        """Floats (out, in) without the groups' least, which OpenVINO makes of the packed ones in its product.
+
+        Signed codes, of which nothing is subtracted: a group's own zero takes a product of one to eight rows a quarter longer.
+        """
+        codes = opset13.constant(self._codes)
+        if self._scales is None:
+            return codes
+        scaled = opset13.multiply(opset13.convert(codes, ov.Type.f32), opset13.constant(self._scales))
+        return opset13.reshape(scaled, integers(self._scales.shape[0], -1), False)
 
 
 def unit(x: Any, epsilon: float) -> Any:
@@ -178,29 +195,37 @@ class Layers:
         self.weights, self.config, self.count = weights, config, count
         self.width, self.bytes_read = head_width(config), 0
         self.now = Pass(self.width, rope_base(config))
+        self._products: dict[tuple[str, ...], Product] = {}
+
+    def forget(self) -> None:
+        """Let the weights go, of which the graphs have been made."""
+        self.weights = None
+        self._products.clear()
 
     def part(self, x: Any, *names: str) -> Any:
         """A product with the layers of these names."""
-        layers = [self.weights.layer(name) for name in names]
-        self.bytes_read += sum(layer.bytes_read for layer in layers)
-        return product(x, layers)
+        if names not in self._products:
+            layers = [self.weights.layer(name) for name in names]
+            self.bytes_read += sum(layer.bytes_read for layer in layers)
+            self._products[names] = Product(layers)
+        return self._products[names](x)
 
     def normed(self, x: Any, name: str) -> Any:
         """A norm by its name."""
         return norm(x, self.weights.tensor(f"{name}.weight"), self.config.rms_norm_eps)
 
-    def through(self, x: Any) -> list[Any]:
-        """x (R, width), and what comes out of each layer."""
+    def through(self, x: Any, rows: int | None) -> list[Any]:
+        """x (R, width), and what comes out of each layer. rows: R where it is known."""
         found = [x]
         for number in range(self.count):
-            found.append(self._layer(found[-1], number))
+            found.append(self._layer(found[-1], number, rows))
         return found
 
-    def _layer(self, x: Any, number: int) -> Any:
+    def _layer(self, x: Any, number: int, rows: int | None) -> Any:
         name = f"model.layers.{number}"
         heads = self.config.num_attention_heads * self.width
         qkv = self.part(self.normed(x, f"{name}.input_layernorm"), *(f"{name}.self_attn.{each}_proj" for each in "qkv"))
-        attention = Attention([qkv.output(0)], self.now, number, heads)
+        attention = Attention([qkv.output(0)], self.now, number, heads, rows)
         x = opset13.add(x, self.part(attention.output(0), f"{name}.self_attn.o_proj"))
         both = self.part(
             self.normed(x, f"{name}.post_attention_layernorm"), f"{name}.mlp.gate_proj", f"{name}.mlp.up_proj"
@@ -225,10 +250,47 @@ def chosen(x: Any, places: Any) -> Any:
     return opset13.gather(x, places, integers(0))
 
 
-class Compiled:
-    """A graph that can be asked. group: rows of products of 4 and 8 bits are rounded to 8 bits in groups of so many; 0: kept as floats."""
+Make = Callable[..., Sequence[Any]]  # (rows, *inputs) -> outputs; rows: R where it is known, else None
 
-    def __init__(self, outputs: Sequence[Any], inputs: Sequence[Any], group: int) -> None:
+
+def _one_graph(make: Make, inputs: Sequence[Callable[[], Any]], rows: int | None) -> Any:
+    taken = [new() for new in inputs]
+    known = taken
+    if rows is not None:
+        known = [
+            x
+            if len(x.partial_shape) < 2
+            else opset13.reshape(x, integers(rows, x.partial_shape[1].get_length()), False)
+            for x in taken
+        ]
+    return ov.Model(list(make(rows, *known)), taken)
+
+
+def _graph(make: Make, inputs: Sequence[Callable[[], Any]], fitted: Sequence[int]) -> Any:
+    """For any number of rows; one of its own for each of the fitted numbers."""
+    if not fitted:
+        return _one_graph(make, inputs, None)
+    one, others = _one_graph(make, inputs, fitted[0]), _graph(make, inputs, fitted[1:])
+    taken = [new() for new in inputs]
+    rows = opset13.gather(opset13.shape_of(taken[0]), integers(0), integers(0))
+    either = opset13.if_op(opset13.equal(rows, integers(fitted[0])).output(0))
+    either.set_then_body(one)
+    either.set_else_body(others)
+    for x, of_one, of_others in zip(taken, one.get_parameters(), others.get_parameters(), strict=True):
+        either.set_input(x.output(0), of_one, of_others)
+    results = zip(one.get_results(), others.get_results(), strict=True)
+    return ov.Model([either.set_output(of_one, of_others) for of_one, of_others in results], taken)
+
+
+class Compiled:
+    """A graph that can be asked.
+
+    make(rows, *inputs): its outputs. inputs: makers of what goes in, rows first. group: rows of products of 4 and 8 bits are rounded to
+    8 bits in groups of so many; 0: kept as floats. fitted: numbers of rows that have a graph of their own.
+    """
+
+    def __init__(self, make: Make, inputs: Sequence[Callable[[], Any]], group: int, fitted: Sequence[int] = ()) -> None:
+        graph = _graph(make, inputs, fitted)
         settings = {
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
             "NUM_STREAMS": 1,
@@ -237,10 +299,8 @@ class Compiled:
             "INFERENCE_PRECISION_HINT": "f32",
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": group,
         }
-        self._request = (
-            ov.Core().compile_model(ov.Model(list(outputs), list(inputs)), "CPU", settings).create_infer_request()
-        )
-        self._outputs = range(len(outputs))
+        self._request = ov.Core().compile_model(graph, "CPU", settings).create_infer_request()
+        self._outputs = range(len(graph.outputs))
 
     def __call__(self, *inputs: Any) -> list[torch.Tensor]:
         """Tensors in memory of their own."""

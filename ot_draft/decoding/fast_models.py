@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from types import SimpleNamespace
@@ -16,13 +17,14 @@ from torch import Tensor
 from ..errors import CannotDecode
 from . import llama
 from .cache import Cache, causal_mask
-from .fast_graph import Compiled, Layers, chosen, opset13, places_in, product, rows_in, unit
+from .fast_graph import Compiled, Layers, Product, chosen, opset13, places_in, rows_in, unit
 from .fast_weights import DraftWeights, FolderWeights, in_8_bits
 from .file_weights import GROUP, WEIGHTS
 from .passes import Passes
 
 DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
-DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, since a graph is fitted anew to another number
+DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, which have a graph of their own
+FITTED = 1, 2  # rows of a target's pass that have a graph of their own: a plain step, and one drafted token
 LAWS = {False: "the file's weights, 8-bit activations", True: "the file's weights, float activations"}
 
 
@@ -114,9 +116,13 @@ class FastModel:
         cells = (slots + torch.arange(batch)[:, None] * cache.slots_per_row).flatten().numpy()
         rows = torch.arange(batch * length).view(batch, length)[:, -last:].flatten()
         given, places, seen = [x.flatten(0, 1).numpy() for x in entered], positions.flatten().numpy(), sees.numpy()
-        if len(cells) < least:  # one token, twice
-            given, cells, places = [np.repeat(x, 2, 0) for x in given], np.repeat(cells, 2), np.repeat(places, 2)
-            seen = np.repeat(seen, 2, 1)
+        if len(cells) == 1 < least:  # one token, several times
+            given, cells, places = (
+                [np.repeat(x, least, 0) for x in given],
+                np.repeat(cells, least),
+                np.repeat(places, least),
+            )
+            seen = np.repeat(seen, least, 1)
         self.layers.now.begin(cache.keys, cache.values, cells, places, seen, cache.slots_per_row)
         return [found[: batch * length] for found in graph(*given, rows.numpy())]
 
@@ -151,38 +157,52 @@ class FastTarget(FastModel):
         """The graph that gives logits of the chosen rows and, where it keeps any, features of all; and the least rows of a pass."""
         if self._keeps is None or (keeps and keeps != self._keeps):
             self._keeps = keeps
-            self._compiled = self._made(keeps)
-            self.least = self._least()
+            self._make(keeps, FITTED)
+            if not self.least:
+                self._make(keeps, ())
         return self._compiled, self.least
 
-    def _made(self, keeps: tuple[int, ...]) -> Compiled:
+    def _make(self, keeps: tuple[int, ...], fitted: tuple[int, ...]) -> None:
+        self._compiled, self.fitted = self._made(keeps, fitted), fitted
+        self.least = self._least()
+
+    def _made(self, keeps: tuple[int, ...], fitted: tuple[int, ...]) -> Compiled:
         config = self.config
         weights = FolderWeights(self.folder)  # mapped until the graph is made
         self.layers = Layers(weights, config, config.num_hidden_layers)
-        x, places = rows_in(config.hidden_size), places_in()
-        between = self.layers.through(x)
-        last = self.layers.normed(between[-1], "model.norm")
         head = "lm_head" if "lm_head.weight" in weights else "model.embed_tokens"
-        outputs = [self.layers.part(chosen(last, places), head)]
-        if keeps:
-            outputs.append(
-                opset13.concat([unit(h, config.rms_norm_eps) for h in (*(between[k] for k in keeps), last)], 1)
-            )
+
+        def make(rows: int | None, x: Any, places: Any) -> list[Any]:
+            between = self.layers.through(x, rows)
+            last = self.layers.normed(between[-1], "model.norm")
+            outputs = [self.layers.part(chosen(last, places), head)]
+            if keeps:
+                features = [unit(h, config.rms_norm_eps) for h in (*(between[k] for k in keeps), last)]
+                outputs.append(opset13.concat(features, 1))
+            return outputs
+
+        inputs = partial(rows_in, config.hidden_size), places_in
+        made = Compiled(make, inputs, 0 if self.exact else GROUP, fitted)
         self.bytes_read = self.layers.bytes_read
-        self.layers.weights = None
-        return Compiled(outputs, [x, places], 0 if self.exact else GROUP)
+        self.layers.forget()
+        return made
 
     def _least(self) -> int:
-        """2 where a row by itself gives other bits than beside another; 1 with float rows, whose bits depend on their number anyway."""
+        """2 where a row by itself gives other bits than beside another, 0 where one beside another gives others than beside two.
+
+        1 with float rows, whose bits depend on their number anyway.
+        """
         if self.exact:
             return 1
         one = torch.zeros(1, 1, dtype=torch.int64)
         entered = self.embedding[:1].float()[None]
         sees = torch.ones(1, 1, 1, dtype=torch.bool)
-        alone, double = (
-            self.run(self._compiled, rows, self.cache(1), [entered], one, one, sees, 1)[0] for rows in (1, 2)
+        alone, two, three = (
+            self.run(self._compiled, rows, self.cache(1), [entered], one, one, sees, 1)[0] for rows in (1, 2, 3)
         )
-        return 1 if torch.equal(alone, double) else 2
+        if self.fitted and not torch.equal(two, three):
+            return 0
+        return 1 if torch.equal(alone, two) else 2
 
 
 class FastPasses(Passes):
@@ -230,6 +250,14 @@ class TargetPasses(FastPasses):
         with self.model.lock:
             least: int = self.model.compiled(self.keeps)[1]
         return least
+
+    @property
+    def fitted(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Those that the target's graph was made for."""
+        with self.model.lock:
+            self.model.compiled(self.keeps)
+            fitted: tuple[int, ...] = self.model.fitted
+        return fitted
 
     def _ready(self) -> None:
         with self.model.lock:
@@ -284,21 +312,29 @@ class FastDraft(FastModel):
         weights = DraftWeights(tensors)
         self.layers = Layers(weights, config, config.num_hidden_layers)
         if self.reads:
-            features = rows_in((len(self.reads) + 1) * config.hidden_size)
-            self.fuse = Compiled([product(features, [weights.layer("fuse")])], [features], DRAFT_GROUP)
+            features, fuse = (
+                partial(rows_in, (len(self.reads) + 1) * config.hidden_size),
+                Product([weights.layer("fuse")]),
+            )
+            self.fuse = Compiled(lambda _, x: [fuse(x)], [features], DRAFT_GROUP, [DRAFT_ROWS])
         self.graph = self._made(in_8_bits(table_of(target.folder)[self.vocabulary_subset].float().numpy()))
 
     def _made(self, head: Any) -> Compiled:
-        width, layers = self.config.hidden_size, self.layers
-        inputs = [rows_in(width)] + ([rows_in(width)] if self.reads else [])
-        places, x = places_in(), inputs[0]
-        if self.reads:
-            x = opset13.add(x, layers.part(layers.normed(inputs[1], "norm_states"), "project"))
-        states = layers.through(x)[-1]
-        logits = product(layers.normed(chosen(states, places), "model.norm"), [head])
+        layers, reads, scores = self.layers, bool(self.reads), Product([head])
+
+        def make(rows: int | None, x: Any, *others: Any) -> list[Any]:
+            *before, places = others
+            if reads:
+                x = opset13.add(x, layers.part(layers.normed(before[0], "norm_states"), "project"))
+            states = layers.through(x, rows)[-1]
+            logits = scores(layers.normed(chosen(states, places), "model.norm"))
+            return [logits, *([states] if reads else [])]
+
+        entered = partial(rows_in, self.config.hidden_size)
+        made = Compiled(make, [entered] * (1 + reads) + [places_in], DRAFT_GROUP, [DRAFT_ROWS])
         self.bytes_read = layers.bytes_read + head.bytes_read
-        self.layers.weights = None
-        return Compiled([logits, *([states] if self.reads else [])], [*inputs, places], DRAFT_GROUP)
+        layers.forget()
+        return made
 
     def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
         """As the engine calls it."""

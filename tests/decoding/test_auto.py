@@ -350,6 +350,39 @@ def test_one_position_goes_as_two_only_where_the_backend_says_so(least: int, mon
     assert costs.plain() == pytest.approx(1, rel=0.1) and costs.step(one) == pytest.approx(1.1, rel=0.1)
 
 
+def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs nothing to come to it, nor to go back to the number that was there before."""
+    monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
+    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1, None)
+    (costs,), block = chooser.measured.values(), paths.BlockVerification()
+    plain, one, two, three = Drafting.plain(), *(Drafting.chains(1, length, block) for length in (1, 2, 3))
+    last = 0
+    for drafting in [plain] * 3 + [one] * 3 + [two] * 3 + [three] * 3 + [plain, two, one, two, plain, three, one] * 10:
+        rows = drafting.tree.bounds.size + 1
+        changed, last = rows > 2 and last not in (0, rows), rows if rows > 2 else last
+        parts = Seconds(0.1 * (rows - 1), 1 + 0.1 * (rows - 1) + 0.5 * changed)
+        costs.learn(step_of(drafting, 0, parts), parts.total)
+    assert costs.change() == pytest.approx(0.5, rel=0.1)
+    assert costs.plain() == pytest.approx(1, rel=0.05) and costs.step(one) == pytest.approx(1.2, rel=0.05)
+    assert costs.step(two) == pytest.approx(1.4, rel=0.05) and costs.step(three) == pytest.approx(1.6, rel=0.05)
+
+
+def test_what_pays_is_chosen_as_much_beside_graphs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain steps between those that look up five tokens; a change is dear, and there is none."""
+    monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
+    costs = ot.paths.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=5.0)
+    chooser = Auto(rehearsal=0, costs=costs, lookup=PromptLookup(5, 3, 1)).begin(SMALL_DRAFT, 1, None)
+    sizes = [drafting.tree.bounds.size for drafting in chooser.menu]
+    assert [bool(size) for size in chooser._call_sizes] == [size > 1 for size in sizes]
+    chooser._recent.append(6)
+    chooser._found, chooser._going = [], []
+    by_place = {candidate.place: candidate.seconds for candidate in chooser._candidates()}
+    for place, seconds in by_place.items():
+        drafting = chooser.menu[place]
+        changes = 0 if sizes[place] in (0, 1, 5) else 2
+        assert seconds == pytest.approx(chooser._costs.step(drafting) + 5 * changes)
+
+
 @pytest.mark.parametrize("change", [0.0, 0.4])
 def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_size(change: float) -> None:
     """It falls to half: what a plain step takes is known after some, though none of them is one."""

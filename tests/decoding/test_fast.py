@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,7 @@ from ot_draft.decoding import (  # noqa: E402
 )
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.fast_attention import kernels  # noqa: E402
-from ot_draft.decoding.fast_graph import Attention, Compiled, Pass, product, rows_in  # noqa: E402
+from ot_draft.decoding.fast_graph import Attention, Compiled, Pass, Product, rows_in  # noqa: E402
 from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
 from ot_draft.decoding.fast_weights import MIDDLE, Weights  # noqa: E402
 from ot_draft.decoding.file_weights import GROUP, write_blocks  # noqa: E402
@@ -97,9 +98,10 @@ def test_a_product_is_that_of_the_weights(bits: int, groups: int, least: bool) -
     rows = random.standard_normal((5, 3 * GROUP)).astype(np.float32)
     wanted = rows @ values.reshape(24, -1).T
     for group, off in ((0, 1e-5), (GROUP, 0.02)):
-        entered = rows_in(3 * GROUP)
-        (found,) = Compiled([product(entered, [weights])], [entered], group)(rows)
-        assert np.abs(found.numpy() - wanted).max() < off * np.abs(wanted).max()
+        for fitted in ((), (5,), (1, 2)):
+            entered, times = partial(rows_in, 3 * GROUP), Product([weights])
+            (found,) = Compiled(lambda _, x, times=times: [times(x)], [entered], group, fitted)(rows)
+            assert np.abs(found.numpy() - wanted).max() < off * np.abs(wanted).max()
         assert np.array_equal(weights.codes, codes)
 
 
@@ -114,6 +116,23 @@ def test_it_says_how_many_rows_its_passes_have(exact: bool, tmp_path: Path, monk
         one = torch.zeros(1, 1, dtype=torch.int64)
         passes.logits(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
         assert passes.least_rows == least == read[-1]
+
+
+def test_without_graphs_of_their_own_where_these_would_have_other_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Laws by trees would not be those of plain decoding."""
+    target, run = target_of(tmp_path, "Q4_1")[0], FastTarget.run
+
+    def other_bits(self: Any, graph: Any, least: int, *given: Any) -> Any:
+        found, *others = run(self, graph, least, *given)
+        return [found + (least in self.fitted), *others]
+
+    monkeypatch.setattr(FastTarget, "run", other_bits)
+    passes = language_model(target, N)
+    assert passes.fitted == () and passes.least_rows in (1, 2)
+    monkeypatch.setattr(FastTarget, "run", run)
+    assert language_model(target_of(tmp_path, "Q4_1")[0], N).fitted == (1, 2)
 
 
 def test_a_pass_may_run_on_every_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

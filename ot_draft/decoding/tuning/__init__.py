@@ -17,6 +17,7 @@ from ...paths.drafting.baselines import LookupPath
 from ..drafting import Drafting
 from ..language_model import bytes_read, language_model, split_between_processes
 from ..pair import Pair
+from ..passes import Passes
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup
 from ..step import Step
@@ -37,7 +38,9 @@ SHARE = 0.01  # of the time that may be lost by trying what candidates less: eve
 BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
 UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
-KEPT_EVERY = 16  # steps after which costs are kept for the next process
+KEPT_FROM = (
+    16  # steps after which costs are kept for the next process, and after twice as many each time: it takes 2 ms
+)
 USUAL = 16  # steps of which the commonest shape of a target call is the one that a step of another shape comes back to
 REVIEWED_EVERY = 8  # steps for which costs and expectations of what is not in use hold
 
@@ -99,8 +102,9 @@ class Auto(Policy):
         self.acceptance.begin(() if pair.acceptance is None else pair.acceptance.of_path)
         run, costs = copy(self), self._costs_of(pair, batch)
         run._kept = kept.file_of(pair, batch)
-        menu, least = [drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], _least_rows(pair)
-        run._choose_among(menu, costs, [call_size(drafting, batch, least) for drafting in menu])
+        menu, target = [drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], _target(pair)
+        sizes = [call_size(drafting, batch, target.least_rows, target.fitted) for drafting in menu]
+        run._choose_among(menu, costs, sizes)
         return run
 
     def _choose_among(self, menu: Sequence[Drafting], costs: StepCosts, call_sizes: list[int]) -> None:
@@ -123,7 +127,7 @@ class Auto(Policy):
         self._going: list[bool] = []  # texts
         self._used: set[int] = set()
         self._call_sizes = call_sizes
-        self._recent: deque[int] = deque(maxlen=USUAL)  # of the last steps
+        self._recent: deque[int] = deque(maxlen=USUAL)  # of the last steps, where they matter
         self._lasts: float | None = None  # seconds of what was chosen, as they were expected
         self._seconds: list[float] = []  # of a step of everything on the menu, as it was some steps ago at most
         self._tables: dict[Key, Expected] = {}
@@ -171,8 +175,10 @@ class Auto(Policy):
             self._seconds = []
             self._tables.clear()
         self._used.add(place)
-        self._recent.append(self._call_sizes[place])
-        if self._kept and self._steps % KEPT_EVERY == 0 and isinstance(self._costs, MeasuredCosts):
+        if size := self._call_sizes[place]:
+            self._recent.append(size)
+        often = self._steps >= KEPT_FROM and self._steps & (self._steps - 1) == 0
+        if self._kept and often and isinstance(self._costs, MeasuredCosts):
             kept.write(self._kept, self._costs)
 
     def _candidates(self) -> list[Candidate]:
@@ -197,8 +203,8 @@ class Auto(Policy):
                     self._tables[key] = self.acceptance.expected(key, self._longest[key], UCB_WIDTH)
                 means, upper_bound = self._tables[key]
             whole = seconds + (reading if self._unread and length and not self._looked_up[place] else 0.0)
-            if self._recent:  # to another shape, and back
-                whole += change * ((self._call_sizes[place] != self._recent[-1]) + (self._call_sizes[place] != usual))
+            if self._recent and (size := self._call_sizes[place]):  # to another shape, and back
+                whole += change * ((size != self._recent[-1]) + (size != usual))
             candidates.append(Candidate(place, means[length] / whole, upper_bound[length] / whole, whole))
         return candidates
 
@@ -267,7 +273,9 @@ class Auto(Policy):
             target, draft = pair.target, pair.draft
             on_cpu = language_model(target, pair.n).device.type == "cpu"
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
-            self.measured[key] = costs = MeasuredCosts(share, on_cpu, batch, _least_rows(pair))
+            passes = _target(pair)
+            costs = MeasuredCosts(share, on_cpu, batch, passes.least_rows, passes.fitted)
+            self.measured[key] = costs
             self._begin_to_know(pair, batch, costs, kept.file_of(pair, batch))
         return self.measured[key]
 
@@ -287,9 +295,9 @@ class Auto(Policy):
                 kept.write(file, costs)
 
 
-def _least_rows(pair: Pair) -> int:
-    least: int = language_model(pair.target, pair.n).least_rows
-    return least
+def _target(pair: Pair) -> Passes:
+    passes: Passes = language_model(pair.target, pair.n)
+    return passes
 
 
 def family(tree: ot.paths.TreeDrafter) -> Key:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from statistics import median_low
 
 import ot_draft as ot
@@ -25,12 +25,14 @@ POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
 
 
-def call_size(drafting: Drafting, texts: int, least: int) -> int:
+def call_size(drafting: Drafting, texts: int, least: int, fitted: Container[int] = ()) -> int:
     """Rows of its target call on so many texts, where another number of them may take time by itself: graphs are fitted to it.
 
-    least: what the target's passes have at least, `Passes.least_rows`.
+    0 for a number that has a graph of its own, which leaves all others as they are. least: what the target's passes have at least,
+    `Passes.least_rows`; fitted: `Passes.fitted`.
     """
-    return max(texts * (drafting.tree.bounds.size + 1), least)
+    rows = max(texts * (drafting.tree.bounds.size + 1), least)
+    return 0 if rows in fitted else rows
 
 
 class StepCosts(ABC):
@@ -113,7 +115,8 @@ class MeasuredCosts(StepCosts):
     """Learnt from steps: target calls by positions, draft calls by rows, and the rest of a step by kind of drafting.
 
     What was not measured yet is guessed from what was: between measured numbers of positions by a line, beyond them by
-    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step. least: see `call_size`.
+    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step. least, fitted: see
+    `call_size`.
 
     A machine with other work changes its speed within a text, and what was measured at one speed would be compared with what was measured
     at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
@@ -121,14 +124,17 @@ class MeasuredCosts(StepCosts):
 
     PARTS = "verify", "draft", "rest", "read", "change"
 
-    def __init__(self, share: float, on_cpu: bool, batch: int = 1, least: int = 1) -> None:
+    def __init__(self, share: float, on_cpu: bool, batch: int = 1, least: int = 1, fitted: Container[int] = ()) -> None:
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
-        self._batch, self._least = batch, least
+        self._batch, self._least, self._fitted = batch, least, fitted
         self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
         self._read, self._change = _recent(), _recent()
-        self._size = 0  # of the call before
+        self._size = 0  # of the last call whose size matters
         self._steps, self._plain_at, self._plain_steps = 0, 0, 0
         self._plain_call = 0.0  # seconds, at present
+        self._line: float | None = (
+            None  # slope through all calls, until there is another: asked for everything on a menu
+        )
 
     def measured(self) -> dict[str, dict[int, list[float]]]:
         """The last measurements by part, and by positions, rows or kind of step, in plain target calls."""
@@ -145,6 +151,7 @@ class MeasuredCosts(StepCosts):
         for name, part in zip(self.PARTS, self._parts(), strict=True):
             for at, values in measured[name].items():
                 part[at].extendleft(reversed(values))
+        self._line = None
 
     def agree_with(self, measured: Mapping[str, Mapping[int, Sequence[float]]]) -> bool:
         """Whether calls of target and draft cost here what they cost elsewhere, as far as both were measured, give or take ALIKE."""
@@ -184,15 +191,16 @@ class MeasuredCosts(StepCosts):
             self._learn_draft(width, drafting.tree.bounds.length, drafted / unit, unread)
 
     def pass_over(self, step: Step) -> None:
-        self._size = self._size_of(step.drafting)
+        self._size = self._size_of(step.drafting) or self._size
 
     def _size_of(self, drafting: Drafting) -> int:
-        return call_size(drafting, self._batch, self._least)
+        return call_size(drafting, self._batch, self._least, self._fitted)
 
     def _learn_call(self, positions: int, size: int, seconds: float) -> float:
         """Take in a target call; seconds of a plain one at its time. One of another size than the call before tells what a change costs,
         once it is known what the call itself does."""
-        changed, self._size = self._size not in (0, size), size
+        changed = 0 not in (size, self._size) and self._size != size
+        self._size = size or self._size
         change = self._changing() if changed else 0.0
         known = positions == 1 or len(self._verify.get(positions, ())) >= ENOUGH
         told = not changed or len(self._change) >= ENOUGH  # what such a call takes beside its own
@@ -201,6 +209,7 @@ class MeasuredCosts(StepCosts):
             self._change.append(max(seconds / unit - self._verified(positions), 0.0))
         elif positions > 1:
             self._verify[positions].append(max(seconds / unit - change, LEAST))
+            self._line = None
         return unit
 
     def _learn_draft(self, width: int, length: int, drafted: float, unread: int) -> None:
@@ -273,6 +282,11 @@ class MeasuredCosts(StepCosts):
 
         A single one may have met something else that the machine did: it weighs little, and no position counts for more than a call.
         """
+        if self._line is None:
+            self._line = self._slope_of_calls()
+        return self._line
+
+    def _slope_of_calls(self) -> float:
         weight, total = STRENGTH, STRENGTH * self._position
         for positions, recent in self._verify.items():
             further, sure = positions - 1, (min(len(recent), SURE) / SURE) ** 2

@@ -20,7 +20,7 @@ from ..pair import Pair
 from .costs import MeasuredCosts
 
 PACKAGES = "ot_draft", "torch", "openvino"  # by whose versions costs may differ
-PASSES = 2  # one more where ours cost something else than before, within a version
+PASSES = 3  # one more where ours cost something else than before, within a version
 WEEK = 604_800.0  # seconds, after which all is measured again: drivers and systems change, too
 MOST = 1000.0  # plain calls that a part of a step may be believed to take
 
