@@ -216,6 +216,11 @@ def show(rows: Sequence[Row]) -> str:
 )
 @click.option("--draft-beside", multiple=True, help="Other drafts, for auto and four tokens a call.")
 @click.option("--fresh", is_flag=True, help="A process of its own for every text; one text at a time.")
+@click.option(
+    "--loaded-for",
+    type=click.IntRange(1),
+    help="Tokens that a process of its own is loaded for, as `load_pair` is told [default: those of its text].",
+)
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
 def main(
     out: Path, target: str | None, draft: str | None, device: str, dtype: str, backend: str, **options: Any
@@ -232,6 +237,8 @@ def main(
             "device": device,
             "backend": backend,
         }
+        if options["fresh"]:
+            named["tokens"] = options["loaded_for"] or options["tokens"]
         pair = load_pair(**named)
         others = {other: load_pair(target, draft, other, device) for other in options["beside"]}
         drafts = {Path(other).stem: load_pair(target, other, dtype, device) for other in options["draft_beside"]}

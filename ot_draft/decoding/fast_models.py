@@ -130,7 +130,7 @@ class FastModel:
 class FastTarget(FastModel):
     """A target of the Llama family from a folder, which a GGUF file may have been converted to."""
 
-    def __init__(self, folder: Path, exact: bool) -> None:
+    def __init__(self, folder: Path, exact: bool, fitted: tuple[int, ...] = FITTED) -> None:
         """CannotDecode for a file of another family."""
         config, ends = (_settings(folder / f"{name}config.json") for name in ("", "generation_"))
         if not llama.reads(config):
@@ -142,6 +142,7 @@ class FastTarget(FastModel):
         super().__init__(SimpleNamespace(**config), table_of(folder), exact)
         self.generation_config = SimpleNamespace(**ends)
         self._keeps: tuple[int, ...] | None = None
+        self.asked = fitted
 
     def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
         """As the engine calls it."""
@@ -157,7 +158,7 @@ class FastTarget(FastModel):
         """The graph that gives logits of the chosen rows and, where it keeps any, features of all; and the least rows of a pass."""
         if self._keeps is None or (keeps and keeps != self._keeps):
             self._keeps = keeps
-            self._make(keeps, FITTED)
+            self._make(keeps, self.asked)
             if not self.least:
                 self._make(keeps, ())
         return self._compiled, self.least

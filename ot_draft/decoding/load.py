@@ -32,6 +32,7 @@ from .tokens import Tokenizer
 
 HUB_SECONDS = 10.0
 LOOKUP = "lookup"  # in the place of a draft model's name
+FEW = 700  # tokens, below which OpenVINO's own graphs of one and two positions do not pay: 2.7 s until the first, 3 to 4 ms each
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 BACKENDS = defaults.BACKENDS
 Stages = Callable[[str], object]
@@ -47,6 +48,7 @@ def load_pair(
     cache: bool = True,
     progress: Stages = lambda stage: None,
     backend: str = defaults.BACKEND,
+    tokens: int | None = None,
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
@@ -60,7 +62,8 @@ def load_pair(
     directory, a draft of layers and a draft from a GGUF file run on a CPU, with rows rounded to 8 bits in products of 4 and 8 bits;
     openvino-float: with the target's rows as they are; llama.cpp: any GGUF target with plain attention and GGUF drafts, by
     llama-cpp-python, on the GPU that it was built for where `device` is no CPU; auto: as `resolve` decides by target, settings and what is
-    installed.
+    installed. tokens: how many will be decoded, None where nobody knows: for few OpenVINO is given one graph for all passes, since one and
+    two positions' own would take longer to make than they save.
     """
     asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
@@ -79,10 +82,11 @@ def load_pair(
     if backend == AUTO:
         fits = on_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
         backend, why = resolve(_as_folder(Path(target), progress) if fits else None)
-    loader = _Loader(target, draft, assistant, dtype, where, device_map, cache, progress, backend)
+    few = tokens is not None and tokens < FEW
+    loader = _Loader(target, draft, assistant, dtype, where, device_map, cache, progress, backend, few)
     pair = loader.llama_cpp_pair(gpu=device != "cpu") if backend == LLAMA_CPP else loader.pair()
     if cache:
-        how = dtype, device, device_map, backend
+        how = dtype, device, device_map, backend, few
         pair = replace(pair, name=repr([_as_it_is(target), _as_it_is(asked), *how]))
     pair = replace(pair, backend=backend, no_faster=why)
     return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
@@ -107,6 +111,7 @@ class _Loader:
     cache: bool
     progress: Stages
     backend: str = TORCH
+    few: bool = False  # tokens
 
     def pair(self) -> Pair:
         """Both models."""
@@ -127,14 +132,15 @@ class _Loader:
 
     def _fast_pair(self) -> Pair:
         """The target in OpenVINO, with a draft of layers or of a GGUF file there, too; any other draft as it is without."""
-        from .fast_models import FastTarget
+        from .fast_models import FITTED, FastTarget
 
         folder = _as_folder(Path(self.target), self.progress)
         if folder is None:
             raise CannotDecode(
                 "backend openvino reads what a GGUF file was converted to: set OT_DRAFT_CACHE to a folder"
             )
-        target, tokenizer = FastTarget(folder, self.backend == EXACT), _tokenizer_of(folder, "target")
+        target = FastTarget(folder, self.backend == EXACT, () if self.few else FITTED)
+        tokenizer = _tokenizer_of(folder, "target")
         draft: Any = None
         if Path(self.draft).suffix == ".safetensors":
             self.progress(f"reading the draft, {Path(self.draft).name}")
@@ -142,7 +148,7 @@ class _Loader:
         elif self.draft != LOOKUP:
             its = _as_folder(Path(self.draft), self.progress) if self.draft.endswith(".gguf") else None
             if its is not None and reads(its):
-                draft, theirs = FastTarget(its, False), _tokenizer_of(its, "draft")
+                draft, theirs = FastTarget(its, False, target.asked), _tokenizer_of(its, "draft")
             else:
                 draft, theirs = self.draft_alone(Pair(target), self.draft)
             _check_one_vocabulary(tokenizer, theirs)

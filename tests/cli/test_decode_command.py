@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -24,6 +25,7 @@ from tiny_folders import save_tiny_pair  # noqa: E402
 
 from llm_demo.models.load import load_pair, missing_packages  # noqa: E402
 from ot_draft.cli import main  # noqa: E402
+from ot_draft.cli.decode import run  # noqa: E402
 from ot_draft.cli.decode.command import decode as command  # noqa: E402
 from ot_draft.cli.decode.live import (  # noqa: E402
     LiveView,
@@ -89,6 +91,17 @@ def test_one_text_is_decoded_without_the_benchmark(models: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = done.stderr.splitlines()[-1]
     assert len(done.stdout.split()) == 3 and "'ot_draft.decoding.loop'" in loaded and "benchmark" not in loaded
+
+
+@pytest.mark.parametrize(("words", "tokens"), [((), 2 * 7), (("--compare", "--rule", "joint"), None)])
+def test_models_are_loaded_for_so_many_tokens(
+    words: tuple[str, ...], tokens: int | None, models: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comparison decodes every text many times."""
+    given, load = dict[str, Any](), run.load_models
+    monkeypatch.setattr(run, "load_models", lambda *names, **options: given.update(options) or load(*names, **options))
+    assert call(*models, *PROMPTS, "--max-tokens", "7", *words).exit_code == 0
+    assert given["tokens"] == tokens
 
 
 def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> None:

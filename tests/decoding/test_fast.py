@@ -42,6 +42,7 @@ from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
 from ot_draft.decoding.fast_weights import MIDDLE, Weights  # noqa: E402
 from ot_draft.decoding.file_weights import GROUP, write_blocks  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
+from ot_draft.decoding.load import FEW  # noqa: E402
 from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.paths import BlockVerification, FixedTree, Joint, TreeShape  # noqa: E402
@@ -133,6 +134,22 @@ def test_without_graphs_of_their_own_where_these_would_have_other_bits(
     assert passes.fitted == () and passes.least_rows in (1, 2)
     monkeypatch.setattr(FastTarget, "run", run)
     assert language_model(target_of(tmp_path, "Q4_1")[0], N).fitted == (1, 2)
+    assert language_model(FastTarget(tmp_path, False, ()), N).fitted == ()
+
+
+@pytest.mark.parametrize(("tokens", "fitted"), [(None, (1, 2)), (FEW, (1, 2)), (FEW - 1, ())])
+def test_few_tokens_are_not_worth_graphs_of_their_own(
+    tokens: int | None, fitted: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The costs that are kept are told apart by it, too."""
+    file = tmp_path / "a.gguf"
+    file.touch()
+    target_of(tmp_path, "Q4_1")
+    monkeypatch.setattr("ot_draft.decoding.load._as_folder", lambda name, progress: tmp_path)
+    monkeypatch.setattr("ot_draft.decoding.load._tokenizer_of", lambda folder, role: None)
+    pair, other = (load_pair(str(file), "lookup", backend="openvino", tokens=given) for given in (tokens, FEW))
+    assert language_model(pair.target, N).fitted == fitted
+    assert (pair.name == other.name) == bool(fitted)
 
 
 def test_a_pass_may_run_on_every_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

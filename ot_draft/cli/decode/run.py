@@ -52,7 +52,7 @@ def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tupl
     # Of the two embedded drafts the one that brings more; the other one is for transformers' own generation.
     draft = "states" if models.target is None and models.draft is None else models.draft
     others: dict[str, Any] = {} if output.compare else {"assistant": None}
-    others["backend"] = models.backend
+    others["backend"], others["tokens"] = models.backend, None if output.compare else len(prompts) * asked.max_tokens
     where = models.dtype, models.device, models.device_map
     pair = load_models(models.target, draft, *where, cache=models.cache, progress=progress, **others)
     tokens, _ = encode_prompts(pair, prompts, settings.prompts.chat)
