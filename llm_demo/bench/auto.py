@@ -226,6 +226,8 @@ def main(
     out: Path, target: str | None, draft: str | None, device: str, dtype: str, backend: str, **options: Any
 ) -> None:
     """Measure, write OUT and print a line for every kind and method."""
+    if options["loaded_for"] and not options["fresh"]:
+        raise click.UsageError("--loaded-for is of processes of their own: give --fresh too")
     if options["threads"]:
         torch.set_num_threads(options["threads"])
     try:

@@ -131,7 +131,7 @@ class FastTarget(FastModel):
     """A target of the Llama family from a folder, which a GGUF file may have been converted to."""
 
     def __init__(self, folder: Path, exact: bool, fitted: tuple[int, ...] = FITTED) -> None:
-        """CannotDecode for a file of another family."""
+        """fitted: numbers of rows that get a graph of their own, if it has the general one's bits. CannotDecode for another family."""
         config, ends = (_settings(folder / f"{name}config.json") for name in ("", "generation_"))
         if not llama.reads(config):
             raise CannotDecode(
@@ -189,9 +189,9 @@ class FastTarget(FastModel):
         return made
 
     def _least(self) -> int:
-        """2 where a row by itself gives other bits than beside another, 0 where one beside another gives others than beside two.
+        """2 where a row by itself gives other bits than beside another, 1 with float rows, whose bits depend on their number anyway.
 
-        1 with float rows, whose bits depend on their number anyway.
+        0 where one beside another, in a graph of its own, gives other bits than beside two, in the general one.
         """
         if self.exact:
             return 1

@@ -21,7 +21,7 @@ from .. import defaults
 from ..errors import CannotDecode, MissingPackage
 from ..optional import require
 from . import llama
-from .backends import AUTO, EXACT, LLAMA_CPP, OPENVINO, TORCH, reads, resolve
+from .backends import AUTO, EXACT, LLAMA_CPP, OPENVINO, ROUNDED, TORCH, reads, resolve
 from .converted import converted
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
 from .file_weights import check_read_whole, write_blocks
@@ -82,7 +82,7 @@ def load_pair(
     if backend == AUTO:
         fits = on_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
         backend, why = resolve(_as_folder(Path(target), progress) if fits else None)
-    few = tokens is not None and tokens < FEW
+    few = backend in (ROUNDED, EXACT) and tokens is not None and tokens < FEW
     loader = _Loader(target, draft, assistant, dtype, where, device_map, cache, progress, backend, few)
     pair = loader.llama_cpp_pair(gpu=device != "cpu") if backend == LLAMA_CPP else loader.pair()
     if cache:
@@ -111,7 +111,7 @@ class _Loader:
     cache: bool
     progress: Stages
     backend: str = TORCH
-    few: bool = False  # tokens
+    few: bool = False  # tokens, for graphs of one and two positions' own
 
     def pair(self) -> Pair:
         """Both models."""

@@ -32,9 +32,8 @@ class Passes(ABC):
     shares_cache = False  # whether it reads texts in the target's cache, as the target left them there
     spread = False  # whether it stands on several devices: no CUDA graph holds such a pass
     least_rows = 1  # tokens, of all texts together, that a pass computes at least: fewer cost what so many do
-    fitted: tuple[
-        int, ...
-    ] = ()  # numbers of them whose pass costs the same whatever the pass before had: it has a graph of its own
+    # Numbers of them whose pass costs the same whatever the pass before had: it has a graph of its own.
+    fitted: tuple[int, ...] = ()
 
     @abstractmethod
     def cache(self, slots: int) -> Cache:

@@ -137,6 +137,28 @@ def test_without_graphs_of_their_own_where_these_would_have_other_bits(
     assert language_model(FastTarget(tmp_path, False, ()), N).fitted == ()
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_graphs_of_their_own_give_what_the_general_one_gives(exact: bool, tmp_path: Path) -> None:
+    """Logits, features and the cache after passes of one to four rows, of one text and of two: by 8-bit rows in every bit."""
+    own, general = target_of(tmp_path, "Q4_1", exact)[0], FastTarget(tmp_path, exact, ())
+    both = [own.passes(N, (1,)), general.passes(N, (1,))]
+    assert [passes.fitted for passes in both] == [(1, 2), ()]
+    tokens, slots = torch.tensor(TEXT)[None], torch.arange(len(TEXT))[None]
+    sees = torch.ones(len(TEXT), len(TEXT), dtype=torch.bool).tril()[None]
+    caches = [passes.cache(len(TEXT)) for passes in both]
+    for start, rows, last in ((0, 20, 1), (20, 1, 0), (21, 2, 0), (23, 3, 0), (26, 2, 1), (28, 1, 0), (29, 4, 2)):
+        at = slice(start, start + rows)
+        one, other = (
+            passes.logits(cache, tokens[:, at], slots[:, at], slots[:, at], sees[:, at], last)
+            for passes, cache in zip(both, caches, strict=True)
+        )
+        pairs = [(one, other), *(zip(*((cache.states_at(slots[:, at]),) for cache in caches), strict=True))]
+        pairs += [tuple(torch.from_numpy(getattr(cache, name)) for cache in caches) for name in ("keys", "values")]
+        for mine, theirs in pairs:
+            assert mine.shape == theirs.shape
+            assert torch.allclose(mine, theirs, atol=1e-4) if exact else torch.equal(mine, theirs), (start, rows)
+
+
 @pytest.mark.parametrize(("tokens", "fitted"), [(None, (1, 2)), (FEW, (1, 2)), (FEW - 1, ())])
 def test_few_tokens_are_not_worth_graphs_of_their_own(
     tokens: int | None, fitted: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_models import tiny_pair
@@ -18,7 +19,7 @@ from llm_demo.bench import auto  # noqa: E402
 from llm_demo.models.load import missing_packages  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Pair  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Pair  # noqa: E402
 
 PROMPTS = [Prompt("chat", [1, 2, 3]), Prompt("code", [4, 5, 4, 5]), Prompt("chat", [6, 1, 1]), Prompt("code", [7])]
 SHORT = DecodeOptions(max_tokens=5, stop=())
@@ -76,6 +77,25 @@ def test_the_same_methods_by_other_models_have_rows_of_their_own() -> None:
 )
 def test_whom_it_is_compared_with(against: str, batch: int, methods: int) -> None:
     assert len(auto.contenders(tiny_pair(), batch, against)) == methods
+
+
+@pytest.mark.parametrize(("words", "tokens"), [((), 5), (("--loaded-for", "1000"), 1000)])
+def test_a_process_of_its_own_is_loaded_for_its_text(
+    words: tuple[str, ...], tokens: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or for as many tokens as are named, which without such processes means nothing."""
+    given = list[Any]()
+
+    def loaded(**named: Any) -> Any:
+        given.append(named["tokens"])
+        raise CannotDecode("so far")
+
+    monkeypatch.setattr(auto, "load_pair", loaded)
+    words = ("--tokens", "5", *words, "--out", str(tmp_path / "fresh.csv"))
+    done = CliRunner().invoke(auto.main, ["--fresh", *words])
+    assert given == [tokens] and "so far" in done.output
+    if "--loaded-for" in words:
+        assert "give --fresh too" in CliRunner().invoke(auto.main, words).output
 
 
 @pytest.mark.slow

@@ -38,9 +38,7 @@ SHARE = 0.01  # of the time that may be lost by trying what candidates less: eve
 BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
 UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
-KEPT_FROM = (
-    16  # steps after which costs are kept for the next process, and after twice as many each time: it takes 2 ms
-)
+KEPT_FROM = 16  # steps after which costs are kept for the next process, and from then on after twice as many each time
 USUAL = 16  # steps of which the commonest shape of a target call is the one that a step of another shape comes back to
 REVIEWED_EVERY = 8  # steps for which costs and expectations of what is not in use hold
 
@@ -270,11 +268,9 @@ class Auto(Policy):
             return GivenCosts(self.costs)
         key = (pair.target, pair.draft, batch)
         if key not in self.measured:
-            target, draft = pair.target, pair.draft
-            on_cpu = language_model(target, pair.n).device.type == "cpu"
-            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(target)
-            passes = _target(pair)
-            costs = MeasuredCosts(share, on_cpu, batch, passes.least_rows, passes.fitted)
+            target, draft = _target(pair), pair.draft
+            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(pair.target)
+            costs = MeasuredCosts(share, target.device.type == "cpu", batch, target.least_rows, target.fitted)
             self.measured[key] = costs
             self._begin_to_know(pair, batch, costs, kept.file_of(pair, batch))
         return self.measured[key]

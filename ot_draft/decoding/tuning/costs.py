@@ -132,9 +132,7 @@ class MeasuredCosts(StepCosts):
         self._size = 0  # of the last call whose size matters
         self._steps, self._plain_at, self._plain_steps = 0, 0, 0
         self._plain_call = 0.0  # seconds, at present
-        self._line: float | None = (
-            None  # slope through all calls, until there is another: asked for everything on a menu
-        )
+        self._line: float | None = None  # the slope, until there is another call: it is asked for all of a menu
 
     def measured(self) -> dict[str, dict[int, list[float]]]:
         """The last measurements by part, and by positions, rows or kind of step, in plain target calls."""
