@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from llm_demo.distil.hidden_states import HiddenStates
-from llm_demo.distil.states import arrays_of
+from llm_demo.distil.hidden_states import HiddenStates, counted_places
 from llm_demo.distil.text import frequent_tokens
 
 PLACES, SCORED = 2, 4096  # positions that heads draft, and the most frequent tokens, which alone have mass
@@ -59,8 +58,8 @@ class Heads(nn.Module):
 
 def loss(heads: Heads, hidden_states: HiddenStates, batch: np.ndarray) -> Tensor:
     """Cross-entropies (PLACES,) to the target's laws behind what stands there: least where a head is their mean, the place's marginal."""
-    _, states, log_sums, counted = arrays_of(hidden_states, batch)
-    last, found = states[:, :, -1], []
+    _, states, log_sums = hidden_states.arrays(batch)
+    counted, last, found = counted_places(hidden_states, batch), states[:, :, -1], []
     for place in range(PLACES):
         ahead = place + 1
         here = counted[:, :-ahead] & counted[:, ahead:]

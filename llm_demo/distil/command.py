@@ -1,30 +1,37 @@
 """Make a draft for a target: `python -m llm_demo.distil --minutes 20 --device cuda --out DIRECTORY`.
 
-Rounds of two parts: the target writes text (its own samples, at temperatures 0.6 to 1.2), then the draft is trained on all
-text so far, against the target's law at every position. The first layers of the target are the start; its embedding is shared, its head
-used on a subset of the vocabulary. At the end: a safetensors file (float16) and the fields of its model card, with the acceptance
-on held-out prompts by kind and temperature.
+The target writes text for half of the time (its own samples, at temperatures 0.6 to 1.2), then the draft is trained on it, against
+the target's law at every position. The first layers of the target are the start; its embedding is shared, its head used on a subset of
+the vocabulary. At the end: a safetensors file (float16) and the fields of its model card, with the acceptance on held-out prompts by
+kind and temperature.
 
-Sizes: --rows 64 --write 1024 --length 160 --dtype bfloat16 are meant for a GPU; a CPU writes a few dozen tokens a second, enough to
-see that it works. With --start a draft that reads states goes on from where it was, by its overlap with the target alone. Three layers
-and more of full width pass 20 MB: give --mlp.
+A draft that reads the target's states (--states) is trained as by `llm_demo.distil.states`, on states that are held in memory, 4.6 kB a
+token of the embedded model; with --start it goes on from where it was.
+
+Sizes: --rows 64 --write 1024 --length 192 are meant for a GPU; a CPU writes a few dozen tokens a second, enough to see that it works.
+Three layers and more of full width pass 20 MB: give --mlp.
 """
 
 from __future__ import annotations
 
 import copy
+import gc
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import torch
 
 from llm_demo import acceptance
-from llm_demo.distil.states import state_draft
+from llm_demo.distil.hidden_states import TEMPERATURES, HeldStates
+from llm_demo.distil.states import StateTrainer, state_draft
 from llm_demo.distil.text import Text, frequent_tokens, sample
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
 from llm_demo.machine import machine
@@ -35,9 +42,9 @@ from ot_draft.decoding.draft_models import SubsetDraft
 from ot_draft.decoding.load import DTYPES
 
 LARGEST = 20_000_000  # bytes of a draft that is committed
-WRITING = 0.4  # share of the time in which the target writes
-# Of a draft that goes on: what it loses alone, and a third of the positions at the other temperature.
-GOES_ON: dict[str, Any] = {"overlap_from": 1.0, "overlap_share": 1.0, "cold": 0.35, "muon": 0.004}
+WRITING = 0.5  # share of the time in which the target writes
+HELD = 0.6  # share of a GPU's memory for its states
+RATES = (0.004, 0.006)  # Muon's highest of a draft that reads states: of its layers, and of what reads them
 
 
 def distil(
@@ -54,47 +61,80 @@ def distil(
 
     write: texts that the target writes at a time. start: file of a draft that reads states, to go on from with its own subset.
     """
-    begun, number = time.perf_counter(), 0
-    texts: list[Text] = sample(pair, write, recipe.length, seed)
-    spent = written = time.perf_counter() - begun
-    if isinstance(subset, int):
-        subset = frequent_tokens(texts, subset, pair.target.get_input_embeddings().num_embeddings)
-    draft = student(pair.target, subset, recipe) if start is None else _going_on(pair.target, start, recipe)
-    trainer = Trainer(pair.target, draft, recipe)
-    generator, said, told = np.random.default_rng(seed), 0, 0
-    curve: list[tuple[float, float]] = []
-    while not curve or spent < 60 * minutes:
-        entropy, overlap = trainer.step(choose(texts, recipe.rows, generator), spent / (60 * minutes))
-        curve.append((entropy, overlap))
-        spent = time.perf_counter() - begun
-        if spent > (said + 1) * 3 * minutes:  # twenty lines in all
-            means = np.mean(curve[told:], axis=0)
-            said, told = int(spent / (3 * minutes)), len(curve)
-            say(f"{spent:5.0f} s, step {trainer.steps}: cross-entropy {means[0]:.3f}, overlap {means[1]:.3f}")
-        if written < WRITING * spent and spent < 0.8 * 60 * minutes:
-            begin, number = time.perf_counter(), number + 1
-            texts += sample(pair, write, recipe.length, seed + number)
-            written += time.perf_counter() - begin
-    about = {
+    begun, seconds = time.perf_counter(), 60 * minutes
+    texts: list[Text] = []
+    for number in count(seed):
+        if texts and (time.perf_counter() - begun > WRITING * seconds or (recipe.reads and _full(pair.target, texts))):
+            break
+        texts += sample(pair, write, recipe.length, number)
+        gc.collect()  # an engine and its graphs, whose memory the next one wants, refer to each other
+    about: dict[str, Any] = {
         "tokens_written": sum(len(text.tokens) - text.start for text in texts),
         "texts": len(texts),
+    }
+    say(f"{time.perf_counter() - begun:5.0f} s: {about['texts']} texts, {about['tokens_written']} tokens written")
+    if isinstance(subset, int):
+        subset = frequent_tokens(texts, subset, pair.target.get_input_embeddings().num_embeddings)
+    if recipe.reads:
+        trainer: Any = _of_states(pair.target, texts, subset, recipe, seed, start)
+    else:
+        trainer = Trainer(pair.target, student(pair.target, subset, recipe), recipe)
+    generator = np.random.default_rng(seed)
+    begin = spent = time.perf_counter() - begun
+    said, told, curve = int(20 * begin / seconds), 0, list[Sequence[float]]()
+    while not curve or spent < seconds:
+        progress = (spent - begin) / max(seconds - begin, 1e-9)
+        given = () if recipe.reads else (choose(texts, recipe.rows, generator),)
+        curve.append(trainer.step(*given, progress))
+        spent = time.perf_counter() - begun
+        if spent > (said + 1) * seconds / 20:  # a device is waited for here, not after every step
+            means = " ".join(f"{mean:.4f}" for mean in _means(curve[told:]))
+            held_back = _held_back(trainer) if recipe.reads else ""
+            say(f"{spent:5.0f} s, step {trainer.steps}: {' and '.join(trainer.TELLS)} {means}{held_back}")
+            said, told = int(20 * spent / seconds), len(curve)
+    about |= {
         "steps": trainer.steps,
         "minutes": round(spent / 60, 2),
         "recipe": asdict(recipe),
-        "cross_entropy_and_overlap_by_tenths": tenths(curve),
+        "by_tenths": {"of": trainer.TELLS, "means": tenths(curve)},
     }
     return trainer.draft.eval().requires_grad_(False), about
 
 
-def _going_on(target: Any, start: Path, recipe: Recipe) -> SubsetDraft:
-    """The draft of a file in float32, with an embedding of its own: the target's may be of 16 bits."""
-    device = target.get_input_embeddings().weight.device
-    return state_draft(copy.deepcopy(target).float(), start, recipe.reads).to(device)
+def _of_states(
+    target: Any, texts: list[Text], subset: list[int], recipe: Recipe, seed: int, start: Path | None
+) -> StateTrainer:
+    """One that holds the target's states along the texts, in float32, whatever the type that they were written in."""
+    wide: Any = copy.deepcopy(target).float()  # the draft's embedding, too, is one of its own
+    held = HeldStates.of(wide, texts, recipe.rows, seed)
+    draft: Any = student(wide, subset, recipe) if start is None else state_draft(wide, start, recipe.reads)
+    return StateTrainer(draft.to(held.tokens.device), [held], *RATES, seed)
 
 
-def tenths(curve: list[tuple[float, float]]) -> list[list[float]]:
+def _full(target: Any, texts: list[Text]) -> bool:
+    """Whether the target's states along so many texts fill the share HELD of its device's memory; never of a CPU's."""
+    if target.device.type != "cuda":
+        return False
+    size = HeldStates.bytes_of(target, len(texts), max(len(text.tokens) for text in texts))
+    return size > HELD * torch.cuda.get_device_properties(target.device).total_memory
+
+
+def _held_back(trainer: StateTrainer) -> str:
+    """Overlaps on the texts that are not trained on, behind 0, 1, ... drafted tokens."""
+    found = [" ".join(f"{share:.4f}" for share in trainer.check(number)) for number in range(len(TEMPERATURES))]
+    told = [f"{each} at temperature {temperature}" for each, temperature in zip(found, TEMPERATURES, strict=True)]
+    return f", {trainer.seen} positions; held back {', '.join(told)}"
+
+
+def tenths(curve: Sequence[Sequence[float]]) -> list[list[float]]:
     """Means of ten stretches of a curve, or of its points where they are fewer."""
-    return [np.mean(part, axis=0).round(4).tolist() for part in np.array_split(curve, min(10, len(curve)))]
+    ends = np.linspace(0, len(curve), min(10, len(curve)) + 1).astype(int)
+    return [_means(curve[begin:end]) for begin, end in pairwise(ends)]
+
+
+def _means(points: Sequence[Sequence[float]]) -> list[float]:
+    means: list[float] = np.mean([[float(number) for number in point] for point in points], 0).round(4).tolist()
+    return means
 
 
 def save(draft: SubsetDraft, about: dict[str, Any], out: Path, name: str) -> Path:
@@ -144,7 +184,6 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
 @click.option(
     "--prompts", default=50, show_default=True, type=click.IntRange(10), help="Held-out prompts to measure on."
 )
-@click.option("--compile", "compiled", is_flag=True, help="torch.compile the draft.")
 @click.option("--seed", default=0, show_default=True)
 def main(
     out: Path,
@@ -164,8 +203,10 @@ def main(
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     reads = some_of(pair.target.config.num_hidden_layers) if options["states"] else ()
-    sizes = (options["layers"], options["mlp"], reads, options["rows"], options["length"])
-    recipe = Recipe(*sizes, compile=options["compiled"], **(GOES_ON if start else {}))
+    recipe = Recipe(options["layers"], options["mlp"], reads, options["rows"], options["length"])
+    if pair.target.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # products of float32 in TF32, several times as fast
+    torch.manual_seed(seed)
     subset = options["subset"] or (8192 if target else _committed_subset())
     draft, about = distil(pair, recipe, subset, minutes, options["write"], seed, start=start)
     file = save(draft, about, out, f"draft-{recipe.layers}-layers{'-states' if reads else ''}")

@@ -31,6 +31,7 @@ from ot_draft.decoding.draft_models import features_of
 TEMPERATURES = (1.0, 0.6)
 PRODUCTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 MANY, FEW = 1024, 8  # rows of the head's product, and of its logits, which then stay in a core's cache
+ROWS_ON_A_GPU = 8192  # of logits, 1.6 GB of 49,152 tokens
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,86 @@ class HiddenStates:
         """Where a text stands."""
         return slice(int(self.starts[text]), int(self.starts[text + 1]))
 
-    def scored(self, text: int) -> int:
-        """Of how many tokens of a text the next one's law counts: from the prompt's last one on."""
-        return int(self.starts[text + 1] - self.starts[text] - self.written[text]) + 1
-
     def padded(self, texts: Sequence[int]) -> Tensor:
         """Tokens (B, T), filled up on the right."""
         parts = [torch.from_numpy(np.array(self.tokens[self.place(text)])) for text in texts]
         return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+
+    def arrays(self, texts: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens (B, T), states (B, T, r + 1, width) and logarithms of sums (B, T, 2) in float32, filled up on the right."""
+        places = [self.place(text) for text in texts]
+
+        def filled_up(array: np.ndarray) -> Tensor:
+            parts = [torch.from_numpy(array[place].astype(np.float32)) for place in places]
+            return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+
+        return self.padded(list(texts)), filled_up(self.states), filled_up(self.log_sums)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of every text, (T,)."""
+        return np.diff(self.starts)
+
+
+@dataclass(frozen=True)
+class HeldStates:
+    """The same in the memory of a device, of texts filled up on the right: 4.6 kB a token of 576 numbers a layer.
+
+    tokens: (T, L). states: (T, L, r + 1, width) float16. log_sums: (T, L, 2) float32. The others as of `HiddenStates`.
+    """
+
+    reads: np.ndarray
+    tokens: Tensor
+    lengths: np.ndarray
+    written: np.ndarray
+    states: Tensor
+    log_sums: Tensor
+    done: np.ndarray
+    batches: np.ndarray
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, target: Any, texts: Sequence[Text], rows: int, seed: int = 0) -> HeldStates:
+        """What the target thinks of texts: passes over as many as a batch of the training has, in its type of numbers."""
+        reads, lengths = some_of(target.config.num_hidden_layers), np.array([len(text.tokens) for text in texts])
+        tokens = torch.zeros(len(texts), int(lengths.max()), dtype=torch.int64)
+        for row, text in enumerate(texts):
+            tokens[row, : len(text.tokens)] = torch.tensor(text.tokens)
+        tokens = tokens.to(target.device)
+        states = tokens.new_empty((*tokens.shape, len(reads) + 1, target.config.hidden_size), dtype=torch.float16)
+        sums = tokens.new_empty((*tokens.shape, len(TEMPERATURES)), dtype=torch.float32)
+        for start in range(0, len(texts), rows):
+            part = slice(start, start + rows)
+            states[part] = thoughts(target, tokens[part], reads)
+            last = states[part, :, -1].flatten(0, 1).to(target.dtype)
+            found = [log_sums(target.lm_head(few)) for few in last.split(ROWS_ON_A_GPU)]
+            sums[part] = torch.cat(found).unflatten(0, states[part].shape[:2])
+        batches = batches_of(lengths, rows, np.random.default_rng(seed))
+        written = np.array([text.start for text in texts])
+        return cls(np.array(reads), tokens, lengths, written, states, sums, np.ones(len(texts), bool), batches)
+
+    @staticmethod
+    def bytes_of(target: Any, texts: int, longest: int) -> int:
+        """Memory of the states along so many texts, filled up to the longest."""
+        return 2 * texts * longest * (len(some_of(target.config.num_hidden_layers)) + 1) * target.config.hidden_size
+
+    def arrays(self, texts: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+        """As of `HiddenStates`."""
+        rows = torch.from_numpy(np.array(texts)).to(self.tokens.device)
+        longest = int(self.lengths[texts].max())
+        return self.tokens[rows, :longest], self.states[rows, :longest].float(), self.log_sums[rows, :longest]
+
+
+def counted_places(hidden_states: HiddenStates | HeldStates, texts: np.ndarray) -> Tensor:
+    """Whether the target wrote what follows a place, bool (B, T): from the prompt's last token on.
+
+    On the CPU, so that no device is waited for.
+    """
+    lengths, written = (
+        torch.from_numpy(each[texts])[:, None] for each in (hidden_states.lengths, hidden_states.written)
+    )
+    place = torch.arange(int(lengths.max()))
+    return (place >= written - 1) & (place < lengths)
 
 
 def batches_of(lengths: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
@@ -111,17 +184,14 @@ def batches_of(lengths: np.ndarray, rows: int, generator: np.random.Generator) -
 def read(target: Any, hidden_states: HiddenStates, batch: Sequence[int]) -> int:
     """Read some texts together; how many tokens they have. Under autocast the sums are those of rounded logits, off by some per cent."""
     texts = [text for text in batch if text >= 0]
-    hidden = target.model(hidden_states.padded(texts), use_cache=False, output_hidden_states=True).hidden_states
-    last, reads = hidden[-1], hidden_states.reads.tolist()
-    normed = features_of(hidden, reads, target.config.rms_norm_eps).unflatten(-1, (len(reads) + 1, -1))
-    states = torch.cat((normed[:, :, :-1], last.unsqueeze(-2)), -2)
+    states = thoughts(target, hidden_states.padded(texts), hidden_states.reads.tolist())
     places = [hidden_states.place(text) for text in texts]
     written = [
         slice(int(hidden_states.written[text]) - 1, b.stop - b.start) for text, b in zip(texts, places, strict=True)
     ]
     # With the states as they are kept, so that the laws made of them later have sum 1.
-    rows = torch.cat([last[row, part] for row, part in enumerate(written)]).half().float()
-    sums = np.concatenate([log_sums(few) for many in rows.split(MANY) for few in target.lm_head(many).split(FEW)])
+    rows = torch.cat([states[row, part, -1] for row, part in enumerate(written)]).half().float()
+    sums = torch.cat([log_sums(few) for many in rows.split(MANY) for few in target.lm_head(many).split(FEW)]).numpy()
     ends = np.cumsum([part.stop - part.start for part in written])
     for row, (text, place, part, end) in enumerate(zip(texts, places, written, ends, strict=True)):
         hidden_states.states[place] = states[row, : place.stop - place.start].half().numpy()
@@ -130,9 +200,16 @@ def read(target: Any, hidden_states: HiddenStates, batch: Sequence[int]) -> int:
     return sum(int(hidden_states.starts[text + 1] - hidden_states.starts[text]) for text in texts)
 
 
-def log_sums(logits: Tensor) -> np.ndarray:
+def thoughts(target: Any, tokens: Tensor, reads: Sequence[int]) -> Tensor:
+    """States (B, T, r + 1, width) of the target at tokens (B, T): after the layers that are read, normed, and the last."""
+    hidden = target.model(tokens, use_cache=False, output_hidden_states=True).hidden_states
+    normed = features_of(hidden, reads, target.config.rms_norm_eps).unflatten(-1, (len(reads) + 1, -1))
+    return torch.cat((normed[:, :, :-1], hidden[-1].unsqueeze(-2)), -2)
+
+
+def log_sums(logits: Tensor) -> Tensor:
     """Logarithms (N, 2) of the sums that make laws of logits (N, n) at both temperatures."""
-    return torch.stack([(logits.float() / temperature).logsumexp(-1) for temperature in TEMPERATURES], -1).numpy()
+    return torch.stack([(logits.float() / temperature).logsumexp(-1) for temperature in TEMPERATURES], -1)
 
 
 @click.command()

@@ -2,7 +2,7 @@
 
 FOLDER is what `llm_demo.distil.hidden_states` keeps, which may still be at work: what it has read is used; several are one corpus. The loss
 at a position is the total variation distance, 1 - sum_x min(p, q), which is what one draft loses, at temperature 1 and, in a share COLD
-of the positions, at .6. Half of the texts are read a second time as drafting reads what it drafted itself (`passes`).
+of the positions, at .6. Half of the texts are read twice more, as drafting reads what it drafted itself (`passes`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llm_demo.distil.hidden_states import PRODUCTS, TEMPERATURES, HiddenStates
+from llm_demo.distil.hidden_states import (
+    PRODUCTS,
+    ROWS_ON_A_GPU,
+    TEMPERATURES,
+    HeldStates,
+    HiddenStates,
+    counted_places,
+)
 from llm_demo.distil.muon import muon
-from llm_demo.distil.passes import SECOND_PASS, both_passes
+from llm_demo.distil.passes import LATER, passes
 from llm_demo.distil.text import frequent_tokens
 from llm_demo.distil.train import Optimizers, as_tensors
 from llm_demo.models.load import DRAFT_FILE, load_pair
@@ -27,7 +34,7 @@ from ot_draft.decoding import CannotDecode, load_draft
 from ot_draft.decoding.draft_models import StateDraft, features_of
 
 COLD = 0.35  # share of the positions at the second temperature
-CHUNK = 64  # rows of logits at a time
+CHUNK = 64  # rows of logits at a time on a CPU
 HELD_BACK = 6  # batches that only tell how well it does
 
 
@@ -40,17 +47,17 @@ class Distance(torch.autograd.Function):
 
         head: (s, width), of the type in which it is to be multiplied.
         """
-        gradient, overlap = torch.empty_like(states), 0.0
-        for number, p in enumerate(wanted):
-            rows = slice(number * CHUNK, number * CHUNK + len(p))
-            scale = inverse[rows, None]
+        gradient, overlap, end = torch.empty_like(states), states.new_zeros(()), 0
+        for p in wanted:
+            rows = slice(end, end + len(p))
+            end, scale = rows.stop, inverse[rows, None]
             q = ((states[rows].to(head.dtype) @ head.T) * scale).softmax(-1)
-            overlap += float(torch.minimum(p, q).sum())
+            overlap += torch.minimum(p, q).sum()
             rising = q * (q < p)  # where more of q is more overlap
             rising.sub_(q.mul_(rising.sum(-1, keepdim=True)))
             gradient[rows] = (rising * scale).to(head.dtype) @ head
         ctx.save_for_backward(gradient / -len(states))
-        return states.new_tensor(1 - overlap / len(states))
+        return 1 - overlap / len(states)
 
     @staticmethod
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
@@ -82,17 +89,20 @@ def state_draft(target: Any, file: Path, reads: Sequence[int], subset: Tensor | 
 class StateTrainer:
     """Steps of Muon (matrices) and AdamW (norms) on batches of texts whose states are known."""
 
+    TELLS = ("overlap", *(f"behind {count + 1} drafted" for count in range(len(LATER))))
+
     def __init__(
         self,
         draft: StateDraft,
-        hidden_states: Sequence[HiddenStates],
+        hidden_states: Sequence[HiddenStates | HeldStates],
         rate: float,
         new_rate: float,
         seed: int,
         products: torch.dtype = torch.float32,
     ) -> None:
         """rate, new_rate: Muon's highest, of the layers and of what reads the states. products: in what type matrices are multiplied."""
-        self.draft, self.hidden_states = draft, hidden_states
+        self.draft, self.hidden_states, self.device = draft, hidden_states, draft.vocabulary_subset.device
+        self.chunk = CHUNK if self.device.type == "cpu" else ROWS_ON_A_GPU
         self.products, self.head = products, draft.head.weight.to(products)
         self.random = np.random.default_rng(seed)
         trained = [(name, weight) for name, weight in draft.named_parameters() if weight.requires_grad]
@@ -113,9 +123,9 @@ class StateTrainer:
                 f"the target has read {len(known)} batches: wait for {HELD_BACK + 1}, as {HELD_BACK} are held back"
             )
         self.held_back = known[:HELD_BACK]
-        self.queue: list[tuple[HiddenStates, np.ndarray]] = []
+        self.queue: list[Batch] = []
 
-    def known(self) -> list[tuple[HiddenStates, np.ndarray]]:
+    def known(self) -> list[Batch]:
         """The batches that the target has read, in its order."""
         full = [
             (hidden_states, batch[batch >= 0])
@@ -124,69 +134,62 @@ class StateTrainer:
         ]
         return [(hidden_states, batch) for hidden_states, batch in full if hidden_states.done[batch].all()]
 
-    def next(self) -> tuple[HiddenStates, np.ndarray]:
+    def next(self) -> Batch:
         """A batch: all that are known, in random order, before one comes again."""
         if not self.queue:
             known = self.known()[HELD_BACK:]
             self.queue = [known[number] for number in self.random.permutation(len(known))]
         return self.queue.pop()
 
-    def step(self, progress: float) -> tuple[float, float]:
-        """One step; progress: share of the training that is over. Overlaps of both passes before it."""
+    def step(self, progress: float) -> Tensor:
+        """One step; progress: share of the training that is over. Overlaps of all passes before it, (1 + len(LATER),)."""
         rate = min(1.0, (self.steps + 1) / 20) * max(1 - progress, 0.01)
         hidden_states, batch = self.next()
-        first, second = self.losses(hidden_states, batch, lambda count: (torch.rand(count) < COLD).long())
-        (first + SECOND_PASS * second).backward()
+        losses = self.losses(hidden_states, batch, lambda count: (torch.rand(count) < COLD).long())
+        sum(weight * loss for weight, loss in zip((1.0, *LATER), losses, strict=True)).backward()
         self.optimizers.step(rate)
         self.steps += 1
-        self.seen += sum(hidden_states.scored(text) for text in batch)
-        return 1 - float(first.detach()), 1 - float(second.detach())
+        self.seen += int((hidden_states.lengths - hidden_states.written)[batch].sum()) + len(batch)
+        return 1 - torch.stack(losses).detach()
 
-    def check(self, temperature: int) -> tuple[float, float]:
-        """Mean overlaps of both passes on the texts held back, at a temperature of `hidden_states.TEMPERATURES`."""
+    def check(self, temperature: int) -> list[float]:
+        """Mean overlaps of all passes on the texts held back, at a temperature of `hidden_states.TEMPERATURES`."""
         with torch.no_grad():
             of = [self.losses(*batch, lambda count: torch.full((count,), temperature)) for batch in self.held_back]
-        means = 1 - torch.tensor(of).mean(0)
-        return float(means[0]), float(means[1])
+        means: list[float] = (1 - torch.tensor(of).mean(0)).tolist()
+        return means
 
     def losses(
-        self, hidden_states: HiddenStates, batch: np.ndarray, choose: Callable[[int], Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """Distances in the first pass and, of the first half of the texts, in the second. choose(N): places in TEMPERATURES, int (N,)."""
-        tokens, states, log_sums, counted = arrays_of(hidden_states, batch)
+        self, hidden_states: HiddenStates | HeldStates, batch: np.ndarray, choose: Callable[[int], Tensor]
+    ) -> list[Any]:
+        """Distances in the first pass and, of the first half of the texts, in the others. choose(N): places in TEMPERATURES, int (N,)."""
+        tokens, states, log_sums = hidden_states.arrays(batch)
+        counts, half = counted_places(hidden_states, batch), (len(batch) + 1) // 2
+        counted = counts.flatten().nonzero().squeeze(1).to(self.device)
+        again = counted[: int(counts[:half].sum())]
         last = states[:, :, -1]
         epsilon: Any = self.draft.norm.variance_epsilon
         features = torch.cat((states[:, :, :-1].flatten(2), features_of([last], (), epsilon)), -1)
-        chosen = choose(int(counted.sum()))
-        inverse = 1 / torch.tensor(TEMPERATURES)[chosen]
-        sums = log_sums[counted].gather(1, chosen[:, None])
+        chosen = choose(len(counted)).to(self.device)
+        inverse = 1 / torch.tensor(TEMPERATURES).to(self.device)[chosen]
+        sums = log_sums.flatten(0, 1)[counted].gather(1, chosen[:, None])
+        of_head = last.flatten(0, 1)[counted].to(self.products)
+        parts = (each.split(self.chunk) for each in (of_head, inverse, sums))
         wanted = [
-            ((rows @ self.head.T) * scale[:, None] - total).exp()
-            for rows, scale, total in zip(
-                last[counted].to(self.products).split(CHUNK), inverse.split(CHUNK), sums.split(CHUNK), strict=True
-            )
+            ((rows @ self.head.T) * scale[:, None] - total).exp() for rows, scale, total in zip(*parts, strict=True)
         ]
-        half = (len(tokens) + 1) // 2
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.products != torch.float32):
-            told, again = both_passes(self.draft, tokens, features, half)
-        first = Distance.apply(self.draft.norm(told[counted]), wanted, inverse, self.head)
-        own = again[counted[:half]]
-        whole = torch.cat(wanted)[: len(own)].split(CHUNK)
-        return first, Distance.apply(self.draft.norm(own), list(whole), inverse[: len(own)], self.head)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.products != torch.float32):
+            told = passes(self.draft, tokens, features, half)
+        behind = torch.cat(wanted)[: len(again)].split(self.chunk)
+        losses = []
+        for number, found in enumerate(told):
+            places, p = (again, list(behind)) if number else (counted, wanted)
+            own = self.draft.norm(found.flatten(0, 1)[places])
+            losses.append(Distance.apply(own, p, inverse[: len(places)], self.head))
+        return losses
 
 
-def arrays_of(hidden_states: HiddenStates, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Tokens (B, T), states (B, T, r + 1, width), logarithms of sums (B, T, 2), and which places count (B, T)."""
-    places, tokens = [hidden_states.place(text) for text in batch], hidden_states.padded(list(batch))
-    counted = torch.zeros(tokens.shape, dtype=torch.bool)
-    for row, (text, place) in enumerate(zip(batch, places, strict=True)):
-        counted[row, int(hidden_states.written[text]) - 1 : place.stop - place.start] = True
-
-    def padded(array: np.ndarray) -> Tensor:
-        parts = [torch.from_numpy(array[place].astype(np.float32)) for place in places]
-        return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
-
-    return tokens, padded(hidden_states.states), padded(hidden_states.log_sums), counted
+Batch = tuple[HiddenStates | HeldStates, np.ndarray]
 
 
 def save(draft: StateDraft, file: Path) -> None:
@@ -236,15 +239,15 @@ def main(
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     del target.model.layers  # only embedding and head are wanted
-    begun, said, curve = time.perf_counter(), -1, list[tuple[float, float]]()
+    begun, said, curve = time.perf_counter(), -1, list[list[float]]()
     while (progress := (time.perf_counter() - begun) / (60 * minutes)) < 1:
         if int(20 * progress) > said:
             said = int(20 * progress)
             held = [f"{value:.4f}" for number in range(len(TEMPERATURES)) for value in trainer.check(number)]
-            means = np.mean(curve[-50:] or [(0, 0)], 0).round(4).tolist()
+            means = np.mean(curve[-50:] or [[0.0] * (1 + len(LATER))], 0).round(4).tolist()
             click.echo(f"step {trainer.steps}, {trainer.seen} positions: {means}; held back {' '.join(held)}")
             save(draft, out)
-        curve.append(trainer.step(progress))
+        curve.append(trainer.step(progress).tolist())
     save(draft, out)
 
 

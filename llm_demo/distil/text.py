@@ -1,11 +1,14 @@
-"""Text for distillation, written by the target itself: answers to prompts made of topics and forms, and whole conversations.
+"""Text for distillation, written by the target itself: answers to prompts made of topics and forms, whole conversations, and what follows
+on pieces of source files.
 
 None of the prompts is one of `prompts.jsonl`, on which the draft is measured.
 """
 
 from __future__ import annotations
 
+import sysconfig
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ import numpy as np
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
 
 TEMPERATURES = (0.6, 0.8, 1.0, 1.2)
-OPEN = 0.5  # share of the texts in which the target writes the question, too
+OPEN = 0.4  # share of the texts in which the target writes the question, too
+PIECES = 0.2  # share of those that go on where a piece of a file ends
+SHORTEST, LONGEST = 8, 48  # tokens of a piece
 
 
 def _listed(text: str) -> list[str]:
@@ -57,18 +62,45 @@ def questions(seed: int, count: int) -> list[str]:
 
 
 def beginnings(pair: Pair, seed: int, count: int) -> list[list[int]]:
-    """Prompts as token ids: questions in the chat template and, in a share OPEN, the template up to the user's turn."""
+    """Prompts as token ids: questions in the chat template; in a share OPEN the template up to the user's turn; in a share PIECES no chat.
+
+    Without a chat template questions alone.
+    """
     tokenizer: Any = pair.tokenizer
     if not getattr(tokenizer, "chat_template", None):
         return [pair.encode(question) for question in questions(seed, count)]
     mark = "WHAT THE USER SAYS"
     opened = tokenizer.apply_chat_template([{"role": "user", "content": mark}], tokenize=False).partition(mark)[0]
-    is_open = np.random.default_rng([seed, 1]).random(count) < OPEN
-    asked = questions(seed, count)
+    generator = np.random.default_rng([seed, 1])
+    kinds = generator.choice(["open", "piece", "question"], count, p=[OPEN, PIECES, 1 - OPEN - PIECES])
+    bare = tokenizer(opened, add_special_tokens=False).input_ids
     return [
-        tokenizer(opened, add_special_tokens=False).input_ids if bare else pair.encode(question, chat=True)
-        for bare, question in zip(is_open, asked, strict=True)
+        bare if kind == "open" else piece(tokenizer, generator) if kind == "piece" else pair.encode(question, chat=True)
+        for kind, question in zip(kinds, questions(seed, count), strict=True)
     ]
+
+
+def piece(tokenizer: Any, generator: np.random.Generator) -> list[int]:
+    """SHORTEST to LONGEST tokens of a file of Python's standard library, from the beginning of a line on: code, and prose in comments."""
+    while True:
+        lines = _lines(int(generator.integers(len(_files()))))
+        begin = int(generator.integers(len(lines)))
+        text = "".join(lines[begin : begin + LONGEST])
+        found: list[int] = tokenizer(text, add_special_tokens=False).input_ids[
+            : generator.integers(SHORTEST, LONGEST + 1)
+        ]
+        if len(found) >= SHORTEST:
+            return found
+
+
+@lru_cache
+def _files() -> list[Path]:
+    return sorted(file for file in Path(sysconfig.get_path("stdlib")).glob("*.py") if file.stat().st_size > 2000)
+
+
+@lru_cache(None)
+def _lines(number: int) -> list[str]:
+    return _files()[number].read_text(encoding="utf-8", errors="ignore").splitlines(keepends=True)
 
 
 def sample(pair: Pair, count: int, length: int, seed: int) -> list[Text]:

@@ -12,18 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from llm_demo.distil.muon import muon
-from llm_demo.distil.passes import SECOND_PASS, both_passes
 from llm_demo.distil.text import Text
-from ot_draft.decoding.draft_models import StateDraft, SubsetDraft, features_of
-
-COLD = 0.6  # the second temperature, beside 1
+from ot_draft.decoding.draft_models import StateDraft, SubsetDraft
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Sizes and rates. layers, mlp: of the draft; mlp: None for the target's width. reads: after how many layers of the target the hidden
-    states are taken that the draft reads, if it does. rows, length: of a batch of texts. overlap_from, overlap_share: share of 1 - overlap
-    in the loss, in the first half of the training and at its end. cold: share of the positions at temperature COLD, not at 1."""
+    states are taken that the draft reads, if it does (`states.StateTrainer` then trains it). rows, length: of a batch of texts.
+    overlap_share: share of 1 - overlap in the loss at the end of the training, of one that reads none."""
 
     layers: int = 2
     mlp: int | None = None
@@ -33,10 +30,7 @@ class Recipe:
     muon: float = 0.01
     adam: float = 3e-4
     warm_up: int = 20
-    overlap_from: float = 0.0
     overlap_share: float = 0.5
-    cold: float = 0.0
-    compile: bool = False
 
 
 def student(target: Any, subset: Sequence[int], recipe: Recipe) -> SubsetDraft:
@@ -95,9 +89,10 @@ class Trainer:
     """Steps of Muon (matrices) and AdamW (norms) on batches of texts.
 
     The loss at a position is the cross-entropy of the draft to the target's law, without tokens outside the subset (they add a
-    constant), and in the second half of training, more and more, 1 - sum_x min(p, q): the chance that one draft is refused; by the recipe
-    of a draft that goes on from another one, the latter alone.
+    constant), and in the second half of training, more and more, 1 - sum_x min(p, q): the chance that one draft is refused.
     """
+
+    TELLS = ("cross-entropy", "overlap")
 
     def __init__(self, target: Any, draft: SubsetDraft, recipe: Recipe) -> None:
         self.target, self.draft, self.recipe = target, draft, recipe
@@ -110,50 +105,28 @@ class Trainer:
         )
         self.steps = 0
         self.device = draft.vocabulary_subset.device
-        self.forward = torch.compile(draft) if recipe.compile else draft
 
     def step(self, texts: Sequence[Text], progress: float) -> tuple[float, float]:
         """One step on a batch; progress: share of the training that is over. Cross-entropy and overlap before the step."""
         rate = min(1.0, (self.steps + 1) / self.recipe.warm_up) * (1 - progress)
-        first, last = self.recipe.overlap_from, self.recipe.overlap_share
-        share = first + (last - first) * min(1.0, max(0.0, 4 * (progress - 0.5)))
-        passes = self.losses(texts)
-        losses = [(1 - share) * entropy + share * (1 - overlap) for entropy, overlap in passes]
-        (losses[0] + SECOND_PASS * sum(losses[1:])).backward()
+        share = self.recipe.overlap_share * min(1.0, max(0.0, 4 * (progress - 0.5)))
+        entropy, overlap = self.losses(texts)
+        ((1 - share) * entropy + share * (1 - overlap)).backward()
         self.optimizers.step(rate)
         self.steps += 1
-        return float(passes[0][0].detach()), float(passes[0][1].detach())
+        return float(entropy.detach()), float(overlap.detach())
 
-    def losses(self, texts: Sequence[Text]) -> list[tuple[Tensor, Tensor]]:
-        """Means over the positions that the target wrote: cross-entropy on the subset, and sum_x min(p, q).
-
-        Of a draft that reads states once more, as it is told where it drafts by itself, on half of the texts.
-        """
+    def losses(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
+        """Means over the positions that the target wrote: cross-entropy on the subset, and sum_x min(p, q)."""
         tokens, counted = batch_of(texts, self.device)
         subset = self.draft.vocabulary_subset
-        on_cuda = self.device.type == "cuda"
         with torch.no_grad():
-            output = self.target(tokens, output_hidden_states=bool(self.draft.reads))
-            logits = output.logits[counted]
-            cold = torch.rand(len(logits), 1, device=self.device) < self.recipe.cold
-            inverse = torch.where(cold, 1 / COLD, 1.0)
-            p = (logits[:, subset].float() * inverse - (logits.float() * inverse).logsumexp(-1, keepdim=True)).exp()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=on_cuda):
-            scores = self._scores(tokens, counted, output.hidden_states)
-        found = []
-        for each in scores:
-            log_q, wanted = (each.float() * inverse[: len(each)]).log_softmax(-1), p[: len(each)]
-            found.append((-(wanted * log_q).sum(-1).mean(), torch.minimum(wanted, log_q.exp()).sum(-1).mean()))
-        return found
-
-    def _scores(self, tokens: Tensor, counted: Tensor, hidden: Any) -> list[Tensor]:
-        """Logits (N, s) of every pass at the positions that count: of all texts, and of the first half of them."""
-        if not isinstance(self.draft, StateDraft):
-            return [self.forward(tokens)[counted]]
-        half = (len(tokens) + 1) // 2
-        features = features_of(hidden, self.draft.reads, self.target.config.rms_norm_eps).float()
-        told, again = both_passes(self.draft, tokens, features, half)
-        return [self.draft.score(told[counted]), self.draft.score(again[counted[:half]])]
+            logits = self.target(tokens).logits[counted].float()
+            p = (logits[:, subset] - logits.logsumexp(-1, keepdim=True)).exp()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            scores = self.draft(tokens)[counted]
+        log_q = scores.float().log_softmax(-1)
+        return -(p * log_q).sum(-1).mean(), torch.minimum(p, log_q.exp()).sum(-1).mean()
 
 
 def batch_of(texts: Sequence[Text], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -77,7 +77,7 @@ def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
         )
         distillation.save(draft, about, out, "draft-dry-run")
         return
-    sizes = ["--rows", "64", "--write", "1024", "--length", "160", "--states", "--start", str(STATE_DRAFT_FILE)]
+    sizes = ["--rows", "64", "--write", "1024", "--length", "224", "--states", "--start", str(STATE_DRAFT_FILE)]
     sizes += ["--prompts", "10"]
     minutes = max(seconds - 30, 20) / 60  # the rest is for loading and for the measurement on held-out prompts
     arguments = ["--out", str(out), "--device", str(device), "--dtype", "bfloat16", "--minutes", f"{minutes:.2f}"]

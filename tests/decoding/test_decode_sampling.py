@@ -76,6 +76,18 @@ def test_uniforms_depend_on_seed_row_and_step_only() -> None:
     assert min(numbers) >= 0 and max(numbers) < 1
 
 
+@pytest.mark.parametrize("number", [torch.float64, torch.float32])
+@pytest.mark.parametrize("count", [1, 2, 5, 9])
+def test_uniforms_are_those_of_a_stream_of_their_own(number: torch.dtype, count: int) -> None:
+    """Whatever was drawn for the rows before: numbers that a stream holds back do not reach the next row."""
+    kind = np.float64 if number == torch.float64 else np.float32
+    rows = [3, 0, 2**63 + 1, 3]
+    for row, found in zip(rows, uniforms(2**64 - 5, rows, 7, count, number), strict=True):
+        key = np.array([2**64 - 5, row], np.uint64)
+        stream = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, 7]))
+        assert found.tolist() == stream.random(count, dtype=kind).tolist()
+
+
 @pytest.mark.parametrize(("one", "other"), [(-1, 0), (-1, -2), (2**63, 2**63 + 1), (2**64 - 2, 2**64 - 1)])
 def test_seeds_that_no_signed_integer_or_float_holds_are_told_apart(one: int, other: int) -> None:
     made = [uniforms(seed, [0, 3], 0, 4, torch.float64) for seed in (one, other)]
