@@ -70,7 +70,10 @@ def table_of(folder: Path) -> Tensor:
     """Embedding (n, width) of a converted file, in a mapping of its own, of which the rows that are looked up come into memory."""
     from safetensors.torch import load_file
 
-    return load_file(folder / WEIGHTS)["model.embed_tokens.weight"]
+    table = load_file(folder / WEIGHTS).get("model.embed_tokens.weight")
+    if table is None:
+        raise CannotDecode(f"{folder.name} has no model.embed_tokens.weight: it is not whole, load it again")
+    return table
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -139,7 +142,7 @@ class FastTarget(FastModel):
             )
         self.folder = folder
         self.law = LAWS[exact] if FolderWeights(folder).of_file else "float32 weights"
-        super().__init__(SimpleNamespace(**config), table_of(folder), exact)
+        super().__init__(llama.settings(config), table_of(folder), exact)
         self.generation_config = SimpleNamespace(**ends)
         self._keeps: tuple[int, ...] | None = None
         self.asked = fitted

@@ -87,7 +87,7 @@ class FolderWeights:
             raise CannotDecode(
                 f"backend openvino takes weights in one {WEIGHTS}, which {folder.name} lacks: take --backend torch"
             )
-        self._file, self.of_file = folder / BLOCKS, (folder / BLOCKS).is_file()
+        self._folder, self._file, self.of_file = folder, folder / BLOCKS, (folder / BLOCKS).is_file()
         self._floats: Any = safe_open(folder / WEIGHTS, "pt")
         self._names, self._stored = set(self._floats.keys()), set[str]()
         self._kinds: Mapping[str, str] = {}
@@ -99,7 +99,9 @@ class FolderWeights:
         return name in self._names
 
     def tensor(self, name: str) -> Any:
-        """One tensor in float32."""
+        """One tensor in float32. CannotDecode where it is not there."""
+        if name not in self:
+            raise CannotDecode(f"{self._folder.name} has no {name}: it is not whole, load it again")
         return self._floats.get_tensor(name).float().numpy()
 
     def layer(self, name: str) -> Any:

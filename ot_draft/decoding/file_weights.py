@@ -12,6 +12,14 @@ WEIGHTS = "model.safetensors"  # of a model's folder
 BLOCKS = "blocks.safetensors"  # in a converted folder: the file's blocks as they are, rows in transformers' order
 GROUP = 32  # weights of a block
 BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
+FIELDS = (
+    "attention.head_count",
+    "attention.layer_norm_rms_epsilon",
+    "block_count",
+    "embedding_length",
+    "feed_forward_length",
+)
+FACTORS = "llama.rope.scaling.factor", "llama.rope.scale_linear"  # of positions; the latter in files of 2023
 ENDS = "token_embd", "output"  # before and behind the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
@@ -31,12 +39,19 @@ def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
 def check_read_whole(reader: Any, name: str) -> None:
     """CannotDecode for a GGUF file, by gguf's reader, of which transformers would leave out a part, or make one up, without an error."""
     fields, names = reader.fields, {tensor.name for tensor in reader.tensors}
+    if "general.architecture" not in fields:
+        raise CannotDecode(f"{name} has no general.architecture: it is not whole, load it again")
     kind = fields["general.architecture"].contents()
     left = {each for each in names if each.startswith(("rope_freqs.", "rope_factors_"))}
     scaling = fields.get(f"{kind}.rope.scaling.type")
     if scaling is not None and scaling.contents() != "none" and kind != "gpt-oss":
         left.add(scaling.name)
     if kind == "llama":
+        if lacks := min({f"llama.{each}" for each in FIELDS} - fields.keys(), default=""):
+            raise CannotDecode(f"{name} has no {lacks}: it is not whole, load it again")
+        if scaling is None:  # which llama.cpp takes for linear
+            factors = {each: fields[each].contents() for each in FACTORS if each in fields}
+            left |= {each for each, factor in factors.items() if factor not in (0, 1)}
         layer = {*(each for each in NAMES if each not in ENDS), "attn_norm", "ffn_norm"}
         layers = range(fields["llama.block_count"].contents())
         whole = {f"blk.{number}.{each}.weight" for number in layers for each in layer}

@@ -371,7 +371,9 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     try:
         return getattr(transformers, kind).from_pretrained(source, **arguments, **options)
-    except (OSError, ValueError, ImportError) as error:
+    except (
+        Exception
+    ) as error:  # of transformers', huggingface_hub's or tokenizers' own, whose kinds have no common base
         reason = " ".join(str(error).split())[:200]
         raise CannotDecode(
             f"{role} {name!r} cannot be loaded, neither from this machine nor from the hub: {reason}"
@@ -403,11 +405,19 @@ def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: Non
 def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, device_map: str | None) -> Any:
     spread = {"device_map": device_map} if device_map else {}
     if Path(name).suffix == ".gguf" and Path(name).is_file() and importlib.util.find_spec("gguf") is not None:
-        import gguf
-
-        check_read_whole(gguf.GGUFReader(str(Path(name))), Path(name).name)
+        check_read_whole(_opened(Path(name)), Path(name).name)
     model = _load("AutoModelForCausalLM", name, role, dtype=dtype, attn_implementation="sdpa", **spread)
     return (model if device_map else model.to(device)).eval().requires_grad_(False)
+
+
+def _opened(file: Path) -> Any:
+    """A GGUF file by gguf's reader. CannotDecode for one that was cut short, or is none."""
+    import gguf
+
+    try:
+        return gguf.GGUFReader(str(file))
+    except (ValueError, IndexError, KeyError) as error:  # of numpy's views of what is not there
+        raise CannotDecode(f"{file.name} is no GGUF file, or not whole ({error}): load it again") from None
 
 
 def _tokenizer_of(folder: Path, role: str) -> Any:

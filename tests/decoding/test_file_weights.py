@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny_models import tiny_llama
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
 gguf = pytest.importorskip("gguf")
 
-from ot_draft.decoding import CannotDecode  # noqa: E402
-from ot_draft.decoding.file_weights import BYTES, GROUP, NAMES, check_read_whole, unpacked  # noqa: E402
+from ot_draft.decoding import CannotDecode, load_pair  # noqa: E402
+from ot_draft.decoding.file_weights import BYTES, FIELDS, GROUP, NAMES, check_read_whole, unpacked  # noqa: E402
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
 
@@ -72,12 +75,22 @@ def test_blocks_are_unpacked_as_gguf_says(kind: str) -> None:
         ({"blk.0.ffn_up.weight": 0}, "has no blk.0.ffn_up.weight: it is not whole"),
         ({"llama.rope.scaling.type": "linear"}, "has llama.rope.scaling.type"),
         ({"llama.rope.scaling.type": "none"}, ""),
+        ({"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4.0}, ""),
+        ({"llama.rope.scaling.factor": 4.0}, "has llama.rope.scaling.factor"),
+        ({"llama.rope.scale_linear": 4.0}, "has llama.rope.scale_linear"),
+        ({"llama.rope.scale_linear": 1.0}, ""),
+        (
+            {"llama.attention.layer_norm_rms_epsilon": None},
+            "has no llama.attention.layer_norm_rms_epsilon: it is not whole",
+        ),
+        ({"llama.block_count": None}, "has no llama.block_count: it is not whole"),
+        ({"general.architecture": None}, "has no general.architecture: it is not whole"),
         ({"general.architecture": "phi3", "rope_factors_long.weight": 1}, "has rope_factors_long.weight"),
     ],
 )
 def test_a_file_that_would_be_read_in_part_is_refused(changes: dict[str, Any], named: str) -> None:
     """transformers drops what it does not know and draws what is not there: texts would follow the law of another model."""
-    fields: dict[str, Any] = {"general.architecture": "llama", "llama.block_count": 1}
+    fields: dict[str, Any] = {"general.architecture": "llama", **{f"llama.{name}": 1 for name in FIELDS}}
     tensors = dict.fromkeys(f"blk.0.{name}.weight" for name in (*NAMES, "attn_norm", "ffn_norm"))
     tensors = {name: None for name in tensors if not name.startswith(("blk.0.token_embd", "blk.0.output"))}
     tensors |= dict.fromkeys(("token_embd.weight", "output.weight", "output_norm.weight"))
@@ -88,7 +101,11 @@ def test_a_file_that_would_be_read_in_part_is_refused(changes: dict[str, Any], n
         else:
             fields[name] = value
     reader = SimpleNamespace(
-        fields={name: SimpleNamespace(name=name, contents=lambda value=value: value) for name, value in fields.items()},
+        fields={
+            name: SimpleNamespace(name=name, contents=lambda value=value: value)
+            for name, value in fields.items()
+            if value is not None
+        },
         tensors=[SimpleNamespace(name=name) for name in tensors],
     )
     if not named:
@@ -96,3 +113,32 @@ def test_a_file_that_would_be_read_in_part_is_refused(changes: dict[str, Any], n
         return
     with pytest.raises(CannotDecode, match=f"a.gguf {named}"):
         check_read_whole(reader, "a.gguf")
+
+
+@pytest.mark.parametrize("found", ["cut short", "its beginning alone", "another kind", "nothing"])
+def test_what_is_no_whole_file_is_said(found: str, tmp_path: Path) -> None:
+    """By the file's name, for a download that broke off; gguf's reader says what numpy could not do."""
+    file = tmp_path / "a.gguf"
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_tensor("token_embd.weight", torch.ones(40, 64).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    whole = file.read_bytes()
+    cut = {"cut short": whole[:-2000], "its beginning alone": whole[:24], "another kind": b"x" * 5000, "nothing": b""}
+    file.write_bytes(cut[found])
+    with pytest.raises(CannotDecode, match=r"a.gguf is no GGUF file, or not whole"):
+        load_pair(str(file), "lookup", backend="torch", cache=False)
+    file.write_bytes(whole)
+    with pytest.raises(CannotDecode, match=r"a.gguf has no llama\.attention\.head_count: it is not whole"):
+        load_pair(str(file), "lookup", backend="torch", cache=False)
+
+
+def test_what_transformers_refuses_is_said(tmp_path: Path) -> None:
+    """Sizes that are not those of the weights: transformers raises what is no error of values."""
+    tiny_llama(3).save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"intermediate_size": 32', '"intermediate_size": 48'))
+    with pytest.raises(CannotDecode, match="cannot be loaded"):
+        load_pair(str(tmp_path), "lookup", backend="torch")

@@ -19,6 +19,8 @@ pytest.importorskip("numba")
 
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, decode, load_pair, reference_decode  # noqa: E402
 from ot_draft.decoding.benchmark.peers import generating, peers  # noqa: E402
+from ot_draft.decoding.fast_models import FastTarget  # noqa: E402
+from ot_draft.decoding.language_model import language_model  # noqa: E402
 from ot_draft.decoding.llama import reads  # noqa: E402
 from ot_draft.decoding.tokens import Tokenizer  # noqa: E402
 from ot_draft.paths import Joint  # noqa: E402
@@ -31,12 +33,37 @@ FEW = {"rtol": 0.0, "atol": 1e-4}  # of numbers up to 20
     [
         {"hidden_act": "gelu"},
         {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
         {"architectures": ["OtherForCausalLM"]},
     ],
 )
 def test_another_model_is_left_to_transformers(changes: dict[str, Any]) -> None:
     config = tiny_llama(5).config.to_dict()
     assert reads(config) and not reads(config | changes)
+
+
+def test_an_older_configuration_is_read_as_transformers_reads_it(tmp_path: Path) -> None:
+    """Without the number of heads of keys, as Llama 1 and 2 have it, and with the older names of turns."""
+    tiny_llama(5, 40, 2, torch.float32, num_key_value_heads=2, hidden_size=32).save_pretrained(tmp_path)
+    file, text = tmp_path / "config.json", list(range(1, 30))
+    config = {name: value for name, value in json.loads(file.read_text()).items() if name != "rope_parameters"}
+    without = {name: value for name, value in config.items() if name not in ("num_key_value_heads", "rms_norm_eps")}
+    turned = {"rope_theta": 50.0, "rope_scaling": {"rope_type": "default", "rope_theta": 70.0}}
+    for older in (without | {"rope_theta": 50.0}, config | {"num_key_value_heads": None}, config | turned):
+        file.write_text(json.dumps(older))
+        model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+        wanted = model(torch.tensor([text])).logits[0].detach()
+        found = language_model(FastTarget(tmp_path, True), 40).logits_along(text, list(range(1, 30)))
+        torch.testing.assert_close(found, wanted, **FEW)
+
+
+@pytest.mark.parametrize("lacks", ["model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight"])
+def test_a_folder_that_is_not_whole_is_refused(lacks: str, tmp_path: Path) -> None:
+    model = tiny_llama(5)
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if name != lacks}
+    model.save_pretrained(tmp_path, state_dict=tensors)
+    with pytest.raises(CannotDecode, match=f"has no {lacks}: it is not whole"):
+        FastTarget(tmp_path, True).compiled(())
 
 
 @pytest.fixture(scope="module")
