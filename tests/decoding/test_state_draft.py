@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
-from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
+from llm_demo.bench.trees.prefixes import SLOTS, PrefixLogits, behind_places  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
     DecodeOptions,
@@ -41,7 +41,7 @@ from ot_draft.decoding.draft_models import (  # noqa: E402
 )
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.engine import Engines  # noqa: E402
-from ot_draft.decoding.language_model import StateModel  # noqa: E402
+from ot_draft.decoding.language_model import StateModel, language_model  # noqa: E402
 from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.self_draft import self_draft  # noqa: E402
@@ -280,6 +280,26 @@ def test_a_file_is_read_back_as_the_same_draft(tmp_path: Path) -> None:
     assert isinstance(read, StateDraft) and read.reads == (1, 2) and read.vocabulary_subset.tolist() == SUBSET
     tokens, before = torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 16, dtype=torch.float64)
     torch.testing.assert_close(read(tokens, before=before), short(tokens, before=before))
+
+
+def test_behind_a_context_it_is_told_the_targets_states_and_then_its_own() -> None:
+    """Trees of prefixes, in any order, through a cache that grows on the way: laws are those along each path by itself."""
+    models = pair()
+    draft = language_model(models.draft, 12)
+    reader, context = PrefixLogits(models.draft, [3, 1, 4, 1], 12, models.target), [3, 1, 4, 1]
+    features = language_model(models.target, 12, models.draft.reads).features_along(context[:-1])
+    many = [(a, b, (a * b) % 12) for a in range(12) for b in range(12)]
+    found = dict(zip(many, reader.at(many), strict=True))
+    assert reader.read > SLOTS
+    for asked in [(), (2,), *many[::17]]:
+        text = [*context, *asked]
+        alone = draft.spread_logits(draft.logits_along(text, [len(text)], features))[0]
+        torch.testing.assert_close(reader.at([asked])[0], alone, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(found[many[5]], reader.at([many[5]])[0])
+    places = behind_places(models.draft, [*context, 5, 6], [4, 6], 12, models.target)
+    for place, logits in zip([4, 6], places, strict=True):
+        alone = PrefixLogits(models.draft, [*context, 5, 6][:place], 12, models.target).at([()])[0]
+        torch.testing.assert_close(logits, alone, atol=1e-9, rtol=1e-9)
 
 
 def test_who_has_no_states_says_so() -> None:

@@ -13,15 +13,16 @@ from torch import Tensor
 from llm_demo.bench.trees.lookup_rates import counted
 from llm_demo.bench.trees.measure import Models
 from llm_demo.bench.trees.plans import DraftPlan
-from llm_demo.bench.trees.prefixes import PrefixLogits
+from llm_demo.bench.trees.prefixes import PrefixLogits, behind_places
 from llm_demo.bench.trees.summary import LOOKUP
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import CannotDecode, Pair
+from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.self_draft import Text, least_missed, without_layers
 
 FEWER = (1, 2, 4, 8)  # layers left out
-EMBEDDED = "embedded"
+EMBEDDED, OF_STATES = "embedded", "embedded states"  # by what the pair's draft reads
 PLACES = 12  # of every held-out text
 SAME = 1e-5  # total variation below which two laws are one, computed twice
 
@@ -74,7 +75,8 @@ def draft_name(fewer: int) -> str:
 
 def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
     """The embedded draft, the target without layers, and prompt lookup, which has no model."""
-    drafts = {EMBEDDED: pair.draft} if pair.draft is not None else {}
+    reads = bool(language_model(pair.draft, n).reads) if pair.draft is not None else False
+    drafts = {OF_STATES if reads else EMBEDDED: pair.draft} if pair.draft is not None else {}
     shorter = {name: without_layers(pair.target, missing) for name, missing in layers.items()}
     for name, draft in (drafts | shorter).items():
         _check_is_another(name, draft, pair.target, n)
@@ -84,16 +86,19 @@ def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
 def _check_is_another(name: str, draft: Any, target: Any, n: int) -> None:
     """A draft that is the target itself would be accepted everywhere, whatever the table calls it."""
     text = [token % n for token in range(1, 9)]
-    p, q = (PrefixLogits(model, text, n).at([()])[0].double().softmax(-1) for model in (target, draft))
+    p, q = (PrefixLogits(model, text, n, target).at([()])[0].double().softmax(-1) for model in (target, draft))
     if float((p - q).abs().sum()) / 2 < SAME:
         raise CannotDecode(f"the draft {name!r} has the target's own law: it measures the target against itself")
 
 
-def found(pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int) -> Calibration:
-    """Measured on the held-out prompts, as the target goes on with them."""
+def found(
+    pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int, drafts: Sequence[str] | None = None
+) -> Calibration:
+    """Measured on the held-out prompts, as the target goes on with them. drafts: wanted of those that lack layers [all], by name."""
     wanted = [number for number in FEWER if number < len(pair.target.model.layers)]
-    texts = _texts(pair, held_out[::3], 1.0)
-    steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))]
+    wanted = [number for number in wanted if drafts is None or draft_name(number) in drafts]
+    texts = _texts(pair, held_out[::3], 1.0) if wanted else []
+    steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))] if wanted else []
     layers = {draft_name(number): steps[number - 1] for number in wanted}
     return Calibration(layers, planned(pair, held_out, temperatures, layers, n))
 
@@ -106,10 +111,10 @@ def planned(
     plans: dict[str, dict[str, DraftPlan]] = {name: {} for name in drafts}
     for temperature in temperatures:
         texts = _texts(pair, held_out[1::3], temperature)
-        target = _logits(pair.target, texts, n)
+        target = _logits(pair.target, texts, n, pair.target)
         looked_up = counted(pair, drafts, held_out, temperature, n)
         for name, draft in drafts.items():
-            of_draft = _logits(draft, texts, n)
+            of_draft = _logits(draft, texts, n, pair.target)
             plans[name][str(temperature)] = DraftPlan.measured(target, of_draft, temperature, looked_up[name])
     return plans
 
@@ -123,10 +128,6 @@ def _texts(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Te
     return texts
 
 
-def _logits(model: Any, texts: Sequence[Text], n: int) -> list[Tensor]:
+def _logits(model: Any, texts: Sequence[Text], n: int, target: Any) -> list[Tensor]:
     """Logits (n,) at all places of all texts."""
-    found = []
-    for tokens, places in texts:
-        context, behind = tokens[: places[0]], tokens[places[0] :]
-        found += PrefixLogits(model, context, n).at([tuple(behind[: place - places[0]]) for place in places])
-    return found
+    return [logits for tokens, places in texts for logits in behind_places(model, tokens, places, n, target)]

@@ -22,7 +22,7 @@ from llm_demo.bench.trees.methods import WAYS, Way
 from llm_demo.bench.trees.root_acceptance import COLUMNS, root_rows
 from llm_demo.bench.trees.summary import ABOUT, LOOKUP
 from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
-from llm_demo.models.load import load_pair
+from llm_demo.models.load import DRAFTS, load_pair
 from llm_demo.prompts import Prompt
 from llm_demo.rows import append, read
 from ot_draft.decoding import CannotDecode, Pair
@@ -123,6 +123,7 @@ def numbers(kind: Any) -> Any:
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--texts", default=60, show_default=True, help="Prompts, of all kinds in turn.")
+@click.option("--draft", default="tokens", show_default=True, type=click.Choice(list(DRAFTS)), help="The embedded one.")
 @click.option("--drafts", callback=numbers(str), help="Separated by commas [default: all].")
 @click.option("--nodes", default="8,16,32,64", show_default=True, callback=numbers(int))
 @click.option("--temperatures", default="0,.3,.6,1", show_default=True, callback=numbers(float))
@@ -142,7 +143,7 @@ def main(out: Path, texts: int, minutes: float, summary_only: bool, **options: A
     if not summary_only:
         chosen = {"drafts": options["drafts"], "ways": options["ways"], "budgets": options["nodes"]}
         chosen |= {"temperatures": options["temperatures"]}
-        models = Loading(options["device"], options["dtype"], options["threads"])
+        models = Loading(options["device"], options["dtype"], options["threads"], options["draft"])
         try:
             run(models, texts, out, 60 * minutes, **chosen)
         except CannotDecode as error:
@@ -157,11 +158,12 @@ class Loading:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
+    draft: str = "tokens"
 
     def __call__(self) -> tuple[Pair, list[Prompt], list[Prompt]]:
         """The embedded pair, the prompts of the table and those held out."""
         torch.set_num_threads(self.threads)
-        pair = load_pair(dtype=self.dtype, device=self.device, backend="torch")
+        pair = load_pair(None, self.draft, dtype=self.dtype, device=self.device, backend="torch")
         return pair, *all_prompts(pair.tokenizer)
 
 
@@ -170,5 +172,6 @@ def run(load: Load, texts: int, out: Path, seconds: float, **chosen: Any) -> Non
     start, (plans, _) = time.monotonic(), files_beside(out)
     pair, prompts, held_out = load()
     if not plans.exists():
-        found(pair, held_out, TEMPERATURES, pair.n).write(plans)
+        of = chosen.get("temperatures", TEMPERATURES), pair.n, chosen.get("drafts")
+        found(pair, held_out, *of).write(plans)
     table(pair, prompts[:texts], Calibration.read(plans), out, seconds=seconds - (time.monotonic() - start), **chosen)

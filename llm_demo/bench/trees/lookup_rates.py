@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from llm_demo.bench.trees.plans import DEEPEST, laws
-from llm_demo.bench.trees.prefixes import PrefixLogits
+from llm_demo.bench.trees.prefixes import behind_places
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import Pair, PromptLookup
@@ -52,9 +52,8 @@ def counted(
         if not seen:
             continue
         places = sorted({one.place for one in seen})
-        prefixes = [tuple(text[places[0] : place]) for place in places]
         of_target, *of_drafts = (
-            dict(zip(places, PrefixLogits(model, text[: places[0]], n).at(prefixes), strict=True))
+            dict(zip(places, behind_places(model, text, places, n, pair.target), strict=True))
             for model in (pair.target, *drafts.values())
         )
         for name, of_draft in zip(drafts, of_drafts, strict=True):

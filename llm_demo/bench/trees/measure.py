@@ -59,7 +59,8 @@ class Behind:
     def draft(self, name: str) -> DraftLaws:
         """The laws of the draft of this name."""
         if name not in self._drafts:
-            logits = PrefixLogits(self._models.drafts[name], self.context.tokens, self._models.n)
+            models, tokens = self._models, self.context.tokens
+            logits = PrefixLogits(models.drafts[name], tokens, models.n, models.target)
             self._drafts[name] = DraftLaws(logits, self.context.temperature)
         return self._drafts[name]
 

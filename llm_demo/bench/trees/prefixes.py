@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ot_draft.decoding import CannotDecode
+from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.cache import SlotCache, causal_mask
 from ot_draft.decoding.language_model import language_model
 
@@ -18,28 +19,37 @@ AT_ONCE = 128  # prefixes a pass, to bound memory
 SLOTS = 256  # by which the cache grows
 
 
+def behind_places(model: Any, text: Sequence[int], places: Sequence[int], n: int, target: Any) -> list[Tensor]:
+    """Logits (n,) of the token at each place of a text, increasing; a draft that reads states is told those of the target all along."""
+    if language_model(model, n).reads:
+        return list(Pair(target, model).logits_along(text, places)[1])
+    prefixes = [tuple(text[places[0] : place]) for place in places]
+    return PrefixLogits(model, text[: places[0]], n).at(prefixes)
+
+
 class PrefixLogits:
     """Logits of a model behind a context and the prefixes of its continuation that are asked for, each computed once.
 
     The cache holds every prefix that was read, in the order in which they were, as the nodes of one large tree: a pass reads what is
-    missing, of any depth, and what stands on the way there. All logits are kept until this object goes.
+    missing, of any depth, and what stands on the way there. All logits are kept until this object goes. A draft that reads the target's
+    states is told those along the context, and behind it its own.
     """
 
-    def __init__(self, model: Any, context: Sequence[int], n: int) -> None:
-        """model: as in `Pair`; n: the vocabulary that the logits are brought to, -inf where this model scores nothing."""
+    def __init__(self, model: Any, context: Sequence[int], n: int, target: Any = None) -> None:
+        """model: as in `Pair`; n: the vocabulary that the logits are brought to, -inf where this model scores nothing.
+
+        target: whose states a draft reads. CannotDecode for such a draft without one.
+        """
         self._model, self._length = language_model(model, n), len(context)
         self._model.check_reads_trees()
-        if self._model.reads:
-            raise CannotDecode(
-                "the draft reads the target's hidden states, so that it has no laws by itself: take one that reads tokens only"
-            )
         self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
         self._cache: Any = self._model.cache(self._length + SLOTS)
         tokens = torch.tensor([list(context)], device=self._model.device)
         slots = torch.arange(self._length, device=tokens.device)[None]
         sees = causal_mask(self._length, self._cache.live, tokens.device)
-        self._keep([()], self._read(tokens, slots, slots, sees, last=1))
+        told = self._told(target, n, tokens, slots, sees) if self._model.reads else None
+        self._keep([()], self._read(tokens, slots, slots, sees, 1, told))
 
     @property
     def read(self) -> int:
@@ -51,8 +61,11 @@ class PrefixLogits:
         wanted = list(prefixes)
         ways = {prefix[:depth] for prefix in wanted for depth in range(len(prefix) + 1)}
         missing = sorted((way for way in ways if way not in self._logits), key=len)
-        for start in range(0, len(missing), AT_ONCE):
-            self._add(missing[start : start + AT_ONCE])
+        # What a draft is told of itself is there after the pass over the place before.
+        levels = [list(level) for _, level in groupby(missing, key=len)] if self._model.reads else [missing]
+        for level in levels:
+            for start in range(0, len(level), AT_ONCE):
+                self._add(level[start : start + AT_ONCE])
         return [self._logits[prefix] for prefix in wanted]
 
     def _add(self, prefixes: list[Prefix]) -> None:
@@ -70,11 +83,29 @@ class PrefixLogits:
         slots = first + torch.arange(len(prefixes), device=device)
         positions = torch.tensor([self._length - 1 + len(prefix) for prefix in prefixes], device=device)
         tokens = torch.tensor([prefix[-1] for prefix in prefixes], device=device)
-        self._keep(prefixes, self._read(tokens[None], slots[None], positions[None], sees[None].to(device)))
+        above = torch.tensor([[self._slots[prefix[:-1]] for prefix in prefixes]], device=device)
+        told = self._model.before_drafted(self._cache, above)
+        self._keep(prefixes, self._read(tokens[None], slots[None], positions[None], sees[None].to(device), 0, told))
 
     @torch.inference_mode()
-    def _read(self, tokens: Tensor, slots: Tensor, positions: Tensor, sees: Tensor, last: int = 0) -> Tensor:
-        return self._model.spread_logits(self._model.logits(self._cache, tokens, slots, positions, sees, last))
+    def _read(
+        self, tokens: Tensor, slots: Tensor, positions: Tensor, sees: Tensor, last: int, told: Tensor | None
+    ) -> Tensor:
+        logits = self._model.logits(self._cache, tokens, slots, positions, sees, last, before=told)
+        return self._model.spread_logits(logits)
+
+    @torch.inference_mode()
+    def _told(self, target: Any, n: int, tokens: Tensor, slots: Tensor, sees: Tensor) -> Tensor:
+        """What the target says of the place before every token of the context."""
+        if target is None:
+            raise CannotDecode(
+                "the draft reads the target's hidden states, so that it has no laws by itself: take one that reads tokens only"
+            )
+        teller = language_model(target, n, self._model.reads)
+        read = teller.cache(self._cache.slots_per_row)
+        teller.logits(read, tokens, slots, slots, sees, last=1)
+        told: Tensor = self._model.before(read, slots)
+        return told
 
     def _keep(self, prefixes: list[Prefix], logits: Tensor) -> None:
         self._logits.update(zip(prefixes, logits[0], strict=True))
@@ -87,4 +118,6 @@ class PrefixLogits:
         larger.slots = read
         for layer, keys in self._cache.keys.items():
             larger.update(keys, self._cache.values[layer], layer)
+        if self._model.reads:
+            larger.keep_states(self._cache.states_at(read))
         self._cache = larger
