@@ -2,7 +2,7 @@
 
 Random models accept nothing, so speed cannot be measured as it is. But on a device a step costs the same whatever is accepted. So
 the engine decodes with weights of the right shape, and the tokens a target call that each way of spending N nodes brings on real laws
-(figures/data/real_trees.csv, and real_paths.csv for one path of every length) are divided by that cost. It says what these costs allow at
+(figures/data/real_trees.csv, real_paths.csv for one path of every length, and real_states.csv of a draft that reads states) are divided by that cost. It says what these costs allow at
 that acceptance, which is named in every row: a pair of other models accepts more or less.
 """
 
@@ -21,6 +21,7 @@ from torch import nn
 from llm_demo.bench.auto import plain_method
 from llm_demo.bench.trees.calibration import Calibration
 from llm_demo.bench.trees.methods import WAYS
+from llm_demo.bench.trees.plans import DraftPlan
 from llm_demo.distil.train import some_of
 from llm_demo.rows import Row, read
 from ot_draft.decoding import DecodeOptions, Drafting, Pair
@@ -30,7 +31,8 @@ from ot_draft.decoding.methods import Method
 from ot_draft.selection import approximate_for
 
 DATA = Path(__file__).parents[2] / "figures" / "data"
-TREES, PATHS, PLANS = (DATA / name for name in ("real_trees.csv", "real_paths.csv", "real_trees_plans.json"))
+TABLES = [DATA / f"{name}.csv" for name in ("real_trees", "real_paths", "real_states")]
+PLANS = [DATA / f"{name}_plans.json" for name in ("real_trees", "real_states")]
 ONE_PATH = "one path, block"
 LENGTHS = (1, 2, 3, 4, 6, 8)  # of one path: its best is found
 BUDGETS = {"chains, Joint": (32,), "Sequoia, traversal": (32,), "counted, traversal": (16, 32, 64)}
@@ -39,7 +41,7 @@ WARM_UP, TIMED, CONTEXT = 2, 5, 512  # steps of a run; tokens of every prompt
 SUBSET = 32_768  # tokens that a draft of the target's own shape scores
 OF_STATES, OTHER_MODEL = "2 layers that read its states", "a smaller model"
 # Whose acceptance goes with the cost of which kind of draft.
-ACCEPTANCE = {OF_STATES: ("embedded",), OTHER_MODEL: ("8 layers fewer", "4 layers fewer")}
+ACCEPTANCE = {OF_STATES: ("embedded states",), OTHER_MODEL: ("8 layers fewer", "4 layers fewer")}
 
 
 @dataclass(frozen=True)
@@ -139,18 +141,19 @@ def _again(layer: Any, number: int) -> Any:
 class Acceptance:
     """What real laws bring: the plans of every draft, and tokens a target call by (draft, temperature, way, nodes)."""
 
-    plans: Calibration
+    plans: Mapping[str, Mapping[str, DraftPlan]]
     tokens: Mapping[tuple[str, float, str, int], float]
 
     @classmethod
     def read(cls) -> Acceptance:
         """Of the committed tables."""
-        return cls(Calibration.read(PLANS), tokens_a_call([*read(TREES), *read(PATHS)]))
+        plans = {name: of for file in PLANS for name, of in Calibration.read(file).plans.items()}
+        return cls(plans, tokens_a_call([row for file in TABLES for row in read(file)]))
 
     def drafting(self, draft: str, temperature: float, way: str, nodes: int) -> Drafting:
         """As the table's rows of this way were drafted and selected."""
         of = WAYS[way]
-        tree = of.drafts(self.plans.at(temperature)[draft], nodes, False)
+        tree = of.drafts(self.plans[draft][str(temperature)], nodes, False)
         return Drafting.of(tree, approximate_for(of.rule, tree.law))
 
 

@@ -52,8 +52,8 @@ class Of:
         return float(difference.mean()), _error(difference)
 
     def best(self, ours: bool) -> str:
-        """The best way of this project, or the best published one."""
-        return max((way for way in self.lengths if (way in OURS) == ours), key=self.mean)
+        """The best way of this project, or the best published one; empty where the table has none."""
+        return max((way for way in self.lengths if (way in OURS) == ours), key=self.mean, default="")
 
 
 def cells(rows: Sequence[Mapping[str, str]]) -> dict[Cell, Of]:
@@ -117,7 +117,7 @@ def _cells(found: Mapping[Cell, Of]) -> str:
     for (draft, temperature, nodes), of in found.items():
         gaps = {way: of.behind(way, of.first) for way in of.lengths if way != of.first}
         near = ", ".join(way for way, (gap, error) in gaps.items() if gap <= error)
-        sides = [f"{of.best(ours)} {1 + of.mean(of.best(ours)):.2f}" for ours in (False, True)]
+        sides = [f"{way} {1 + of.mean(way):.2f}" if (way := of.best(ours)) else "" for ours in (False, True)]
         lines.append(
             f"| {draft} | {temperature:g} | {nodes} | {of.texts} | {of.first} {1 + of.mean(of.first):.2f} ± {of.error(of.first):.2f} |"
             f" {near} | {sides[0]} | {sides[1]} |"
