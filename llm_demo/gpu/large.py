@@ -2,8 +2,8 @@
 
 Random models accept nothing, so speed cannot be measured as it is. But on a device a step costs the same whatever is accepted. So
 the engine decodes with weights of the right shape, and the tokens a target call that each way of spending N nodes brings on real laws
-(figures/data/real_trees.csv, real_paths.csv for one path of every length, and real_states.csv of a draft that reads states) are divided by that cost. It says what these costs allow at
-that acceptance, which is named in every row: a pair of other models accepts more or less.
+are divided by that cost (of figures/data: real_trees.csv, real_paths.csv for one path of every length, real_states.csv of a draft that
+reads states). It says what these costs allow at that acceptance, which is named in every row: a pair of other models accepts more or less.
 """
 
 from __future__ import annotations

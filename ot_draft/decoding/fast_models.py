@@ -174,7 +174,9 @@ class FastTarget(FastModel):
         config = self.config
         weights = FolderWeights(self.folder)  # mapped until the graph is made
         self.layers = Layers(weights, config, config.num_hidden_layers)
-        head = "lm_head" if "lm_head.weight" in weights else "model.embed_tokens"
+        head = "model.embed_tokens" if getattr(config, "tie_word_embeddings", False) else "lm_head"
+        if f"{head}.weight" not in weights:
+            raise CannotDecode(f"target {self.folder} has no {head}.weight: it is not whole, load it again")
 
         def make(rows: int | None, x: Any, places: Any) -> list[Any]:
             between = self.layers.through(x, rows)
@@ -199,7 +201,8 @@ class FastTarget(FastModel):
         if self.exact:
             return 1
         one = torch.zeros(1, 1, dtype=torch.int64)
-        entered = self.embedding[:1].float()[None]
+        first = self.embedding[:64].float()
+        entered = first[first.abs().sum(-1).argmax()][None, None]  # a row of zeros would be equal by any way
         sees = torch.ones(1, 1, 1, dtype=torch.bool)
         alone, two, three = (
             self.run(self._compiled, rows, self.cache(1), [entered], one, one, sees, 1)[0] for rows in (1, 2, 3)

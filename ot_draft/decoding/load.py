@@ -406,7 +406,12 @@ def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, devic
     spread = {"device_map": device_map} if device_map else {}
     if Path(name).suffix == ".gguf" and Path(name).is_file() and importlib.util.find_spec("gguf") is not None:
         check_read_whole(_opened(Path(name)), Path(name).name)
-    model = _load("AutoModelForCausalLM", name, role, dtype=dtype, attn_implementation="sdpa", **spread)
+    options = {"dtype": dtype, "attn_implementation": "sdpa", "output_loading_info": True}
+    model, info = _load("AutoModelForCausalLM", name, role, **options, **spread)
+    if lacks := min(
+        info["missing_keys"], default=""
+    ):  # which transformers would fill with random numbers, and say so in a warning
+        raise CannotDecode(f"{role} {name!r} has no {lacks}: it is not whole, load it again")
     return (model if device_map else model.to(device)).eval().requires_grad_(False)
 
 

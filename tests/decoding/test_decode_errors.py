@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,24 @@ def test_models_that_do_not_belong_together(folder: Path) -> None:
         load_pair(str(folder / "target"), str(DRAFT_FILE))
     with pytest.raises(CannotDecode, match="is not there"):
         load_pair(str(folder / "target"), str(folder / "no.safetensors"))
+
+
+@pytest.mark.parametrize("backend", ["torch", "openvino-float"])
+@pytest.mark.parametrize("lacks", ["lm_head.weight", "model.layers.0.self_attn.v_proj.weight", "model.norm.weight"])
+def test_weights_that_are_not_there_are_not_made_up(folder: Path, tmp_path: Path, backend: str, lacks: str) -> None:
+    """transformers fills them with random numbers, and warns; a head that is no embedding is not its embedding."""
+    from safetensors.torch import load_file, save_file
+
+    if backend != "torch":
+        pytest.importorskip("openvino")
+    part = tmp_path / "part"
+    shutil.copytree(folder / "target", part)
+    weights = load_file(part / "model.safetensors")
+    save_file(
+        {name: value for name, value in weights.items() if name != lacks}, part / "model.safetensors", {"format": "pt"}
+    )
+    with pytest.raises(CannotDecode, match=f"has no {lacks}: it is not whole"):
+        load_pair(str(part), "lookup", backend=backend)
 
 
 def test_an_empty_directory_is_told(tmp_path: Path) -> None:
