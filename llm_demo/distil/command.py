@@ -31,7 +31,7 @@ import torch
 
 from llm_demo import acceptance
 from llm_demo.distil.hidden_states import TEMPERATURES, HeldStates
-from llm_demo.distil.states import StateTrainer, state_draft
+from llm_demo.distil.states import HELD_BACK, StateTrainer, state_draft
 from llm_demo.distil.text import Text, frequent_tokens, sample
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
 from llm_demo.machine import machine
@@ -63,8 +63,11 @@ def distil(
     """
     begun, seconds = time.perf_counter(), 60 * minutes
     texts: list[Text] = []
+    least = (HELD_BACK + 1) * recipe.rows if recipe.reads else 1
     for number in count(seed):
-        if texts and (time.perf_counter() - begun > WRITING * seconds or (recipe.reads and _full(pair.target, texts))):
+        if len(texts) >= least and (
+            time.perf_counter() - begun > WRITING * seconds or (recipe.reads and _full(pair.target, texts))
+        ):
             break
         texts += sample(pair, write, recipe.length, number)
         gc.collect()  # an engine and its graphs, whose memory the next one wants, refer to each other

@@ -218,9 +218,10 @@ def test_a_draft_that_reads_states_goes_on_from_a_file(tmp_path: Path, numbers: 
 def test_a_draft_that_reads_states_is_made_from_the_targets_layers() -> None:
     target = tiny_target()
     recipe = replace(RECIPE, reads=(1,))
-    draft, made = distil.distil(Pair(target, target, Tokenizer()), recipe, 6, 0.03, 32, say=lambda line: None)
+    # Texts are written until some can be held back, however short the time.
+    draft, made = distil.distil(Pair(target, target, Tokenizer()), recipe, 6, 1e-9, 3, say=lambda line: None)
     assert isinstance(draft, StateDraft) and draft.reads == (1,) and len(draft.vocabulary_subset) == 6
-    assert float(draft.project.weight.abs().max()) > 0 and made["texts"] >= 32
+    assert float(draft.project.weight.abs().max()) > 0 and made["texts"] >= 7 * recipe.rows
 
 
 def test_along_a_path_the_target_itself_is_always_accepted_and_others_are_less() -> None:

@@ -49,7 +49,7 @@ def test_a_dry_run_goes_through_every_part(tmp_path: Path) -> None:
         plain = next(each for each in large if each["draft"] == row["draft"] and each["way"] == "autoregressive")
         gain = float(row["tokens_a_call"]) * float(plain["step_ms"]) / float(row["step_ms"])
         assert float(row["speed_up"]) == pytest.approx(gain, rel=2e-3)
-    assert {row["acceptance_of"] for row in large} == {"", "embedded", "8 layers fewer", "4 layers fewer"}
+    assert {row["acceptance_of"] for row in large} == {"", "embedded states", "8 layers fewer", "4 layers fewer"}
     assert f"checks: {len(checks)} of {len(checks)} passed" in done.output
 
 
