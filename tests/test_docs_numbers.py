@@ -180,6 +180,24 @@ def table_of_backends() -> dict[tuple[str, str], dict[str, float]]:
         }
 
 
+def steps_at_8b() -> Numbers:
+    """Steps, their parts, tokens a call and speed-ups at temperatures 1 and .6, where that shape was timed."""
+    with (ROOT / "figures" / "data" / "gpu_large.csv").open(encoding="utf-8") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["acceptance_of"] in ("", "embedded states")]
+    kept = [row for row in rows if row["draft"].startswith("2 layers") and row["target"].endswith("8B")]
+    plain = next(row for row in kept if row["way"] == "autoregressive")
+    yield from (float(plain[column]) for column in ("step_ms", "select_ms", "tokens_a_call", "speed_up"))
+    for way, nodes in (
+        *(("one path, block", n) for n in "1234"),
+        ("chains, Joint", "32"),
+        ("counted, traversal", "16"),
+    ):
+        found = {row["temperature"]: row for row in kept if (row["way"], row["nodes"]) == (way, nodes)}
+        yield from (float(found["1.0"][column]) for column in ("step_ms", "draft_ms", "select_ms"))
+        for column in ("tokens_a_call", "speed_up"):
+            yield from (float(found[temperature][column]) for temperature in ("1.0", "0.6") if temperature in found)
+
+
 def backends() -> Numbers:
     """Passes, changes of positions, a draft pass and steps by the clock; loading, memory and packages."""
     rows = table_of_backends()
@@ -394,6 +412,7 @@ CLAIMS = (
     Claim("docs/benchmarks.md", "| 1, torch, float32 weights |", products),
     Claim("docs/benchmarks.md", "| `auto` is told the costs |", hindsight),
     Claim("docs/benchmarks.md", "| fresh, temperature 1 |", fresh),
+    Claim("docs/gpu.md", "| plain | 9.2 |", steps_at_8b),
     Claim(
         "docs/benchmarks.md",
         "| `auto`, temperature 1 | **1.17**",

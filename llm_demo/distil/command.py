@@ -8,7 +8,7 @@ kind and temperature.
 A draft that reads the target's states (--states) is trained as by `llm_demo.distil.states`, on states that are held in memory, 4.6 kB a
 token of the embedded model; with --start it goes on from where it was.
 
-Sizes: --rows 64 --write 1024 --length 192 are meant for a GPU; a CPU writes a few dozen tokens a second, enough to see that it works.
+Sizes: --rows 64 --write 1024 --length 224 are meant for a GPU; a CPU writes a few dozen tokens a second, enough to see that it works.
 Three layers and more of full width pass 20 MB: give --mlp.
 """
 

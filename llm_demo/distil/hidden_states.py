@@ -143,7 +143,8 @@ class HeldStates:
             part = slice(start, start + rows)
             states[part] = thoughts(target, tokens[part], reads)
             last = states[part, :, -1].flatten(0, 1).to(target.dtype)
-            found = [log_sums(target.lm_head(few)) for few in last.split(ROWS_ON_A_GPU)]
+            few_rows = MANY if target.device.type == "cpu" else ROWS_ON_A_GPU
+            found = [log_sums(target.lm_head(few)) for few in last.split(few_rows)]
             sums[part] = torch.cat(found).unflatten(0, states[part].shape[:2])
         batches = batches_of(lengths, rows, np.random.default_rng(seed))
         written = np.array([text.start for text in texts])

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from llm_demo.bench.auto import plain_method
-from llm_demo.bench.trees.calibration import Calibration
+from llm_demo.bench.trees.calibration import EMBEDDED_STATES, Calibration
 from llm_demo.bench.trees.methods import WAYS
 from llm_demo.bench.trees.plans import DraftPlan
 from llm_demo.distil.train import some_of
@@ -41,7 +41,7 @@ WARM_UP, TIMED, CONTEXT = 2, 5, 512  # steps of a run; tokens of every prompt
 SUBSET = 32_768  # tokens that a draft of the target's own shape scores
 OF_STATES, OTHER_MODEL = "2 layers that read its states", "a smaller model"
 # Whose acceptance goes with the cost of which kind of draft.
-ACCEPTANCE = {OF_STATES: ("embedded states",), OTHER_MODEL: ("8 layers fewer", "4 layers fewer")}
+ACCEPTANCE = {OF_STATES: (EMBEDDED_STATES,), OTHER_MODEL: ("8 layers fewer", "4 layers fewer")}
 
 
 @dataclass(frozen=True)

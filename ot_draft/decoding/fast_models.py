@@ -174,7 +174,9 @@ class FastTarget(FastModel):
         config = self.config
         weights = FolderWeights(self.folder)  # mapped until the graph is made
         self.layers = Layers(weights, config, config.num_hidden_layers)
-        head = "model.embed_tokens" if getattr(config, "tie_word_embeddings", False) else "lm_head"
+        # A head that is stored counts, as for transformers, even where the configuration says that it is the embedding.
+        tied = getattr(config, "tie_word_embeddings", False) and "lm_head.weight" not in weights
+        head = "model.embed_tokens" if tied else "lm_head"
         if f"{head}.weight" not in weights:
             raise CannotDecode(f"target {self.folder} has no {head}.weight: it is not whole, load it again")
 

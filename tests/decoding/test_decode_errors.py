@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -18,7 +19,7 @@ pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
-from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
+from ot_draft.decoding.language_model import LanguageModel, language_model  # noqa: E402
 from ot_draft.decoding.loop import (  # noqa: E402
     DecodeOptions,
     begin,
@@ -195,6 +196,25 @@ def test_weights_that_are_not_there_are_not_made_up(folder: Path, tmp_path: Path
     )
     with pytest.raises(CannotDecode, match=f"has no {lacks}: it is not whole"):
         load_pair(str(part), "lookup", backend=backend)
+
+
+def test_a_stored_head_counts_where_the_configuration_says_that_it_is_the_embedding(
+    folder: Path, tmp_path: Path
+) -> None:
+    """In torch and in OpenVINO."""
+    pytest.importorskip("openvino")
+    both = tmp_path / "both"
+    shutil.copytree(folder / "target", both)
+    config = json.loads((both / "config.json").read_text())
+    laws = []
+    for tied in (False, True):
+        (both / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": tied}))
+        for backend in ("torch", "openvino-float"):
+            target = load_pair(str(both), "lookup", backend=backend).target
+            laws.append(language_model(target, 8).logits_along([1, 2, 3, 4], [2, 4]))
+    assert float(laws[0].abs().max()) > 0.1
+    for other in laws[1:]:
+        torch.testing.assert_close(laws[0], other, atol=1e-4, rtol=1e-4)
 
 
 def test_an_empty_directory_is_told(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.self_draft import Text, least_missed, without_layers
 
 FEWER = (1, 2, 4, 8)  # layers left out
-EMBEDDED, OF_STATES = "embedded", "embedded states"  # by what the pair's draft reads
+EMBEDDED, EMBEDDED_STATES = "embedded", "embedded states"  # by what the pair's draft reads
 PLACES = 12  # of every held-out text
 SAME = 1e-5  # total variation below which two laws are one, computed twice
 
@@ -76,7 +76,7 @@ def draft_name(fewer: int) -> str:
 def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
     """The embedded draft, the target without layers, and prompt lookup, which has no model."""
     reads = bool(language_model(pair.draft, n).reads) if pair.draft is not None else False
-    drafts = {OF_STATES if reads else EMBEDDED: pair.draft} if pair.draft is not None else {}
+    drafts = {EMBEDDED_STATES if reads else EMBEDDED: pair.draft} if pair.draft is not None else {}
     shorter = {name: without_layers(pair.target, missing) for name, missing in layers.items()}
     for name, draft in (drafts | shorter).items():
         _check_is_another(name, draft, pair.target, n)
