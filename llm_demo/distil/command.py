@@ -19,19 +19,22 @@ import gc
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import count, pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 import numpy as np
 import torch
+from click.core import ParameterSource
 
 from llm_demo import acceptance
 from llm_demo.distil.hidden_states import TEMPERATURES, HeldStates
-from llm_demo.distil.states import HELD_BACK, StateTrainer, state_draft
+from llm_demo.distil.passes import LATER
+from llm_demo.distil.states import COLD, HELD_BACK, StateTrainer, fitting, state_draft
 from llm_demo.distil.text import Text, frequent_tokens, sample
 from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
 from llm_demo.machine import machine
@@ -43,7 +46,8 @@ from ot_draft.decoding.load import DTYPES
 
 LARGEST = 20_000_000  # bytes of a draft that is committed
 WRITING = 0.5  # share of the time in which the target writes
-HELD = 0.6  # share of a GPU's memory for its states
+HELD = 0.6  # share of a GPU's memory besides the models for its states
+SCORED = 8192  # tokens, by a draft of another target than the embedded one
 RATES = (0.004, 0.006)  # Muon's highest of a draft that reads states: of its layers, and of what reads them
 
 
@@ -56,11 +60,14 @@ def distil(
     seed: int = 0,
     say: Any = click.echo,
     start: Path | None = None,
+    keep: Callable[[SubsetDraft], object] = lambda draft: None,
 ) -> tuple[SubsetDraft, dict[str, Any]]:
     """A trained draft, and what it was made of. subset: the tokens that it scores, or how many of the most frequent ones.
 
-    write: texts that the target writes at a time. start: file of a draft that reads states, to go on from with its own subset.
+    write: texts that the target writes at a time. start: file of a draft that reads states, to go on from with its own subset. keep: is
+    given the draft at every twentieth of the time. CannotDecode, before any time is spent, where the target gives no such draft.
     """
+    check_fits(pair.target, recipe, start)
     begun, seconds = time.perf_counter(), 60 * minutes
     texts: list[Text] = []
     least = (HELD_BACK + 1) * recipe.rows if recipe.reads else 1
@@ -95,13 +102,50 @@ def distil(
             held_back = _held_back(trainer) if recipe.reads else ""
             say(f"{spent:5.0f} s, step {trainer.steps}: {' and '.join(trainer.TELLS)} {means}{held_back}")
             said, told = int(20 * spent / seconds), len(curve)
+            keep(trainer.draft)
     about |= {
         "steps": trainer.steps,
         "minutes": round(spent / 60, 2),
-        "recipe": asdict(recipe),
+        "recipe": recipe_of(trainer.draft, recipe, start),
         "by_tenths": {"of": trainer.TELLS, "means": tenths(curve)},
     }
     return trainer.draft.eval().requires_grad_(False), about
+
+
+def check_fits(target: Any, recipe: Recipe, start: Path | None) -> None:
+    """CannotDecode where a draft of this recipe, or from this start on, cannot be trained, or not be read from its file."""
+    config = target.config
+    if recipe.reads and not torch.equal(target.get_output_embeddings().weight, target.get_input_embeddings().weight):
+        raise CannotDecode("the head of the target is not its embedding, as --states takes it to be: leave it away")
+    if start is not None:
+        fitting(target, start, recipe.reads)
+        return
+    sizes = ("layers", "num_hidden_layers"), ("mlp", "intermediate_size")
+    for name, most in ((name, getattr(config, theirs, None)) for name, theirs in sizes):
+        if most is not None and (asked := getattr(recipe, name) or 0) > most:
+            raise CannotDecode(f"--{name} is {asked}, and the target has {most}: give at most so many")
+    try:
+        made = student(target, [0], recipe)
+    except (AttributeError, KeyError, RuntimeError) as error:
+        raise CannotDecode(
+            f"a draft is made of layers of a Llama, and the target is a {type(target).__name__} ({error}): give a Llama"
+        ) from None
+    with TemporaryDirectory() as folder:
+        fitting(target, _write(made, Path(folder) / "draft.safetensors"), recipe.reads)
+
+
+def name_of(draft: Any) -> str:
+    """What its file is called."""
+    return f"draft-{len(draft.backbone.layers)}-layers{'-states' if draft.reads else ''}"
+
+
+def recipe_of(draft: Any, recipe: Recipe, start: Path | None) -> dict[str, Any]:
+    """Fields of a card: the draft's own sizes, and by what it was trained."""
+    sizes = {"layers": len(draft.backbone.layers), "mlp": draft.backbone.config.intermediate_size}
+    if not recipe.reads:
+        return asdict(recipe) | sizes
+    of_states = {"muon": RATES, "cold": COLD, "later": LATER, "start": None if start is None else start.name}
+    return sizes | {name: getattr(recipe, name) for name in ("reads", "rows", "length")} | of_states
 
 
 def _of_states(
@@ -115,11 +159,15 @@ def _of_states(
 
 
 def _full(target: Any, texts: list[Text]) -> bool:
-    """Whether the target's states along so many texts fill the share HELD of its device's memory; never of a CPU's."""
+    """Whether the target's states along so many texts fill the share HELD of its device's memory; never of a CPU's.
+
+    Of what the models that are there, and the target once more in float32, leave of it.
+    """
     if target.device.type != "cuda":
         return False
     size = HeldStates.bytes_of(target, len(texts), max(len(text.tokens) for text in texts))
-    return size > HELD * torch.cuda.get_device_properties(target.device).total_memory
+    taken = torch.cuda.memory_allocated(target.device) + 4 * sum(weight.numel() for weight in target.parameters())
+    return size > HELD * (torch.cuda.get_device_properties(target.device).total_memory - taken)
 
 
 def _held_back(trainer: StateTrainer) -> str:
@@ -142,17 +190,23 @@ def _means(points: Sequence[Sequence[float]]) -> list[float]:
 
 def save(draft: SubsetDraft, about: dict[str, Any], out: Path, name: str) -> Path:
     """NAME.safetensors and its card in the directory, which is made where it is not there."""
-    from safetensors.torch import save_file
-
-    out.mkdir(parents=True, exist_ok=True)
-    file = out / f"{name}.safetensors"
-    save_file(as_tensors(draft), file, metadata={"licence": "that of the target"})
+    file = _write(draft, out / f"{name}.safetensors")
     if (size := file.stat().st_size) > LARGEST:
         click.echo(
             f"{file.name} has {size / 1e6:.1f} MB, over {LARGEST / 1e6:.0f}: take fewer --layers or a narrower --mlp"
         )
     write_card(file, about)
     return file
+
+
+def _write(draft: SubsetDraft, file: Path) -> Path:
+    """A file that `load_draft` reads; it is there as a whole or as it was."""
+    from safetensors.torch import save_file
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    save_file(as_tensors(draft), part, metadata={"licence": "that of the target"})
+    return part.replace(file)
 
 
 def write_card(file: Path, about: dict[str, Any]) -> Path:
@@ -173,7 +227,9 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
 @click.option("--layers", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--mlp", type=click.IntRange(1), help="Width of the feed-forward layers [default: the target's].")
 @click.option(
-    "--subset", type=click.IntRange(1), help="Most frequent tokens to score [default: those of the committed draft]."
+    "--subset",
+    type=click.IntRange(1),
+    help=f"Most frequent tokens to score [default: those of the committed draft; {SCORED} of another --target].",
 )
 @click.option("--states", is_flag=True, help="A draft that also reads the target's hidden states.")
 @click.option(
@@ -201,8 +257,13 @@ def main(
     """Distil a draft, write it and the fields of its card into OUT, and print its acceptance on held-out prompts."""
     if start and not options["states"]:
         raise click.UsageError("--start goes on from a draft that reads hidden states: give --states, too")
+    source = click.get_current_context().get_parameter_source
+    if start and (given := [each for each in ("layers", "mlp", "subset") if source(each) != ParameterSource.DEFAULT]):
+        raise click.UsageError(
+            f"--{given[0]} is {options[given[0]]}, and --start has its own: leave one of the two away"
+        )
     try:
-        pair = load_pair(target, None if target is None else target, dtype, device, backend="torch")
+        pair = load_pair(target, "lookup", dtype, device, backend="torch")
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     reads = some_of(pair.target.config.num_hidden_layers) if options["states"] else ()
@@ -210,11 +271,16 @@ def main(
     if pair.target.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # products of float32 in TF32, several times as fast
     torch.manual_seed(seed)
-    subset = options["subset"] or (8192 if target else _committed_subset())
-    draft, about = distil(pair, recipe, subset, minutes, options["write"], seed, start=start)
-    file = save(draft, about, out, f"draft-{recipe.layers}-layers{'-states' if reads else ''}")
+    subset = options["subset"] or (SCORED if target else _committed_subset())
+    try:
+        prompts = read_prompts(pair.tokenizer, options["prompts"])
+        keep = lambda draft: _write(draft, out / f"{name_of(draft)}.safetensors")  # noqa: E731
+        draft, about = distil(pair, recipe, subset, minutes, options["write"], seed, start=start, keep=keep)
+    except CannotDecode as error:
+        raise click.UsageError(str(error)) from None
+    file = save(draft, about, out, name_of(draft))
     saved = Pair(pair.target, load_draft(pair.target, file), pair.tokenizer)  # what is measured is what is in the file
-    rows = acceptance.measure(saved, read_prompts(pair.tokenizer, options["prompts"]))
+    rows = acceptance.measure(saved, prompts)
     write_card(file, about | {"acceptance": rows} | machine(device))
     click.echo(acceptance.as_markdown(rows))
     click.echo(f"{file}: use it with --draft {file}")

@@ -157,9 +157,14 @@ class HeldStates:
 
     def arrays(self, texts: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
         """As of `HiddenStates`."""
-        rows = torch.from_numpy(np.array(texts)).to(self.tokens.device)
+        rows = sent(torch.from_numpy(np.array(texts)), self.tokens.device)
         longest = int(self.lengths[texts].max())
         return self.tokens[rows, :longest], self.states[rows, :longest].float(), self.log_sums[rows, :longest]
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on a device, which is not waited for: a copy of memory that is not pinned would wait for all that it is to do."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def counted_places(hidden_states: HiddenStates | HeldStates, texts: np.ndarray) -> Tensor:

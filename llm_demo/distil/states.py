@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from llm_demo.distil.hidden_states import (
@@ -24,6 +25,7 @@ from llm_demo.distil.hidden_states import (
     HeldStates,
     HiddenStates,
     counted_places,
+    sent,
 )
 from llm_demo.distil.muon import muon
 from llm_demo.distil.passes import LATER, passes
@@ -31,7 +33,7 @@ from llm_demo.distil.text import frequent_tokens
 from llm_demo.distil.train import Optimizers, as_tensors
 from llm_demo.models.load import DRAFT_FILE, load_pair
 from ot_draft.decoding import CannotDecode, load_draft
-from ot_draft.decoding.draft_models import StateDraft, features_of
+from ot_draft.decoding.draft_models import StateDraft, SubsetDraft, features_of
 
 COLD = 0.35  # share of the positions at the second temperature
 CHUNK = 64  # rows of logits at a time on a CPU
@@ -67,13 +69,9 @@ class Distance(torch.autograd.Function):
 def state_draft(target: Any, file: Path, reads: Sequence[int], subset: Tensor | None = None) -> StateDraft:
     """A draft of a file, as one that reads the target's states after so many layers if it reads none yet.
 
-    subset: the tokens that it is to score [the file's]. CannotDecode for one that reads others.
+    subset: the tokens that it is to score [the file's]. CannotDecode for one that reads others, or belongs to another target.
     """
-    found = load_draft(target, file)
-    if found.reads and found.reads != tuple(reads):
-        raise CannotDecode(
-            f"the draft reads states after layers {found.reads}, kept are those after {tuple(reads)}: take another"
-        )
+    found = fitting(target, file, reads)
     told = isinstance(found, StateDraft)
     if told:
         found.backbone.norm = found.norm  # from where the new one takes it
@@ -84,6 +82,22 @@ def state_draft(target: Any, file: Path, reads: Sequence[int], subset: Tensor | 
     for name, weight in draft.named_parameters():
         weight.requires_grad_("embed_tokens" not in name and not name.startswith("head"))
     return draft.float().train()
+
+
+def fitting(target: Any, file: Path, reads: Sequence[int]) -> SubsetDraft:
+    """The draft of a file; CannotDecode for one of another target, or none, or one that reads states after other layers."""
+    try:
+        found = load_draft(target, file)
+    except (RuntimeError, KeyError, AttributeError, IndexError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CannotDecode(
+            f"{file.name} is no draft of this target ({type(error).__name__}: {reason}): name one that was made for it"
+        ) from None
+    if found.reads and found.reads != tuple(reads):
+        raise CannotDecode(
+            f"the draft reads states after layers {found.reads}, kept are those after {tuple(reads)}: take another"
+        )
+    return found
 
 
 class StateTrainer:
@@ -104,6 +118,7 @@ class StateTrainer:
         self.draft, self.hidden_states, self.device = draft, hidden_states, draft.vocabulary_subset.device
         self.chunk = CHUNK if self.device.type == "cpu" else ROWS_ON_A_GPU
         self.products, self.head = products, draft.head.weight.to(products)
+        self.inverse = 1 / torch.tensor(TEMPERATURES, device=self.device)
         self.random = np.random.default_rng(seed)
         trained = [(name, weight) for name, weight in draft.named_parameters() if weight.requires_grad]
         layers = [w for name, w in trained if w.ndim == 2 and name.startswith("backbone")]
@@ -122,22 +137,22 @@ class StateTrainer:
             raise CannotDecode(
                 f"the target has read {len(known)} batches: wait for {HELD_BACK + 1}, as {HELD_BACK} are held back"
             )
-        self.held_back = known[:HELD_BACK]
+        self.held_back = dict(list(known.items())[:HELD_BACK])
         self.queue: list[Batch] = []
 
-    def known(self) -> list[Batch]:
-        """The batches that the target has read, in its order."""
-        full = [
-            (hidden_states, batch[batch >= 0])
-            for hidden_states in self.hidden_states
-            for batch in hidden_states.batches
-        ]
-        return [(hidden_states, batch) for hidden_states, batch in full if hidden_states.done[batch].all()]
+    def known(self) -> dict[tuple[int, int], Batch]:
+        """The batches that the target has read, in its order, by folder and number: of several folders more may come in between."""
+        full = {
+            (folder, number): (hidden_states, batch[batch >= 0])
+            for folder, hidden_states in enumerate(self.hidden_states)
+            for number, batch in enumerate(hidden_states.batches)
+        }
+        return {name: batch for name, batch in full.items() if batch[0].done[batch[1]].all()}
 
     def next(self) -> Batch:
         """A batch: all that are known, in random order, before one comes again."""
         if not self.queue:
-            known = self.known()[HELD_BACK:]
+            known = [batch for name, batch in self.known().items() if name not in self.held_back]
             self.queue = [known[number] for number in self.random.permutation(len(known))]
         return self.queue.pop()
 
@@ -153,10 +168,13 @@ class StateTrainer:
         return 1 - torch.stack(losses).detach()
 
     def check(self, temperature: int) -> list[float]:
-        """Mean overlaps of all passes on the texts held back, at a temperature of `hidden_states.TEMPERATURES`."""
+        """Mean overlaps of all passes over the places of the texts held back, at a temperature of `hidden_states.TEMPERATURES`."""
+        batches = list(self.held_back.values())
         with torch.no_grad():
-            of = [self.losses(*batch, lambda count: torch.full((count,), temperature)) for batch in self.held_back]
-        means: list[float] = (1 - torch.tensor(of).mean(0)).tolist()
+            of = [self.losses(*batch, lambda count: torch.full((count,), temperature)) for batch in batches]
+        places = [counted_places(*batch).sum(1) for batch in batches]
+        counts = torch.tensor([[int(each.sum())] + len(LATER) * [int(each[: half_of(each)].sum())] for each in places])
+        means: list[float] = (1 - (torch.tensor(of) * counts).sum(0) / counts.sum(0)).tolist()
         return means
 
     def losses(
@@ -164,14 +182,14 @@ class StateTrainer:
     ) -> list[Any]:
         """Distances in the first pass and, of the first half of the texts, in the others. choose(N): places in TEMPERATURES, int (N,)."""
         tokens, states, log_sums = hidden_states.arrays(batch)
-        counts, half = counted_places(hidden_states, batch), (len(batch) + 1) // 2
-        counted = counts.flatten().nonzero().squeeze(1).to(self.device)
+        counts, half = counted_places(hidden_states, batch), half_of(batch)
+        counted = sent(counts.flatten().nonzero().squeeze(1), self.device)
         again = counted[: int(counts[:half].sum())]
         last = states[:, :, -1]
         epsilon: Any = self.draft.norm.variance_epsilon
         features = torch.cat((states[:, :, :-1].flatten(2), features_of([last], (), epsilon)), -1)
-        chosen = choose(len(counted)).to(self.device)
-        inverse = 1 / torch.tensor(TEMPERATURES).to(self.device)[chosen]
+        chosen = sent(choose(len(counted)), self.device)
+        inverse = self.inverse[chosen]
         sums = log_sums.flatten(0, 1)[counted].gather(1, chosen[:, None])
         of_head = last.flatten(0, 1)[counted].to(self.products)
         parts = (each.split(self.chunk) for each in (of_head, inverse, sums))
@@ -190,6 +208,11 @@ class StateTrainer:
 
 
 Batch = tuple[HiddenStates | HeldStates, np.ndarray]
+
+
+def half_of(batch: Any) -> int:
+    """How many texts of a batch, its first ones, are read again behind drafted tokens."""
+    return (len(batch) + 1) // 2
 
 
 def save(draft: StateDraft, file: Path) -> None:

@@ -1,7 +1,7 @@
 """Text for distillation, written by the target itself: answers to prompts made of topics and forms, whole conversations, and what follows
 on pieces of source files.
 
-None of the prompts is one of `prompts.jsonl`, on which the draft is measured.
+None of the prompts is one of `prompts.jsonl`, on which the draft is measured, or a piece of a file of which `contexts.jsonl` has one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ TEMPERATURES = (0.6, 0.8, 1.0, 1.2)
 OPEN = 0.4  # share of the texts in which the target writes the question, too
 PIECES = 0.2  # share of those that go on where a piece of a file ends
 SHORTEST, LONGEST = 8, 48  # tokens of a piece
+# Files of Python's standard library of which texts of figures/data/contexts.jsonl are, on which drafts are measured, too.
+MEASURED_ON = {
+    f"{name}.py" for name in ("calendar", "colorsys", "contextlib", "fractions", "heapq", "queue", "random", "statistics", "textwrap")
+}  # fmt: skip
 
 
 def _listed(text: str) -> list[str]:
@@ -75,7 +79,11 @@ def beginnings(pair: Pair, seed: int, count: int) -> list[list[int]]:
     kinds = generator.choice(["open", "piece", "question"], count, p=[OPEN, PIECES, 1 - OPEN - PIECES])
     bare = tokenizer(opened, add_special_tokens=False).input_ids
     return [
-        bare if kind == "open" else piece(tokenizer, generator) if kind == "piece" else pair.encode(question, chat=True)
+        bare
+        if kind == "open" and bare
+        else piece(tokenizer, generator)
+        if kind == "piece"
+        else pair.encode(question, chat=True)
         for kind, question in zip(kinds, questions(seed, count), strict=True)
     ]
 
@@ -95,7 +103,8 @@ def piece(tokenizer: Any, generator: np.random.Generator) -> list[int]:
 
 @lru_cache
 def _files() -> list[Path]:
-    return sorted(file for file in Path(sysconfig.get_path("stdlib")).glob("*.py") if file.stat().st_size > 2000)
+    files = Path(sysconfig.get_path("stdlib")).glob("*.py")
+    return sorted(file for file in files if file.stat().st_size > 2000 and file.name not in MEASURED_ON)
 
 
 @lru_cache(None)

@@ -106,15 +106,15 @@ class Trainer:
         self.steps = 0
         self.device = draft.vocabulary_subset.device
 
-    def step(self, texts: Sequence[Text], progress: float) -> tuple[float, float]:
-        """One step on a batch; progress: share of the training that is over. Cross-entropy and overlap before the step."""
+    def step(self, texts: Sequence[Text], progress: float) -> tuple[Tensor, Tensor]:
+        """One step on a batch; progress: share of the training that is over. Cross-entropy and overlap before the step, on the device."""
         rate = min(1.0, (self.steps + 1) / self.recipe.warm_up) * (1 - progress)
         share = self.recipe.overlap_share * min(1.0, max(0.0, 4 * (progress - 0.5)))
         entropy, overlap = self.losses(texts)
         ((1 - share) * entropy + share * (1 - overlap)).backward()
         self.optimizers.step(rate)
         self.steps += 1
-        return float(entropy.detach()), float(overlap.detach())
+        return entropy.detach(), overlap.detach()  # as numbers, every step would wait for the device
 
     def losses(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
         """Means over the positions that the target wrote: cross-entropy on the subset, and sum_x min(p, q)."""

@@ -71,6 +71,7 @@ def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
     """Train the committed draft further and write it with the fields of its card; a tiny one in a dry run."""
     if dry:
         tiny = tiny_pair(dtype=torch.float32)
+        tiny.target.lm_head.weight = tiny.target.get_input_embeddings().weight  # as in the embedded model
         pair = Pair(tiny.target, tiny.draft, Letters())
         draft, about = distillation.distil(
             pair, distil_train.Recipe(1, None, (1,), 2, 8), 8, 0.01, 2, say=lambda line: None

@@ -22,12 +22,12 @@ from llm_demo.distil import command as distil  # noqa: E402
 from llm_demo.distil import corpus as distil_corpus  # noqa: E402
 from llm_demo.distil import text as distil_text  # noqa: E402
 from llm_demo.distil import train as distil_train  # noqa: E402
-from llm_demo.distil.states import state_draft  # noqa: E402
+from llm_demo.distil.states import StateTrainer, state_draft  # noqa: E402
 from llm_demo.distil.text import Text  # noqa: E402
 from llm_demo.distil.train import Recipe, Trainer, student  # noqa: E402
 from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt  # noqa: E402
-from ot_draft.decoding import Pair, decode, load_draft  # noqa: E402
+from ot_draft.decoding import CannotDecode, Pair, decode, load_draft  # noqa: E402
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 
 RECIPE = Recipe(layers=1, rows=4, length=12, warm_up=2)
@@ -105,7 +105,8 @@ def test_training_brings_the_draft_nearer_and_leaves_the_target_alone() -> None:
     trainer = Trainer(target, draft, RECIPE)
     entropy, overlap = (float(loss.detach()) for loss in trainer.losses(texts))
     for step in range(60):
-        trainer.step(texts, step / 60)
+        told = trainer.step(texts, step / 60)
+        assert all(isinstance(each, torch.Tensor) for each in told)  # numbers would wait for a device
     after = [float(loss.detach()) for loss in trainer.losses(texts)]
     assert after[0] < entropy - 0.02 and after[1] > overlap + 0.02
     assert all(torch.equal(value, before[name]) for name, value in target.state_dict().items())
@@ -170,8 +171,24 @@ def test_of_the_texts_some_are_opened_by_the_target_and_some_go_on_from_a_piece_
     pieces = [text for text in made if "USER" not in text]
     assert 50 < len(opened) < 110 and 20 < len(pieces) < 65
     assert all(distil_text.SHORTEST <= len(text.encode()) <= distil_text.LONGEST for text in pieces)
+    measured = (json.loads(line)["source"] for line in Path("figures/data/contexts.jsonl").read_text().splitlines())
+    files = {source.split(", ")[1].split(".")[0] + ".py" for source in measured if "standard library" in source}
+    assert len(files) == 10 and not files & {file.name for file in distil_text._files()}
     assert len(set(pieces)) == len(pieces) and sum("def " in text or "self" in text for text in pieces) > 2
     assert sum(text.startswith("USER") and text.endswith("END ANSWER") for text in made) == 200 - len(opened + pieces)
+
+
+def test_where_the_template_begins_with_what_the_user_says_no_prompt_is_empty() -> None:
+    class Bare(Tokenizer):
+        chat_template = "yes"
+
+        def __call__(self, text: str, add_special_tokens: bool = True) -> Any:
+            return SimpleNamespace(input_ids=list(text.encode()))
+
+        def apply_chat_template(self, messages: Any, tokenize: bool) -> str:
+            return str(messages[0]["content"])
+
+    assert all(distil_text.beginnings(SimpleNamespace(tokenizer=Bare(), encode=encode_chat), 1, 40))
 
 
 def encode_chat(text: str, chat: bool = False) -> list[int]:
@@ -222,6 +239,100 @@ def test_a_draft_that_reads_states_is_made_from_the_targets_layers() -> None:
     draft, made = distil.distil(Pair(target, target, Tokenizer()), recipe, 6, 1e-9, 3, say=lambda line: None)
     assert isinstance(draft, StateDraft) and draft.reads == (1,) and len(draft.vocabulary_subset) == 6
     assert float(draft.project.weight.abs().max()) > 0 and made["texts"] >= 7 * recipe.rows
+
+
+def test_what_does_not_fit_is_said_before_any_text_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remedy, too, and the target stays as it is."""
+    monkeypatch.setattr(distil, "sample", lambda *given: pytest.fail("a text was written"))
+    reads = replace(RECIPE, reads=(1,))
+    start = distil.save(student(tiny_target(), WHOLE, reads), {}, tmp_path, "start")
+    other = distil.save(student(tiny_target(hidden_size=32), WHOLE, reads), {}, tmp_path, "other")
+    text = tmp_path / "text.safetensors"
+    text.write_text("no draft")
+    untied = tiny_llama(3, 12, 2, dtype=torch.float32)
+    half = tiny_target().to(torch.bfloat16)
+    from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
+
+    small = {
+        "vocab_size": 12,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
+    qwen = Qwen2ForCausalLM(Qwen2Config(**small, num_key_value_heads=1))
+    gpt = GPT2LMHeadModel(GPT2Config(vocab_size=12, n_embd=16, n_layer=2, n_head=2))
+    for target, recipe, file, said in (
+        (half, reads, other, "other.safetensors is no draft of this target"),
+        (half, reads, text, "text.safetensors is no draft of this target"),
+        (half, replace(RECIPE, reads=(2,)), start, r"after layers \(1,\), kept are those after \(2,\)"),
+        (untied, reads, start, "--states"),
+        (half, replace(RECIPE, layers=3), None, "--layers is 3, and the target has 2"),
+        (half, replace(RECIPE, mlp=33), None, "--mlp is 33, and the target has 32"),
+        (qwen, RECIPE, None, "no draft of this target"),  # whose biases no file of layers has
+        (gpt, RECIPE, None, "give a Llama"),
+    ):
+        with pytest.raises(CannotDecode, match=said):
+            distil.distil(Pair(target, None, Tokenizer()), recipe, 6, 1, 4, start=file)
+    assert {value.dtype for value in half.state_dict().values()} == {torch.bfloat16}
+
+
+def test_more_prompts_than_there_are_is_said_before_any_text_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distil, "sample", lambda *given: pytest.fail("a text was written"))
+    monkeypatch.setattr(distil, "load_pair", lambda *given, **options: Pair(tiny_target(), None, Tokenizer()))
+    done = CliRunner().invoke(distil.main, ["--out", str(tmp_path), "--prompts", "201"])
+    assert done.exit_code == 2 and "ask for no more" in done.output
+
+
+def test_what_a_start_says_itself_is_not_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "start.safetensors").touch()
+    given = ["--out", str(tmp_path), "--states", "--start", str(tmp_path / "start.safetensors")]
+    for name, value in (("--layers", "2"), ("--mlp", "7"), ("--subset", "9")):
+        done = CliRunner().invoke(distil.main, [*given, name, value])
+        assert done.exit_code == 2 and f"{name} is {value}, and --start has its own" in done.output
+
+
+def test_the_command_writes_the_trained_draft_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name and the sizes of the draft that it began with; whatever happens later, the file is there."""
+    target = tiny_target()
+    monkeypatch.setattr(distil, "load_pair", lambda *given, **options: Pair(target, None, Tokenizer()))
+    start = distil.save(student(target, [1, 4, 5, 7], replace(RECIPE, reads=(1,), mlp=20)), {}, tmp_path, "start")
+    trained, kept = StateTrainer.step, list[Any]()
+    monkeypatch.setattr(
+        StateTrainer, "step", lambda trainer, progress: kept.append(trainer) or trained(trainer, progress)
+    )
+    monkeypatch.setattr(acceptance, "measure", lambda *given: 1 / 0)
+    monkeypatch.setattr(distil, "read_prompts", lambda *given: [])
+    out = tmp_path / "out"
+    given = ["--out", str(out), "--states", "--start", str(start), "--minutes", ".02", "--rows", "4", "--length", "6"]
+    done = CliRunner().invoke(distil.main, [*given, "--write", "28"])
+    assert isinstance(done.exception, ZeroDivisionError), done.output
+    file = out / "draft-1-layers-states.safetensors"
+    weights = safetensors.load_file(file)
+    for name, value in distil_train.as_tensors(kept[-1].draft).items():
+        assert torch.equal(weights[name], value)
+    recipe = json.loads(file.with_suffix(".json").read_text())["recipe"]
+    wanted = {"layers": 1, "mlp": 20, "reads": [1], "rows": 4, "length": 6, "muon": [0.004, 0.006], "start": start.name}
+    assert {name: recipe[name] for name in wanted} == wanted
+    assert not list(out.glob("*.part"))
+    # One that is stopped has what it had a twentieth of the time before.
+    file.unlink()
+    monkeypatch.setattr(distil, "tenths", lambda curve: 1 / 0)
+    done = CliRunner().invoke(distil.main, [*given, "--write", "28"])
+    assert isinstance(done.exception, ZeroDivisionError) and load_draft(target, file).reads == (1,)
+
+
+def test_states_leave_room_for_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,000 numbers of 4 bytes on a device of 10,000 bytes, of which 2,000 are taken, .6 of 4,000 are left."""
+    weight = torch.zeros(1000)
+    target = SimpleNamespace(device=torch.device("cuda"), parameters=lambda: [weight])
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=10_000))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2000)
+    for size, full in ((2399, False), (2401, True)):
+        monkeypatch.setattr(distil.HeldStates, "bytes_of", lambda *given, size=size: size)
+        assert distil._full(target, [Text([1], 1)]) is full
 
 
 def test_along_a_path_the_target_itself_is_always_accepted_and_others_are_less() -> None:

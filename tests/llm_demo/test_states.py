@@ -237,6 +237,34 @@ def test_several_folders_are_one_corpus(target: Any, known: HiddenStates, draft_
         StateTrainer(draft, [known, other], 0.01, 0.01, 0)
 
 
+def test_what_is_held_back_is_never_trained_on_while_folders_grow(
+    target: Any, known: HiddenStates, draft_file: Path
+) -> None:
+    """Of the first of two one batch was read when it began: what is read there later comes before the other's."""
+    first, all_done = replace(known, done=known.done.copy()), known.done.copy()
+    first.done[:] = False
+    trainer = StateTrainer(state_draft(target, draft_file, READS), [first, known], 0.01, 0.01, 0)
+    first.done[:] = all_done
+    held = [(id(each), batch.tolist()) for each, batch in trainer.held_back.values()]
+    trained = [trainer.next() for _ in range(len(trainer.known()) - 1)]
+    assert held[0] not in [(id(each), batch.tolist()) for each, batch in trained]
+
+
+def test_the_overlap_that_is_told_is_the_mean_over_places(
+    target: Any, known: HiddenStates, draft_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two batches of unequal sizes."""
+    monkeypatch.setattr(states, "HELD_BACK", 2)
+    known = replace(known, batches=np.array([[1, 3, 5, 2], [0, -1, -1, -1], [4, -1, -1, -1]]))
+    draft = told(state_draft(target, draft_file, READS))
+    trainer = StateTrainer(draft, [known], 0.01, 0.01, 0)
+    for temperature in (0, 1):
+        for own, found in enumerate(trainer.check(temperature)):
+            texts = [[1, 3], [0]] if own else [[1, 3, 5, 2], [0]]
+            wanted = [_distances(target, draft, known, each, TEMPERATURES[temperature], own) for each in texts]
+            assert found == pytest.approx(1 - np.concatenate([*wanted[0], *wanted[1]]).mean(), abs=3e-3)
+
+
 def test_what_does_not_fit_is_said(
     target: Any, known: HiddenStates, corpus: Path, draft_file: Path, tmp_path: Path
 ) -> None:
