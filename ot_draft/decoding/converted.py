@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 SIZES = "sizes.json"  # of the other files of a folder: what was cut short is not read
-FORM = 3  # of what a folder holds
+FORM = 4  # of what a folder holds
 
 
 def cache_folder() -> Path:

@@ -20,6 +20,47 @@ FIELDS = (
     "feed_forward_length",
 )
 FACTORS = "llama.rope.scaling.factor", "llama.rope.scale_linear"  # of positions; the latter in files of 2023
+# Fields that transformers does not read, but of READ, by what stands behind the kind: they change a model's law unless they are these.
+NEUTRAL: dict[str, tuple[float, ...]] = {
+    "attention.causal": (1,),
+    "attention.clamp_kqv": (0,),
+    "attention.max_alibi_bias": (0,),
+    "attention.output_scale": (0, 1),
+    "attention.scale": (0,),
+    "attention.sliding_window": (0,),
+    "attention.temperature_length": (0,),
+    "attention.temperature_scale": (0,),
+    "attn_logit_softcapping": (0,),
+    "embedding_scale": (0, 1),
+    "expert_count": (0,),
+    "final_logit_softcapping": (0,),
+    "logit_scale": (0, 1),
+    "residual_scale": (0, 1),
+}
+EXPERTS = {"expert_count"}
+READ = {
+    "gemma3": {"attention.sliding_window"},
+    "gemma4": {"attention.sliding_window"},
+    "qwen2moe": EXPERTS,
+    "qwen3moe": EXPERTS,
+}
+READ |= {"gpt-oss": EXPERTS, "minimax-m2": EXPERTS}
+# By kind: what transformers takes for a field without reading it. A share: of the numbers of a head, those that are turned by place.
+TAKEN = {
+    ("starcoder2", "rope.freq_base"): 10_000,
+    ("stablelm", "rope.freq_base"): 10_000,
+    ("gemma3", "attention.key_length"): 256,
+}
+TURNED = {
+    "nemotron": 0.5,
+    "phi3": 1,
+    "qwen2": 1,
+    "qwen2moe": 1,
+    "qwen3": 1,
+    "qwen3moe": 1,
+    "stablelm": 0.25,
+    "starcoder2": 1,
+}
 ENDS = "token_embd", "output"  # before and behind the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
@@ -46,6 +87,7 @@ def check_read_whole(reader: Any, name: str) -> None:
     scaling = fields.get(f"{kind}.rope.scaling.type")
     if scaling is not None and scaling.contents() != "none" and kind != "gpt-oss":
         left.add(scaling.name)
+    left |= _unread(kind, {name: field.contents() for name, field in fields.items() if name.startswith(f"{kind}.")})
     if kind == "llama":
         if lacks := min({f"llama.{each}" for each in FIELDS} - fields.keys(), default=""):
             raise CannotDecode(f"{name} has no {lacks}: it is not whole, load it again")
@@ -64,6 +106,23 @@ def check_read_whole(reader: Any, name: str) -> None:
             f"{name} has {min(left)}, which transformers does not read from GGUF files of kind {kind}: give the folder or the hub name of"
             " the model that it was made of"
         )
+
+
+def _unread(kind: str, values: dict[str, Any]) -> set[str]:
+    """Fields of this kind by which the model's law is another one than transformers takes it for."""
+    neutral: dict[str, tuple[Any, ...]] = {
+        name: each for name, each in NEUTRAL.items() if name not in READ.get(kind, set())
+    }
+    neutral |= {name: (value,) for (its, name), value in TAKEN.items() if its == kind}
+    if kind in TURNED:
+        whole, heads = values.get(f"{kind}.embedding_length", 0), values.get(f"{kind}.attention.head_count", 1)
+        width = values.get(f"{kind}.attention.key_length") or whole // heads
+        neutral |= {"rope.dimension_count": (int(TURNED[kind] * width),)} if width else {}
+    window, context = (values.get(f"{kind}.{name}") for name in ("attention.sliding_window", "context_length"))
+    if isinstance(window, int) and context and window >= context:  # which no text reaches
+        neutral["attention.sliding_window"] = (window,)
+    found = {f"{kind}.{name}": each for name, each in neutral.items()}
+    return {name for name, each in found.items() if name in values and values[name] not in each}
 
 
 def write_blocks(reader: Any, folder: Path, config: Any) -> None:

@@ -65,6 +65,17 @@ def test_blocks_are_unpacked_as_gguf_says(kind: str) -> None:
     torch.testing.assert_close(found, torch.from_numpy(wanted), rtol=0, atol=1e-6)
 
 
+def turned(kind: str, count: int, key: int | None = None) -> dict[str, Any]:
+    """Fields of a model with heads of 80 numbers, or so many, of which so many are turned by place."""
+    named = {
+        "embedding_length": 320,
+        "attention.head_count": 4,
+        "rope.dimension_count": count,
+        "attention.key_length": key,
+    }
+    return {"general.architecture": kind} | {f"{kind}.{name}": value for name, value in named.items()}
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -86,6 +97,33 @@ def test_blocks_are_unpacked_as_gguf_says(kind: str) -> None:
         ({"llama.block_count": None}, "has no llama.block_count: it is not whole"),
         ({"general.architecture": None}, "has no general.architecture: it is not whole"),
         ({"general.architecture": "phi3", "rope_factors_long.weight": 1}, "has rope_factors_long.weight"),
+        *(
+            ({f"llama.{name}": value}, f"has llama.{name}" if value not in (0, 1) else "")
+            for name in ("attn_logit_softcapping", "final_logit_softcapping", "attention.scale", "logit_scale")
+            for value in (0.0, 7.5)
+        ),
+        ({"llama.residual_scale": 0.2}, "has llama.residual_scale"),
+        ({"llama.embedding_scale": 12.0}, "has llama.embedding_scale"),
+        ({"llama.logit_scale": 1.0}, ""),
+        ({"llama.attention.clamp_kqv": 8.0}, "has llama.attention.clamp_kqv"),
+        ({"llama.attention.causal": False}, "has llama.attention.causal"),
+        ({"llama.attention.causal": True}, ""),
+        ({"llama.expert_count": 8}, "has llama.expert_count"),
+        ({"llama.attention.sliding_window": 40, "llama.context_length": 50}, "has llama.attention.sliding_window"),
+        ({"llama.attention.sliding_window": 50, "llama.context_length": 50}, ""),
+        ({"general.architecture": "phi3", "phi3.attention.sliding_window": 40}, "has phi3.attention.sliding_window"),
+        ({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 40}, ""),
+        ({"general.architecture": "gemma3", "gemma3.attention.key_length": 128}, "has gemma3.attention.key_length"),
+        ({"general.architecture": "starcoder2", "starcoder2.rope.freq_base": 1e6}, "has starcoder2.rope.freq_base"),
+        ({"general.architecture": "starcoder2", "starcoder2.rope.freq_base": 1e4}, ""),
+        ({"general.architecture": "qwen2", "qwen2.rope.freq_base": 1e6}, ""),
+        ({"general.architecture": "qwen3moe", "qwen3moe.expert_count": 8}, ""),
+        (turned("phi3", 96, key=128), "has phi3.rope.dimension_count"),
+        (turned("phi3", 128, key=128), ""),
+        (turned("stablelm", 20), ""),
+        (turned("stablelm", 40), "has stablelm.rope.dimension_count"),
+        (turned("nemotron", 40), ""),
+        (turned("llama", 96), ""),  # which is read
     ],
 )
 def test_a_file_that_would_be_read_in_part_is_refused(changes: dict[str, Any], named: str) -> None:
