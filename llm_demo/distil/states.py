@@ -174,7 +174,8 @@ class StateTrainer:
             of = [self.losses(*batch, lambda count: torch.full((count,), temperature)) for batch in batches]
         places = [counted_places(*batch).sum(1) for batch in batches]
         counts = torch.tensor([[int(each.sum())] + len(LATER) * [int(each[: half_of(each)].sum())] for each in places])
-        means: list[float] = (1 - (torch.tensor(of) * counts).sum(0) / counts.sum(0)).tolist()
+        found = torch.stack([torch.stack(each) for each in of]).cpu()  # the device is waited for once
+        means: list[float] = (1 - (found * counts).sum(0) / counts.sum(0)).tolist()
         return means
 
     def losses(

@@ -10,7 +10,7 @@ from typing import Any
 from .. import defaults
 from ..errors import MissingPackage
 from . import llama
-from .file_weights import BLOCKS, WEIGHTS
+from .file_weights import ADAPTER, BLOCKS, WEIGHTS
 
 AUTO = defaults.BACKEND
 TORCH, ROUNDED, EXACT, LLAMA_CPP = defaults.BACKENDS
@@ -34,10 +34,11 @@ def resolve(folder: Path | None) -> tuple[str, str]:
 
 
 def reads(folder: Path) -> bool:
-    """Whether OpenVINO computes the passes of a model's folder: of a Llama without biases, in one file of weights."""
+    """Whether OpenVINO computes the passes of a model's folder: of a Llama without biases, in one file of weights, without an adapter."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     except (OSError, ValueError):
         return False
     with_biases = config.get("attention_bias") or config.get("mlp_bias")
-    return llama.reads(config) and not with_biases and (folder / WEIGHTS).is_file()
+    adapted = (folder / ADAPTER).is_file()  # which transformers puts on top of the weights
+    return llama.reads(config) and not with_biases and not adapted and (folder / WEIGHTS).is_file()

@@ -19,7 +19,7 @@ from . import llama
 from .cache import Cache, causal_mask
 from .fast_graph import Compiled, Layers, Product, chosen, opset13, places_in, rows_in, unit
 from .fast_weights import DraftWeights, FolderWeights, in_8_bits
-from .file_weights import GROUP, WEIGHTS
+from .file_weights import ADAPTER, GROUP, WEIGHTS
 from .passes import Passes
 
 DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
@@ -139,6 +139,10 @@ class FastTarget(FastModel):
         if not llama.reads(config):
             raise CannotDecode(
                 f"backend openvino takes Llamas with plain positions, and {folder.name} is none: take --backend torch"
+            )
+        if (folder / ADAPTER).is_file():
+            raise CannotDecode(
+                f"{folder.name} has {ADAPTER}, an adapter that backend openvino does not read: take --backend torch"
             )
         self.folder = folder
         self.law = LAWS[exact] if FolderWeights(folder).of_file else "float32 weights"

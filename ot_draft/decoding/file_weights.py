@@ -1,5 +1,6 @@
 """Weights as a GGUF file has them: blocks of 32 weights that share a scale, and a minimum where there is one."""
 
+from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from ..errors import CannotDecode
 
 WEIGHTS = "model.safetensors"  # of a model's folder
+ADAPTER = "adapter_config.json"  # there, of what is put on top of the weights
 BLOCKS = "blocks.safetensors"  # in a converted folder: the file's blocks as they are, rows in transformers' order
 GROUP = 32  # weights of a block
 BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
@@ -50,6 +52,8 @@ TAKEN = {
     ("starcoder2", "rope.freq_base"): 10_000,
     ("stablelm", "rope.freq_base"): 10_000,
     ("gemma3", "attention.key_length"): 256,
+    ("falcon", "attention.layer_norm_epsilon"): 1e-5,
+    ("nemotron", "attention.layer_norm_epsilon"): 1e-5,
 }
 TURNED = {
     "nemotron": 0.5,
@@ -122,7 +126,12 @@ def _unread(kind: str, values: dict[str, Any]) -> set[str]:
     if isinstance(window, int) and context and window >= context:  # which no text reaches
         neutral["attention.sliding_window"] = (window,)
     found = {f"{kind}.{name}": each for name, each in neutral.items()}
-    return {name for name, each in found.items() if name in values and values[name] not in each}
+    return {name for name, each in found.items() if name in values and not any(_same(values[name], x) for x in each)}
+
+
+def _same(value: Any, other: float) -> bool:
+    """Whether a field has this value, but for rounding to float32."""
+    return isinstance(value, int | float) and isclose(value, other, rel_tol=1e-6)
 
 
 def write_blocks(reader: Any, folder: Path, config: Any) -> None:

@@ -18,6 +18,7 @@ pytest.importorskip("openvino")
 pytest.importorskip("numba")
 
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, decode, load_pair, reference_decode  # noqa: E402
+from ot_draft.decoding.backends import reads as is_read  # noqa: E402
 from ot_draft.decoding.benchmark.peers import generating, peers  # noqa: E402
 from ot_draft.decoding.fast_models import FastTarget  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
@@ -40,6 +41,16 @@ FEW = {"rtol": 0.0, "atol": 1e-4}  # of numbers up to 20
 def test_another_model_is_left_to_transformers(changes: dict[str, Any]) -> None:
     config = tiny_llama(5).config.to_dict()
     assert reads(config) and not reads(config | changes)
+
+
+def test_a_folder_with_an_adapter_is_left_to_transformers(tmp_path: Path) -> None:
+    """Which puts it on top of the weights, where peft is installed."""
+    tiny_llama(5).save_pretrained(tmp_path)
+    assert is_read(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    assert not is_read(tmp_path)
+    with pytest.raises(CannotDecode, match=r"adapter_config\.json"):
+        FastTarget(tmp_path, True)
 
 
 def test_an_older_configuration_is_read_as_transformers_reads_it(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from llm_demo.bench.trees.summary import LOOKUP  # noqa: E402
 from llm_demo.bench.trees.texts import Context  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
-from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps  # noqa: E402
 from ot_draft.decoding.self_draft import least_missed, without_layers  # noqa: E402
 
 N = 24
@@ -206,6 +206,11 @@ def test_plans_are_stored_whole(known: Calibration, tmp_path: Path) -> None:
         stored, wanted = Calibration.read(tmp_path / "plans.json").at(temperature), known.at(temperature)
         assert stored["embedded"].adaptive_tree(16) == wanted["embedded"].adaptive_tree(16)
         assert stored["embedded"].by_child == wanted["embedded"].by_child
+
+
+def test_chains_of_numbers_of_nodes_that_none_have_are_refused(known: Calibration) -> None:
+    with pytest.raises(CannotDecode, match="chains of 12 nodes: there are some of 8, 16, 32, 64"):
+        known.at(1.0)["embedded"].chains(12)
 
 
 @pytest.mark.parametrize("lacks", ["by_child", "looked_up"])

@@ -70,6 +70,13 @@ def test_measured_acceptance_of_one_token_adds_up() -> None:
     assert abs(shares[0] - one) < 6 * error
 
 
+def test_the_last_of_all_tokens_is_accepted_with_a_probability() -> None:
+    """Where a tree has a child for every token, rounding may not put the share above 1."""
+    laws = [Fixed(*(np.random.default_rng([seed, i]).dirichlet(np.ones(3)) for i in range(2))) for seed in range(40)]
+    shares = np.array([acceptance_by_child(WITHOUT, law, 3, 7) for law in laws])
+    assert shares[:, -1].max() == pytest.approx(1) and shares.max() <= 1
+
+
 @pytest.mark.parametrize("number", [800, slow(2000)])
 def test_the_program_predicts_what_the_simulator_finds(number: int) -> None:
     """Its assumption, one acceptance everywhere, holds where no context differs: a draft that is one law, a target another."""

@@ -16,6 +16,7 @@ from torch import Tensor
 import ot_draft as ot
 from llm_demo.bench.trees.shapes import acceptance_by_child
 from llm_demo.bench.trees.token_classes import merged_row
+from ot_draft.decoding import CannotDecode
 from ot_draft.laws.hybrid import StandIn
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
@@ -86,6 +87,10 @@ class DraftPlan:
 
     def chains(self, budget: int) -> ot.paths.TreeShape:
         """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
+        if budget not in CHAINS:
+            raise CannotDecode(
+                f"chains of {budget} nodes: there are some of {', '.join(map(str, CHAINS))}; ask for these, or leave chains away"
+            )
         promised = {size: expected_of_chains(*size, self.by_number, self.repeats) for size in CHAINS[budget]}
         return ot.paths.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
 

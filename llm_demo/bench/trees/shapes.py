@@ -24,7 +24,8 @@ def acceptance_by_child(
         drafts = rule.law.draw(q, np.random.default_rng([seed, number]).random(k))
         taken += rule(p, q, drafts).accept / contexts
     refused = 1 - np.concatenate(([0.0], np.cumsum(taken)[:-1]))
-    return tuple(float(x) for x in np.divide(taken, refused, out=np.zeros(k), where=refused > 1e-12))
+    shares = np.divide(taken, refused, out=np.zeros(k), where=refused > 1e-12)
+    return tuple(np.minimum(shares, 1.0).tolist())  # the last of all tokens is accepted, but for rounding
 
 
 def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.paths.TreeShape:
