@@ -86,6 +86,19 @@ class LanguageModel(Passes):
         known = [(limit, called) for limit, called in named if isinstance(limit, int) and limit > 0]
         return min(known, default=(None, ""))
 
+    @property
+    def switch(self) -> int | None:  # type: ignore[override]
+        """transformers takes other factors for a pass with a place that far back: keys that are in the cache keep the old ones."""
+        rope = getattr(self.config, "rope_parameters", None) or getattr(self.config, "rope_scaling", None) or {}
+        parts = [each for each in (rope, *rope.values()) if isinstance(each, dict)]  # of some models by kind of layer
+        name = "original_max_position_embeddings"
+        found = [
+            part.get(name) or getattr(self.config, name, None)
+            for part in parts
+            if "longrope" in (part.get("rope_type"), part.get("type"))
+        ]
+        return min((int(switch) for switch in found if switch), default=None)
+
     def logits(
         self,
         cache: SlotCache,

@@ -142,6 +142,8 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
         raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
     for name, limit in limits.items():
         check_prompts(prompts, n, limit, name, options.max_tokens, depth)
+    if target.switch is not None:
+        check_one_side(prompts, target.switch, options.max_tokens + depth)
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
     used = draft if asked else None
@@ -254,6 +256,18 @@ def check_options(options: DecodeOptions, texts: int) -> None:
         raise CannotDecode(f"{len(options.rows)} row numbers for {texts} prompts: give one for each")
     if options.processed is not None and len(options.processed) != texts:
         raise CannotDecode(f"processors of {len(options.processed)} texts for {texts} prompts: give one for each")
+
+
+def check_one_side(prompts: Sequence[Sequence[int]], switch: int, more: int) -> None:
+    """CannotDecode unless all texts end before the length at which the target turns places otherwise, or all prompts reach over it."""
+    lengths = [len(prompt) for prompt in prompts]
+    if max(lengths) + more > switch and min(lengths) <= switch + 1:
+        row = lengths.index(min(lengths))
+        raise CannotDecode(
+            f"prompt {row} has {lengths[row]} tokens, and the target turns all places otherwise from {switch} tokens on (longrope), which a"
+            f" text of up to {max(lengths) + more} tokens would reach: let no text go on so far, with its drafts, or give prompts of at"
+            f" least {switch + 2} tokens, apart from shorter ones"
+        )
 
 
 def check_prompts(

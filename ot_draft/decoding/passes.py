@@ -30,6 +30,7 @@ class Passes(ABC):
     keeps: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
     shares_cache = False  # whether it reads texts in the target's cache, as the target left them there
+    switch: int | None = None  # length of texts from which on it turns all places otherwise (longrope), if it does
     spread = False  # whether it stands on several devices: no CUDA graph holds such a pass
     least_rows = 1  # tokens, of all texts together, that a pass computes at least: fewer cost what so many do
     # Numbers of them whose pass costs the same whatever the pass before had: it has a graph of its own.

@@ -24,6 +24,7 @@ from ot_draft.decoding.loop import (  # noqa: E402
     DecodeOptions,
     begin,
     decode,
+    decode_steps,
 )
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
@@ -231,3 +232,27 @@ def test_embeddings_that_are_padded_differently(width: int) -> None:
     )
     made = decode(pair, [[1, 2], [3]], PLAN, options).tokens
     assert made == [reference_decode(pair, prompt, PLAN, options, row) for row, prompt in enumerate([[1, 2], [3]])]
+
+
+def test_places_that_turn_otherwise_from_some_length_on_are_not_passed() -> None:
+    """Longrope: transformers changes the factors of all places at once, where the keys in a cache keep the old ones."""
+    turns = {"rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [3.0, 4.0, 5.0, 6.0]}
+    turns |= {"rope_theta": 1e4, "original_max_position_embeddings": 16, "factor": 16.0}
+    model = tiny_llama(2, 12, 2, rope_parameters=turns)
+    pair, drafting = Pair(model, model), Drafting.chains(1, 3, paths.BlockVerification())
+    text = [(7 * place + 3) % 12 for place in range(30)]
+
+    def law_of(prompt: list[int]) -> Any:
+        step = next(decode_steps(pair, [prompt], drafting, DecodeOptions(max_tokens=3, stop=(), laws=True)))
+        return step.p[0, 0]
+
+    for length in (10, 18, 30):  # what stays below it, and what is over it from the beginning
+        wanted = model(torch.tensor([text[:length]])).logits[0, -1].softmax(-1)
+        torch.testing.assert_close(law_of(text[:length]), wanted, atol=1e-6, rtol=0)
+    for prompts, said in (
+        ([text[:11]], "prompt 0 has 11 tokens"),
+        ([text[:17]], "prompt 0 has 17 tokens"),
+        ([text[:30], text[:5]], "prompt 1 has 5 tokens"),
+    ):
+        with pytest.raises(CannotDecode, match=rf"{said}, and the target turns all places otherwise from 16 tokens on"):
+            decode(pair, prompts, drafting, DecodeOptions(max_tokens=3, stop=()))
