@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -303,10 +305,11 @@ def test_the_command_writes_the_trained_draft_as_it_goes(tmp_path: Path, monkeyp
     monkeypatch.setattr(
         StateTrainer, "step", lambda trainer, progress: kept.append(trainer) or trained(trainer, progress)
     )
+    monkeypatch.setattr(distil, "time", SimpleNamespace(perf_counter=partial(next, itertools.count(0, 0.8))))
     monkeypatch.setattr(acceptance, "measure", lambda *given: 1 / 0)
     monkeypatch.setattr(distil, "read_prompts", lambda *given: [])
     out = tmp_path / "out"
-    given = ["--out", str(out), "--states", "--start", str(start), "--minutes", ".02", "--rows", "4", "--length", "6"]
+    given = ["--out", str(out), "--states", "--start", str(start), "--minutes", ".1", "--rows", "4", "--length", "6"]
     done = CliRunner().invoke(distil.main, [*given, "--write", "28"])
     assert isinstance(done.exception, ZeroDivisionError), done.output
     file = out / "draft-1-layers-states.safetensors"
