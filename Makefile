@@ -68,9 +68,11 @@ test-all:  ## the slow tests too, Coq's proofs, the engines
 	$(MAKE) --no-print-directory formal
 	$(MAKE) --no-print-directory engines
 
+# With the newest torch, as whoever has no lock gets it: on Linux the CUDA build.
+newest: TORCH = torch
 newest:  ## the tests without the lock, in an environment of their own: what moved, and what fails
 	rm -rf $(NEWEST)
-	$(MAKE) --no-print-directory .venv VENV=$(NEWEST) LOCK=
+	$(MAKE) --no-print-directory .venv VENV=$(NEWEST) LOCK= TORCH=$(TORCH)
 	$(NEWEST)/bin/python tests/helpers/lock.py moved $(NEWEST)/bin/python
 	$(MAKE) --no-print-directory test VENV=$(NEWEST) LOCK= OPTIONS=--newest
 

@@ -14,6 +14,8 @@ from kinds_of_arrays import KINDS, Kind
 
 # Before torch is loaded: the threads of two workers would wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Before Triton is, by transformers and torch's CUDA builds, too: it reads this at once, and the CPU cannot run compiled kernels.
+os.environ["TRITON_INTERPRET"] = "1"
 TORCH = importlib.util.find_spec("torch") is not None
 pytest_plugins = ["pytester", "foreign_warnings"]
 BENCH = Path(__file__).parent / "bench"

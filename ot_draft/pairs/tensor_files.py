@@ -158,8 +158,11 @@ def _load_torch(file: Path) -> Any:
         words = " ".join(str(error).split())
         foreign = re.search(r"Unsupported (?:global|class): GLOBAL (\S+)", words)
         if foreign or isinstance(error, pickle.UnpicklingError | KeyError | IndexError | AttributeError):
+            nested = foreign and foreign[1].startswith("torch.nested.")  # as torch 2.15 refuses to load it
             reason = (
-                f"it names {foreign[1]}, which is not loaded, since it may be any code"
+                "a tensor in it is nested: save it as one tensor (..., n)"
+                if nested
+                else f"it names {foreign[1]}, which is not loaded, since it may be any code"
                 if foreign
                 else "it is no file of torch.save, or a broken one"
             )

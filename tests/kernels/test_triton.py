@@ -23,8 +23,6 @@ torch = pytest.importorskip("torch")
 if not kernels.installed():
     pytest.skip("triton is not installed: pip install triton", allow_module_level=True)
 
-# Triton reads the variable when it is imported. Whoever imported it before us has compiled kernels, which the CPU cannot run.
-os.environ["TRITON_INTERPRET"] = "1"
 import triton.language as tl  # noqa: E402
 import triton.runtime.interpreter as interpreter  # noqa: E402
 
