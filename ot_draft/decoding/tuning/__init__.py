@@ -27,14 +27,17 @@ from .costs import GivenCosts, MeasuredCosts, StepCosts, call_size
 from .rehearsal import CHAINS, rehearse
 
 PLAIN = Drafting.plain()
-ONE_PATH = (1, 2, 3, 4, 5, 6, 8)
-SEVERAL = ((2, 1), (2, 2), (2, 4), (4, 1), (4, 2), (4, 4), (8, 2), (8, 4))
+# Few of them: of more, the best by what is known would the more often be one whose cost or acceptance is taken for better than it is.
+ONE_PATH = (1, 2, 4, 8)
+SEVERAL = ((2, 2), (4, 2), (8, 2), (8, 4))
 LOOKED_UP = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
 POSITIONS = 64  # of one target call, at most
 
 
 GAIN = 0.02  # of tokens a second over plain decoding that a drafting has to promise
-SHARE = 0.01  # of the time that may be lost by trying what candidates less: every step adds so much of its own to the budget for exploring
+# Of the time that may be lost by trying what promises less, where nothing was counted of the draft model before: every step adds so much of
+# its own to the budget for exploring. Where something was, trying loses more than it finds out.
+SHARE = 0.01
 BUDGET, FULL = 0.5, 1.5  # plain steps in it at the beginning and at most
 UCB_WIDTH = 0.5  # standard deviations of acceptance that make another drafting worth trying
 HORIZON = 16  # steps of the draft model over which what it has to read up first is spread
@@ -119,7 +122,8 @@ class Auto(Policy):
             self._longest[key] = max(length, self._longest.get(key, 0))
         asking = (place for place, drafting in enumerate(menu) if drafting.tree.counts.n_model_calls)
         self._simplest = next(asking, 0)  # of those that ask the draft model
-        self._budget, self._steps, self._unread, self._place = BUDGET, 0, 0, 0
+        self._share, self._budget = (0.0, 0.0) if self.acceptance.of_path else (SHARE, BUDGET)
+        self._steps, self._unread, self._place = 0, 0, 0
         self._trial: float | None = None  # while one is under way, the rate that it competes with
         self._found: list[Match] = []  # for each text
         self._going: list[bool] = []  # texts
@@ -165,7 +169,7 @@ class Auto(Policy):
             # A step brings its share to the budget for exploring; a trial takes out what it has lost, or brings what it has won.
             lasted, plain = self._seconds[place] if self._lasts is None else self._lasts, self._seconds[0]
             lost = 0.0 if self._trial is None else lasted - chosen / self._trial
-            self._budget = min(self._budget + (SHARE * lasted - lost) / plain, FULL)
+            self._budget = min(self._budget + (self._share * lasted - lost) / plain, FULL)
         self._count(step, lengths, active)
         self._unread = 0 if step.drafting.tree.counts.n_model_calls else self._unread + round(chosen)
         self._steps += 1
@@ -220,10 +224,12 @@ class Auto(Policy):
         return sums
 
     def _another(self, candidates: Sequence[Candidate], best: Candidate) -> Candidate | None:
-        """What is worth a trial, at a loss that the budget for exploring can pay."""
-        budget = self._budget * candidates[0].seconds
-        if best.place and self._costs.plain_is_old and candidates[0].loss(best.rate) <= budget:
+        """What is worth a trial: a plain step now and then, whose cost all others are told in; else at a loss that the budget can pay."""
+        if best.place and self._costs.plain_is_old:
             return candidates[0]
+        if not self._share:
+            return None
+        budget = self._budget * candidates[0].seconds
         worth = [
             candidate
             for candidate in candidates[1:]

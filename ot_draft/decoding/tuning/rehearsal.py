@@ -18,7 +18,7 @@ from .costs import StepCosts
 # Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 2, 5
 # and 17 positions of the target: those that pay on a CPU first, in case the time is up. The step back to 2 tells what a change costs.
 PLAIN_STEPS = 3
-CHAINS = ((1, 1, 3), (2, 2, 2), (1, 1, 1), (4, 4, 2))
+CHAINS = ((1, 1, 3), (2, 2, 2), (1, 1, 1), (8, 2, 2))
 PROMPT = 16  # tokens
 
 
