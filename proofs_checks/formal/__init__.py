@@ -82,9 +82,9 @@ def refused(theorem: Theorem, planted: Planted) -> tuple[str, ...]:
     Nothing is refused where coqc was cut off.
     """
     made = compiling.compile_changed(theorem.file, with_error(theorem, planted))
-    said = re.sub(r"\s+", " ", made.output.partition("Error:")[2]).strip()[:SHOWN]
-    holds = made.ok or not made.ended or (theorem.computed and not said.startswith(FALSE))
-    return () if holds else (said or "no words",)
+    said = re.sub(r"\s+", " ", made.output.partition("Error:")[2]).strip()
+    holds = made.ok or not made.ended or (theorem.computed and FALSE not in said)  # behind what is known there
+    return () if holds else (said[:SHOWN] or "no words",)
 
 
 def with_error(theorem: Theorem, planted: Planted) -> dict[str, str]:

@@ -375,6 +375,7 @@ def test_every_row_has_errors_that_can_be_planted(theorem: Theorem) -> None:
         (compiling.CoqResult(False, "coqc took more than 600 s", ended=False), False),
         (compiling.CoqResult(False, "Error: Syntax error"), False),
         (compiling.CoqResult(False, f"Error: {formal.FALSE}"), True),
+        (compiling.CoqResult(False, f"Error:\nIn environment\np := [:: 1 # 2] : seq Q\n{formal.FALSE}"), True),
     ],
 )
 def test_only_a_false_value_refuses_a_computation(
