@@ -36,7 +36,7 @@ from llm_demo.distil.hidden_states import TEMPERATURES, HeldStates
 from llm_demo.distil.passes import LATER
 from llm_demo.distil.states import COLD, HELD_BACK, StateTrainer, fitting, state_draft
 from llm_demo.distil.text import Text, frequent_tokens, sample
-from llm_demo.distil.train import Recipe, Trainer, as_tensors, choose, some_of, student
+from llm_demo.distil.train import Recipe, Trainer, choose, some_of, student, write_draft
 from llm_demo.machine import machine
 from llm_demo.models.load import DRAFT_FILE, load_pair
 from llm_demo.prompts import read_prompts
@@ -131,7 +131,7 @@ def check_fits(target: Any, recipe: Recipe, start: Path | None) -> None:
             f"a draft is made of layers of a Llama, and the target is a {type(target).__name__} ({error}): give a Llama"
         ) from None
     with TemporaryDirectory() as folder:
-        fitting(target, _write(made, Path(folder) / "draft.safetensors"), recipe.reads)
+        fitting(target, write_draft(made, Path(folder) / "draft.safetensors"), recipe.reads)
 
 
 def name_of(draft: Any) -> str:
@@ -190,23 +190,13 @@ def _means(points: Sequence[Sequence[float]]) -> list[float]:
 
 def save(draft: SubsetDraft, about: dict[str, Any], out: Path, name: str) -> Path:
     """NAME.safetensors and its card in the directory, which is made where it is not there."""
-    file = _write(draft, out / f"{name}.safetensors")
+    file = write_draft(draft, out / f"{name}.safetensors")
     if (size := file.stat().st_size) > LARGEST:
         click.echo(
             f"{file.name} has {size / 1e6:.1f} MB, over {LARGEST / 1e6:.0f}: take fewer --layers or a narrower --mlp"
         )
     write_card(file, about)
     return file
-
-
-def _write(draft: SubsetDraft, file: Path) -> Path:
-    """A file that `load_draft` reads; it is there as a whole or as it was."""
-    from safetensors.torch import save_file
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    save_file(as_tensors(draft), part, metadata={"licence": "that of the target"})
-    return part.replace(file)
 
 
 def write_card(file: Path, about: dict[str, Any]) -> Path:
@@ -274,7 +264,7 @@ def main(
     subset = options["subset"] or (SCORED if target else _committed_subset())
     try:
         prompts = read_prompts(pair.tokenizer, options["prompts"])
-        keep = lambda draft: _write(draft, out / f"{name_of(draft)}.safetensors")  # noqa: E731
+        keep = lambda draft: write_draft(draft, out / f"{name_of(draft)}.safetensors")  # noqa: E731
         draft, about = distil(pair, recipe, subset, minutes, options["write"], seed, start=start, keep=keep)
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None

@@ -30,7 +30,7 @@ from llm_demo.distil.hidden_states import (
 from llm_demo.distil.muon import muon
 from llm_demo.distil.passes import LATER, passes
 from llm_demo.distil.text import frequent_tokens
-from llm_demo.distil.train import Optimizers, as_tensors
+from llm_demo.distil.train import Optimizers, write_draft
 from llm_demo.models.load import DRAFT_FILE, load_pair
 from ot_draft.decoding import CannotDecode, load_draft
 from ot_draft.decoding.draft_models import StateDraft, SubsetDraft, features_of
@@ -216,13 +216,6 @@ def half_of(batch: Any) -> int:
     return (len(batch) + 1) // 2
 
 
-def save(draft: StateDraft, file: Path) -> None:
-    """A file that `load_draft` reads."""
-    from safetensors.torch import save_file
-
-    save_file(as_tensors(draft), file, metadata={"licence": "that of the target"})
-
-
 @click.command()
 @click.option(
     "--hidden-states",
@@ -270,9 +263,9 @@ def main(
             held = [f"{value:.4f}" for number in range(len(TEMPERATURES)) for value in trainer.check(number)]
             means = np.mean(curve[-50:] or [[0.0] * (1 + len(LATER))], 0).round(4).tolist()
             click.echo(f"step {trainer.steps}, {trainer.seen} positions: {means}; held back {' '.join(held)}")
-            save(draft, out)
+            write_draft(draft, out)
         curve.append(trainer.step(progress).tolist())
-    save(draft, out)
+    write_draft(draft, out)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,3 +157,13 @@ def as_tensors(draft: SubsetDraft) -> dict[str, Tensor]:
             weights[kept] = value.detach().to("cpu", torch.float16).contiguous()
     facts = {"vocabulary_subset": draft.vocabulary_subset.to("cpu", torch.int32)}
     return weights | facts | ({"reads": torch.tensor(draft.reads, dtype=torch.int32)} if draft.reads else {})
+
+
+def write_draft(draft: SubsetDraft, file: Path) -> Path:
+    """The file, which `load_draft` reads; it is there as a whole or as it was. Its folder is made."""
+    from safetensors.torch import save_file
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    save_file(as_tensors(draft), part, metadata={"licence": "that of the target"})
+    return part.replace(file)

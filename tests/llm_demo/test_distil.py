@@ -32,6 +32,7 @@ from llm_demo.prompts import FILE, Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, Pair, decode, load_draft  # noqa: E402
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 
+CONTEXTS = Path(__file__).parents[2] / "figures" / "data" / "contexts.jsonl"
 RECIPE = Recipe(layers=1, rows=4, length=12, warm_up=2)
 WHOLE = range(12)
 
@@ -173,7 +174,7 @@ def test_of_the_texts_some_are_opened_by_the_target_and_some_go_on_from_a_piece_
     pieces = [text for text in made if "USER" not in text]
     assert 50 < len(opened) < 110 and 20 < len(pieces) < 65
     assert all(distil_text.SHORTEST <= len(text.encode()) <= distil_text.LONGEST for text in pieces)
-    measured = (json.loads(line)["source"] for line in Path("figures/data/contexts.jsonl").read_text().splitlines())
+    measured = (json.loads(line)["source"] for line in CONTEXTS.read_text(encoding="utf-8").splitlines())
     files = {source.split(", ")[1].split(".")[0] + ".py" for source in measured if "standard library" in source}
     assert len(files) == 10 and not files & {file.name for file in distil_text._files()}
     assert len(set(pieces)) == len(pieces) and sum("def " in text or "self" in text for text in pieces) > 2

@@ -22,7 +22,7 @@ from llm_demo.distil.hidden_states import TEMPERATURES, HeldStates, HiddenStates
 from llm_demo.distil.muon import MuonOnCpu, muon, orthogonal  # noqa: E402
 from llm_demo.distil.states import Distance, StateTrainer, state_draft  # noqa: E402
 from llm_demo.distil.text import read_corpus  # noqa: E402
-from llm_demo.distil.train import Recipe, as_tensors, some_of, student  # noqa: E402
+from llm_demo.distil.train import Recipe, as_tensors, some_of, student, write_draft  # noqa: E402
 from ot_draft.decoding import CannotDecode, Pair  # noqa: E402
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
@@ -203,7 +203,7 @@ def test_it_begins_as_the_draft_that_it_begins_with(target: Any, draft_file: Pat
     plain, draft = load_draft(target, draft_file), state_draft(target, draft_file, READS)
     tokens, before = torch.tensor([[1, 2, 3]]), torch.randn(1, 3, 16)
     torch.testing.assert_close(draft(tokens, before=before), plain(tokens))
-    states.save(told(draft), tmp_path / "states.safetensors")
+    write_draft(told(draft), tmp_path / "states.safetensors")
     again = state_draft(target, tmp_path / "states.safetensors", READS, torch.tensor([1, 3]))
     assert again.reads == READS and again.vocabulary_subset.tolist() == [1, 3]
     torch.testing.assert_close(again.states(tokens, before), draft.states(tokens, before), atol=2e-2, rtol=2e-2)
@@ -268,7 +268,7 @@ def test_the_overlap_that_is_told_is_the_mean_over_places(
 def test_what_does_not_fit_is_said(
     target: Any, known: HiddenStates, corpus: Path, draft_file: Path, tmp_path: Path
 ) -> None:
-    states.save(state_draft(target, draft_file, (1,)), tmp_path / "other.safetensors")
+    write_draft(state_draft(target, draft_file, (1,)), tmp_path / "other.safetensors")
     with pytest.raises(CannotDecode, match=r"after layers \(1,\), kept are those after \(1, 2\)"):
         state_draft(target, tmp_path / "other.safetensors", READS)
     known.done[:] = False

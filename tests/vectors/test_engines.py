@@ -39,11 +39,8 @@ def test_transformers_own_function(levels: tuple[str, ...], tmp_path: Path) -> N
     ("vllm", "vllm.v1.sample.rejection_sampler", ["vllm-v1", "vllm-v1-chosen"]),
     ("sglang", "sglang.kernels.ops.speculative.reject_sampling", ["sglang-chain"]),
 ])  # fmt: skip
-def test_kernels_in_the_interpreter(
-    engine: str, module: str, rules: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_in_the_interpreter(engine: str, module: str, rules: list[str]) -> None:
     pytest.importorskip("triton")
-    monkeypatch.setenv("TRITON_INTERPRET", "1")  # before the module is loaded
     pytest.importorskip(module)
     words = ["vectors", "run", f"{HERE / f'engine_{engine}.py'}:verify", "--level", "replay"]
     words += ["--known", str(HERE / f"known_{engine}.txt"), *(word for rule in rules for word in ("--rule", rule))]
