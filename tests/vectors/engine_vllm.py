@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from vllm.triton_utils import HAS_TRITON
 from vllm.v1.sample.rejection_sampler import rejection_random_sample_kernel, sample_recovered_tokens_kernel
+
+if not HAS_TRITON:
+    raise ImportError(
+        "this build of vLLM turns Triton off, and its kernels with it (the build for CPUs does): take the ordinary one"
+    )
 
 
 def verify(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
