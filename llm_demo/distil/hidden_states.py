@@ -246,6 +246,10 @@ def main(corpus: Path, out: Path, minutes: float | None, rows: int, dtype: str, 
     hidden_states = HiddenStates.begin(out, texts, target, rows, seed) if new else HiddenStates.open(out, "r+")
     if not new and hidden_states.texts != texts:
         raise click.UsageError(f"{out} holds hidden states of another corpus than {corpus}: name another folder")
+    if not np.array_equal(hidden_states.batches, batches_of(hidden_states.lengths, rows, np.random.default_rng(seed))):
+        raise click.UsageError(
+            f"{out} was begun with other --rows or another --seed: give them again, or name another folder"
+        )
     start, count, said = time.perf_counter(), 0, 0.0
     for batch in hidden_states.batches:
         if all(hidden_states.done[text] for text in batch if text >= 0):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
@@ -78,10 +79,17 @@ class Pair:
         places: increasing, from 1 on. Passes of each model over the text, without a cache. -inf where the draft does not
         score a token of the target's vocabulary.
         """
-        draft = language_model(self.draft, self.n)
+        target, draft = (language_model(model, self.n) for model in (self.target, self.draft))
+        for switch in (target.switch, draft.switch):
+            if (
+                switch is not None and places[0] <= switch < places[-1]
+            ):  # a longer text turns the places before it otherwise, too
+                parts = ([place for place in places if (place > switch) is over] for over in (False, True))
+                found = [self.logits_along(text, part) for part in parts]
+                return torch.cat([p for p, _ in found]), torch.cat([q for _, q in found])
         context = draft.target_context(self.target, text[: places[-1] - 1], places[-1])
-        found = draft.logits_along(text, places, context)
-        return language_model(self.target, self.n).logits_along(text, places), draft.spread_logits(found)
+        logits = draft.logits_along(text, places, context)
+        return target.logits_along(text, places), draft.spread_logits(logits)
 
     def encode(self, text: str, chat: bool = False) -> list[int]:
         """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""

@@ -249,6 +249,10 @@ def test_places_that_turn_otherwise_from_some_length_on_are_not_passed() -> None
     for length in (10, 18, 30):  # what stays below it, and what is over it from the beginning
         wanted = model(torch.tensor([text[:length]])).logits[0, -1].softmax(-1)
         torch.testing.assert_close(law_of(text[:length]), wanted, atol=1e-6, rtol=0)
+    alone = torch.stack([model(torch.tensor([text[:length]])).logits[0, -1] for length in range(1, 31)])
+    for first, last in ((1, 30), (16, 17), (12, 16), (17, 30)):
+        for logits in pair.logits_along(text, range(first, last + 1)):
+            torch.testing.assert_close(logits, alone[first - 1 : last], atol=1e-5, rtol=0)
     for prompts, said in (
         ([text[:11]], "prompt 0 has 11 tokens"),
         ([text[:17]], "prompt 0 has 17 tokens"),

@@ -291,6 +291,9 @@ def test_both_commands(target: Any, corpus: Path, draft_file: Path, tmp_path: Pa
     )
     assert stopped.exit_code == 0, stopped.output
     assert HiddenStates.open(out).done.sum() == 2
+    for others in (["--rows", "3"], ["--rows", "2", "--seed", "1"]):
+        refused = runner.invoke(hidden_states.main, ["--corpus", str(corpus), "--out", str(out), *others])
+        assert refused.exit_code == 2 and "was begun with other --rows or another --seed" in refused.output
     went_on = runner.invoke(
         hidden_states.main, ["--corpus", str(corpus), "--out", str(out), "--rows", "2", "--dtype", "bfloat16"]
     )
