@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from scipy import stats
 from slow import slow_except
@@ -338,6 +339,23 @@ def test_a_function_that_changes_its_rows_harms_no_other_vector() -> None:
     assert [
         wrong for _, wrong in reader.failures(careless, CORPUS, ["flashinfer-chain"], ["replay", "law"]) if wrong
     ] == []
+
+
+@pytest.mark.parametrize("level", ["replay", "law", "joint"])
+def test_tokens_of_an_array_are_read_and_what_is_no_row_of_tokens_fails(level: str) -> None:
+    """Tensors hash by identity: a right function that gave one failed every law, and nested lists ended the command."""
+
+    def given(wrapped: Any) -> list[str | None]:
+        def function(*case: Any) -> Any:
+            return wrapped(functions.right(*case))
+
+        return [wrong for _, wrong in reader.failures(function, CORPUS, ["flashinfer-chain"], [level])]
+
+    for kind in (np.array, torch.tensor, tuple):
+        assert set(given(kind)) == {None}, kind
+    nested = (lambda row: (row, row), lambda row: np.array([row]), lambda row: [str(token) for token in row])
+    for kind in (*nested, lambda row: None, lambda row: [token + 0.5 for token in row]):
+        assert all(wrong and wrong.startswith("crashed, TypeError") for wrong in given(kind))
 
 
 def test_equal_comparisons_part_engines() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, log
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,14 @@ def row(text: str, n: int) -> list[float]:
     kind, *given = text.split(":")
     if not given:
         return [float.fromhex(each) for each in text.split()]
-    states, seed = [], int(given[0])
-    x = seed
+    states, x = [], int(given[0])
     for _ in range(n):
         x = (1664525 * x + 1013904223) % 2**32
         states.append(x)
     if kind == "noise":
         return [((x >> 8) + 1) / 2**24 for x in states]
     masses = [x >> int(given[1]) for x in states]
-    masses[seed % n] += 2**24 - sum(masses)  # they sum to 1 exactly, and so does every part of them in float32
+    masses[int(given[0]) % n] += 2**24 - sum(masses)  # they sum to 1 exactly, and so does every part of them in float32
     return [mass / 2**24 for mass in masses]
 
 
@@ -53,9 +53,9 @@ def kl(a: float, b: float) -> float:
 
 def replayed(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> str | None:
     """A sentence on what is wrong with one replay, or None."""
-    noise = [list(row(each, vector["tokens"])) for each in vector["noise"]]
+    uniforms, *noise = (list(row(each, vector["tokens"])) for each in (vector["uniforms"], *vector["noise"]))
     try:
-        given = list(function(rule, case_of(vector), {"uniforms": list(row(vector["uniforms"], 0)), "noise": noise}))
+        given = list(map(index, function(rule, case_of(vector), {"uniforms": uniforms, "noise": noise})))
     except Exception as error:
         return None if vector["refusal"] else f"crashed, {type(error).__name__}: {error}"
     wanted = " or ".join(map(str, vector["expected"]))
@@ -68,7 +68,7 @@ def counted(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> 
     seen, runs = dict.fromkeys(law, 0), vector["runs"]
     for number in range(runs):
         try:
-            given = tuple(function(rule, case_of(vector), number))
+            given = tuple(map(index, function(rule, case_of(vector), number)))
         except Exception as error:
             return f"crashed, {type(error).__name__}: {error}"
         if given not in seen:
