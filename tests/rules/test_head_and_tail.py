@@ -210,6 +210,21 @@ def test_drafts_beyond_the_mass_of_q_are_selected_from(head: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("q", "k"), [((1, 0, 0), 2), ((1, 0, 0), 3), ((0, 1, 1), 3), ((1, 0), 2), ((2, 1, 0, 0), 3)], ids=str
+)
+def test_drafts_that_cannot_be_change_no_other_row(q: tuple[int, ...], k: int) -> None:
+    """Floats are enumerated with drafts of probability 0 among them: the first of these once gave its number of free drafts to all."""
+    p = [F(i + 1, sum(range(len(q) + 1))) for i in range(len(q))]
+    law = [F(mass, sum(q)) for mass in q]
+    exact = ot.evaluate(ot.rules.HeadAndTail(), ot.Problem(p, law, k, ot.WithoutReplacement()))
+    in_floats = ot.Problem(*(np.array(x, dtype=np.float64) for x in (p, law)), k, ot.WithoutReplacement())
+    assert ot.evaluate(ot.rules.HeadAndTail(), in_floats).lossless
+    assert ot.evaluate(ot.rules.HeadAndTail(), in_floats).acceptance == pytest.approx(
+        float(exact.acceptance), abs=1e-12
+    )
+
+
+@pytest.mark.parametrize(
     ("p", "q", "k"),
     CRITICAL,
 )

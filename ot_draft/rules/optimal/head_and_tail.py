@@ -101,7 +101,10 @@ class HeadAndTail(SelectionRule):
         certain, target, law, number = beyond(p, q, k)
         plan = self._plan(target, law, number)
         fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
-        choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens))
+        drawn = int(
+            (tokens[0] >= 0).sum() - certain.sum()
+        )  # not counted in one row: that may be one that is never drafted
+        choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens), drawn)
         return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)
 
     def selected_law(self, p: Array, q: Array, k: int) -> Array:
@@ -487,8 +490,11 @@ def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore
         height += 1
 
 
-def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray) -> np.ndarray:
-    """Probability that each position is the selected one: tokens int (m, k), equally many of them present -> (m, k)."""
+def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray, drawn: int) -> np.ndarray:
+    """Probability that each position is the selected one: tokens int (m, k), `drawn` of them present in every row -> (m, k).
+
+    A row with another number of them, which has probability 0, gets some answer, and changes no other row's.
+    """
     there = tokens >= 0
     masses, law = (np.where(there, xp.double(x[tokens]), 0) for x in (q, plan.law))
     take = xp.minimum(xp.divide(xp.double(p[tokens]), law, 0), 1)
@@ -496,7 +502,7 @@ def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.nda
     for i, token in enumerate(plan.head):
         place[tokens == token] = i
     choice = xp.full(tokens.shape, 0, like=masses)
-    order = np.argsort(~there, axis=-1, kind="stable")[:, : int(there[0].sum())]
+    order = np.argsort(~there, axis=-1, kind="stable")[:, :drawn]
     used, fresh = xp.full((2, order.shape[-1]), 0, like=masses)
     memory = (np.zeros(order.shape[-1], dtype=np.int64), used, fresh, choice)
     _for_kind(_choose, masses)(order, place, plan.rank[tokens], masses, take, k, plan.level, *plan[1:4], *memory)
