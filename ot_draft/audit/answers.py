@@ -136,6 +136,8 @@ def drafted(answer: dict[str, Any]) -> int | None:
 
 def read_answer(found: dict[str, Any], most: int) -> Answer:
     """The answer to a request of at most `most` tokens from what was `parsed`; BadAnswer where it is none."""
+    if "choices" not in found and "error" in found:
+        raise BadAnswer(f"an error in the place of an answer: {ascii(found['error'])[:80]}")
     try:
         choice = found["choices"][0]
         if choice.get("logprobs") is None:
@@ -178,6 +180,10 @@ def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named], bool]]:
     if not len(tokens) == len(logs) == len(lists):
         raise BadAnswer(f"{len(tokens)} tokens, {len(logs)} log-probabilities and {len(lists)} lists of others")
     for i, (token, log, others) in enumerate(zip(tokens, logs, lists, strict=True)):
+        if not isinstance(others, dict):
+            raise BadAnswer(
+                f"top_logprobs[{i}] is {_short(others)}: let the server list the likeliest tokens at every place"
+            )
         listed = [(name, value if _is_plain(value) else _log(value, f"top_logprobs[{i}][{_short(name)}]"), False)
                   for name, value in others.items()]  # fmt: skip
         yield (token, _log(log, f"token_logprobs[{i}]"), False), listed, True

@@ -66,10 +66,12 @@ def frontier(
     """The most acceptance within each budget of `divergence` from p: "tv", "ratio", "kl" (r from p), "reverse-kl" or "chi-squared".
 
     p, q: (..., n), validated as in `Problem`. budgets: POINTS of them from 0 to where the acceptance no longer grows, if None. A ratio's
-    budget is delta, for r <= e^delta p. Raises InvalidArgument for an unknown divergence.
+    budget is delta, for r <= e^delta p. Raises InvalidArgument for an unknown divergence, no list of budgets, or a budget below 0.
     """
     if divergence not in TARGETS:
         raise InvalidArgument(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
+    if budgets is not None and (np.ndim(budgets) != 1 or not len(budgets)):
+        raise InvalidArgument(f"budgets is {budgets!r}: give a list of numbers >= 0")
     problem = Problem(p, q, k, law)
     found = envelope(problem.p, problem.q, problem.k, problem.law)
     grid = np.asarray(_grid(found.light(), divergence) if budgets is None else budgets)

@@ -228,6 +228,11 @@ def test_few_broken_answers_are_left_out_and_counted() -> None:
     assert done.exit_code == 0 and re.search(r"answer left out: answer [0-7]: not JSON", done.output), done.output
 
 
+WITHOUT_LISTS = json.dumps(
+    {"choices": [{"logprobs": {"tokens": ["a"], "token_logprobs": [-1.0], "top_logprobs": [None]}}]}
+).encode()
+
+
 @pytest.mark.parametrize(
     ("misbehave", "said"),
     [
@@ -236,13 +241,18 @@ def test_few_broken_answers_are_left_out_and_counted() -> None:
             "sends elsewhere",
         ),
         (lambda handler, fields: answer(handler, b'{"error": "no such field"}', 400), "no such field"),
+        (
+            lambda handler, fields: answer(handler, b'{"error": {"message": "it sleeps"}}'),
+            "an error in the place of an answer",
+        ),
+        (lambda handler, fields: answer(handler, WITHOUT_LISTS), "top_logprobs[0] is None"),
         (lambda handler, fields: answer(handler, b"short", length=10**6), "without a readable token"),
         (
             lambda handler, fields: answer(handler, gzip.compress(bytes(10**6)), content_encoding="gzip"),
             "without a readable token",
         ),
     ],
-    ids=["redirect", "refusal", "lie about the length", "compressed"],
+    ids=["redirect", "refusal", "refusal as an answer", "no lists", "lie about the length", "compressed"],
 )
 def test_a_server_that_sends_elsewhere_refuses_or_lies(misbehave: Callable[..., bool], said: str) -> None:
     with serving(sampler(right), misbehave=misbehave) as (url, _):

@@ -117,3 +117,9 @@ def test_budgets_out_of_range_are_refused(make: Any) -> None:
 def test_an_unknown_divergence_is_refused() -> None:
     with pytest.raises(ot.InvalidArgument, match="divergence"):
         ot.frontier([0.5, 0.5], [0.5, 0.5], divergence="hellinger")
+
+
+@pytest.mark.parametrize("budgets", [0.1, [], [[0.1]]])
+def test_budgets_are_a_list(budgets: Any) -> None:
+    with pytest.raises(ot.InvalidArgument, match="give a list of numbers"):
+        ot.frontier([0.5, 0.5], [0.5, 0.5], budgets=budgets)
