@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import erfc, exp, log
+from numbers import Integral
 
 import numpy as np
 
@@ -83,7 +84,10 @@ def malformed(kind: Kind, texts: Sequence[Sequence[int]], n: int) -> str:
     """A sentence on what is wrong with texts before any law is asked: their lengths, their ends or tokens that are none."""
     ends = kind.ends(n)
     for said, wrong in (
-        ("have tokens that there are not", lambda text: any(token not in range(n) for token in text)),
+        (
+            "have tokens that there are not",
+            lambda text: not all(isinstance(y, Integral) and y in range(n) for y in text),
+        ),
         ("stop early", lambda text: len(text) < TOKENS and not ends & {*text[-1:]}),
         ("go on", lambda text: len(text) > TOKENS or ends & {*text[:-1]}),
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -147,7 +147,10 @@ class EngineTrial:
     def _restart(self) -> None:
         self.close()
         self.engine = EngineProcess(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.seconds)
-        self.facts |= self.call("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
+        facts = self.call("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
+        if not isinstance(facts, dict):
+            raise Crashed(f"start: a dict of facts was asked for, and came {facts!r}"[:300])
+        self.facts |= facts
         self._described = self.call("describe")
         self.lacks = self._described["lacks"]
         self.requests = self.asked or self._described["requests"] or REQUESTS
@@ -242,8 +245,8 @@ class EngineTrial:
         for kind_name in asked:
             kind = self.kinds[kind_name]
             for (answer,) in self._complete([kind.request(logprobs=True)] * REPORTED):
-                tokens, given = answer["tokens"], answer["logprobs"] or []
-                logs = [float(each) if isinstance(each, Real) else np.nan for each in given]
+                tokens, given = list(answer["tokens"]), answer["logprobs"]
+                logs = [float(each) if isinstance(each, Real) else np.nan for each in ([] if given is None else given)]
                 if not_a_text := malformed(kind, [tokens], self.n):
                     return self._row(name, tried, f"{kind_name}: {not_a_text}", WRONG)
                 if len(logs) not in (len(tokens), len(tokens) - len(kind.ends(self.n) & {*tokens[-1:]})):
@@ -335,15 +338,18 @@ class EngineTrial:
         return [[] if "abort" in request else [tuple(each["tokens"]) for each in own] for request, own in pairs]
 
     def _complete(self, requests: list[dict[str, Any]]) -> list[Any]:
-        """The adapter's answers. Raises Crashed where one is missing: nothing is said of what did not come."""
-        answers: list[Any] = self.call("complete", requests)
+        """The adapter's answers. Raises Crashed where one is missing or none at all: nothing is said of what did not come."""
+        answers: Any = self.call("complete", requests)
+        if not isinstance(answers, list | tuple):
+            raise Crashed(f"complete: a list of answers for each request was asked for, and came {answers!r}"[:300])
         if len(answers) != len(requests):
             raise Crashed(f"complete: {len(answers)} answers to {len(requests)} requests")
         for request, own in zip(requests, answers, strict=True):
             n, wanted = request.get("n", 1), {"tokens", *(ASKED[each] for each in ASKED.keys() & request.keys())}
-            if not request.get("abort") and not (len(own) == n and all(wanted <= each.keys() for each in own)):
+            listed = isinstance(own, list | tuple) and len(own) == n
+            if not request.get("abort") and not (listed and all(_is_answer(each, wanted) for each in own)):
                 raise Crashed(f"complete: {n} answers with {sorted(wanted)} were asked for, and came {own}"[:300])
-        return answers
+        return list(answers)
 
     def _judged(self, name: str, tried: str, found: Evidence) -> ConformRow:
         level, p = self.level / ROWS, found.p
@@ -356,6 +362,14 @@ class EngineTrial:
         self, name: str, tried: str, evidence: str, verdict: str, p: float = 1.0, bias_seen: float | None = None
     ) -> ConformRow:
         return ConformRow(f"{name}, {self.n} tokens", tried, evidence, verdict, p, bias_seen)
+
+
+def _is_answer(given: Any, wanted: set[str]) -> bool:
+    """Whether it is an answer with all that is wanted, each of the kind that can be judged."""
+    if not isinstance(given, dict) or not wanted <= given.keys():
+        return False
+    listed = (given[each] for each in wanted - {"pieces"} if given[each] is not None or each != "logprobs")
+    return all(isinstance(each, Iterable) for each in listed) and isinstance(given.get("pieces", 0), Real)
 
 
 def _settings(kind: Kind) -> str:

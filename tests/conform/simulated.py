@@ -57,6 +57,10 @@ LOGPROBS = {  # errors, and what is reported for log-probabilities
     "log-probability 0": lambda own: [own[0], 0.0, *own[2:]],
     "last log-probabilities 0": lambda own: [*own[:-2], 0.0, 0.0],
 }
+OTHER_LOGPROBS = {
+    "log-probabilities of numpy": np.array,
+    "a number for log-probabilities": lambda own: 0.5,
+}  # right, and none
 ANSWERS = {  # errors, and what the answers to a request are
     "one text of three": lambda request, own: own[:1],
     "nothing at top-k": lambda request, own: [] if "top_k" in request else own,
@@ -67,12 +71,17 @@ ANSWERS = {  # errors, and what the answers to a request are
         [each | {"tokens": [*each["tokens"], 1]} for each in own] if "stop_token_ids" in request else own
     ),
     "words for tokens": lambda request, own: [each | {"tokens": [*map(str, each["tokens"])]} for each in own],
+    "numbers with a point": lambda request, own: [each | {"tokens": [*map(float, each["tokens"])]} for each in own],
+    "a word for an answer": lambda request, own: ["a"] * len(own),
+    "None for answers": lambda request, own: None,
+    "None for tokens": lambda request, own: [each | {"tokens": None} for each in own],
+    "a word for pieces": lambda request, own: [each | {"pieces": "two"} for each in own],
     "unknown tokens": lambda request, own: [each | {"tokens": [token or 9 for token in each["tokens"]]} for each in own],
 }  # fmt: skip
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 
 
-def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str = "") -> dict[str, str]:
+def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str = "") -> Any:
     """error: one of those below. lacks: names of settings."""
     LACKS.update(dict.fromkeys(lacks.split(), "it was asked not to"))
     if error == "no start":
@@ -85,10 +94,10 @@ def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str 
         after=False,
     )
     STATE["memo"] = MEMOS.setdefault(target, {}) if STATE["models"].n < 100 else {}
-    return {"engine": "simulated"}
+    return None if error == "no facts" else {"engine": "simulated"}
 
 
-def complete(requests: list[dict[str, Any]]) -> list[Any]:
+def complete(requests: list[dict[str, Any]]) -> Any:
     """Each kind of request together."""
     error = STATE["error"]
     if error == "death":
@@ -123,6 +132,8 @@ def complete(requests: list[dict[str, Any]]) -> list[Any]:
                 answers[place][-1]["logprobs"] = _logprobs(kind, text)
     if error in ANSWERS:
         answers = [ANSWERS[error](request, own) for request, own in zip(requests, answers, strict=True)]
+    if error == "nothing returned":
+        return None
     return answers[:-1] if error == "an answer missing" else answers
 
 
@@ -142,7 +153,8 @@ def _logprobs(kind: Kind, text: list[int]) -> Any:
     rows = models.logits(models.target, kind.prompt, np.array([text[:-1]], dtype=np.int64))[0]
     logs = rows - np.log(np.exp(rows).sum(-1, keepdims=True))
     own = [float(logs[place, token]) for place, token in enumerate(text)]
-    return LOGPROBS[error](own) if error in LOGPROBS else own
+    made = LOGPROBS | OTHER_LOGPROBS
+    return made[error](own) if error in made else own
 
 
 def _laws(model: str, kind: Kind, texts: list[tuple[int, ...]], tail: int = 0) -> list[list[np.ndarray]]:

@@ -212,6 +212,12 @@ def test_right_small_batches_are_kept(seed: int, row: str, run_row: Any) -> None
         slow("nothing at top-k", "top-k", "and came []"),
         slow("no key", "streams", "with ['pieces', 'tokens']"),
         ("an answer missing", "plain", "answers to 400 requests"),
+        ("nothing returned", "plain", "a list of answers for each request was asked for, and came None"),
+        ("None for answers", "plain", "with ['tokens'] were asked for, and came None"),
+        ("a word for an answer", "plain", "and came ['a']"),
+        slow("None for tokens", "plain", "and came [{'tokens': None"),
+        slow("a word for pieces", "streams", "'pieces': 'two'"),
+        slow("a number for log-probabilities", "log-probabilities", "'logprobs': 0.5"),
     ],
 )
 def test_what_was_not_answered_is_no_verdict(error: str, row: str, said: str, run: Any) -> None:
@@ -222,6 +228,16 @@ def test_what_was_not_answered_is_no_verdict(error: str, row: str, said: str, ru
     assert said in rows[row].evidence
 
 
+def test_log_probabilities_may_be_of_numpy(run: Any) -> None:
+    assert run("log-probabilities of numpy", requests=400).status == 0
+
+
+def test_a_start_without_facts_is_no_verdict(run: Any) -> None:
+    (row,) = run("no facts", requests=400).rows
+    assert row.verdict == suite.CRASHED
+    assert "a dict of facts was asked for, and came None" in row.evidence
+
+
 @pytest.mark.parametrize(
     ("error", "row", "said"),
     [
@@ -229,6 +245,7 @@ def test_what_was_not_answered_is_no_verdict(error: str, row: str, said: str, ru
         ("too short", "plain", "400 of 400 texts stop early"),
         slow("on after the end", "stop tokens", "go on"),
         ("words for tokens", "plain", "have tokens that there are not"),
+        ("numbers with a point", "plain", "have tokens that there are not"),
         ("unknown tokens", "plain", "have tokens that there are not"),
     ],
 )
