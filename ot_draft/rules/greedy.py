@@ -46,10 +46,8 @@ class Greedy(OneDraw):
     law: DraftLaw = Hybrid(top=-1)
 
     def fixed(self, q: Array, drafts: Array) -> Array:
-        # The last draft; one alone is a draw wherever it stands, as on a path that the engine holds among places for more.
-        k, present = drafts.shape[-1], drafts >= 0
-        drawn = (xp.arange(k, like=drafts) == k - 1) | (present.sum(-1)[..., None] == 1)
-        return xp.where(drawn, -1, drafts)
+        k = drafts.shape[-1]
+        return xp.where(xp.arange(k, like=drafts) == k - 1, -1, drafts)
 
 
 @dataclass(frozen=True)
