@@ -362,8 +362,8 @@ def required(extra: str) -> set[str]:
             each
             for each in map(Requirement, distribution(requirement.name).requires or [])
             if each.marker is None or any(each.marker.evaluate({"extra": name}) for name in extras)
-            if requirement.name != "torch"
-            or "platform_system" not in str(each.marker)  # CUDA's, in versions that torch names
+            # Of torch without what its CUDA build needs, in versions that it names itself.
+            if requirement.name != "torch" or "platform_system" not in str(each.marker)
         ]
     return {name for name, _ in found} - {"ot-draft"}
 

@@ -81,9 +81,8 @@ class Pair:
         """
         target, draft = (language_model(model, self.n) for model in (self.target, self.draft))
         for switch in (target.switch, draft.switch):
-            if (
-                switch is not None and places[0] <= switch < places[-1]
-            ):  # a longer text turns the places before it otherwise, too
+            # A pass over a longer text turns the places before the switch otherwise, too.
+            if switch is not None and places[0] <= switch < places[-1]:
                 parts = ([place for place in places if (place > switch) is over] for over in (False, True))
                 found = [self.logits_along(text, part) for part in parts]
                 return torch.cat([p for p, _ in found]), torch.cat([q for _, q in found])

@@ -101,9 +101,8 @@ class HeadAndTail(SelectionRule):
         certain, target, law, number = beyond(p, q, k)
         plan = self._plan(target, law, number)
         fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
-        drawn = int(
-            (tokens[0] >= 0).sum() - certain.sum()
-        )  # not counted in one row: that may be one that is never drafted
+        # By what the law is sure to draft, not by what is fixed in row 0, which may be one that is never drafted.
+        drawn = int((tokens[0] >= 0).sum() - certain.sum())
         choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens), drawn)
         return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)
 
