@@ -23,6 +23,7 @@ from ot_draft.paths.drafting.candidates import Offer
 from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 from ot_draft.paths.drafting.growing import Growing, Grown, grow_all
 from ot_draft.paths.model import Nodes, SimulatedModel
+from ot_draft.selection import valid_under
 
 PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 OPTIMAL = paths.TokenWise(ot.rules.Optimal(law=ByNode()))
@@ -347,6 +348,25 @@ def test_a_path_ends_where_a_refusal_is_likely() -> None:
         lengths = drafting.lengths(chain)
         assert np.array_equal((tree.tokens >= 0).sum(-1), lengths)
         assert np.array_equal(np.where(np.arange(6) < lengths[:, None], chain.tokens, -1), tree.tokens)
+
+
+ONE_DRAFT = [rule for rule in ot.rules.ALL if valid_under(rule, ot.IID(), 1)]
+
+
+@pytest.mark.parametrize("rule", ONE_DRAFT, ids=lambda rule: rule.name)
+def test_a_path_that_might_have_ended_is_selected_from_as_a_chain(rule: ot.SelectionRule) -> None:
+    """Its one draft of a level stands among places for more."""
+    model = SimulatedModel(n=12)
+    roots = [model.root(i) for i in range(40)]
+    path, chain = paths.StoppedPath(3, threshold=1.0), paths.FixedTree.chains(1, 3)
+    token_wise, generator = paths.TokenWise(rule), np.random.default_rng(6)
+    drawn, chosen = generator.random((40, 3)), generator.random((40, token_wise.n_uniforms(chain.bounds)))
+    one, other = (
+        token_wise.select(paths.drafting.draft_trees(drafting, model, roots, drawn), chosen)
+        for drafting in (path, chain)
+    )
+    assert other.length.any() and np.array_equal(one.length, other.length)
+    assert np.array_equal(one.tokens, other.tokens)
 
 
 def test_the_usual_prediction_is_that_of_the_real_pair() -> None:

@@ -137,7 +137,11 @@ class TokenWise(PathRule):
         if apart := self._apart(law):
             tops, drawn = (xp.from_view(x, p) for x in survivors.tops_and_draws(q))
             return apart.select_siblings(p, q, tops, drawn)
-        drafts = xp.from_view(survivors.drafts() if self._one_list(law) else survivors.first_drafts(), p)
+        drafts = survivors.drafts() if self._one_list(law) else survivors.first_drafts()
+        if survivors.tree.bounds.most == 1:
+            # On a path whose length is data the one draft stands among places for more, and a rule may go by the place.
+            drafts = xp.max(drafts, axis=-1, keepdims=True)
+        drafts = xp.from_view(drafts, p)
         return drafts, self.rule(p, q, drafts)
 
     def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:
