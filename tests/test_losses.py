@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from ot_draft import arrays as xp
 
 torch = pytest.importorskip("torch")
 
@@ -231,3 +233,106 @@ def test_a_text_that_the_target_does_not_write_is_refused() -> None:
 def test_other_shapes_are_refused_where_torch_would_broadcast(p: Any, q: Any, text: Any) -> None:
     with pytest.raises(ot.InvalidDistribution, match=rf"text {re.escape(str(text))}: give p and q"):
         accepted_length_loss(torch.ones(p), torch.ones(q), torch.zeros(text, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("small", "drafted"),
+    [
+        # Three ratios of 1e150: the product passes float64, and then meets q = 0.
+        (1e-150, [1.0, 1.0, 1.0, 0.0, 1.0]),
+        # It comes back to 1e-30 behind what no float holds.
+        (1e-150, [1.0, 1.0, 1.0, 1e-300, 1e-300, 1e-300, 0.5]),
+        # One ratio that no float holds.
+        (1e-310, [1.0, 0.0, 1.0]),
+    ],
+)
+def test_running_ratios_beyond_floats_are_no_nan(small: float, drafted: list[float]) -> None:
+    L = len(drafted)
+    p = torch.tensor([small, 1.0], dtype=torch.float64).expand(L, 2)
+    q = torch.tensor([[mass, 1 - mass] for mass in drafted], dtype=torch.float64, requires_grad=True)
+    loss = accepted_length_loss(p, q, torch.zeros(L, dtype=torch.int64))
+    loss.backward()
+    exact_p, exact_q = ([[Fraction(x) for x in row] for row in law.tolist()] for law in (p, q.detach()))
+    before, weight, wanted = Fraction(1), Fraction(1), Fraction(0)
+    for of_p, of_q in zip(exact_p, exact_q, strict=True):
+        wanted += sum(min(weight * a, before * b) for a, b in zip(of_p, of_q, strict=True))
+        before *= of_q[0] / of_p[0]
+        weight = min(weight, before)
+    assert abs(float(loss.detach()) + float(wanted)) < 1e-12 and bool(q.grad.isfinite().all())
+
+
+def test_places_without_the_drafts_mass_have_the_gradient_of_a_running_product() -> None:
+    for seed in range(8):
+        generator = torch.Generator().manual_seed(seed)
+        p, q = (torch.randn(30, 5, 4, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2))
+        texts = torch.randint(4, (30, 5), generator=generator)
+        q = xp.where(torch.rand(30, 5, 1, generator=generator) < 0.2, q.scatter(-1, texts[..., None], 0), q)
+        q.requires_grad_()
+        own_p, own_q = (x.gather(-1, texts[..., None])[..., 0] for x in (p, q))
+        before = torch.cat((torch.ones_like(own_p[:, :1]), (own_q / own_p).cumprod(-1)[:, :-1]), -1)
+        plain = -xp.minimum(before.cummin(-1).values[..., None] * p, before[..., None] * q).sum((-2, -1))
+        loss = accepted_length_loss(p, q, texts)
+        assert torch.allclose(loss, plain, rtol=0, atol=1e-12)
+        (wanted,), (found,) = (torch.autograd.grad(x.sum(), q) for x in (plain, loss))
+        assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12) and bool((own_q == 0).any())
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("of", ["p", "q"])
+def test_nan_is_handed_on_and_is_no_acceptance(of: str, k: int) -> None:
+    p, q = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0.4, 0.3, 0.3])
+    (p if of == "p" else q)[2] = float("nan")
+    assert bool(acceptance_loss(p, q, k).isnan())
+
+
+def test_one_row_for_all_is_spread_for_every_k() -> None:
+    p, q = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([[0.4, 0.3, 0.3], [0.2, 0.2, 0.6]])
+    for k in (1, 2):
+        rows = torch.stack([acceptance_loss(p, row, k) for row in q])
+        assert torch.equal(acceptance_loss(p, q, k), rows) and torch.equal(acceptance_loss(p, q[:1], k), rows[:1])
+
+
+ROWS = torch.ones(2, 2) / 2
+
+
+@pytest.mark.parametrize(
+    ("p", "said"),
+    [
+        ([0.5, 0.5], "p is a list: give a torch tensor of floats"),
+        (np.full(2, 0.5), "p is a ndarray: give a torch tensor"),
+        (torch.tensor([1, 0]), r"p is a tensor \(2,\) of torch.int64: give a torch tensor of floats"),
+        (torch.tensor(1.0), r"p is a tensor \(\) of torch.float32"),
+        (torch.ones(0), r"p is a tensor \(0,\) of torch.float32: .* n >= 1"),
+    ],
+)
+def test_what_is_no_law_is_told_by_both(p: Any, said: str) -> None:
+    with pytest.raises(ot.InvalidDistribution, match=said):
+        acceptance_loss(p, ROWS[0])
+    with pytest.raises(ot.InvalidDistribution, match=said):
+        accepted_length_loss(p, ROWS, torch.tensor([0, 1]))
+
+
+def test_batches_that_do_not_fit_are_told() -> None:
+    with pytest.raises(ot.InvalidDistribution, match=r"p \(3, 2\), q \(2, 2\)"):
+        acceptance_loss(torch.ones(3, 2) / 2, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ([0, 1], "text is a list: give a torch tensor of token ids"),
+        (torch.tensor([0.0, 1.0]), "of torch.float32: give a torch tensor of token ids"),
+        (torch.tensor([True, False]), "of torch.bool: give a torch tensor of token ids"),
+        (torch.tensor([0, 2]), r"place \[1\]: token 2 is outside the vocabulary 0 .. 1"),
+        (torch.tensor([-1, 0]), r"place \[0\]: token -1 is outside the vocabulary"),
+    ],
+)
+def test_what_is_no_text_is_told(text: Any, said: str) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=said):
+        accepted_length_loss(ROWS, ROWS, text)
+
+
+def test_a_text_of_narrow_integers_is_read() -> None:
+    wanted = accepted_length_loss(ROWS, ROWS, torch.tensor([0, 1]))
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert torch.equal(accepted_length_loss(ROWS, ROWS, torch.tensor([0, 1], dtype=dtype)), wanted)
