@@ -162,8 +162,8 @@ def _runs(index: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
 def open_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> PairFile:
     """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are taken at temperature 1.
 
-    Where the file holds `temperatures` (T,) and p is (T, C, n), and where it holds `text` (C,), as the committed data does, these
-    are used. All of the file is passed through once, see `open_shards`; what is no law is refused when it is read.
+    Where the file holds `temperatures` (T,), p is (T, ..., n); where it holds `text` (C,) and p is (T, C, n), as the committed data, it is
+    used, too. All of the file is passed through once, see `open_shards`; what is no law is refused when it is read.
     normalise, pad: see `open_shard`.
     """
     file = Path(file)
@@ -201,10 +201,20 @@ def _about(arrays: Mapping[str, Any], batch: tuple[int, ...], source: str) -> di
     context = np.arange(count) % (batch[-1] if batch else 1)
     temperatures = np.asarray(arrays.get("temperatures", []))
     group = np.full(count, "", dtype=object)
-    if len(batch) == 2 and temperatures.shape == batch[:1]:
+    if temperatures.size:
         if temperatures.dtype.kind not in "fiu":
             raise InvalidDistribution(f"{source}: temperatures have dtype {temperatures.dtype}: give numbers")
-        group = np.repeat([str(value) for value in temperatures.tolist()], batch[1])
+        if not batch or temperatures.shape != batch[:1]:
+            raise InvalidDistribution(
+                f"{source}: temperatures have shape {temperatures.shape}, the axes before that of the tokens are {batch}: give one"
+                " number for each entry of the first axis, or none"
+            )
+        wrong = np.flatnonzero(~(np.isfinite(temperatures) & (temperatures >= 0)))
+        if wrong.size:
+            raise InvalidDistribution(
+                f"{source}: temperature {wrong[0]} is {temperatures[wrong[0]]}: give numbers >= 0"
+            )
+        group = np.repeat([str(value) for value in temperatures.tolist()], prod(batch[1:]))
     labels = {name: np.asarray(arrays[name]) for name in LABELS if np.shape(arrays.get(name, ())) == batch[-1:] != ()}
     text = labels["text"][context] if "text" in labels else np.arange(count)
     return {

@@ -51,6 +51,40 @@ def test_temperatures_are_numbers() -> None:
         as_pairs({"p": p, "q": p, "temperatures": np.array(["a", "b"])}, "there")
 
 
+@pytest.mark.parametrize("batch", [(2,), (2, 3), (2, 3, 2)])
+def test_temperatures_are_those_of_the_first_axis(batch: tuple[int, ...]) -> None:
+    p = np.full((*batch, 4), 0.25)
+    pairs = as_pairs({"p": p, "q": p, "temperatures": np.array([1.0, 0.6])}, "there")
+    each = len(pairs) // 2
+    assert pairs.group == ("1.0",) * each + ("0.6",) * each
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "said"),
+    [
+        (
+            [1.0, 0.6, 0.3],
+            r"temperatures have shape \(3,\), the axes before that of the tokens are \(2, 3\): give one number for each",
+        ),
+        ([[1.0, 0.6]], r"shape \(1, 2\)"),
+        (1.0, r"shape \(\)"),
+        ([1.0, np.nan], "temperature 1 is nan: give numbers >= 0"),
+        ([-0.6, 1.0], "temperature 0 is -0.6: give numbers >= 0"),
+        ([np.inf, 1.0], "temperature 0 is inf: give numbers >= 0"),
+    ],
+)
+def test_temperatures_that_do_not_fit_are_not_passed_over(temperatures: Any, said: str) -> None:
+    p = np.full((2, 3, 4), 0.25)
+    with pytest.raises(ot.InvalidDistribution, match=f"there: {said}" if said[0] == "t" else said):
+        as_pairs({"p": p, "q": p, "temperatures": np.array(temperatures)}, "there")
+
+
+def test_a_temperature_beside_one_pair_without_axes_is_refused() -> None:
+    p = np.full(4, 0.25)
+    with pytest.raises(ot.InvalidDistribution, match=r"the axes before that of the tokens are \(\)"):
+        as_pairs({"p": p, "q": p, "temperatures": np.array(0.6)}, "there")
+
+
 @pytest.mark.parametrize(
     "logits",
     [np.array(1.0), np.zeros((2, 0)), np.zeros((1, 2), complex), np.array([["a", "b"]]), np.zeros((1, 2), bool)],
