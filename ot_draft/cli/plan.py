@@ -124,6 +124,12 @@ def _simulated(
     name_of = {rule: name for name, rule in chosen.items()}
     mean, _ = model.acceptance()
     source = f"simulated: {iterations} iterations, n = {vocabulary}, temperature {temperature:g}, mean sum min(p, q) = {mean:.3f}"
+    taken = {(rule, K) for rule, K, _ in found}
+    refused = {
+        name: [K for K in sorted({K for K, _ in sizes}) if (rule, K) not in taken] for name, rule in chosen.items()
+    }
+    left_out = [f"{name} with K = {', '.join(map(str, counts))}" for name, counts in refused.items() if counts]
+    source += f"; left out, since the rule does not take as many paths: {'; '.join(left_out)}" if left_out else ""
     return [Efficiency(name_of[rule], K, L, s.block_efficiency, s.error) for (rule, K, L), s in found.items()], source
 
 

@@ -147,10 +147,7 @@ class EngineTrial:
     def _restart(self) -> None:
         self.close()
         self.engine = EngineProcess(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.seconds)
-        facts = self.call("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
-        if not isinstance(facts, dict):
-            raise Crashed(f"start: a dict of facts was asked for, and came {facts!r}"[:300])
-        self.facts |= facts
+        self._learn("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
         self._described = self.call("describe")
         self.lacks = self._described["lacks"]
         self.requests = self.asked or self._described["requests"] or REQUESTS
@@ -159,6 +156,14 @@ class EngineTrial:
         """A function of the adapter's. Raises Crashed."""
         assert self.engine is not None
         return self.engine.call(function, *given, **options)
+
+    def _learn(self, function: str, *given: Any, **options: Any) -> dict[str, Any]:
+        """What a function of the adapter says of the engine, which is printed. Raises Crashed where it is no dict."""
+        facts: Any = self.call(function, *given, **options)
+        if not isinstance(facts, dict):
+            raise Crashed(f"{function}: a dict of facts was asked for, and came {facts!r}"[:300])
+        self.facts |= facts
+        return facts
 
     def close(self) -> None:
         """Stop the engine."""
@@ -299,12 +304,13 @@ class EngineTrial:
     def _counted(self, name: str) -> ConformRow:
         """Whether there was speculation, or a cache, at all: a law that is kept without it says nothing of it."""
         counted, needs = COUNTED[name]
-        counters = self.call("counters") if "counters" in self._described["functions"] else {}
-        self.facts |= counters
+        counters = self._learn("counters") if "counters" in self._described["functions"] else {}
         if counted not in counters or needs not in self.kinds:
             said = "its kind of request is not tried" if counted in counters else "the adapter does not count them"
             return self._row(name, "", said, NOT_TRIED)
-        return self._row(name, "", f"{counters[counted]:g} {counted}", KEPT if counters[counted] else UNDECIDED)
+        if not isinstance(number := counters[counted], Real):
+            raise Crashed(f"counters: {counted!r} has to be a number, and is {number!r}"[:300])
+        return self._row(name, "", f"{(value := float(number)):g} {counted}", KEPT if value > 0 else UNDECIDED)
 
     def _step(self, name: str) -> ConformRow:
         if "step" not in self._described["functions"]:

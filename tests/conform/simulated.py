@@ -78,6 +78,7 @@ ANSWERS = {  # errors, and what the answers to a request are
     "a word for pieces": lambda request, own: [each | {"pieces": "two"} for each in own],
     "unknown tokens": lambda request, own: [each | {"tokens": [token or 9 for token in each["tokens"]]} for each in own],
 }  # fmt: skip
+COUNTS = {"a word for a counter": {"accepted drafts": "many"}, "no counters": None}  # errors, and what is counted
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 
 
@@ -227,9 +228,9 @@ def _step(drafts: list[int], ps: list[np.ndarray], drafted: list[Any], u: np.nda
     return [*emitted, int(bonus.argmax()) if error == "greedy" else _drawn(bonus, u[DRAFTS, 2])]
 
 
-def counters() -> dict[str, int]:
+def counters() -> Any:
     """Accepted drafts."""
-    return {"accepted drafts": STATE["accepted"]}
+    return COUNTS.get(STATE["error"], {"accepted drafts": STATE["accepted"]})
 
 
 def stop() -> None:
