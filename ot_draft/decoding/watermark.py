@@ -103,6 +103,8 @@ class Watermarked(Drafting):
             raise CannotDecode("the watermark's key is empty: give some text")
         races = Races(key, paths, length)
         tree = ot.paths.FixedTree.chains(paths, length, RaceLaw(races))
+        if rule is not None and not isinstance(rule, ot.paths.PathRule):
+            raise CannotDecode(f"rule is {rule!r}: give a path rule, as ot.paths.TokenWise(ot.rules.KSeq())")
         if rule is not None and ot.paths.rules.looks_ahead(rule):
             raise CannotDecode(
                 f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
@@ -133,8 +135,13 @@ class Detected:
 def scores(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> np.ndarray:
     """(T,) scores of a text's new tokens: independent Exp(1) for a text that does not know the key, larger ones for one that does.
 
-    With e = K min over the lists of E, which is Exp(1), the score is -log(1 - exp(-e)).
+    With e = K min over the lists of E, which is Exp(1), the score is -log(1 - exp(-e)). Raises InvalidDrafts for what is no token.
     """
+    wrong = next((place for place, token in enumerate(tokens) if not 0 <= token < n), None)
+    if wrong is not None:
+        raise ot.InvalidDrafts(
+            f"place {wrong}: token {tokens[wrong]} is outside the vocabulary 0 .. {n - 1}: give ids of its tokens"
+        )
     least = [
         paths * min(exponentials(key, text, place, number, n)[token] for number in range(paths))
         for place, token in enumerate(tokens)

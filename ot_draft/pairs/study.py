@@ -63,6 +63,13 @@ class Study:
         if max(self.ks) > MOST_DRAFTS:
             raise InvalidArgument(f"k is {max(self.ks)}: give numbers up to {MOST_DRAFTS}")
 
+        for what, given in (("k", list(self.ks)), ("rule", list(self.rules))):
+            again = [one for number, one in enumerate(given) if one in given[:number]]
+            if again:
+                raise InvalidArgument(
+                    f"{what} {again[0]} stands twice in a study, its pairs would count twice: give it once"
+                )
+
     def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
         """The pairs (..., n) with k drafts by the law, their target replaced where another is wanted."""
         return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
@@ -97,7 +104,7 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
     for given, name in zip(names, wanted, strict=True):
         if name not in known:
             raise InvalidArgument(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
-    chosen = tuple(known[name] for name in wanted) or DEFAULT_RULES
+    chosen = tuple(known[name] for name in dict.fromkeys(wanted)) or DEFAULT_RULES
     if not laws:
         return chosen
     under = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]

@@ -46,7 +46,10 @@ class Summary:
 
 
 def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None) -> list[Summary]:
-    """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target."""
+    """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target.
+
+    Raises InvalidArgument for two rules of one name under one law.
+    """
     means = Means(study)
     means.add(rows, pairs)
     return means.summaries()
@@ -80,13 +83,19 @@ class _Line:
     def __init__(self, first: Row) -> None:
         exact = isinstance(first.accepted, Fraction)
         self.first, self.pairs, self.noise, self.estimated = first, 0, 0.0, False
+        self.last: Any = None  # pair
         self.left_out: str | None = None  # why, of the first that was
         self.numbers: tuple[Any, ...] = tuple([] if exact else array("d") for _ in range(3))
         self.text = array("q")
         self.least: float | None = None
 
     def add(self, row: Row, text: int) -> None:
-        self.pairs += 1
+        if self.pairs and row.pair == self.last:  # the rows of a pair stand together
+            raise InvalidArgument(
+                f"pair {row.pair} has two rows of {row.rule} under {row.law} with k = {row.k}, which would be one mean: give two"
+                " rules two names"
+            )
+        self.pairs, self.last = self.pairs + 1, row.pair
         if row.accepted is None:
             self.left_out = self.left_out or row.method
         if self.left_out:
@@ -155,7 +164,7 @@ def _of_sums(law: str, k: int, rule: str, target: str, parts: Any) -> Summary:
         ("", k, rule, law, int(pairs)),
         (accepted, taken, optimum),
         None if np.isinf(least) else least,
-        error=float(np.sqrt(max(square - accepted**2, 0.0) / pairs)),
+        error=float(np.sqrt(max(square - accepted**2, 0.0) / (pairs - 1))) if pairs > 1 else float("nan"),
         sampling_error=float(np.sqrt(noise / pairs)),
         method="estimated" if noise > 0 else "formula",
         target=target,

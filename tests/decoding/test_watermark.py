@@ -62,6 +62,18 @@ def test_a_rule_that_looks_ahead_is_refused() -> None:
         Watermarked.by("", 1, 2)
 
 
+def test_what_is_no_path_rule_is_told() -> None:
+    for rule in (ot.rules.KSeq(), "race"):
+        with pytest.raises(CannotDecode, match=r"give a path rule, as ot.paths.TokenWise\(ot.rules.KSeq"):
+            Watermarked.by("key", 1, 2, rule)
+
+
+@pytest.mark.parametrize("token", [-1, N])
+def test_a_token_outside_the_vocabulary_is_no_evidence(token: int) -> None:
+    with pytest.raises(ot.InvalidDrafts, match=f"place 1: token {token} is outside the vocabulary 0 .. 7"):
+        detect([0, token], "key", 0, 2, N)
+
+
 def test_the_text_does_not_depend_on_the_draft() -> None:
     pair = tiny_pair(seed=3, n=N)
     drafts = pair.draft, tiny_llama(9, N)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import ot_draft as ot
+from ot_draft.pairs import compare_rules, summarise
 from ot_draft.pairs.pairs import as_pairs, read_pairs
 from ot_draft.pairs.shards import laws_of_logits
+from ot_draft.pairs.study import Study, choose_rules
 
 ODD = {
     "large.json": ('{"p": [%s, 0], "q": [1, 0]}' % ("9" * 400), "cannot be read: int too large"),
@@ -100,3 +102,31 @@ def test_logits_that_are_no_numbers(logits: Any) -> None:
 def test_logits_as_far_apart_as_floats_go() -> None:
     assert laws_of_logits(np.array([[1e308, -1e308, 1e308]])).tolist() == [[0.5, 0.0, 0.5]]
     assert laws_of_logits(np.array([[0.0, -np.inf, -1.0]]), 1e-320).tolist() == [[1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        ({"ks": (2, 4, 2)}, "k 2 stands twice in a study"),
+        (
+            {"rules": (ot.rules.KSeq(), ot.rules.KSeq())},
+            r"rule KSeq\(.*\) stands twice in a study, .*: give it once",
+        ),
+    ],
+)
+def test_what_stands_twice_in_a_study_would_count_twice(study: Any, said: str) -> None:
+    with pytest.raises(ot.InvalidArgument, match=said):
+        Study(**study)
+
+
+def test_a_rule_that_is_named_twice_is_compared_once() -> None:
+    assert choose_rules(["KSeq", "k-seq"]) == (ot.rules.KSeq(),) == choose_rules(["KSeq", "KSeq"], ["iid", "iid"])
+
+
+def test_two_rules_of_one_name_are_no_mean() -> None:
+    p = np.full((2, 4), 0.25)
+    pairs, study = as_pairs({"p": p, "q": p}, "there"), Study((2,), (ot.rules.Optimal(), ot.rules.Optimal(classes=16)))
+    with pytest.raises(
+        ot.InvalidArgument, match=r"two rows of Optimal under iid with k = 2, .* give two rules two names"
+    ):
+        summarise(compare_rules(pairs, study), pairs)

@@ -24,7 +24,7 @@ from slow import slow
 
 import ot_draft as ot
 from ot_draft.cli import main
-from ot_draft.pairs import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise_sweep
+from ot_draft.pairs import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise, summarise_sweep
 from ot_draft.pairs.estimate import expected_acceptance
 from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM, QUICK_RULES
 from ot_draft.pairs.sweep import Progress
@@ -69,6 +69,21 @@ def undisturbed(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     with parallel_config("sequential"):
         run_sweep(sweep_of(shards), out)
     return files(out)
+
+
+def test_the_errors_of_a_sweep_are_those_of_the_same_pairs_in_memory(tmp_path: Path) -> None:
+    p, q = laws(5, rows=6)
+    np.savez(tmp_path / "six.npz", p=p, q=q)
+    np.savez(tmp_path / "one.npz", p=p[:1], q=q[:1])
+    for name in ("six", "one"):
+        study, out = Study(rules=QUICK_RULES, ks=(2,)), tmp_path / name
+        with parallel_config("sequential"):
+            run_sweep(Sweep(tuple(open_shards([tmp_path / f"{name}.npz"])), study, 1.0, 4), out)
+        pairs = read_pairs(tmp_path / f"{name}.npz")
+        known = {line.rule: line.error for line in summarise(compare_rules(pairs, study), pairs)}
+        for line in summarise_sweep(out):
+            assert np.isclose(line.error, known[line.rule], rtol=1e-9, equal_nan=True)
+            assert np.isnan(line.error) == (name == "one")
 
 
 @contextmanager
