@@ -20,8 +20,9 @@ from .without_replacement import WithoutReplacement
 class FixedLast(FixedTokensLaw, WithoutReplacement):
     """The last drafts are given tokens T, those before them draws from q without replacement outside T.
 
-    tokens: distinct ids, in drafting order; with k or fewer drafts than tokens the first k are drafted, and nothing else. They may follow
-    from q and from anything that is known before the draws, and must not be looked up in them.
+    tokens: distinct ids, in drafting order; with k or fewer drafts than tokens the first k are drafted, and nothing else; absent
+    drafts, of which there are some beyond n, stand behind them. They may follow from q and from anything that is known before the draws,
+    and must not be looked up in them.
     """
 
     facts: ClassVar[Fact] = Fact(0)
@@ -45,8 +46,12 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
 
     def probability(self, q: Array, drafts: Array) -> Array:
         fixed = self.fixed(q, drafts.shape[-1])
-        last = drafts[..., drafts.shape[-1] - len(fixed) :]
-        return super().probability(q, drafts) * xp.astype((last == fixed).all(-1), q.dtype)
+        k = drafts.shape[-1]
+        count = self.count(q.shape[-1], k)
+        last = drafts[..., count - len(fixed) : count]
+        present = (drafts >= 0) == (xp.arange(k, like=drafts) < count)
+        possible = (last == fixed).all(-1) & present.all(-1)
+        return super().probability(q, drafts) * xp.astype(possible, q.dtype)
 
     @property
     def name(self) -> str:

@@ -61,8 +61,8 @@ class WithoutReplacement(DraftLaw):
         else:
             for i in range(draws):
                 gone = xp.concat((gone, xp.inverse_cdf(outside(q, gone), uniforms[..., i : i + 1])), axis=-1)
-        drawn = padded(gone[..., number:], k - number)
-        return xp.concat((drawn, fixed), axis=-1) if number else drawn
+        drawn = gone[..., number:]
+        return padded(xp.concat((drawn, fixed), axis=-1) if number else drawn, k)
 
     def order(self, p: Array, q: Array, k: int) -> Array:
         # Tokens with q = 0 come last, where the fallback draws uniformly: the lightest under p first. A set without all fixed
@@ -190,7 +190,8 @@ def prefixes(q: Array, k: int) -> Array:
             f"exact probabilities without replacement visit {comb(n, size)} sets of {size} among {n} tokens (limit {MAX_SETS}): give floats"
         )
     host = xp.to_host(q) if exact else xp.to_host(q).astype(np.float64)
-    rows = [_by_sets(row, k) if exact else _by_race(row / row.sum(), k) for row in host.reshape(-1, n)]
+    # Of mass 0 in all where fixed tokens have all of it.
+    rows = [_by_sets(row, k) if exact else _by_race(row / (row.sum() or 1), k) for row in host.reshape(-1, n)]
     out = np.array(rows, dtype=host.dtype).reshape(*q.shape[:-1], n + 1)
     return xp.namespace(q).as_tensor(out, device=q.device) if xp.is_torch(q) else out
 
@@ -215,7 +216,7 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
     out = np.zeros(n + 1)
     # The mass w after each prefix, summed from the far end to keep small ones.
     rate = np.concatenate((np.cumsum(q[::-1])[::-1], [0.0]))
-    lowest = rate[rate > 0].min()
+    lowest = rate[rate > 0].min(initial=1.0)
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
     # Before t there have been so many arrivals, and one more now, with a probability of at most t to the power draws + 1.

@@ -96,6 +96,35 @@ def test_what_is_drawn_follows_the_law() -> None:
         assert abs(seen - chance) <= 6 * (chance * (1 - chance) / 20_000) ** 0.5
 
 
+@pytest.mark.parametrize(
+    ("tokens", "drafted"),
+    [
+        ((1,), {(0, 2, 1): F(3, 4), (2, 0, 1): F(1, 4)}),
+        ((2, 0), {(1, 2, 0): F(1)}),
+        ((2, 0, 1), {(2, 0, 1): F(1)}),
+    ],
+)
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_with_more_places_than_tokens_the_last_are_absent(
+    tokens: tuple[int, ...], drafted: dict[tuple[int, ...], F], k: int
+) -> None:
+    law, q = FixedLast(tokens), np.array([F(1, 2), F(1, 3), F(1, 6)], dtype=object)
+    expected = {(*drafts, *[-1] * (k - 3)): mass for drafts, mass in drafted.items()}
+    tuples = np.array(list(product(range(-1, 3), repeat=k)))
+    found = dict(zip(map(tuple, tuples.tolist()), law.probability(q, tuples).tolist(), strict=True))
+    assert {drafts: mass for drafts, mass in found.items() if mass} == expected
+    drawn = law.draw(q.astype(float), np.random.default_rng(1).random((200, k)))
+    assert set(map(tuple, drawn.tolist())) == set(expected)
+    assert ot.evaluate(ot.rules.NaiveTarget(law), ot.Problem(q[::-1], q, k, law)).lossless
+
+
+def test_floats_whose_mass_is_all_on_the_fixed_tokens() -> None:
+    law, q, order = FixedLast((0, 1)), np.array([F(1), F(0), F(0), F(0)], dtype=object), np.array([2, 0, 1, 3])
+    exact = law.along(q, order, 3)
+    assert exact.tolist() == [0, 0, 0, F(1, 2), 1]
+    assert law.along(q.astype(float), order, 3).tolist() == exact.astype(float).tolist()
+
+
 def test_errors() -> None:
     for tokens in ((1, 1), (-1,), (True,)):
         with pytest.raises(ot.InvalidArgument, match="give distinct token ids"):
