@@ -13,6 +13,7 @@ import click
 from figures import store, style, tables
 from figures.scripts import NAMES, script
 from ot_draft.cli import Command, progress_bar
+from ot_draft.cli.options import can_write_into
 
 FORMATS = ("pdf", "svg", "png")
 
@@ -65,6 +66,7 @@ def main(
 
     A figure is not computed again while its script, its data, the library and --full are what they were: it is cached.
     """
+    can_write_into("--out", out)
     out.mkdir(parents=True, exist_ok=True)
     chosen = () if report_only else names or NAMES
     if (width or caption) and not formats:

@@ -57,10 +57,12 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
     check_callable(rule)
     check_problem(problem)
     p, q, law, n, k = problem.p, problem.q, problem.law, problem.n, problem.k
+    # Floats may sum to nearly 1; drafts are drawn by shares, and k of them would lack k times as much.
+    drawn = q if xp.is_exact(q) else q / q.sum(-1, keepdims=True)
     output, acceptance, accept = 0 * p, 0 * p[..., 0], 0 * p[..., :1] + xp.full((k,), 0, like=p)
     for tuples in all_drafts(problem):
         drafts = xp.integers(tuples, like=p)
-        weight = law.probability(q[..., None, :], drafts)
+        weight = law.probability(drawn[..., None, :], drafts)
         if xp.is_exact(p):  # rows in Fractions are dear: leave out what is never drafted
             possible = (weight != 0).reshape(-1, len(tuples)).any(0)
             drafts, weight = drafts[possible], weight[..., possible]

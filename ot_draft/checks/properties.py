@@ -14,7 +14,7 @@ import numpy as np
 from ..bias import divergence
 from ..errors import InvalidArgument
 from ..exact import Evaluation, evaluate
-from ..laws import is_defined
+from ..laws import DraftLaw, is_defined
 from ..optimum import kseq_bound as guaranteed_share
 from ..optimum import optimal_acceptance
 from ..problem import Problem
@@ -139,6 +139,8 @@ def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty
     chosen: list[Any] = [known.get(str(each), each) for each in (ALL if properties is None else properties)]
     if unknown := [str(each) for each in chosen if not isinstance(each, RuleProperty)]:  # whatever the caller gave
         raise InvalidArgument(f"no property is called {', '.join(unknown)}: choose among {', '.join(known)}")
+    if not chosen:
+        raise InvalidArgument("properties is empty, so that nothing would be checked: give names, or None for all")
     return chosen
 
 
@@ -146,6 +148,8 @@ def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] 
     """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
     if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
         raise InvalidArgument(f"{rule!r} is no selection rule: give an instance of a subclass of ot.SelectionRule")
+    if not isinstance(getattr(rule, "law", None), DraftLaw):  # a user's class may have none, or anything for one
+        raise InvalidArgument(f"{rule.name} has no draft law: write  law = ot.IID()  in the class")
     if isinstance(rule.claims, str):
         raise InvalidArgument(f"{rule.name} has claims = {rule.claims!r}: give a tuple of names, ({rule.claims!r},)")
     known = [each.name for each in CLAIMS]

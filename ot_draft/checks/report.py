@@ -14,7 +14,7 @@ from .outcome import Outcome, Record, Status
 from .properties import properties_of
 from .rule_property import RuleProperty
 from .samplers import DraftSampler, check_draws
-from .search import Search
+from .search import Search, check_number
 from .source import RuleSource
 
 WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
@@ -194,7 +194,18 @@ def parametrize_with_rule_checks(
     """
     import pytest
 
-    expected, properties = dict(expected_failures or {}), None if properties is None else list(properties)
+    if isinstance(rules, str | SelectionRule) or not isinstance(rules, Iterable):
+        raise InvalidArgument(f"rules is {rules!r}: give a list of rules, as [ot.rules.KSeq()]")
+    if not (rules := list(rules)):  # pytest would skip the test, and nobody would know
+        raise InvalidArgument("rules is empty, so that nothing would be checked: give a list of rules")
+    if expected_failures is not None and not isinstance(expected_failures, Mapping):
+        raise InvalidArgument(
+            f"expected_failures is {expected_failures!r}: give a dictionary, {{property or id: reason}}"
+        )
+    check_number("max_examples", max_examples, 1)
+    if properties is not None and not isinstance(properties, str):
+        properties = list(properties)
+    expected = dict(expected_failures or {})
     tests = [(rule, each, f"{rule.name}-{each.name}") for rule in rules for each in properties_of(rule, properties)]
     ids = {name for _, _, name in tests}
     if unknown := set(expected) - ids - {each.name for _, each, _ in tests}:

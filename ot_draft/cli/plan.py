@@ -173,10 +173,14 @@ def read_costs(file: Path) -> Costs:
         try:
             if isinstance(cost, bool):
                 raise TypeError
-            tables[what][at if what == "select" else int(at)] = float(cost)
+            place = at if what == "select" else int(at)
+            number = float(cost)
         except (TypeError, ValueError, OverflowError):
             seen = f"cost {cost!r} of {what} at {at!r}"
             raise Refused(f"{file}: {seen}: give numbers, at whole numbers of tokens") from None
+        if place in tables[what]:
+            raise Refused(f"{file}: the cost of {what} at {at!r} stands there twice: give it once")
+        tables[what][place] = number
     return Costs(tables["verify"], tables["draft"], tables["select"])
 
 

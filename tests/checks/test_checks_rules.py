@@ -266,3 +266,35 @@ def test_masses_that_are_tied_after_rounding_are_no_false_alarm() -> None:
     for claim in choose(["probabilities", "floats_agree", "torch_agrees"]):
         if not claim.skipped(ot.rules.SpecHub()):
             claim(ot.rules.SpecHub(), problem)
+
+
+class Lawless(ot.SelectionRule):
+    """It declares no draft law."""
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        return ot.rules.KSeq()(p, q, drafts)
+
+
+def test_nothing_is_checked_in_silence() -> None:
+    with pytest.raises(ot.InvalidArgument, match="properties is empty, so that nothing would be checked"):
+        ot.check_rule(ot.rules.KSeq(), properties=[])
+    with pytest.raises(ot.InvalidArgument, match=r"Lawless has no draft law: write  law = ot.IID\(\)  in the class"):
+        ot.check_rule(Lawless())
+
+
+@pytest.mark.parametrize(
+    ("rules", "more", "said"),
+    [
+        ([], {}, "rules is empty, so that nothing would be checked"),
+        (ot.rules.KSeq(), {}, r"rules is KSeq\(.*: give a list of rules"),
+        ("KSeq", {}, "rules is 'KSeq': give a list of rules"),
+        ([Lawless()], {}, "Lawless has no draft law"),
+        ([ot.rules.KSeq()], {"max_examples": 0}, "max_examples is 0: give a whole number from 1 on"),
+        ([ot.rules.KSeq()], {"properties": []}, "properties is empty"),
+        ([ot.rules.KSeq()], {"properties": "output_law"}, r"give a list of names, \['output_law'\]"),
+        ([ot.rules.KSeq()], {"expected_failures": ["output_law"]}, "give a dictionary, {property or id: reason}"),
+    ],
+)
+def test_what_makes_no_tests_is_told(rules: Any, more: Any, said: str) -> None:
+    with pytest.raises(ot.InvalidArgument, match=said):
+        ot.parametrize_with_rule_checks(rules, **more)

@@ -159,3 +159,12 @@ def test_the_table_fits_80_columns_with_whole_names(costs: Path, tmp_path: Path)
     shown = run("--costs", costs, "--traces", traces).stdout
     assert max(map(len, shown.splitlines())) <= 80
     assert "RecursiveRejection" in shown and "block efficiency of [x].csv" in shown and "… " not in shown
+
+
+@pytest.mark.parametrize("again", ["verify,1,2", "verify,01,2", "select,,0.5"])
+def test_a_cost_that_stands_there_twice_is_refused(again: str, tmp_path: Path, traces: Path) -> None:
+    (tmp_path / "costs.csv").write_text(
+        f"what,at,cost\nverify,1,1\nverify,65,1.4\ndraft,1,0.06\ndraft,8,0.08\nselect,,0.01\n{again}\n"
+    )
+    result = run("--costs", tmp_path / "costs.csv", "--traces", traces)
+    assert result.exit_code == 2 and "stands there twice: give it once" in result.output

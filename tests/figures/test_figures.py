@@ -180,3 +180,9 @@ def test_the_command_makes_and_redraws(tmp_path: Path) -> None:
         done = CliRunner().invoke(main, ["khisti_figure_2", "--out", str(tmp_path), *options])
         assert done.exit_code == 0, done.output
         assert {file.suffix for file in tmp_path.iterdir()} == {".csv", ".svg", ".png", ".json", ".html"}
+
+
+def test_a_folder_that_cannot_be_made_is_wrong_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(main, ["transport_plans", "--out", str(tmp_path / "file" / "out")])
+    assert done.exit_code == 2 and "cannot be written to" in done.output
