@@ -12,8 +12,7 @@ import click
 
 from figures import store, style, tables
 from figures.scripts import NAMES, script
-from ot_draft.cli import Command, progress_bar
-from ot_draft.cli.options import can_write_into
+from ot_draft.cli import Command, can_write_into, progress_bar
 
 FORMATS = ("pdf", "svg", "png")
 

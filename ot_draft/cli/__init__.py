@@ -11,10 +11,20 @@ from .. import __version__
 from ..errors import MissingPackage
 from ..extras import how_to_install
 from .console import progress_bar
-from .options import Numbers, parts, whole_numbers
+from .options import Numbers, can_write_into, parts, whole_numbers
 from .refused import Command, Refused, no_verdict
 
-__all__ = ["Command", "Numbers", "Refused", "decode_command", "main", "parts", "progress_bar", "whole_numbers"]
+__all__ = [
+    "Command",
+    "Numbers",
+    "Refused",
+    "can_write_into",
+    "decode_command",
+    "main",
+    "parts",
+    "progress_bar",
+    "whole_numbers",
+]
 
 MODULES = {"audit": "audit", "capture": "capture.command", "check": "check", "compare": "compare", "conform": "conform",
            "decode": "decode.command", "plan": "plan", "replay": "replay", "skip": "decode.skip", "sweep": "sweep",

@@ -10,8 +10,11 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import IID, DraftLaw
+from ..problem import check_law
 from ..selection import with_fields
 from .envelope import Envelope, envelope, of_groups
+
+LARGEST = 1e300  # number that a budget may be
 
 
 class Target(ABC):
@@ -69,18 +72,21 @@ class Nearest(Target):
         return ratio, share * xp.divide(steps, q, 0)
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
+        law = IID() if law is None else law
+        check_law(law, k)
         if k == 0:
             return p
-        found = envelope(p, q, k, IID() if law is None else law)
+        found = envelope(p, q, k, law)
         return xp.astype(self.within(found, self.missing(found)), p.dtype)
 
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
     """A budget as it was given, if it is a number between the two. Raises InvalidArgument."""
     numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
-    if not numeric or not least <= value <= most:
-        bounds = f"from {least} to {most}" if most < float("inf") else f">= {least}"
-        raise InvalidArgument(f"{name} is {value!r}: give a number {bounds}")
+    if not numeric or not least <= value <= most or abs(value) > LARGEST:  # what no float holds would end as NaN
+        bounds = f"from {least:g} to {most:g}" if most < LARGEST else f">= {least}"
+        shown = repr(value) if not numeric or value != value or abs(value) <= LARGEST else f"over {LARGEST:g}"
+        raise InvalidArgument(f"{name} is {shown}: give a{'' if shown == repr(value) else ' smaller'} number {bounds}")
     return value
 
 

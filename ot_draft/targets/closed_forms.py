@@ -41,6 +41,7 @@ class TotalVariation(Nearest):
         return toward(r, found.p, total_variation(r, found.p), float(self.eps))  # groups may have spent a little more
 
 
+STEEPEST = 500  # delta at most: the square of e^delta is a float
 ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
 
 
@@ -61,9 +62,9 @@ class Ratio(Nearest):
                 f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
             )
         if self.factor is None:
-            budget(self.delta, "Ratio(delta)", 0, 500)
+            budget(self.delta, "Ratio(delta)", 0, STEEPEST)
         else:
-            budget(self.factor, "Ratio(factor)", 1)
+            budget(self.factor, "Ratio(factor)", 1, exp(STEEPEST))
 
     @property
     def guarantee(self) -> tuple[str, Any]:

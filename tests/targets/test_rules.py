@@ -201,3 +201,29 @@ def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) ->
     if isinstance(rule, rules.Toward):
         assert held == dict.fromkeys(("own_target", "within_budget", "optimal"), "passed"), str(report)
         assert report.findings == (), str(report)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: targets.Ratio(factor=float("inf")),
+            r"Ratio\(factor\) is over 1e\+300: give a smaller number from 1 to 1.40359e\+217",
+        ),
+        (lambda: targets.Ratio(factor=1e250), r"Ratio\(factor\) is 1e\+250: give a number from 1 to"),
+        (lambda: targets.Ratio(factor=10**400), r"Ratio\(factor\) is over 1e\+300"),
+        (lambda: targets.KL(float("inf")), r"KL\(eps\) is over 1e\+300: give a smaller number >= 0"),
+        (lambda: targets.ChiSquared(F(10**400)), r"ChiSquared\(eps\) is over 1e\+300"),
+        (lambda: targets.KL(float("nan")), r"KL\(eps\) is nan: give a number >= 0"),
+    ],
+)
+def test_budgets_that_no_float_holds_are_refused(make: Any, said: str) -> None:
+    with pytest.raises(ot.InvalidArgument, match=said):
+        make()
+
+
+@pytest.mark.parametrize(("k", "law"), [(-1, None), (1.5, None), (True, None), (2, "iid"), (3, ot.Hub())])
+def test_a_target_for_no_drafts_of_a_law_is_refused(k: Any, law: Any) -> None:
+    p = np.array([0.5, 0.5])
+    with pytest.raises(ot.InvalidDrafts):
+        targets.KL(0.1)(p, p, k, law)
