@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ot_draft.cli import Command, progress_bar
+from ot_draft.cli import Command, Refused, can_write_into, progress_bar
 
 from . import page
 from .statement import StatementOutcome
@@ -78,6 +78,12 @@ def main(
 ) -> None:
     """Check the statements of the modules NAMES, or all, and print what came out."""
     chosen = [name for name in names or MODULES if name not in without]
+    if not chosen:
+        raise Refused("--without leaves none of the modules, so that nothing would be checked: leave fewer out")
+    # Before the minutes of work, not after them.
+    for option, file in (("--html", html), ("--json", json)):
+        if file:
+            can_write_into(option, file.parent)
     with progress_bar(len(chosen), "loading") as advance:
         pairs = []
         for name in chosen:

@@ -275,3 +275,12 @@ def test_a_lossy_library_makes_rows_fail_and_no_traceback(monkeypatch: pytest.Mo
     monkeypatch.setattr(path_rules.paths, "Joint", lambda: wrong)
     outcome = path_rules.check(statement, 1)
     assert outcome.kind == "failed" and "a path rule is not lossless" in outcome.verdict
+
+
+def test_what_cannot_be_written_and_what_leaves_nothing_is_told_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for option in ("--html", "--json"):
+        done = CliRunner().invoke(command.main, ["optimal_selection", option, str(tmp_path / "file" / "x")])
+        assert done.exit_code == 2 and f"{option} {tmp_path / 'file'} cannot be written to" in done.output
+    done = CliRunner().invoke(command.main, ["optimal_selection", "--without", "optimal_selection"])
+    assert done.exit_code == 2 and "nothing would be checked" in done.output
