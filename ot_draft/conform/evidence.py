@@ -21,6 +21,7 @@ LEAST = 10  # expected in a cell: rarer texts are counted together
 FEWEST = 20  # texts: of fewer it is not said that they keep a law
 STRENGTHS = 4.0 ** np.arange(10)  # of the alternatives' beliefs in the law, in draws
 PARTS = 8  # of the unit interval
+CUTTING = {"top_k", "top_p", "min_p"}  # settings that cut the lightest tokens off
 BATCH = 512  # texts of a large vocabulary whose laws are held at a time
 
 
@@ -66,6 +67,11 @@ def p_value(
     if places is None:
         return Evidence(0.0, "a token of mass 0")
     views = by_enumeration(law, found) | by_places(*places, generator)
+    if CUTTING & kind.settings.keys() and not law:
+        # What is cut off too many are the lightest tokens, wherever they stand in the order of q / p.
+        by_mass = uniform_places(kind, found, reference, generator, by_mass=True)
+        assert by_mass is not None  # as without the order by mass
+        views |= {f"{name}, by mass": p for name, p in by_places(*by_mass, generator).items()}
     name = min(views, key=lambda each: views[each])
     p, sure = min(1.0, len(views) * views[name]), kind.temperature == 0
     return Evidence(p, name, _enough(places[0]), len(views), _least(places[0]), sure)

@@ -92,16 +92,17 @@ class Kind:
 
 
 PLAIN = "plain"
+# What cuts tokens off, and biases, stand beside a temperature by which the law tells the order that they are applied in.
 KINDS = {
     PLAIN: Kind((1, 2, 3, 4, 5), share=1.0, large=True),
     "temperature": Kind((5, 1, 6, 2), {"temperature": 0.7}, 0.3, large=True),
     "top-k": Kind((5, 1, 6), {"temperature": 0.9, "top_k": 4}),
-    "top-p": Kind((5, 4, 3), {"temperature": 1.2, "top_p": 0.8}),
-    "min-p": Kind((2, 3), {"min_p": 0.15}),
+    "top-p": Kind((5, 4, 3), {"temperature": 1.6, "top_p": 0.7}),
+    "min-p": Kind((2, 3), {"temperature": 0.7, "min_p": 0.15}),
     "top-k of many": Kind((2, 3, 9), {"top_k": 50}, large=True),
     "repetition penalty": Kind((4, 4, 1, 0), {"repetition_penalty": 3.0}, 0.25),
     "presence, frequency": Kind((4, 1, 0), {"temperature": 0.9, "presence_penalty": 1.8, "frequency_penalty": 1.2}),
-    "logit bias": Kind((0, 6, 1), {"logit_bias": {2: 1.5, 4: -2.0}}),
+    "logit bias": Kind((0, 6, 1), {"temperature": 0.6, "logit_bias": {2: 1.5, 4: -2.0}}),
     "allowed tokens": Kind((6, 5, 4), {"allowed_token_ids": [0, 2, 3, 5]}),
     "grammar": Kind((0, 1), {"grammar": [[0, 1, 2], [2, 3, 4, 5], [0, 1, 6], [0, 3, 4], *[[0, 1, 2, 3, 4, 5, 6]] * TOKENS]}),
     "end of text": Kind((3, 1), {"ignore_eos": False}),

@@ -79,6 +79,12 @@ ANSWERS = {  # errors, and what the answers to a request are
     "unknown tokens": lambda request, own: [each | {"tokens": [token or 9 for token in each["tokens"]]} for each in own],
 }  # fmt: skip
 COUNTS = {"a word for a counter": {"accepted drafts": "many"}, "no counters": None}  # errors, and what is counted
+BEFORE = {  # errors of the order that settings are applied in, and what the wrong order amounts to in the right one, by the temperature
+    "min-p before temperature": lambda asked, by: {"min_p": asked["min_p"] ** (1 / by)} if "min_p" in asked else {},
+    "bias after temperature": lambda asked, by: {
+        "logit_bias": {token: bias * by for token, bias in asked.get("logit_bias", {}).items()}
+    },
+}
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 
 
@@ -122,6 +128,8 @@ def complete(requests: list[dict[str, Any]]) -> Any:
         settings.pop(IGNORED.get(error, ""), None)
         for name in PENALTIES if error == "no penalties" else ():
             settings.pop(name, None)
+        if error in BEFORE and settings["temperature"]:
+            settings |= BEFORE[error](settings, settings["temperature"])
         if error == "temperature ignored" and settings["temperature"]:
             settings["temperature"] = 1.0
         kind = Kind(tuple(requests[members[0][0]]["prompt"]), settings)

@@ -117,6 +117,8 @@ def test_a_right_engine_keeps_its_law_on_many_tokens(run: Any) -> None:
             ("no penalties", {"repetition penalty", "presence, frequency"}),
             ("no min-p", {"min-p"}),
             ("no bias", {"logit bias"}),
+            ("min-p before temperature", {"min-p"}),
+            ("bias after temperature", {"logit bias"}),
             ("no min tokens", {"min tokens"}),
             ("no grammar", {"grammar"}),
             ("no top-k", {"top-k"}),
@@ -389,12 +391,59 @@ def test_every_enumerated_law_is_a_law(name: str, reference: ReferencePair) -> N
 
 def test_what_rounding_may_decide_is_not_judged(reference: ReferencePair) -> None:
     """llama.cpp keeps a token at .1499 of the largest, where min_p is .15: at this text it is no evidence, elsewhere it is."""
-    generator, kind = np.random.default_rng(0), KINDS["min-p"]
+    generator, kind = np.random.default_rng(0), Kind((2, 3), {"min_p": 0.15})
     laws, _, sure = reference.laws(kind, np.array([[5, 3, 6, 1]]))
     assert laws[0, 3, 1] == 0
     assert sure[0].tolist() == [True, True, True, False]
     assert evidence.uniform_places(kind, [(5, 3, 6, 1)], reference, generator) is not None
     assert evidence.uniform_places(kind, [(5, 3, 6, 2)] * 2 + [(5, 0, 6, 1)], reference, generator) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("min-p", "min-p before temperature"),
+        ("logit bias", "bias after temperature"),
+        ("top-p", "top-p before temperature"),
+    ],
+)
+def test_the_order_of_settings_shows_in_the_law(name: str, error: str, reference: ReferencePair) -> None:
+    kind = KINDS[name]
+    asked, by = kind.settings, kind.temperature
+
+    def law(logits: np.ndarray, texts: np.ndarray) -> np.ndarray:
+        if error in simulated.BEFORE:
+            return Kind(kind.prompt, asked | simulated.BEFORE[error](asked, by)).masses(logits, texts)[0]
+        left, _ = Kind(kind.prompt, asked | {"temperature": 1.0}).masses(logits, texts)
+        masses = np.where(left > 0, np.exp(logits / by), 0)
+        return masses / masses.sum(-1, keepdims=True)
+
+    assert reference.enumerated(kind)
+    texts = drawn(kind, reference, int(kind.share * suite.REQUESTS), law)
+    assert evidence.p_value(kind, texts, reference, np.random.default_rng(1)).p < 1e-9
+
+
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_one_token_too_many_is_cut_off(fewer: int, reference: ReferencePair) -> None:
+    """As many texts as the suite sends of them."""
+    kind = KINDS["top-k"]
+    law = Kind(kind.prompt, kind.settings | {"top_k": 4 - fewer})
+    texts = drawn(kind, reference, int(kind.share * suite.REQUESTS), lambda *given: law.masses(*given)[0])
+    p = evidence.p_value(kind, texts, reference, np.random.default_rng(1)).p
+    assert p < 1e-12 if fewer else p > 1e-3
+
+
+def drawn(
+    kind: Kind, reference: ReferencePair, count: int, law: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> list[tuple[int, ...]]:
+    """Texts to the kind's prompt by a law of the next token, law(logits, texts), without drafts."""
+    generator = np.random.default_rng(0)
+    texts = np.zeros((count, 0), dtype=np.int64)
+    for _ in range(kind.request()["max_tokens"]):
+        masses = law(reference.logits(reference.target, kind.prompt, texts)[:, -1], texts)
+        following = [generator.choice(reference.n, p=row) for row in masses]
+        texts = np.concatenate((texts, np.array(following)[:, None]), axis=1)
+    return [tuple(text) for text in texts.tolist()]
 
 
 def test_settings_are_those_of_transformers(reference: ReferencePair) -> None:
