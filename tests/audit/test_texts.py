@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from itertools import product
@@ -262,7 +263,18 @@ def test_wrong_samplers_behind_shared_texts(wrong: str, pairs: str, way: tuple[s
 
     name = {"none": names(), "some": names((1, 4), (9, 30)), "many": names(*((i, i + 32) for i in range(32)))}[pairs]
     done = audit(generate, style(name, *way), "--tokens", "16000")
-    assert done.exit_code == (2 if pairs == "many" else 1), done.output
+    if pairs == "many":
+        # Half of the tokens cannot be told. Where the emitted one is in no list, the gravest fault is seen before that is known.
+        assert done.exit_code == (1 if (wrong, way[0]) == ("greedy drafts", "nowhere") else 2), done.output
+    elif pairs == "some" and wrong == "last token of the place before" and way[0] != "nowhere":
+        # Every bet pays for tokens that may hide others of their texts: that takes the power here, and is said.
+        paid = re.search(
+            r"Every bet paid for .* a bias of less than about (\S+) in an event of probability 1/2 might not",
+            said(done),
+        )
+        assert done.exit_code == 0 and paid and float(paid[1]) > 0.05, done.output
+    else:
+        assert done.exit_code == 1, done.output
 
 
 # Beside it: what a server says badly, and what it does by itself.
