@@ -37,6 +37,7 @@ from ot_draft.cli.plan import read_costs  # noqa: E402
 from ot_draft.decoding import Auto, DecodeOptions, PromptLookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
 from ot_draft.decoding.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
+from ot_draft.errors import CannotDecode  # noqa: E402
 from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -244,6 +245,17 @@ def test_live_view_in_a_terminal(models: list[str]) -> None:
     text = pair.text([token for step in passed for token in step.tokens(0)])
     assert len(text.split()) == 12 and "tokens/s" in out.getvalue()
     assert "38;2;0;158;115m" in out.getvalue()  # the colour of accepted tokens
+
+
+def test_a_prompt_file_is_text_in_utf_8(tmp_path: Path) -> None:
+    """With or without the mark that some editors begin a file with; what is no UTF-8 is told by its line."""
+    file = tmp_path / "prompts.txt"
+    for mark in (b"", b"\xef\xbb\xbf"):
+        file.write_bytes(mark + "né\n\n  \nb c\n".encode())
+        assert run.read_prompts(["a"], file) == ["a", "né", "b c"]
+        file.write_bytes(mark + b"a\nb\nn\xe9\n")
+        with pytest.raises(CannotDecode, match=r"has the byte 0xe9 in line 3, .*: save it as UTF-8"):
+            run.read_prompts([], file)
 
 
 BAD: dict[str, tuple[list[str], str]] = {

@@ -286,9 +286,15 @@ def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
     if file is None:
         return list(texts) or list(DEFAULT_PROMPTS)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CannotDecode(f"prompt file {str(file)!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+        # Some editors begin a file with a mark, which is no text.
+        lines = file.read_bytes().decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise CannotDecode(f"prompt file {str(file)!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise CannotDecode(
+            f"prompt file {str(file)!r} has the byte {error.object[error.start]:#04x} in line {line}, which is no UTF-8: save it as UTF-8"
+        ) from None
     prompts = [*texts, *(line for line in lines if line.strip())]
     if not prompts:
         raise CannotDecode(f"prompt file {str(file)!r} holds no prompt: write one a line")
