@@ -241,6 +241,11 @@ class Engines:
     def next(self) -> Engine:
         """The engine of the coming step."""
         drafting = self._policy.choose(self._texts)
+        if not isinstance(drafting, Drafting) or (drafting not in self._known and drafting not in self._policy.menu):
+            # Memory was taken for the draftings of the menu.
+            raise CannotDecode(
+                f"{type(self._policy).__name__} chose {drafting!r}, which is not in its menu: let `menu` hold all that it may choose"
+            )
         if self._narrows:
             self.state.narrow(max(map(len, self._texts)) + drafting.room)
         if drafting not in self._known:

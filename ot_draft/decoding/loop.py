@@ -4,6 +4,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Integral
+from typing import Any
 from warnings import warn
 
 import torch
@@ -124,6 +126,7 @@ def decode(
 
 def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions) -> Engines:
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
+    check_kinds(prompts, policy)
     n = pair.n
     target = language_model(pair.target, n)
     draft = None if pair.draft is None else language_model(pair.draft, n)
@@ -136,6 +139,8 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     room = min((limit for limit, _ in limits.values() if limit), default=None)
     room = None if room is None else room - longest - options.max_tokens
     policy = policy.begin(pair, len(prompts), room)
+    if not policy.menu:
+        raise CannotDecode(f"the menu of {type(policy).__name__} is empty: give the draftings that it may choose")
     depth = max(drafting.tree.bounds.length for drafting in policy.menu)
     asked = any(drafting.tree.counts.n_model_calls for drafting in policy.menu)
     if draft is None and asked:
@@ -249,7 +254,28 @@ def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return copied
 
 
+def check_kinds(prompts: Any, policy: Any) -> None:
+    """CannotDecode for prompts that are no lists of whole numbers, and for what cannot choose a drafting."""
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+        raise CannotDecode(
+            f"prompts are of the kind {type(prompts).__name__}: give a list with a list of token ids for each text"
+        )
+    for row, prompt in enumerate(prompts):
+        if isinstance(prompt, str) or not isinstance(prompt, Sequence):
+            raise CannotDecode(
+                f"prompt {row} is {prompt!r}"[:200] + ": give a list of token ids, as pair.encode makes it of a text"
+            )
+        if other := [token for token in prompt if not isinstance(token, Integral)]:
+            raise CannotDecode(f"prompt {row} holds {other[0]!r}: give token ids, whole numbers")
+    if isinstance(policy, type) or not hasattr(policy, "begin"):
+        raise CannotDecode(
+            f"{policy!r} chooses no drafting: give Drafting.chains(4, 4, ot.paths.Joint()), Auto() or a Policy of your own"
+        )
+
+
 def check_options(options: DecodeOptions, texts: int) -> None:
+    if not isinstance(options.max_tokens, Integral) or isinstance(options.max_tokens, bool):
+        raise CannotDecode(f"max-tokens is {options.max_tokens!r}: give a whole number")
     if options.max_tokens < 1:
         raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
     if options.rows is not None and len(options.rows) != texts:

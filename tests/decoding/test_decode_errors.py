@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
+from ot_draft.decoding import Auto  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel, language_model  # noqa: E402
 from ot_draft.decoding.loop import (  # noqa: E402
@@ -27,6 +28,7 @@ from ot_draft.decoding.loop import (  # noqa: E402
     decode_steps,
 )
 from ot_draft.decoding.pair import Pair  # noqa: E402
+from ot_draft.decoding.policy import Policy  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.errors import CannotDecode  # noqa: E402
@@ -41,7 +43,32 @@ def start(prompts: Any, **options: Any) -> Any:
     return begin(tiny_pair(), prompts, PLAN, DecodeOptions(**options)).next()
 
 
+class Choice(Policy):
+    """Chooses what it is given, whatever its menu holds."""
+
+    def __init__(self, menu: Any, chosen: Any) -> None:
+        self.menu, self.chosen = menu, chosen
+
+    def choose(self, texts: Any) -> Any:
+        return self.chosen
+
+
+def run_by(policy: Any) -> Any:
+    return decode(tiny_pair(), [[1]], policy, DecodeOptions(max_tokens=2))
+
+
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
+    "prompts as one text": (lambda: start("abc"), "of the kind str: give a list"),
+    "prompts as a tensor": (lambda: start(torch.ones(1, 2).long()), "of the kind Tensor: give a list"),
+    "a text for tokens": (lambda: start([[1], "abc"]), "prompt 1 is 'abc': give a list of token ids"),
+    "one prompt alone": (lambda: start([1, 2]), "prompt 0 is 1: give a list of token ids"),
+    "tokens with a point": (lambda: start([[1, 1.5]]), "prompt 0 holds 1.5: give token ids"),
+    "half a token": (lambda: start([[1]], max_tokens=2.5), "max-tokens is 2.5: give a whole number"),
+    "a path rule for a drafting": (lambda: run_by(paths.Joint()), "chooses no drafting: give Drafting"),
+    "a class for a policy": (lambda: run_by(Auto), "chooses no drafting: give Drafting"),
+    "empty menu": (lambda: run_by(Choice((), PLAN)), "menu of Choice is empty"),
+    "not in the menu": (lambda: run_by(Choice((Drafting.chains(1, 1, K_SEQ),), PLAN)), "not in its menu"),
+    "no drafting chosen": (lambda: run_by(Choice((PLAN,), None)), "Choice chose None, which is not in its menu"),
     "vocabularies differ": (lambda: Pair(tiny_llama(0, 8), tiny_llama(0, 9)), "8 tokens and the draft 9"),
     "prompt longer than the context": (
         lambda: start([[1], [1] * 256]),
