@@ -45,7 +45,7 @@ class Kind:
     def masses(self, logits: Array, texts: Array, presence_of_prompt: bool = False) -> tuple[Array, Array]:
         """Laws of the next token after texts of one length, and whether each is certain: (m, n), int (m, t) -> (m, n), bool (m,).
 
-        Grammar, biases, penalties, temperature, min-p, top-k and top-p, in turn. presence_of_prompt: the presence and frequency
+        Grammar, biases, penalties, temperature, top-k, top-p and min-p, in turn. presence_of_prompt: the presence and frequency
         penalties count the prompt's tokens too, as in llama.cpp.
         """
         ask, (m, n) = self.settings, logits.shape
