@@ -81,9 +81,8 @@ def test_a_wrong_rule_is_found_out(rule: ot.SelectionRule, k: int) -> None:
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_a_draft_law_that_sums_to_nearly_1_makes_no_rule_lossy(dtype: type, sign: int) -> None:
     p, q = (np.array(x, dtype) for x in SKEWED)
-    off = (
-        5e-10 if dtype is np.float64 else 5e-5
-    )  # half of what `Problem` lets pass; four drafts would lack four times as much
+    # Half of what `Problem` lets pass; four drafts would lack four times as much.
+    off = 5e-10 if dtype is np.float64 else 5e-5
     q[0] += sign * off
     for rule in (ot.rules.NaiveTarget(), ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal()):
         found, exact = ot.evaluate(rule, ot.Problem(p, q, 4)), ot.evaluate(rule, ot.Problem(*SKEWED, 4))

@@ -164,8 +164,8 @@ def uniform_places(
     """Places of the tokens in their laws given the text before: uniform on [0, 1) and independent, if the law is right.
 
     Tokens are in the order of q / p, since an error of a verifier moves mass along it; by_mass: in the order of p, since texts of
-    another request are rare in the law, whatever the kind. (N, DEPTH) twice: the places, NaN where there is
-    none, and how far from random each was, 0 where the law has one token only. None where a token has mass 0.
+    another request are rare in the law, whatever the kind, and what is cut off too many is so, too. (N, DEPTH) twice: the places, NaN
+    where there is none, and how far from random each was, 0 where the law has one token only. None where a token has mass 0.
     """
     places, open_ = np.full((len(texts), DEPTH), np.nan), np.zeros((len(texts), DEPTH))
     padded = np.array([[*text[:DEPTH], *[0] * (DEPTH - len(text))] for text in texts], dtype=np.int64).reshape(

@@ -41,7 +41,7 @@ class TotalVariation(Nearest):
         return toward(r, found.p, total_variation(r, found.p), float(self.eps))  # groups may have spent a little more
 
 
-STEEPEST = 500  # delta at most: the square of e^delta is a float
+MOST_DELTA = 500  # the square of e^delta is a float
 ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
 
 
@@ -62,9 +62,9 @@ class Ratio(Nearest):
                 f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
             )
         if self.factor is None:
-            budget(self.delta, "Ratio(delta)", 0, STEEPEST)
+            budget(self.delta, "Ratio(delta)", 0, MOST_DELTA)
         else:
-            budget(self.factor, "Ratio(factor)", 1, exp(STEEPEST))
+            budget(self.factor, "Ratio(factor)", 1, exp(MOST_DELTA))
 
     @property
     def guarantee(self) -> tuple[str, Any]:
