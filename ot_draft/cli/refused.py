@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -22,6 +22,30 @@ class Refused(click.ClickException):
     """Wrong input: one line on stderr, exit status 2."""
 
     exit_code = 2
+
+
+class Ended(SystemExit):
+    """Somebody else's code called `os._exit`, whose status would be read as that of the command."""
+
+
+@contextmanager
+def no_way_out() -> Iterator[None]:
+    """Inside, `os._exit` raises Ended in this process: code that a command imports and calls ends it with no status of its own.
+
+    A child process, as one that runs a rule, ends as it is told to.
+    """
+    ours, real = os.getpid(), os._exit
+
+    def end(status: int) -> NoReturn:
+        if os.getpid() != ours:
+            real(status)
+        raise Ended(f"os._exit({status!r})")
+
+    os._exit = end
+    try:
+        yield
+    finally:
+        os._exit = real
 
 
 class Command(click.Command):
@@ -38,11 +62,12 @@ def no_verdict() -> Iterator[None]:
     """What goes wrong inside ends with a status that says nothing of the subject: 1 and 2 are verdicts of some commands.
 
     An exception that no command expects is an error of ours: its traceback, a line that says so, and status 70. Ctrl-C: 130. A reader
-    of standard output that went away (`| head`): 141, as other tools end then.
+    of standard output that went away (`| head`): 141, as other tools end then. `os._exit` is no way round this.
     """
     try:
         try:
-            yield
+            with no_way_out():
+                yield
         finally:
             sys.stdout.flush()  # here at the latest a closed pipe shows
     except (click.exceptions.Exit, click.ClickException, click.Abort):
@@ -50,6 +75,9 @@ def no_verdict() -> Iterator[None]:
     except KeyboardInterrupt as error:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
+    except Ended as error:
+        click.echo(f"ended by code that was called: {error}; that is no verdict", err=True)
+        raise click.exceptions.Exit(INTERNAL) from error
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # as rich ends then
             _leave_pipe()

@@ -53,6 +53,11 @@ def rule_at(text: str) -> NamedRule:
     if not _is_rule(rule):
         what = f"the class {rule.__name__}" if isinstance(rule, type) else f"of type {type(rule).__name__}"
         raise Refused(f"{text} is {what}, no selection rule: give a subclass of ot.SelectionRule with a law")
+    for part in ("name", "law", "claims", "cost"):
+        try:
+            getattr(rule, part, None)
+        except (Exception, SystemExit) as error:  # a property of a user's class
+            raise Refused(f"{text}: its {part} cannot be read: {type(error).__name__}: {error}") from error
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
         raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
     return NamedRule(rule, _source(rule, named, place, name, call))

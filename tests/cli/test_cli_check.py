@@ -189,6 +189,58 @@ def test_wrong_targets_are_refused_in_one_line(target: str, message: str) -> Non
     refused(law_of(target), message)
 
 
+ENDS = """
+import os, sys
+import ot_draft as ot
+END = {end}
+if {place!r} == "import":
+    END(0)
+
+
+class Rule(ot.rules.KSeq):
+    def __init__(self):
+        super().__init__()
+        if {place!r} == "constructor":
+            END(0)
+
+    @property
+    def claims(self):
+        return () if {place!r} != "claims" else END(0)
+
+    def __call__(self, p, q, drafts):
+        if {place!r} == "call":
+            END(0)
+        return super().__call__(p, q, drafts)
+"""
+
+
+@pytest.mark.parametrize("end", ["os._exit", "sys.exit"])
+@pytest.mark.parametrize("place", ["import", "constructor", "claims", "call"])
+def test_a_file_that_ends_the_process_with_0_is_no_verdict(folder: Path, place: str, end: str) -> None:
+    (folder / "ends.py").write_text(ENDS.format(end=end, place=place))
+    command = [
+        sys.executable,
+        "-m",
+        "ot_draft",
+        "check",
+        "ends.py:Rule",
+        "--property",
+        "output_law",
+        "--max-examples",
+        "2",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if place == "call" else 64)
+    told = {
+        "import": "cannot be imported",
+        "constructor": "cannot be made",
+        "claims": "claims cannot be read",
+        "call": "crash: the rule",
+    }
+    assert told[place] in done.stderr + done.stdout
+
+
 @pytest.mark.usefixtures("folder")
 def test_wrong_options_are_refused() -> None:
     refused(check("KSeq", "--property", "speed"), "no property is called speed: choose among output_law")

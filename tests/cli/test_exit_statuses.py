@@ -66,6 +66,15 @@ def test_how_a_command_ends(error: BaseException, status: int, monkeypatch: pyte
     assert CliRunner().invoke(main, ["audit", "log.jsonl"]).exit_code == status
 
 
+def test_no_code_ends_a_command_with_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    command, real = main.get_command(click.Context(main), "audit"), os._exit
+    assert command is not None
+    monkeypatch.setattr(command, "callback", lambda **given: os._exit(0))
+    done = CliRunner().invoke(main, ["audit", "log.jsonl"])
+    assert done.exit_code == 70 and "os._exit(0); that is no verdict" in done.output
+    assert os._exit is real
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals of POSIX")
 @pytest.mark.parametrize(
     "words", [("compare", "--help"), slow(("audit", "log.jsonl")), ("audit", "log.jsonl", "--json", "-")]

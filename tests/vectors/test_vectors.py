@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -284,6 +285,17 @@ def test_the_command_runs_a_function(tmp_path: Path) -> None:
     repaired = run("run", "ot_draft.vectors.functions:right", "--rule", "greedy", "--known", str(known))
     assert repaired.exit_code == 1
     assert "is listed as known to fail" in repaired.stdout
+
+
+@pytest.mark.parametrize("end", ["os._exit", "sys.exit"])
+def test_a_function_that_ends_the_process_with_0_fails(end: str, tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(f"import os, sys\ndef function(rule, case, numbers):\n    {end}(0)\n")
+    command = [sys.executable, "-m", "ot_draft", "vectors", "run", "ends.py:function", "--rule", "greedy"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    vectors = len(read()["greedy"])
+    assert f"{vectors} vectors, 0 failed" not in done.stdout and "crashed" in done.stdout
 
 
 def test_the_command_refuses_what_is_not_there(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def replayed(function: Callable[..., Any], rule: str, vector: dict[str, Any]) ->
     uniforms, *noise = (list(row(each, vector["tokens"])) for each in (vector["uniforms"], *vector["noise"]))
     try:
         given = list(map(index, function(rule, case_of(vector), {"uniforms": uniforms, "noise": noise})))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return None if vector["refusal"] else f"crashed, {type(error).__name__}: {error}"
     wanted = " or ".join(map(str, vector["expected"]))
     return None if given in vector["expected"] else f"gave {given}, expected {wanted}"
@@ -69,7 +69,7 @@ def counted(function: Callable[..., Any], rule: str, vector: dict[str, Any]) -> 
     for number in range(runs):
         try:
             given = tuple(map(index, function(rule, case_of(vector), number)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return f"crashed, {type(error).__name__}: {error}"
         if given not in seen:
             return f"gave {list(given)} in run {number}, which has probability 0"
