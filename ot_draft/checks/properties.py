@@ -19,7 +19,7 @@ from ..optimum import kseq_bound as guaranteed_share
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import LossyRule, SelectionRule
-from . import lossless, structure
+from . import drawn, lossless, structure
 from .lossless import SLACK
 from .rule_property import RuleProperty, as_floats, kept_problem, possible_drafts, rule_property
 from .source import EVALUATE, Counterexample, number, numbers
@@ -107,6 +107,7 @@ ALL: tuple[RuleProperty, ...] = (
     lossless.probabilities,
     lossless.at_most_the_optimum,
     lossless.boundary_cases,
+    drawn.drawn_drafts,
     lossless.output_law_in_batches,
     lossless.engine_sizes,
     lossless.repeated_calls,

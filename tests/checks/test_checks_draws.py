@@ -10,10 +10,14 @@ import pytest
 from slow import slow, slow_except
 
 import ot_draft as ot
-from ot_draft.checks import check_draws
+from ot_draft import laws
+from ot_draft.checks import check_draws, drawn
 from ot_draft.checks.corners import LabelledProblem, corner_problems
+from ot_draft.checks.drawn import drawn_drafts
+from ot_draft.checks.report import check_property
 from ot_draft.checks.samplers import DraftSampler
 from ot_draft.laws import is_defined
+from ot_draft.statistics import smallest_distance
 
 Array = Any
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()]
@@ -217,3 +221,63 @@ def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: s
         report = ot.check_draws(draft, ot.WithoutReplacement(), problems, samples=1000, seconds=None)
         assert report.passed == right
         assert ("q is used up: the law fills with equal chances" in str(report)) == (not right), str(report)
+
+
+class OneUniform(ot.IID):
+    """States i.i.d. drafts, and draws all of them with one number."""
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return super().draw(q, 0 * uniforms + uniforms[..., :1])
+
+
+class FirstToken(ot.IID):
+    """States draws from q, and drafts token 0, which may have no mass."""
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return 0 * super().draw(q, uniforms)
+
+
+class Halved(ot.IID):
+    """Its probabilities do not sum to 1."""
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        return super().probability(q, drafts) / 2
+
+
+class Under(ot.SelectionRule):
+    """A rule, said to be for drafts of another law."""
+
+    def __init__(self, rule: ot.SelectionRule, law: ot.DraftLaw) -> None:
+        self.rule, self.law = rule, law
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
+        return self.rule(p, q, drafts)
+
+
+@pytest.mark.parametrize("law", laws.ALL, ids=lambda law: law.name)
+def test_every_law_draws_what_it_states(law: ot.DraftLaw) -> None:
+    outcome = check_property(drawn_drafts, ot.rules.NaiveTarget(law))
+    assert outcome.status == "passed" and outcome.cases == len(drawn.TRIED)
+
+
+@pytest.mark.parametrize(
+    ("rule", "law", "verdict", "seen"),
+    [
+        (ot.rules.KSeq(), OneUniform(), "no", "in 2,036 of 10,000 calls, and says that this has probability 0.04"),
+        (ot.rules.KSeq(), FirstToken(), "no", "in 10,000 of 10,000 calls"),
+        (ot.rules.NaiveTarget(), OneUniform(), "not decided", "in 2,036 of 10,000 calls"),
+        (ot.rules.NaiveTarget(), Halved(), "not decided", "sum to 1/2"),
+    ],
+)
+def test_a_law_that_draws_otherwise_than_it_states_is_not_lossless(
+    rule: ot.SelectionRule, law: ot.DraftLaw, verdict: str, seen: str
+) -> None:
+    """A rule that is right under every law is not refuted by it, but the verdict is no yes."""
+    report = ot.check_rule(Under(rule, law), 3, ["drawn_drafts"])
+    assert report.lossless == verdict
+    assert seen in report["drawn_drafts"].reason
+
+
+def test_the_power_that_drawn_drafts_states() -> None:
+    assert 0.063 < smallest_distance(drawn.DRAWS, 6, 1 / drawn.LIMIT) < 0.064
+    assert 0.095 < smallest_distance(drawn.DRAWS, 216, 1 / drawn.LIMIT) < 0.096
