@@ -13,14 +13,14 @@ SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an o
 
 
 class Draws:
-    """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `host_view`s."""
+    """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `host_view`s, as `uniforms` is."""
 
     def __init__(self, uniforms: Array) -> None:
-        self._uniforms = xp.host_view(uniforms)
+        self.uniforms = xp.host_view(uniforms)
 
     def index(self, mass: Array, column: int, needed: Array | None = None) -> Array:
         """Index by unnormalised mass: (B, m) -> int (B, 1). Rows that do not need one, bool (B, 1), may get anything."""
-        uniform = self._uniforms[:, column : column + 1]
+        uniform = self.uniforms[:, column : column + 1]
         if not len(mass) or (needed is not None and xp.holds_without_sync(~needed)):
             return xp.where(uniform < 0, 0, 0)
         mass = xp.host_view(mass) if mass.shape[-1] <= SHORT else mass
@@ -28,11 +28,11 @@ class Draws:
 
     def first(self, chances: Array, column: int) -> Array:
         """Index by mass that sums to at most 1, `host_view`s (B, k); k for what is missing: int (B, 1)."""
-        return (chances.cumsum(-1) <= self._uniforms[:, column : column + 1]).sum(-1)[..., None]
+        return (chances.cumsum(-1) <= self.uniforms[:, column : column + 1]).sum(-1)[..., None]
 
     def happens(self, chance: Array, column: int) -> Array:
         """Whether something of this probability happens: (B, 1) -> bool (B, 1)."""
-        return self._uniforms[:, column : column + 1] < chance
+        return self.uniforms[:, column : column + 1] < chance
 
 
 class Survivors:
