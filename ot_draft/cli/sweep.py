@@ -34,7 +34,8 @@ def sweep(
 
     A shard holds laws p and q of shape (..., n), or target_logits and draft_logits; all kinds of files that compare reads will do, of which
     .npz that are not compressed and .safetensors are read by rows. The files written are the same to the last bit on every engine.
-    Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k.
+    Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k, with its temperature where a file of laws has
+    `temperatures`, for each of which there is a table.
     """
     from joblib import parallel_config
 
@@ -63,5 +64,8 @@ def sweep(
     if form == "json":
         print_json(without_nan(tables.as_records(means)))
     else:
-        pairs = means[0].pairs if means else 0
-        print_summaries(form, [(means, f"{pairs:,} pairs, {out}")], study.target_name)
+        titled = []
+        for group in dict.fromkeys(line.group for line in means):
+            lines = [line for line in means if line.group == group]
+            titled.append((lines, (f"temperature {group}: " if group else "") + f"{lines[0].pairs:,} pairs, {out}"))
+        print_summaries(form, titled or [(means, f"0 pairs, {out}")], study.target_name)

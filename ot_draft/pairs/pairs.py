@@ -17,7 +17,7 @@ from ..errors import InvalidDistribution
 from ..problem import Problem
 from .formats import columns
 from .records import Loaded
-from .shards import Shard, divided, is_rounded, open_shard
+from .shards import Shard, divided, is_rounded, open_shard, temperatures_of
 
 LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
 AT_ONCE = 1 << 20  # numbers of a file that are turned into laws at a time
@@ -199,22 +199,8 @@ def _about(arrays: Mapping[str, Any], batch: tuple[int, ...], source: str) -> di
     if count == 0:
         raise InvalidDistribution(f"{source} holds no pair: the axes before that of the tokens are {batch}")
     context = np.arange(count) % (batch[-1] if batch else 1)
-    temperatures = np.asarray(arrays.get("temperatures", []))
-    group = np.full(count, "", dtype=object)
-    if temperatures.size:
-        if temperatures.dtype.kind not in "fiu":
-            raise InvalidDistribution(f"{source}: temperatures have dtype {temperatures.dtype}: give numbers")
-        if not batch or temperatures.shape != batch[:1]:
-            raise InvalidDistribution(
-                f"{source}: temperatures have shape {temperatures.shape}, the axes before that of the tokens are {batch}: give one"
-                " number for each entry of the first axis, or none"
-            )
-        wrong = np.flatnonzero(~(np.isfinite(temperatures) & (temperatures >= 0)))
-        if wrong.size:
-            raise InvalidDistribution(
-                f"{source}: temperature {wrong[0]} is {temperatures[wrong[0]]}: give numbers >= 0"
-            )
-        group = np.repeat([str(value) for value in temperatures.tolist()], prod(batch[1:]))
+    temperatures = temperatures_of(arrays.get("temperatures", ()), batch, source)
+    group = np.repeat(temperatures or ("",), count // len(temperatures or ("",)))
     labels = {name: np.asarray(arrays[name]) for name in LABELS if np.shape(arrays.get(name, ())) == batch[-1:] != ()}
     text = labels["text"][context] if "text" in labels else np.arange(count)
     return {

@@ -115,7 +115,8 @@ class Shard:
     """One file. names: its two arrays, target first. rows: pairs in it, all leading axes taken together. widths: tokens of each array.
 
     label: as much of its path as tells it from the other shards; where that is unique, the file's name. digest: of its numbers.
-    axes: the leading axes of an array. normalise: masses are divided by their sums, which are within 1 % of 1.
+    axes: the leading axes of an array. normalise: masses are divided by their sums, which are within 1 % of 1. temperatures: one, in words,
+    for each entry of the first axis, where the file has them.
     """
 
     file: Path
@@ -125,6 +126,12 @@ class Shard:
     label: str
     digest: str
     normalise: bool = False
+    temperatures: tuple[str, ...] = ()
+
+    def groups(self, start: int, stop: int) -> list[str]:
+        """The temperature of each of these rows, "" where the file has none."""
+        each = prod(self.axes[1:])
+        return [self.temperatures[row // each] if self.temperatures else "" for row in range(start, stop)]
 
     @property
     def rows(self) -> int:
@@ -252,6 +259,24 @@ def _files(path: Path) -> Sequence[Path]:
     return [path]
 
 
+def temperatures_of(given: Any, axes: tuple[int, ...], source: str) -> tuple[str, ...]:
+    """Temperatures (T,) of a file, in words, one for each entry of the first axis; none for an empty one."""
+    temperatures = np.asarray(given)
+    if not temperatures.size:
+        return ()
+    if temperatures.dtype.kind not in "fiu":
+        raise InvalidDistribution(f"{source}: temperatures have dtype {temperatures.dtype}: give numbers")
+    if not axes or temperatures.shape != axes[:1]:
+        raise InvalidDistribution(
+            f"{source}: temperatures have shape {temperatures.shape}, the axes before that of the tokens are {axes}: give one"
+            " number for each entry of the first axis, or none"
+        )
+    wrong = np.flatnonzero(~(np.isfinite(temperatures) & (temperatures >= 0)))
+    if wrong.size:
+        raise InvalidDistribution(f"{source}: temperature {wrong[0]} is {temperatures[wrong[0]]}: give numbers >= 0")
+    return tuple(str(value) for value in temperatures.tolist())
+
+
 def open_shard(file: Path, pad: bool = False, normalise: bool = False) -> Shard:
     """One file, all of which is read once, see `open_shards`.
 
@@ -265,7 +290,9 @@ def open_shard(file: Path, pad: bool = False, normalise: bool = False) -> Shard:
     if not target or target[:-1] != draft[:-1] or not (target[-1] and draft[-1]):
         raise InvalidDistribution(f"{shapes}: give both one shape (..., n), n >= 1")
     digest = " ".join(found[name].digest() for name in names)
-    shard = Shard(file, names, target[:-1], (target[-1], draft[-1]), file.name, digest, normalise)
+    told = found["temperatures"].whole() if "temperatures" in found else ()
+    temperatures = temperatures_of(told, target[:-1], str(file))
+    shard = Shard(file, names, target[:-1], (target[-1], draft[-1]), file.name, digest, normalise, temperatures)
     if shard.padding and not pad:
         raise InvalidDistribution(
             f"{shapes}: give both one number of tokens; where the token ids agree, --pad (pad=True) fills the shorter up with"

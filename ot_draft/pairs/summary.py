@@ -132,36 +132,39 @@ def _means(
 
 
 def summarise_sweep(out: Path | str) -> list[Summary]:
-    """Means of a sweep, also of one that has not ended, ordered by law, k and rule; pairs are independent draws here."""
+    """Means of a sweep, also of one that has not ended, by temperature, law, k and rule; pairs are independent draws here."""
     out = Path(out)
     if not (out / MANIFEST).is_file():
         raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
-    found: dict[tuple[str, int, str, str], list[Any]] = defaultdict(list)
+    found: dict[tuple[str, int, str, str, str], list[Any]] = defaultdict(list)
     for file in sorted(out.glob("part-*.parquet")):
         for key, sums in _sums(read_part(file)):
             found[key].append(sums)
-    return [_of_sums(*key, np.array(parts)) for key, parts in sorted(found.items(), key=lambda item: item[0][:2])]
+    ordered = sorted(found.items(), key=lambda item: (float(item[0][-1] or 0), *item[0][:2]))
+    return [_of_sums(*key, np.array(parts)) for key, parts in ordered]
 
 
-def _sums(table: Any) -> Iterator[tuple[tuple[str, int, str, str], list[Any]]]:
-    """Of one part, per law, k, rule and target: pairs, sums of acceptance, its square, squared error, taken, optimum; least share."""
+def _sums(table: Any) -> Iterator[tuple[tuple[str, int, str, str, str], list[Any]]]:
+    """Of one part, by these five: pairs, sums of acceptance, its square, squared error, taken, optimum; least share."""
     target = table["target"][0].as_py() if "target" in table.column_names else ""  # one in all of a sweep
-    law, rule = (np.asarray(table[name].cast("string").to_pylist()) for name in ("law", "rule"))
+    names = [name for name in ("law", "rule", "temperature") if name in table.column_names]
+    law, rule, *more = (np.asarray(table[name].cast("string").to_pylist()) for name in names)
+    group = more[0] if more else np.full(len(law), "")
     k, *numbers = (table[name].to_numpy() for name in ("k", "acceptance", "error", "taken", "optimum"))
-    for key in sorted(set(zip(law.tolist(), k.tolist(), rule.tolist(), strict=True))):
-        here = (law == key[0]) & (k == key[1]) & (rule == key[2])
+    for *key, of in sorted(set(zip(law.tolist(), k.tolist(), rule.tolist(), group.tolist(), strict=True))):
+        here = (law == key[0]) & (k == key[1]) & (rule == key[2]) & (group == of)
         accepted, error, taken, optimum = (values[here] for values in numbers)
         shares = taken[optimum > 0] / optimum[optimum > 0]
         sums = [x.sum() for x in (here, accepted, accepted**2, error**2, taken, optimum)]
-        yield (*key, target), [*sums, shares.min(initial=np.inf)]
+        yield (*key, target, of), [*sums, shares.min(initial=np.inf)]
 
 
-def _of_sums(law: str, k: int, rule: str, target: str, parts: Any) -> Summary:
+def _of_sums(law: str, k: int, rule: str, target: str, group: str, parts: Any) -> Summary:
     pairs, *sums = parts[:, :-1].sum(0).tolist()
     accepted, square, noise, taken, optimum = (x / pairs for x in sums)
     least = float(parts[:, -1].min())
     return _means(
-        ("", k, rule, law, int(pairs)),
+        (group, k, rule, law, int(pairs)),
         (accepted, taken, optimum),
         None if np.isinf(least) else least,
         error=float(np.sqrt(max(square - accepted**2, 0.0) / (pairs - 1))) if pairs > 1 else float("nan"),

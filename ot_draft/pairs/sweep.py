@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,13 @@ class Sweep:
             "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
             **self.study.settings, "temperature": self.temperature, "rows": self.rows,
             "normalise": any(shard.normalise for shard in self.shards),
+            **({"temperatures": [shard.temperatures for shard in self.shards]} if self.has_temperatures else {}),
         }  # fmt: skip
+
+    @property
+    def has_temperatures(self) -> bool:
+        """Whether some shard says which temperature its pairs were recorded at."""
+        return any(shard.temperatures for shard in self.shards)
 
     def claim(self, out: Path) -> None:
         """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""
@@ -145,10 +152,11 @@ def _table(sweep: Sweep, part: Part) -> Any:
 
     study, file, step = sweep.study, crc32(part.shard.label.encode()), max(1, CELLS // part.shard.n)
     columns: dict[str, list[Array]] = {}
-    words: dict[str, list[tuple[str, int]]] = {"shard": [], "rule": [], "law": []}
+    words: dict[str, list[tuple[str, int]]] = {"shard": [], "rule": [], "law": [], "temperature": []}
     for start in range(part.start, part.stop, step):
         rows = np.arange(start, min(start + step, part.stop))
         p, q = part.shard.read(start, start + len(rows), sweep.temperature)
+        groups = [(word, len(list(same))) for word, same in groupby(part.shard.groups(start, start + len(rows)))]
         for found in block(study, p, q, lambda row, start=start: (file, start + row)):  # type: ignore[misc]
             if found.rule == DUAL or found.accepted is None:
                 continue
@@ -158,7 +166,8 @@ def _table(sweep: Sweep, part: Part) -> Any:
                 columns.setdefault(name, []).append(values)
             for name, word in (("shard", part.shard.label), ("rule", found.rule), ("law", found.law)):
                 words[name].append((word, len(rows)))
-    named = {name: _words(runs) for name, runs in words.items()}
+            words["temperature"] += groups
+    named = {name: _words(runs) for name, runs in words.items() if name != "temperature" or sweep.has_temperatures}
     if study.target:
         named = {"shard": named["shard"], "target": _words([(study.target_name, len(named["shard"]))])} | named
     return pyarrow.table(named | {name: np.concatenate(parts) for name, parts in columns.items()})

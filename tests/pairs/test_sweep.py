@@ -368,3 +368,42 @@ def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:
         if row.rule not in (DUAL, LINEAR_PROGRAM) and row.accepted is not None
     }
     assert compared == swept and len(swept) == 8 * (2 * 5 + 1)
+
+
+@pytest.mark.parametrize("rows", [3, 100])
+def test_pairs_recorded_at_several_temperatures_are_not_lumped_together(tmp_path: Path, rows: int) -> None:
+    """A table each, as `compare` has; parts may begin in the middle of one. A second shard has no temperatures."""
+    p, q = (law.reshape(2, 5, N) for law in laws(3, 10))
+    np.savez(tmp_path / "a.npz", p=p, q=q, temperatures=[1.0, 0.6])
+    study = Study((2, 3), (ot.rules.KSeq(), ot.rules.Optimal()))
+    run_sweep(Sweep(tuple(open_shards([tmp_path / "a.npz"])), study, rows=rows), tmp_path / "out")
+    found = {(line.group, line.rule, line.k): line for line in summarise_sweep(tmp_path / "out")}
+    pairs = read_pairs(tmp_path / "a.npz")
+    for line in summarise(compare_rules(pairs, study), pairs, study):
+        if line.rule in ("KSeq", "Optimal"):
+            mine = found.pop((line.group, line.rule, line.k))
+            assert mine.pairs == 5 and abs(mine.accepted - line.accepted) < 1e-12
+    assert not found
+    table = parquet.read_table(tmp_path / "out").to_pylist()
+    assert {(row["temperature"], row["row"] // 5) for row in table} == {("1.0", 0), ("0.6", 1)}
+    given = [
+        "sweep",
+        str(tmp_path / "a.npz"),
+        "--k",
+        "2",
+        "--rules",
+        "KSeq",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path / "told"),
+    ]
+    done = CliRunner().invoke(main, given)
+    assert (
+        done.exit_code == 0 and "temperature 0.6: 5 pairs" in done.output and "temperature 1.0: 5 pairs" in done.output
+    )
+    np.savez(tmp_path / "a.npz", p=p, q=q, temperatures=[1.0, 0.7])
+    other = CliRunner().invoke(main, given)
+    assert other.exit_code == 2 and "temperatures differs" in other.output
+    np.savez(tmp_path / "a.npz", p=p, q=q, temperatures=[1.0])
+    assert "give one number for each entry of the first axis" in CliRunner().invoke(main, given).output
