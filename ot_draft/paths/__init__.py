@@ -6,6 +6,7 @@ from .drafting.baselines import StoppedPath
 from .drafting.counted import CountedTree, LookupTree
 from .drafting.drafter import TreeDrafter
 from .drafting.fixed import FixedTree
+from .evaluation.batched_form import batched_form
 from .evaluation.evaluate import evaluate
 from .evaluation.program import cap_bound, path_bound, tree_program_bound
 from .evaluation.wall_clock import Costs, plan
@@ -36,6 +37,7 @@ __all__ = [
     "Traversal",
     "TreeDrafter",
     "TreeShape",
+    "batched_form",
     "cap_bound",
     "drafting",
     "evaluate",

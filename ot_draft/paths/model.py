@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..errors import InvalidDistribution
+from ..errors import InvalidArgument, InvalidDistribution
 from ..problem import Problem
 
 Path = tuple[int, ...]
@@ -187,6 +187,10 @@ class Nodes:
     @staticmethod
     def of(model: Model) -> Nodes:
         """The model as Nodes; itself if it is that already."""
+        if not (hasattr(model, "target") and hasattr(model, "draft")):
+            raise InvalidArgument(
+                f"{model!r} is no model: give one with target(prefix) and draft(prefix), as ot.paths.MarkovModel"
+            )
         return model if isinstance(model, Nodes) else Nodes(model)
 
     def target(self, prefix: Path) -> Array:

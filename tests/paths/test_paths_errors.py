@@ -11,6 +11,7 @@ from random_problems import Everywhere
 
 import ot_draft as ot
 from ot_draft import paths
+from ot_draft.paths.drafting.growing import Growing, Grown, TreeDraws
 from ot_draft.paths.tree import PlainTree
 
 HALVES = np.array([F(1, 2), F(1, 2)])
@@ -125,3 +126,112 @@ def test_torch_is_refused_for_now() -> None:
     half = torch.tensor([0.5, 0.5])
     with pytest.raises(ot.InvalidDistribution, match="torch"):
         paths.Joint()(Everywhere(half, half), [(0,)])
+
+
+class Giving(paths.NaivePath):
+    """A rule whose outcomes are what it is given."""
+
+    def __init__(self, outcomes: Any) -> None:
+        self.given = outcomes
+
+    def outcomes(self, nodes: Any, tree: Any) -> Any:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        None,
+        5,
+        [None],
+        [(1, 2)],
+        [((), 1, None)],
+        [((), 1, [1, 0])],
+        [((), "a", HALVES)],
+        [(3, F(1), HALVES)],
+        [((5,), F(1), HALVES)],
+    ],
+    ids=repr,
+)
+def test_what_a_rule_of_ones_own_gives_is_named(outcomes: Any) -> None:
+    with pytest.raises(ot.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, law"):
+        paths.evaluate(Giving(outcomes), UNIFORM, (2, 1))
+
+
+@pytest.mark.parametrize("law", [None, 5, {3: 1}, {(7,): 1}, {(0,): "a"}], ids=repr)
+def test_what_a_function_gives_is_named(law: Any) -> None:
+    with pytest.raises(ot.InvalidArgument, match=r"the path rule gave .*give a dictionary"):
+        paths.evaluate(lambda model, drafts: law, UNIFORM, (2, 1))
+
+
+class Grows(Growing):
+    """A tree that is as it is given, after a level that reads a token."""
+
+    def __init__(self, draws: TreeDraws, tokens: list[int], parents: list[int], read: list[int]) -> None:
+        super().__init__(draws, 1 + len(read))
+        self.slots = 0 * draws.root
+        self._given, self._reads = (tokens, parents), read
+
+    def grow(self, q: Any) -> None:
+        self.levels -= 1
+        if self._reads:
+            one = 1 + 0 * self._draws.root
+            self._show(one, self._reads.pop() * one, 0 * one)
+
+    def grown(self) -> Grown:
+        rows, size = len(self._draws.root), len(self._given[0])
+        tokens, parents = (np.tile(each, (rows, 1)) for each in self._given)
+        return Grown(
+            tokens, parents, np.zeros((rows, size + 1), dtype=np.int64), np.zeros((rows, size + 1), dtype=np.int64)
+        )
+
+
+class Own(paths.TreeDrafter):
+    """A drafter of one's own."""
+
+    bounds, law, rule, label = paths.TreeShape((0, 0)), ot.IID(), paths.NaivePath(), "own"  # type: ignore[assignment]
+
+    def __init__(self, *given: list[int]) -> None:
+        self.given = given
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return Grows(draws, *map(list, self.given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (([0, 1], [2, 0], []), "node 1 has parent 2: number the nodes breadth first"),
+        (([0, 1], [0, 5], []), "node 2 has parent 5: number the nodes breadth first"),
+        (([0, 7], [0, 0], []), "holds 7: give token ids"),
+        (([0, 1], [0, 0], [7]), r"slot 1 reads token 7: the vocabulary is 0 \.\. 1"),
+    ],
+)
+def test_a_drafter_of_ones_own_that_names_what_is_not_there(given: Any, said: str) -> None:
+    assert paths.evaluate(paths.NaivePath(), UNIFORM, Own([0, 1], [0, 0], [1])).lossless
+    with pytest.raises(ot.InvalidDrafts, match=said):
+        paths.evaluate(paths.NaivePath(), MarkovOnly(), Own(*given))
+
+
+class MarkovOnly:
+    """A model that knows its own tokens alone."""
+
+    def target(self, prefix: Any) -> Any:
+        return {(): HALVES, 0: HALVES, 1: HALVES}[prefix[-1] if prefix else ()]
+
+    draft = target
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((5, UNIFORM, (2, 1)), "5 is no path rule"),
+        ((paths.NaivePath, UNIFORM, (2, 1)), "is no path rule"),
+        ((paths.NaivePath(), 5, (2, 1)), "5 is no model"),
+        ((paths.NaivePath(), UNIFORM, 5), "5 is no drafting"),
+        ((paths.NaivePath(), UNIFORM, (2,)), "is no drafting"),
+    ],
+)
+def test_what_is_evaluated_is_named(given: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        paths.evaluate(*given)

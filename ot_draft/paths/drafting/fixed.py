@@ -222,10 +222,14 @@ def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:
 def as_drafter(drafting: Any, law: DraftLaw | None = None) -> TreeDrafter:
     """A way to draft as it is; a shape, or (K, L), as `FixedTree`."""
     if isinstance(drafting, tuple):
+        if len(drafting) != 2:
+            raise InvalidDrafts(f"{drafting!r} is no drafting: give (K, L), numbers and length of paths")
         check_sizes(*drafting)
         drafting = TreeShape.chains(*drafting)
     if isinstance(drafting, TreeShape):
         return FixedTree(drafting, IID() if law is None else law)
+    if not hasattr(drafting, "every_tree"):
+        raise InvalidDrafts(f"{drafting!r} is no drafting: give (K, L), a TreeShape or a TreeDrafter")
     if law is not None:
         raise InvalidArgument(f"{drafting!r} has a law of its own: leave {law!r} away")
     checked: TreeDrafter = drafting

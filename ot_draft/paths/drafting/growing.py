@@ -101,19 +101,32 @@ def grow_all(
     law: Callable[[Path], Array],
     before: Callable[[list[list[Path | None]]], None] = lambda level: None,
 ) -> Grown:
-    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host. before: is told the prefixes of each level."""
+    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host. before: is told the prefixes of each level.
+
+    Raises InvalidDrafts for a token that is read and outside the vocabulary.
+    """
+    n = None
     prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
     while growing.levels and (growing.slots >= 0).any():
         level: list[list[Path | None]] = [[None] * growing.slots.shape[1] for _ in roots]
         for row, place in zip(*np.nonzero(growing.slots >= 0), strict=True):
             slot, read = int(growing.slots[row, place]), prefixes[row]
             if slot:
-                read[slot] = (*read[int(growing.above[row, place])], int(growing.read[row, place]))
+                above, token = int(growing.above[row, place]), int(growing.read[row, place])
+                if above not in read:
+                    raise InvalidDrafts(
+                        f"tree {row}: slot {slot} hangs below slot {above}, which was not read: let levels follow each other"
+                    )
+                if n is not None and not 0 <= token < n:
+                    raise InvalidDrafts(f"tree {row}: slot {slot} reads token {token}: the vocabulary is 0 .. {n - 1}")
+                read[slot] = (*read[above], token)
             level[row][place] = read[slot]
         before(level)
         # Any law where there is no node.
         rows = zip(roots, level, strict=True)
-        growing.grow(np.array([[law(root if each is None else each) for each in row] for root, row in rows]))
+        laws = np.array([[law(root if each is None else each) for each in row] for root, row in rows])
+        n = laws.shape[-1]
+        growing.grow(laws)
     return growing.grown()
 
 
@@ -121,6 +134,10 @@ def prefixes_of(grown: Grown, row: int) -> list[Path | None]:
     """The tokens on the way to the root, and to every node, of one tree on the host; None where it is absent."""
     prefixes: list[Path | None] = [()]
     for token, parent in zip(grown.tokens[row].tolist(), grown.parents[row].tolist(), strict=True):
+        if token >= 0 and not 0 <= parent < len(prefixes):
+            raise InvalidDrafts(
+                f"tree {row}: node {len(prefixes)} has parent {parent}: number the nodes breadth first, so that parents are earlier nodes"
+            )
         above = prefixes[parent] if token >= 0 else None
         prefixes.append(None if above is None else (*above, token))
     return prefixes

@@ -1,7 +1,8 @@
 """What a path rule does, exactly, over all drafts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 from ... import arrays as xp
@@ -58,6 +59,10 @@ def evaluate(
     Ground truth: a token counts as accepted only where the drafts hold it and all before it. L = 0 is one token of the
     target. Exact if the model's distributions are Fractions. Raises InvalidArgument where there are more than a million drafts.
     """
+    if not callable(path_rule) or isinstance(path_rule, type):
+        raise InvalidArgument(
+            f"{path_rule!r} is no path rule: give one, as ot.paths.Joint(), or a function of (model, drafts)"
+        )
     nodes = Nodes.of(model)
     ways, paths = as_drafter(drafting, law), drafting[0] if isinstance(drafting, tuple) and law is None else 0
     L = ways.bounds.length if isinstance(ways, TreeDrafter) else ways.length
@@ -66,7 +71,7 @@ def evaluate(
     expected_length = 0 * nodes.one
     for tree, probability in ways.every_tree(nodes):
         drafts = tuple(tree.tokens[path::paths] for path in range(paths)) if paths else tree
-        given_drafts = path_rule(nodes, drafts)
+        given_drafts = _checked(path_rule(nodes, drafts), drafts, nodes.n)
         merge(emitted, probability, given_drafts)
         for tokens, mass in given_drafts.items():
             if not 1 <= len(tokens) <= L + 1:
@@ -81,6 +86,19 @@ def evaluate(
     root = nodes.target(())
     tolerance = 0 if xp.is_exact(root) else TOLERANCE[str(root.dtype)]
     return PathEvaluation(whole, _continued(nodes, (), L + 1), expected_length, tolerance)
+
+
+def _checked(law: Any, drafts: Any, n: int) -> PathLaw:
+    """What the rule says for these drafts, if it is a law of tokens."""
+    wrong: Any = None if isinstance(law, Mapping) else law
+    for tokens, mass in law.items() if isinstance(law, Mapping) else ():
+        if not isinstance(tokens, tuple) or not isinstance(mass, Number) or not all(0 <= token < n for token in tokens):
+            wrong = {tokens: mass}
+    if wrong is not None or not isinstance(law, Mapping):
+        raise InvalidArgument(
+            f"the path rule gave {wrong!r} for {drafts}: give a dictionary, {{(emitted tokens, of 0 .. {n - 1}): probability}}"
+        )
+    return law  # type: ignore[return-value]  # a dict, or something like it
 
 
 def _held(forest: Forest, tokens: Path) -> int:

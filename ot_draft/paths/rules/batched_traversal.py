@@ -22,6 +22,9 @@ LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1
 
 def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
     """The i-th node in post-order is tested by uniform i, from 1; the token after is drawn by uniform 0."""
+    if not tree.bounds.size:  # nothing was drafted
+        survivors = Survivors(tree)
+        return survivors.selection(survivors.here, draws.index(survivors.target(), 0))
     traversal = _Traversal(tree)
     for step in range(tree.bounds.size):
         if traversal.visit(step, draws):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from numbers import Number
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -99,7 +100,25 @@ def decided(rule: PathRule, model: Model, drafts: Any) -> Iterable[Outcome]:
     """The rule's outcomes for a model and drafts, checked."""
     nodes, tree = read(model, drafts)
     rule.check(tree.shape, tree.law)
-    return rule.outcomes(nodes, tree)
+    found = rule.outcomes(nodes, tree)
+    if not isinstance(found, Iterable):
+        raise InvalidArgument(f"{rule.name}.outcomes gave {found!r} for {tree}: {WANTED}")
+    return (_checked(rule, nodes.n, outcome) for outcome in found)
+
+
+WANTED = "give (accepted tokens, probability, law of the token after them), one for each that may happen"
+
+
+def _checked(rule: PathRule, n: int, outcome: Any) -> Outcome:
+    """The outcome, if it is one."""
+    path, probability, following = (
+        outcome if isinstance(outcome, Sequence) and len(outcome) == 3 else (None, None, None)
+    )
+    is_path = isinstance(path, tuple) and all(isinstance(token, int | np.integer) and 0 <= token < n for token in path)
+    is_law = getattr(following, "shape", None) == (n,)
+    if not (is_path and is_law and isinstance(probability, Number)):
+        raise InvalidArgument(f"{rule.name}.outcomes gave {outcome!r} with n = {n}: {WANTED}")
+    return path, probability, following  # type: ignore[return-value]  # mypy does not follow
 
 
 def fits(rule: PathRule, bounds: Bounds, law: DraftLaw) -> bool:
