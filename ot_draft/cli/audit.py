@@ -21,7 +21,7 @@ from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
 from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
 from .console import one_line, progress_bar
-from .options import Numbers, can_write
+from .options import Numbers, Place, can_write
 from .refused import Refused
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ class AuditCommand(click.Command):
 @click.option("--ignore-eos", is_flag=True, help="Ask the server to go on after the end of text.")
 @click.option("--tolerance", type=float, default=1e-4, show_default=True,
               help="Relative error of reported probabilities.")  # fmt: skip
-@click.option("--reference", type=click.Path(exists=True, file_okay=False, path_type=Path),
+@click.option("--reference", type=Place(exists=True, file_okay=False),
               help="Folder of the model that should be served: its law is computed here, by transformers.")  # fmt: skip
 @click.option("--draft", type=Draft(),
               help="Folder of the server's draft model: its law is computed here, and wrong verifiers are found sooner. ngram: it drafts "
               f"by n-grams, of up to {LONGEST} tokens, or N; give prompts as token ids.")  # fmt: skip
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page.")
+@click.option("--html", type=Place(dir_okay=False), help="Write a page.")
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
 ) -> None:  # fmt: skip

@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from .console import one_line, print_json, table_console
-from .options import Numbers
+from .options import Numbers, Place
 from .refused import Refused
 
 Prompt = str | list[int]
@@ -66,7 +66,7 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
                          help="Seconds an answer, from connecting to its last byte."),
             click.option("--level", type=float, default=1e-6, show_default=True, help="Probability of a false alarm, ever."),
             click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the bound."),
-            click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path),
+            click.option("--json", "json_file", type=Place(dir_okay=False),
                          help="Write the verdict as JSON; -: print."),
         )
     ):  # fmt: skip

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ..errors import InvalidArgument, MissingPackage
 from .console import one_line, progress_bar, table_console
-from .options import DEFAULTS, can_write, can_write_into
+from .options import DEFAULTS, Place, can_write, can_write_into
 
 if TYPE_CHECKING:
     from ..checks.outcome import Outcome
@@ -49,7 +49,7 @@ class CheckCommand(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of tables.")
 @click.option("--report", "formats", multiple=True, type=click.Choice(["html", "json"]),
               help="Write ot-report.html or .json; may be given several times.")  # fmt: skip
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path(), show_default=False,
+@click.option("--out", type=Place(file_okay=False), default=Path(), show_default=False,
               help="Folder for --report [default: here].")  # fmt: skip
 def check(
     targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], strict: bool, as_json: bool,

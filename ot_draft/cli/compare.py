@@ -18,7 +18,7 @@ from ..pairs.study import CHUNK, Row, compare_parts
 from ..pairs.summary import Means, Summary, total_variation
 from ..pairs.text_files import as_fraction
 from .console import one_line, progress_bar
-from .options import DEFAULTS, can_write_into, form_of, parts
+from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .refused import Refused
 from .study import print_summaries, reading_options, study_of, study_options
 
@@ -27,7 +27,7 @@ FEW = 8  # of its pairs a temperature: some seconds
 
 
 @click.command(context_settings=DEFAULTS)
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=Place())
 @click.option("--p", "target", help="Target law on the command line, exact: 1/2,1/2 (with --q, instead of FILE).")
 @click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
 @study_options(rules="", ks="1,2,4,8")
@@ -37,7 +37,7 @@ FEW = 8  # of its pairs a temperature: some seconds
 @reading_options
 @click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit,
               help="Seconds that the linear programs of one law and k may take on all pairs, by their size (0: none).")  # fmt: skip
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+@click.option("--out", type=Place(file_okay=False),
               help="Write pairs.csv there, as pairs are done, and at the end summary.csv and compare.json; the same command goes on "
               "where it was stopped.")  # fmt: skip
 @click.option("--plot", is_flag=True, help="Write the picture acceptance.* to the folder of --out.")

@@ -13,9 +13,8 @@ from rich.text import Text
 
 from ..optional import require
 from .console import table_console
+from .options import Place
 from .refused import Refused
-
-PLACE = click.Path(path_type=Path)
 
 
 @click.command()
@@ -27,8 +26,10 @@ PLACE = click.Path(path_type=Path)
 @click.option("--level", type=click.FloatRange(0, 0.1, min_open=True), default=1e-6, show_default=True,
               help="Probability that a right engine has a WRONG row.")  # fmt: skip
 @click.option("--seconds", default=900.0, show_default=True, help="The longest that one call of the engine may take.")
-@click.option("--models", type=PLACE, help="Folder of the tiny pairs, written if need be. Without ENGINE that is all.")
-@click.option("--json", "json_file", type=PLACE, help="Write the table there as JSON.")
+@click.option(
+    "--models", type=Place(), help="Folder of the tiny pairs, written if need be. Without ENGINE that is all."
+)
+@click.option("--json", "json_file", type=Place(), help="Write the table there as JSON.")
 def conform(
     engine: str | None, options: tuple[str, ...], sizes: tuple[int, ...], requests: int | None, level: float,
     seconds: float, models: Path | None, json_file: Path | None,

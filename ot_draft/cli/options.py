@@ -37,6 +37,19 @@ class Numbers(click.ParamType):
         return numbers
 
 
+class Place(click.Path):
+    """A file or a folder, as a `Path`; an empty text, which would be the folder where one is, is none. about: as of `click.Path`."""
+
+    def __init__(self, **about: Any) -> None:
+        super().__init__(path_type=Path, **about)
+
+    def convert(self, value: Any, param: Any, context: Any) -> Any:
+        if value == "":
+            what = "folder, . for the one where you are" if self.dir_okay else "file"
+            raise Refused(f"{param.get_error_hint(context)} is empty: give a {what}")
+        return super().convert(value, param, context)
+
+
 def whole_numbers(value: Any) -> tuple[int, ...]:
     """Whole numbers from 1 on between commas; () if it is anything else."""
     try:

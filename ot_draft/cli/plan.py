@@ -23,7 +23,7 @@ from ..paths.evaluation.wall_clock import Costs, Efficiency, Planned
 from ..paths.evaluation.wall_clock import plan as make_plan
 from ..paths.model import SimulatedModel
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
-from .options import DEFAULTS, Numbers, form_of, form_options, parts
+from .options import DEFAULTS, Numbers, Place, form_of, form_options, parts
 from .refused import Refused
 
 PLANNED_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
@@ -58,8 +58,8 @@ alike: within two standard errors of the best; more iterations tell them apart."
 
 
 @click.command(context_settings=DEFAULTS, epilog=EXAMPLE)
-@click.option("--costs", "costs_file", required=True, type=click.Path(path_type=Path), help=".json or .csv: see below.")
-@click.option("--traces", type=click.Path(path_type=Path),
+@click.option("--costs", "costs_file", required=True, type=Place(), help=".json or .csv: see below.")
+@click.option("--traces", type=Place(),
               help="Block efficiencies, .csv with columns rule,K,L,block_efficiency[,error]; else they are simulated.")  # fmt: skip
 @click.option("--acceptance", type=float, help="Mean of sum min(p, q) of the simulated models, over contexts.")
 @click.option("--temperature", type=float, default=1.0, help="Of the simulated models.")
@@ -191,7 +191,7 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
     if file.suffix != ".json":
         raise Refused(f"{file} ends in {file.suffix or 'nothing'}: give costs as .json or .csv")
     try:
-        found = json.loads(file.read_text(encoding="utf-8-sig"))
+        found = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # of json, of characters, of too many digits
         raise Refused(f"{file} cannot be read: {error}") from error
     if not isinstance(found, dict):
@@ -200,6 +200,14 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
         found = found["costs"]
     tables = {what: table if isinstance(table, dict) else {"": table} for what, table in found.items()}
     return [(what, at, cost) for what, table in tables.items() for at, cost in table.items()]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, each name of which stands in it once."""
+    names = [name for name, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]!r} stands twice in one object: give it once")
+    return dict(pairs)
 
 
 def read_traces(file: Path) -> list[Efficiency]:

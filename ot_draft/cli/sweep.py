@@ -11,13 +11,13 @@ from ..pairs import Sweep, open_shards, run_sweep, summarise_sweep, tables
 from ..pairs.study import QUICK_RULES
 from ..pairs.sweep import Progress
 from .console import one_line, print_json, progress_bar, without_nan
-from .options import DEFAULTS, can_write_into, form_of
+from .options import DEFAULTS, Place, can_write_into, form_of
 from .study import print_summaries, reading_options, study_of, study_options
 
 
 @click.command(context_settings=DEFAULTS)
-@click.argument("shards", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
+@click.argument("shards", nargs=-1, required=True, type=Place())
+@click.option("--out", required=True, type=Place(file_okay=False),
               help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
 @study_options(rules=", ".join(rule.name for rule in QUICK_RULES), ks="2,4,8")
 @click.option("--temperature", type=float, default=1.0, help="Of both models; shards of logits only.")

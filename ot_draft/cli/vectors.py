@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from .console import progress_bar, table_console
-from .options import DEFAULTS
+from .options import DEFAULTS, Place
 from .refused import Refused
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
-FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+FOLDER = Place(file_okay=False)
+FILE = Place(dir_okay=False, exists=True)
 
 
 @click.group(invoke_without_command=True)
@@ -48,7 +48,7 @@ def write(folder: Path) -> None:
 @click.option("--rule", "rules", multiple=True, help="Only this rule's vectors; may be given several times.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(["replay", "law", "joint"]),
               help="Only this level; may be given several times.")  # fmt: skip
-@click.option("--from", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), show_default=False,
+@click.option("--from", "folder", type=Place(exists=True, file_okay=False), show_default=False,
               help="Folder of the vectors [default: those that come with the package].")  # fmt: skip
 @click.option("--known", type=FILE, help="Vectors that are expected to fail, an id a line, # for comments.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of a table.")

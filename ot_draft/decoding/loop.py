@@ -17,6 +17,7 @@ from ..laws.fixed_tokens import carries_n_fixed
 from .cache import Texts
 from .drafting import Drafting
 from .engine import DecodeState, Engine, Engines
+from .given import check_each_whole, check_whole
 from .language_model import language_model
 from .pair import Pair
 from .passes import Passes
@@ -127,6 +128,8 @@ def decode(
 def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions) -> Engines:
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
     check_kinds(prompts, policy)
+    if not isinstance(pair, Pair):
+        raise CannotDecode(f"{pair!r}"[:200] + " is no pair of models: give one, as load_pair makes it")
     n = pair.n
     target = language_model(pair.target, n)
     draft = None if pair.draft is None else language_model(pair.draft, n)
@@ -274,12 +277,26 @@ def check_kinds(prompts: Any, policy: Any) -> None:
 
 
 def check_options(options: DecodeOptions, texts: int) -> None:
-    if not isinstance(options.max_tokens, Integral) or isinstance(options.max_tokens, bool):
-        raise CannotDecode(f"max-tokens is {options.max_tokens!r}: give a whole number")
-    if options.max_tokens < 1:
-        raise CannotDecode(f"max-tokens is {options.max_tokens}: give at least 1")
+    """CannotDecode for options of another kind than they must be, and for those of each text where there are more or fewer."""
+    if not isinstance(options, DecodeOptions):
+        raise CannotDecode(f"options are {options!r}: give DecodeOptions(max_tokens=64, seed=1)")
+    for name, sampling in (("sampling", options.sampling), ("draft_sampling", options.draft_sampling)):
+        if not isinstance(sampling, NodeLaws) and (sampling is not None or name == "sampling"):
+            raise CannotDecode(f"{name} is {sampling!r}: give SamplingParams(temperature=0.8)")
+    check_whole("max-tokens", options.max_tokens, 1)
+    check_whole("seed", options.seed)
+    if options.stop is not None:
+        check_each_whole(f"stop = {options.stop!r}", "a token of stop", options.stop)
+    if options.rows is not None:
+        check_each_whole(f"rows = {options.rows!r}", "a row number", options.rows)
     if options.rows is not None and len(options.rows) != texts:
         raise CannotDecode(f"{len(options.rows)} row numbers for {texts} prompts: give one for each")
+    if options.processed is not None and (
+        isinstance(options.processed, str)
+        or not isinstance(options.processed, Sequence)
+        or not all(isinstance(each, Processed) for each in options.processed)
+    ):
+        raise CannotDecode(f"processed is {options.processed!r}"[:200] + ": give a list with a Processed for each text")
     if options.processed is not None and len(options.processed) != texts:
         raise CannotDecode(f"processors of {len(options.processed)} texts for {texts} prompts: give one for each")
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from .. import defaults
 from ..errors import CannotDecode
 from ..ngrams import longest_before
+from .given import check_whole
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class PromptLookup:
 
     def __post_init__(self) -> None:
         for name, value in (("prompt-lookup-num-tokens", self.num_tokens), ("max-matching-ngram-size", self.max_ngram)):
-            if value < 1:
-                raise CannotDecode(f"{name} is {value}: give at least 1")
+            check_whole(name, value, 1)
+        check_whole("min_ngram", self.min_ngram)
         if not 1 <= self.min_ngram <= self.max_ngram:
             raise CannotDecode(
                 f"min_ngram is {self.min_ngram}, max_ngram {self.max_ngram}: give at least 1, and at most max_ngram"

@@ -86,12 +86,16 @@ class SamplingParams(NodeLaws):
 
     def __post_init__(self) -> None:
         for name, value, fits, wanted in (
-            ("temperature", self.temperature, 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
-            ("top-k", self.top_k, self.top_k >= 0 and self.top_k == int(self.top_k), "0 (all) or more tokens"),
-            ("top-p", self.top_p, 0 <= self.top_p <= 1, "at least 0 and at most 1"),
-            ("min-p", self.min_p, 0 <= self.min_p <= 1, "at least 0 and at most 1"),
+            ("temperature", self.temperature, lambda x: 0 <= x < float("inf"), "0 (greedy) or more"),
+            ("top-k", self.top_k, lambda x: x >= 0 and x == int(x), "0 (all) or more tokens"),
+            ("top-p", self.top_p, lambda x: 0 <= x <= 1, "at least 0 and at most 1"),
+            ("min-p", self.min_p, lambda x: 0 <= x <= 1, "at least 0 and at most 1"),
         ):
-            if not fits:
+            try:
+                good = fits(value)
+            except (TypeError, ValueError):  # no number
+                raise CannotDecode(f"{name} is {value!r}: give a number, {wanted}") from None
+            if not good:
                 raise CannotDecode(f"{name} is {value}: give {wanted}")
 
     def laws(self, logits: NodeLogits) -> Tensor:

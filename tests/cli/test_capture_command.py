@@ -262,3 +262,30 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> 
         measured = lengths.std() / math.sqrt(len(lengths))
         assert abs(float(efficiency) - decoded.block_efficiency) < 4 * math.hypot(float(error), measured)
         assert float(error) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.txt", b"one\ntwo\xff", "a.txt, line 2: byte 0xff is no UTF-8: save the text as UTF-8"),
+        ("a.jsonl", b'{"text": "w1"}\n{"text": "w\xe4"}\n', "a.jsonl, line 2: byte 0xe4 is no UTF-8"),
+        ("a.jsonl", b'{"text": "w1"}\n\n{"text": \n', "a.jsonl, line 3: Expecting value"),
+        ("a.jsonl", b'{"text": "w1"}\n{"text": 5}\n', "a.jsonl, line 2: give an object with `text`"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_named_with_its_line(
+    name: str, content: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    refused = CliRunner().invoke(capture, ["--text", str(tmp_path / name), "--out", str(tmp_path / "out")])
+    assert refused.exit_code == 2 and said in " ".join(refused.output.split())
+
+
+def test_what_ends_a_line_elsewhere_may_stand_in_a_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "one\u2028two\\u000cthree"}\n\n{"text": "four"}\n', encoding="utf-8-sig"
+    )
+    assert [entry["text"] for entry in capture_shards.read_texts([tmp_path / "a.jsonl"])] == [
+        "one\u2028two\x0cthree",
+        "four",
+    ]

@@ -168,3 +168,16 @@ def test_a_cost_that_stands_there_twice_is_refused(again: str, tmp_path: Path, t
     )
     result = run("--costs", tmp_path / "costs.csv", "--traces", traces)
     assert result.exit_code == 2 and "stands there twice: give it once" in result.output
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        '{"verify": {"1": 1, "9": 2, "9": 3}, "draft": {"1": 1}}',
+        '{"verify": {"1": 1}, "draft": {"1": 1}, "draft": {"1": 2}}',
+    ],
+)
+def test_a_name_that_stands_twice_in_json_is_refused(costs: str, tmp_path: Path, traces: Path) -> None:
+    (tmp_path / "costs.json").write_text(costs)
+    result = CliRunner().invoke(main, ["plan", "--costs", str(tmp_path / "costs.json"), "--traces", str(traces)])
+    assert result.exit_code == 2 and "stands twice in one object: give it once" in " ".join(result.output.split())

@@ -95,3 +95,18 @@ def test_many_drafts_of_a_small_pair_are_answered() -> None:
     result = CliRunner().invoke(main, [*COMPARE, "--k", "256", "--rules", "Optimal,KSeq,RecursiveRejection", "--csv"])
     assert result.exit_code == 0
     assert {line.split(",")[1] for line in result.stdout.splitlines()[1:]} == {"256"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sweep", "", "--out", "out"], ["sweep", "pairs.npz", "--out", ""], ["capture", "--text", "text.txt", "--out", ""],
+        [*COMPARE, "--out", ""], ["vectors", "write", ""],
+        ["conform", "vllm", "--models", ""], ["plan", "--costs", ""],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_empty_name_is_not_the_folder_where_one_is(words: list[str], places: list[str]) -> None:
+    before = sorted(Path().iterdir())
+    assert "is empty: give a f" in refusal(*words)
+    assert sorted(Path().iterdir()) == before

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from llm_demo.models.load import DRAFT_FILE, load_pair  # noqa: E402
-from ot_draft.decoding import Auto  # noqa: E402
+from ot_draft.decoding import Auto, PromptLookup  # noqa: E402
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel, language_model  # noqa: E402
 from ot_draft.decoding.loop import (  # noqa: E402
@@ -81,6 +81,37 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "token outside the vocabulary": (lambda: start([[1, 8]]), "token 8: the vocabulary is 0 .. 7"),
     "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens is 0"),
     "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "2 row numbers for 1 prompts"),
+    "half a seed": (lambda: start([[1]], seed=1.5), "seed is 1.5: give a whole number"),
+    "no seed": (lambda: start([[1]], seed=None), "seed is None: give a whole number"),
+    "a word for a seed": (lambda: start([[1]], seed="a"), "seed is 'a': give a whole number"),
+    "one stop": (lambda: start([[1]], stop=3), "stop = 3 is not a list: give a list of whole numbers"),
+    "a word for a stop": (lambda: start([[1]], stop="a"), "stop = 'a' is not a list"),
+    "half a stop": (lambda: start([[1]], stop=[2, 1.5]), "a token of stop is 1.5: give a whole number"),
+    "one row": (lambda: start([[1]], rows=3), "rows = 3 is not a list"),
+    "half a row": (lambda: start([[1]], rows=[1.5]), "a row number is 1.5: give a whole number"),
+    "no sampling": (lambda: start([[1]], sampling=None), "sampling is None: give SamplingParams"),
+    "a number for a draft's sampling": (
+        lambda: start([[1]], draft_sampling=5),
+        "draft_sampling is 5: give SamplingParams",
+    ),
+    "a number for processors": (lambda: start([[1]], processed=[3]), "processed is [3]: give a list with a Processed"),
+    "a dictionary for options": (
+        lambda: decode(tiny_pair(), [[1]], options={"seed": 1}),
+        "options are {'seed': 1}: give DecodeOptions",
+    ),  # type: ignore[arg-type]
+    "no pair": (lambda: decode(None, [[1]]), "None is no pair of models: give one, as load_pair makes it"),  # type: ignore[arg-type]
+    "a word for a temperature": (lambda: SamplingParams("a"), "temperature is 'a': give a number, 0"),  # type: ignore[arg-type]
+    "no top-k": (lambda: SamplingParams(top_k=None), "top-k is None: give a number, 0"),  # type: ignore[arg-type]
+    "a word for top-p": (lambda: SamplingParams(top_p="a"), "top-p is 'a': give a number"),  # type: ignore[arg-type]
+    "half a token looked up": (lambda: PromptLookup(1.5), "prompt-lookup-num-tokens is 1.5: give a whole number"),  # type: ignore[arg-type]
+    "half a match": (lambda: PromptLookup(2, 1.5), "max-matching-ngram-size is 1.5: give a whole number"),  # type: ignore[arg-type]
+    "half a least match": (lambda: PromptLookup(2, 2, 1.5), "min_ngram is 1.5: give a whole number"),  # type: ignore[arg-type]
+    "rehearsal of -1 s": (lambda: Auto(rehearsal=-1), "rehearsal is -1: give seconds, 0 for none"),
+    "rehearsal of NaN": (lambda: Auto(rehearsal=float("nan")), "rehearsal is nan: give seconds"),
+    "a number to look up by": (lambda: Auto(lookup=5), "lookup is 5: give PromptLookup(16), or None"),  # type: ignore[arg-type]
+    "a number for costs": (lambda: Auto(costs=5), "costs are 5: give ot.paths.Costs"),  # type: ignore[arg-type]
+    "one number for paths": (lambda: Auto(paths=5), "paths are 5: give numbers and lengths"),  # type: ignore[arg-type]
+    "no path of two": (lambda: Auto(paths=((0, 2),)), "a number or a length of paths is 0: give at least 1"),
     "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
     "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
     "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "a path rule needs a tree"),

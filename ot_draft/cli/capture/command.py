@@ -15,7 +15,7 @@ from ...array_files import atomic_write, differences, remove_partial_files, writ
 from ...errors import DraftSelectionError
 from ...pairs import open_shards
 from ..console import one_line, progress_bar
-from ..options import DEFAULTS, can_write_into
+from ..options import DEFAULTS, Place, can_write_into
 from ..refused import Refused
 
 MANIFEST, PACKAGES = "capture.json", ("torch", "transformers", "ot_draft")
@@ -29,9 +29,9 @@ ot-draft plan --costs costs.json --traces traces.csv"""
 
 
 @click.command(context_settings=DEFAULTS, epilog=EPILOG)
-@click.option("--text", "files", multiple=True, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+@click.option("--text", "files", multiple=True, required=True, type=Place(exists=True, dir_okay=False),
               help="A text, or .jsonl with one a line (`text`, and `messages` before it); may be given several times.")  # fmt: skip
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path),
+@click.option("--out", required=True, type=Place(file_okay=False),
               help="Folder of the shards, one a window; the same capture goes on where it was stopped.")  # fmt: skip
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
 @click.option("--draft", help="The same, or safetensors of layers for the target's embedding [default: embedded].")

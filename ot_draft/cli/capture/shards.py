@@ -55,17 +55,31 @@ def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
     """Texts with what stands before them: a .jsonl holds one a line (text, or messages and text), another file is one text."""
     entries: list[dict[str, Any]] = []
     for file in files:
-        content = file.read_text(encoding="utf-8")
+        content = _text_of(file)
         if file.suffix != ".jsonl":
             entries.append({"text": content, "messages": None})
             continue
-        for number, line in enumerate(content.splitlines(), 1):
-            entry = json.loads(line)
+        for number, line in enumerate(content.split("\n"), 1):  # others that end a line may stand within a text
+            if not line.strip():
+                continue
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise CannotDecode(f"{file}, line {number}: {error}: give an object of JSON a line") from error
             if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
                 wanted = "an object with `text`, and `messages` before it, if any"
                 raise CannotDecode(f"{file}, line {number}: give {wanted}")
             entries.append({"messages": None} | entry)
     return entries
+
+
+def _text_of(file: Path) -> str:
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        place = f"{file}, line {content[: error.start].count(10) + 1}"
+        raise CannotDecode(f"{place}: byte {content[error.start]:#04x} is no UTF-8: save the text as UTF-8") from error
 
 
 def windows(entries: list[dict[str, Any]], pair: Pair, reading: Reading) -> list[Window]:

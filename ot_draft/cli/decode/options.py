@@ -13,11 +13,11 @@ import click
 from ... import defaults
 from ...errors import InvalidArgument
 from ...paths import TreeDrafter, drafting
-from ..options import option, whole_numbers
+from ..options import Place, option, whole_numbers
 from ..refused import Refused
 
 AUTO, LOOKUP = "auto", "lookup"
-FILE = click.Path(dir_okay=False, path_type=Path)
+FILE = Place(dir_okay=False)
 SHOWN: dict[str, Any] = {"show_default": True}
 
 
@@ -66,9 +66,7 @@ class PromptOptions:
     """Texts to continue."""
 
     prompts: tuple[str, ...] = option("--prompt", multiple=True, help="Text to continue; may be given several times.")
-    prompt_file: Path | None = option(
-        "--prompt-file", type=click.Path(path_type=Path), help="More of them, one a line."
-    )
+    prompt_file: Path | None = option("--prompt-file", type=Place(), help="More of them, one a line.")
     chat: bool | None = option(
         "--chat/--no-chat", default=None, help="As a user's turn [default: where the model has a chat template]."
     )
@@ -237,9 +235,7 @@ class OutputOptions:
     )
     html: Path | None = option("--html", type=FILE, help="Write a page that explains every token.")
     svg: Path | None = option("--svg", type=FILE, help="Write the live view as a picture.")
-    trace: Path | None = option(
-        "--trace", type=click.Path(file_okay=False, path_type=Path), help="A new folder for steps and laws."
-    )
+    trace: Path | None = option("--trace", type=Place(file_okay=False), help="A new folder for steps and laws.")
     trace_rows: int | None = option("--trace-rows", type=click.IntRange(0), help="Laws recorded at most.")
     trace_keep: int | None = option(
         "--trace-keep", type=click.IntRange(0), help="Tokens of a law that stay themselves, 0: all."

@@ -10,13 +10,14 @@ import click
 from ...errors import DraftSelectionError
 from ..console import one_line
 from ..embedded import default_pair_entry_point, load_models, stages
+from ..options import Place
 
 
 @click.command()
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
 @click.option("--most", type=click.IntRange(1), default=4, show_default=True, help="Layers left out at most.")
 @click.option("--prompt", "prompts", multiple=True, help="Text whose continuations are looked at; several times.")
-@click.option("--prompt-file", type=click.Path(path_type=Path), help="More of them, one a line.")
+@click.option("--prompt-file", type=Place(), help="More of them, one a line.")
 @click.option("--max-tokens", type=click.IntRange(1), default=48, show_default=True, help="Of a continuation.")
 @click.option("--seed", type=int, default=0, show_default=True)
 def skip(

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ... import defaults
 from ...errors import CannotDecode
 from ...paths.drafting.baselines import LookupPath
 from ..drafting import Drafting
+from ..given import check_whole
 from ..language_model import bytes_read, language_model, split_between_processes
 from ..pair import Pair
 from ..passes import Passes
@@ -90,6 +92,18 @@ class Auto(Policy):
             raise CannotDecode(
                 "neither the draft model nor prompt lookup may draft: allow one of them, or decode plainly"
             )
+        if not isinstance(self.rehearsal, Real) or not 0 <= self.rehearsal < float("inf"):
+            raise CannotDecode(f"rehearsal is {self.rehearsal!r}: give seconds, 0 for none")
+        if self.lookup is not None and not isinstance(self.lookup, PromptLookup):
+            raise CannotDecode(f"lookup is {self.lookup!r}: give PromptLookup(16), or None")
+        if self.costs is not None and not isinstance(self.costs, ot.paths.Costs):
+            raise CannotDecode(f"costs are {self.costs!r}: give ot.paths.Costs, or None to measure them")
+        if not isinstance(self.paths, Sequence) or not all(
+            isinstance(each, Sequence) and len(each) == 2 for each in self.paths
+        ):
+            raise CannotDecode(f"paths are {self.paths!r}: give numbers and lengths of paths, ((2, 2), (4, 2))")
+        for number in (number for each in self.paths for number in each):
+            check_whole("a number or a length of paths", number, 1)
 
     @property
     def uses_clock(self) -> bool:
