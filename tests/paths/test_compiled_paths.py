@@ -34,8 +34,8 @@ def trees(texts: int, length: int, dtype: type, seed: int) -> DraftTree:
 
 def same(one: PathSelection, other: PathSelection) -> Any:
     """Whether each text has the same selection, (B,)."""
-    fields = [(np.asarray(getattr(x, name)) for x in (one, other)) for name in ("length", "nodes", "tokens")]
-    pairs = [tuple(each) for each in fields]
+    names = ("length", "nodes", "tokens")
+    pairs = [(np.asarray(getattr(one, name)), np.asarray(getattr(other, name))) for name in names]
     assert all(a.dtype == b.dtype and a.shape == b.shape for a, b in pairs)
     return np.all([(a == b).reshape(len(a), -1).all(-1) for a, b in pairs], 0)
 
