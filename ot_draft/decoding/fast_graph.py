@@ -33,10 +33,12 @@ WHOLE = np.iinfo(np.int32).max
 class Pass:
     """State of the pass that runs, for attention: set before it, read by every layer's node.
 
+    width: of a head. together: heads that read the same keys.
     keys, values: (layers, cells, groups, width). cells: (R,) where the R tokens are written; found (R, most), counts (R,): what they see.
     """
 
     width: int
+    together: int
     base: float
     keys: Any = None
     values: Any = None
@@ -45,8 +47,8 @@ class Pass:
     counts: Any = None
     cosines: Any = None
     sines: Any = None
-    room: Any = field(default_factory=lambda: np.zeros(0, np.float32))
-    powers: Any = field(default_factory=lambda: np.zeros(0, np.int32))
+    room: Any = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    powers: Any = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     frequencies: Any = None
     shapes: dict[int, Any] = field(default_factory=dict)  # of what attention gives, by width: every layer asks twice
 
@@ -65,16 +67,17 @@ class Pass:
         self.shapes.clear()
         live = sees.shape[-1]
         self.found, self.counts = np.zeros((len(cells), live), np.int64), np.zeros(len(cells), np.int64)
-        kernels()[0](sees, slots_per_row, self.found, self.counts)
-        if len(self.room) < live:
-            self.room, self.powers = np.zeros(live, np.float32), np.zeros(live, np.int32)
+        kernels(self.width, self.together)[0](sees, slots_per_row, self.found, self.counts)
+        if self.room.shape[1] < live:
+            shape = self.together, live
+            self.room, self.powers = np.zeros(shape, np.float32), np.zeros(shape, np.int32)
         angles = np.outer(positions, self.frequencies)
         self.cosines, self.sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
     def attend(self, number: int, qkv: Any, out: Any) -> None:
         """Of layer `number`."""
         at = self.keys[number], self.values[number]
-        kernels()[1](
+        kernels(self.width, self.together)[1](
             qkv, *at, self.cells, self.found, self.counts, self.cosines, self.sines, self.room, self.powers, out
         )
 
@@ -194,7 +197,8 @@ class Layers:
     def __init__(self, weights: Any, config: Any, count: int) -> None:
         self.weights, self.config, self.count = weights, config, count
         self.width, self.bytes_read = head_width(config), 0
-        self.now = Pass(self.width, rope_base(config))
+        together = config.num_attention_heads // config.num_key_value_heads
+        self.now = Pass(self.width, together, rope_base(config))
         self._products: dict[tuple[str, ...], Product] = {}
 
     def forget(self) -> None:

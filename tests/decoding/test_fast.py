@@ -212,7 +212,7 @@ def test_passes_of_other_numbers_of_rows_leave_nothing_behind(tmp_path: Path) ->
 
 def attended(slots: list[int], reorder: bool = False) -> Any:
     """What the last of so many tokens attends to, where they stand in these of 64 slots, in this order or with the first two swapped."""
-    fill, attend = kernels()
+    fill, attend = kernels(64, 3)
     random = np.random.default_rng(0)
     qkv = random.standard_normal((len(slots), (9 + 2 * 3) * 64)).astype(np.float32)
     keys, values = random.standard_normal((2, 64, 3, 64)).astype(np.float32)
@@ -229,7 +229,16 @@ def attended(slots: list[int], reorder: bool = False) -> Any:
         np.zeros((len(slots), 576), np.float32),
     )
     attend(
-        qkv, keys, values, np.array(slots), found, counts, *turns, np.zeros(64, np.float32), np.zeros(64, np.int32), out
+        qkv,
+        keys,
+        values,
+        np.array(slots),
+        found,
+        counts,
+        *turns,
+        np.zeros((3, 64), np.float32),
+        np.zeros((3, 64), np.int32),
+        out,
     )
     return out, qkv, turns
 
