@@ -17,6 +17,7 @@ from ..paths.drafting.baselines import LookupPath
 from ..paths.drafting.counted import CountedTree
 from ..paths.drafting.drafter import as_trees, begin
 from ..paths.tree import PathSelection
+from .given import check_whole
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
 
@@ -39,6 +40,12 @@ class Drafting:
     uses_clock: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.tree, ot.paths.TreeDrafter):
+            raise CannotDecode(f"tree is {self.tree!r}: give a way to draft, as ot.paths.FixedTree.chains(4, 4)")
+        if not isinstance(self.rule, ot.paths.PathRule):
+            raise CannotDecode(f"rule is {self.rule!r}: give a path rule, as ot.paths.Joint()")
+        if not isinstance(self.tree.law, ot.DraftLaw):
+            raise CannotDecode(f"law is {self.tree.law!r}: give a draft law, as ot.IID()")
         if self.rule != self.tree.rule and not self.tree.bounds.size:
             raise CannotDecode("a path rule needs a tree: give one, or no rule to decode autoregressively")
         if self.lookup is not None and not self.tree.counts.n_lookup_tokens:
@@ -69,6 +76,8 @@ class Drafting:
     @classmethod
     def chains(cls, paths: int, length: int, rule: ot.paths.PathRule, law: ot.DraftLaw | None = None) -> Self:
         """K paths of length L that share nothing but the root."""
+        check_whole("K, the number of paths,", paths)
+        check_whole("L, their length,", length)
         if paths < 1 or length < 1:
             raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
         return cls(ot.paths.FixedTree.chains(paths, length, law), rule)

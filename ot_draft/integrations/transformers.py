@@ -19,6 +19,7 @@ import ot_draft as ot
 
 from .. import defaults
 from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
+from ..decoding.given import check_whole
 from ..decoding.language_model import split_between_processes
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
@@ -60,6 +61,12 @@ def multi_draft(
         raise CannotDecode(
             f"draft_model is {draft_model!r}, no model: load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)"
         )
+    if on_step is not None and not callable(on_step):
+        raise CannotDecode(f"on_step is {on_step!r}: give a function of a Step")
+    if not isinstance(stateless, list | tuple) or not all(isinstance(each, type) for each in stateless):
+        raise CannotDecode(f"stateless is {stateless!r}: give the types of your processors, (MyProcessor,)")
+    if seed is not None:
+        check_whole("seed", seed)
     named = {"num_tokens": prompt_lookup_num_tokens, "max_ngram": max_matching_ngram_size}
     settings = {name: value for name, value in named.items() if value is not None}
     lookup = PromptLookup(**settings) if settings else None
@@ -96,6 +103,10 @@ def _one_shape(
         )
     law = ot.IID() if law is None else law
     if tree is not None:
+        if not isinstance(tree, ot.paths.TreeShape):
+            raise CannotDecode(f"tree is {tree!r}: give a shape, as ot.paths.TreeShape.by_level((4, 2, 1))")
+        if paths is not None or length is not None:
+            raise CannotDecode("tree stands in the place of paths and length: give the one or the others")
         return Drafting(ot.paths.FixedTree(tree, law), chosen)
     return Drafting.chains(
         defaults.PATHS if paths is None else paths, defaults.LENGTH if length is None else length, chosen, law
@@ -195,7 +206,10 @@ class MultiDraft:
     def _seed(self, model: Any, seed: int | None, generator: torch.Generator | None) -> int:
         wanted = self.seed if seed is None else seed
         if wanted is not None:
+            check_whole("seed", wanted)
             return int(wanted)
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise CannotDecode(f"generator is {generator!r}: give a torch.Generator")
         drawn = torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu")
         if split_between_processes(model):  # all must draw the same numbers, or they would wait for each other for ever
             drawn = drawn.to(model.device)

@@ -112,6 +112,9 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "a number for costs": (lambda: Auto(costs=5), "costs are 5: give ot.paths.Costs"),  # type: ignore[arg-type]
     "one number for paths": (lambda: Auto(paths=5), "paths are 5: give numbers and lengths"),  # type: ignore[arg-type]
     "no path of two": (lambda: Auto(paths=((0, 2),)), "a number or a length of paths is 0: give at least 1"),
+    "half a path": (lambda: Drafting.chains(1.5, 2, K_SEQ), "K, the number of paths, is 1.5: give a whole number"),  # type: ignore[arg-type]
+    "a number for a tree": (lambda: Drafting(5, K_SEQ), "tree is 5: give a way to draft"),  # type: ignore[arg-type]
+    "a selection rule": (lambda: Drafting(PLAN.tree, rules.KSeq()), "KSeq(factor=None, law=IID()): give a path rule"),  # type: ignore[arg-type]
     "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
     "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
     "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "a path rule needs a tree"),

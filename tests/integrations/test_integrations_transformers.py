@@ -421,3 +421,44 @@ def test_without_the_packages_the_extra_is_named(package: str) -> None:
 def test_a_rule_that_does_not_fit_the_draws() -> None:
     with pytest.raises(ot.InvalidDrafts):
         multi_draft(None, rule=paths.Joint(), law=ot.WithoutReplacement())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"seed": 1.5}, "seed is 1.5: give a whole number"),
+        ({"seed": "3"}, "seed is '3': give a whole number"),
+        ({"paths": 1.5}, "K, the number of paths, is 1.5: give a whole number"),
+        ({"paths": "a"}, "K, the number of paths, is 'a': give a whole number"),
+        ({"length": 2.5}, "L, their length, is 2.5: give a whole number"),
+        ({"rule": ot.paths.NaivePath(), "law": 5}, "law is 5: give a draft law, as ot.IID"),
+        ({"tree": 5}, "tree is 5: give a shape"),
+        ({"tree": (2, 2)}, r"tree is \(2, 2\): give a shape"),
+        ({"tree": ot.paths.TreeShape.by_level((2, 1)), "paths": 3}, "tree stands in the place of paths and length"),
+        ({"tree": ot.paths.TreeShape.by_level((2, 1)), "length": 3}, "tree stands in the place of paths and length"),
+        ({"on_step": 5}, "on_step is 5: give a function of a Step"),
+        ({"stateless": 5}, "stateless is 5: give the types"),
+        ({"stateless": "a"}, "stateless is 'a': give the types"),
+        ({"stateless": (5,)}, r"stateless is \(5,\): give the types"),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_an_argument_of_another_kind_is_named(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(CannotDecode, match=says):
+        multi_draft(tiny_llama(1), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"seed": 1.5}, "seed is 1.5: give a whole"),
+        ({"seed": "3"}, "seed is '3'"),
+        ({"generator": 5}, "generator is 5: give a torch.Generator"),
+    ],
+)
+def test_what_generate_hands_on_is_named(given: dict[str, Any], says: str) -> None:
+    drafted = multi_draft(tiny_llama(1).float(), paths=2, length=1)
+    with pytest.raises(CannotDecode, match=says):
+        tiny_llama(0).float().generate(
+            torch.tensor([[1]]), custom_generate=drafted, max_new_tokens=2, do_sample=True, pad_token_id=0, **given
+        )
