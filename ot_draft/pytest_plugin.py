@@ -28,8 +28,21 @@ def pytest_configure(config: pytest.Config) -> None:
     most = config.getoption("ot_max_examples")
     if most is not None and most < 1:
         raise pytest.UsageError(f"--ot-max-examples {most} is no number of problems: give 1 or more")
+    if config.getoption("ot_report"):
+        _check_folder(config.getoption("ot_report_dir"))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Results(), "ot_draft_results")
+
+
+def _check_folder(folder: Path) -> None:
+    """A usage error where no report can be written, before the tests and not after them."""
+    from .cli.options import can_write_into
+    from .cli.refused import Refused
+
+    try:
+        can_write_into("--ot-report-dir", folder)
+    except Refused as error:
+        raise pytest.UsageError(error.message) from error
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -51,7 +64,10 @@ class Conformance(pytest.Item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """The check of a test made by `parametrize_with_rule_checks` is given the option; what came out of it is kept."""
+    """The check of a test made by `parametrize_with_rule_checks` is given the option; what came out of it is kept.
+
+    A test that did not call it has checked nothing, and fails.
+    """
     check = getattr(item, "callspec", None) and item.callspec.params.get("check")  # type: ignore[attr-defined]
     records = getattr(check, "ot_records", None)
     if check is None or records is None:
@@ -59,7 +75,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     check.max_examples = item.config.getoption("ot_max_examples") or check.max_examples
     records.clear()
     try:
-        return (yield)
+        result = yield
+        if not records and item.get_closest_marker("xfail") is None:  # such a one fails by passing
+            pytest.fail("nothing was checked: the body of the test is  check(rule)", pytrace=False)
+        return result
     finally:
         item.stash[RECORDS] = [*records]
 

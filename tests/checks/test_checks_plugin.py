@@ -234,3 +234,37 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
     assert "<li>lossless: no (bad, known)</li>" in text
     assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
     assert "all as they should be" in write_reports(["html"], [PASSED, EXPECTED], tmp_path)[0].read_text()
+
+
+def test_a_test_that_does_not_call_its_check_fails(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import ot_draft as ot
+
+        @ot.parametrize_with_rule_checks([ot.rules.KSeq()], properties=["output_law"], max_examples=2)
+        def test_forgotten(rule, check):
+            pass
+
+        @ot.parametrize_with_rule_checks(
+            [ot.rules.KSeq()], properties=["output_law"], max_examples=2, expected_failures={"output_law": "known"}
+        )
+        def test_expected(rule, check):
+            pass
+
+        @ot.parametrize_with_rule_checks([ot.rules.KSeq()], properties=["output_law"], max_examples=2)
+        def test_called(rule, check):
+            check(rule)
+        """
+    )
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    done.assert_outcomes(failed=2, passed=1)
+    done.stdout.fnmatch_lines(["nothing was checked: the body of the test is  check(rule)"])
+
+
+@pytest.mark.parametrize("place", ["there/below", "there"])
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_tests(place: str, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test():\n    pass\n")
+    (pytester.path / "there").write_text("")
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ot-report", "json", "--ot-report-dir", place)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*--ot-report-dir {place} cannot be written to*"])
