@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from .console import one_line, print_csv, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Numbers, form_of, form_options, parts
 from .refused import Refused
 
+MANIFEST = "capture.json"  # of the folder of a capture
 Rows = list[dict[str, Any]]
 
 
@@ -62,6 +64,11 @@ def _of_captures(
     rows: Rows = []
     for folder in folders:
         shards = open_shards([folder], temperature)[:limit]
+        captured = _manifest(folder)
+        if captured.get("top"):
+            raise Refused(f"{folder}: {MERGED}")
+        if told := _other_texts(captured, temperature):
+            click.echo(f"{folder}: {told}", err=True)
         with progress_bar(len(rules) * len(shards), "texts") as advance:
             for rule in rules:
                 counts = []  # of every text, iterations and tokens of each size
@@ -69,10 +76,34 @@ def _of_captures(
                     counts.append(of_text)
                     advance(rule.name)
                 for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True):
+                    if not any(iterations for iterations, _ in of_size):
+                        raise Refused(
+                            f"{folder}: no text has more than {L} contexts, which --length {L} takes: capture longer ones"
+                        )
                     row: dict[str, Any] = {"folder": str(folder)} if len(folders) > 1 else {}
                     mean, error = efficiency(of_size)
                     rows.append(row | {"rule": rule.name, "K": K, "L": L, "block_efficiency": mean, "error": error})
     return rows
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """What a capture says of itself; nothing where there is none."""
+    try:
+        captured = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return captured if isinstance(captured, dict) else {}
+
+
+def _other_texts(captured: dict[str, Any], temperature: float) -> str:
+    """A line on texts that the target did not write at this temperature, as far as the capture says; else empty."""
+    counted = "this is how many tokens of them a call would pass"
+    if captured.get("sample") == 0:
+        return f"the target did not write these texts (--sample): {counted}"
+    written = captured.get("temperature", temperature)
+    if captured.get("store") == "logits" and written != temperature:
+        return f"the texts were written at temperature {written:g}, and --temperature is {temperature:g}: {counted}"
+    return ""
 
 
 def _print(rows: Rows, title: str) -> None:
@@ -85,6 +116,7 @@ def _print(rows: Rows, title: str) -> None:
 
 
 Floats = NDArray[np.float64]
+MERGED = "its laws are on the heaviest tokens and on classes (--top), where a text's tokens have no places: capture without --top"
 ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
 
 
@@ -160,10 +192,17 @@ def replay_texts(
 def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
     found = columns(shard.file)
+    if "slots" in found:
+        raise Refused(f"{shard.file}: {MERGED}")
     about = {name: found[name].whole() for name in ABOUT if name in found}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
         raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
-    return about["token"]
+    tokens = about["token"]
+    wrong = np.flatnonzero(~((tokens >= 0) & (tokens < shard.n))) if tokens.dtype.kind in "iu" else np.arange(1)
+    if len(wrong):
+        row = int(wrong[0])
+        raise Refused(f"{shard.file}, row {row}: token is {tokens[row]}: give ids, whole numbers of 0 .. {shard.n - 1}")
+    return tokens
 
 
 def efficiency(of_texts: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -289,3 +289,48 @@ def test_what_ends_a_line_elsewhere_may_stand_in_a_text(tmp_path: Path) -> None:
         "one\u2028two\x0cthree",
         "four",
     ]
+
+
+def replayed(*words: object) -> Result:
+    return CliRunner().invoke(replay_command, [*map(str, words), "--rules", "KSeq", "--paths", "1", "--length", "2"])
+
+
+def test_laws_on_classes_are_not_replayed(models: tuple[Path, Pair], tmp_path: Path) -> None:
+    """A token's id is no column of theirs: 1.51 tokens a call were said of texts with 1.83."""
+    assert run(models, tmp_path / "top", "--sample", "8", "--store", "laws", "--top", "4").exit_code == 0
+    assert run(models, tmp_path / "all", "--sample", "8", "--store", "laws").exit_code == 0
+    assert replayed(tmp_path / "all").exit_code == 0
+    assert "capture without --top" in replayed(tmp_path / "top").output
+    (tmp_path / "top" / "capture.json").unlink()
+    refused = replayed(tmp_path / "top")
+    assert refused.exit_code == 2 and "capture without --top" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("token", "said"), [(99, "token is 99: give ids"), (-1, "token is -1: give ids"), (0.5, "token is 0.5: give ids")]
+)
+def test_a_token_that_is_none_is_named(token: float, said: str, models: tuple[Path, Pair], tmp_path: Path) -> None:
+    assert run(models, tmp_path / "out", "--sample", "8").exit_code == 0
+    file = tmp_path / "out" / "window-000001.npz"
+    arrays = dict(np.load(file))
+    arrays["token"] = arrays["token"].astype(type(token))
+    arrays["token"][1:2] = token
+    np.savez(file, **arrays)
+    refused = replayed(tmp_path / "out")
+    assert refused.exit_code == 2 and "window-000001.npz, row " in refused.output
+    assert said in refused.output or token == 0.5
+
+
+def test_texts_that_the_target_did_not_write_so_are_said(models: tuple[Path, Pair], tmp_path: Path) -> None:
+    assert run(models, tmp_path / "read", "--positions", "0", "--skip", "1").exit_code == 0
+    assert run(models, tmp_path / "written", "--sample", "8").exit_code == 0
+    assert "the target did not write these texts" in replayed(tmp_path / "read").output
+    assert (
+        "written at temperature 1, and --temperature is 0.5"
+        in replayed(tmp_path / "written", "--temperature", "0.5").output
+    )
+    assert "call would pass" not in replayed(tmp_path / "written").output
+    long = CliRunner().invoke(
+        replay_command, [str(tmp_path / "written"), "--rules", "KSeq", "--paths", "1", "--length", "2,50"]
+    )
+    assert long.exit_code == 2 and "no text has more than 50 contexts" in long.output

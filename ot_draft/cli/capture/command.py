@@ -17,8 +17,9 @@ from ...pairs import open_shards
 from ..console import one_line, progress_bar
 from ..options import DEFAULTS, Place, can_write_into
 from ..refused import Refused
+from ..replay import MANIFEST
 
-MANIFEST, PACKAGES = "capture.json", ("torch", "transformers", "ot_draft")
+PACKAGES = ("torch", "transformers", "ot_draft")
 LOOKED_AT = 1024  # numbers of a weight
 EPILOG = """\b
 ot-draft capture --text book.txt --out captured

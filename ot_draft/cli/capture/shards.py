@@ -18,6 +18,7 @@ from ...decoding.pair import prompt_text
 from ...pairs.merge import on_top_tokens
 
 Arrays = dict[str, NDArray[Any]]
+SLOTS = "slots"  # of merged laws: the token of each column, TAIL for a class
 
 
 @dataclass(frozen=True)
@@ -127,5 +128,5 @@ def _stored(target: torch.Tensor, draft: torch.Tensor, reading: Reading) -> Arra
     if not reading.top:
         return dict(zip(("p", "q"), laws, strict=True))
     merged = [on_top_tokens(p, q, reading.top) for p, q in zip(*laws, strict=True)]
-    p, q, _ = (np.stack(rows) for rows in zip(*merged, strict=True))
-    return {"p": p, "q": q}
+    p, q, slots = (np.stack(rows) for rows in zip(*merged, strict=True))
+    return {"p": p, "q": q, SLOTS: slots}
