@@ -9,6 +9,7 @@ An adapter has
     stop() -> None.
 It may have
     LACKS: settings that the engine has not, with the reason; requests with them are never sent.
+    REPORTS: "raw" or "processed", where it declares which log-probabilities it reports; else either will do.
     REQUESTS: of the first kind; the others are in proportion.  PRESENCE_OF_PROMPT: see `Kind.masses`.
     counters() -> dict: printed; "accepted drafts" and "cached tokens" (of prompts) are compared with 0.
     step(p, q, k, generator) -> drafts, accepted, token: the engine's own drawing and verifying, for `ot.check_step(..., batched=True)`.
@@ -146,6 +147,7 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
         return {
             "lacks": getattr(module, "LACKS", {}),
             "requests": getattr(module, "REQUESTS", 0),
+            "reports": getattr(module, "REPORTS", ""),
             "presence of prompt": getattr(module, "PRESENCE_OF_PROMPT", False),
             "functions": [each for each in ("counters", "step") if hasattr(module, each)],
         }

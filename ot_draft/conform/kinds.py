@@ -98,6 +98,7 @@ KINDS = {
     "temperature": Kind((5, 1, 6, 2), {"temperature": 0.7}, 0.3, large=True),
     "top-k": Kind((5, 1, 6), {"temperature": 0.9, "top_k": 4}),
     "top-p": Kind((5, 4, 3), {"temperature": 1.6, "top_p": 0.7}),
+    "top-k and top-p": Kind((4, 1), {"temperature": 1.6, "top_k": 4, "top_p": 0.7}),
     "min-p": Kind((2, 3), {"temperature": 0.7, "min_p": 0.15}),
     "top-k of many": Kind((2, 3, 9), {"top_k": 50}, large=True),
     "repetition penalty": Kind((4, 4, 1, 0), {"repetition_penalty": 3.0}, 0.25),

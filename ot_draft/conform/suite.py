@@ -243,7 +243,13 @@ class EngineTrial:
         return self._row(name, f"{AGAIN} requests alone, then among others", f"{differ} texts differ", verdict)
 
     def _log_probabilities(self, name: str) -> ConformRow:
-        """Held to the raw law and to the one that the settings make: an engine reports the one or the other, of every token."""
+        """Held to the raw law and to the one that the settings make: an engine reports the one or the other, of every token.
+
+        Where the adapter declares which, to that one.
+        """
+        declared = self._described["reports"]
+        if declared not in ("", "raw", "processed"):
+            raise Crashed(f"REPORTS is {declared!r}: give 'raw' or 'processed'")
         off = {"raw": (0.0, "no token"), "processed": (0.0, "no token")}
         asked = [each for each in (PLAIN, "temperature", "top-k of many", "top-k", "greedy") if each in self.kinds]
         tried = f"{REPORTED} requests of {len(asked)} kinds"
@@ -264,7 +270,7 @@ class EngineTrial:
                         wrong = abs(right - said) if np.isfinite(right - said) else np.inf
                         where = f"{kind_name}, place {place + 1}: {said:.3f} for {right:.3f}"
                         off[which] = max(off[which], (wrong, where))
-        which = min(off, key=lambda each: off[each][0])
+        which = declared or min(off, key=lambda each: off[each][0])
         worst, where = off[which]
         return self._row(name, tried, f"{which}: off by {worst:.2g} ({where})", KEPT if worst < OFF else WRONG)
 

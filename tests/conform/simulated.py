@@ -13,6 +13,7 @@ import numpy as np
 from ot_draft.conform.kinds import Kind, ReferencePair
 
 LACKS: dict[str, str] = {}
+REPORTS = ""
 REQUESTS = 4000
 DRAFTS = 2
 STATE: dict[str, Any] = {}
@@ -57,12 +58,20 @@ LOGPROBS = {  # errors, and what is reported for log-probabilities
     "log-probability 0": lambda own: [own[0], 0.0, *own[2:]],
     "last log-probabilities 0": lambda own: [*own[:-2], 0.0, 0.0],
 }
+STEP = {  # errors of a step, and what a draft that is refused is replaced by: of p, q and the target's law one place before
+    "residual is p": lambda p, q, before: p,
+    "residual of |p - q|": lambda p, q, before: abs(p - q),
+    "residual of the place before": lambda p, q, before: np.maximum(before - q, 0),
+}
 OTHER_LOGPROBS = {
     "log-probabilities of numpy": np.array,
     "a number for log-probabilities": lambda own: 0.5,
 }  # right, and none
 ANSWERS = {  # errors, and what the answers to a request are
     "one text of three": lambda request, own: own[:1],
+    "stop token dropped": lambda request, own: [
+        each | {"tokens": [token for token in each["tokens"] if token not in request.get("stop_token_ids", ())]} for each in own
+    ],
     "nothing at top-k": lambda request, own: [] if "top_k" in request else own,
     "no key": lambda request, own: [{"tokens": each["tokens"]} for each in own],
     "too long": lambda request, own: [each | {"tokens": each["tokens"] + [1]} for each in own],
@@ -88,8 +97,9 @@ BEFORE = {  # errors of the order that settings are applied in, and what the wro
 PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
 
 
-def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str = "") -> Any:
-    """error: one of those below. lacks: names of settings."""
+def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str = "", declared: str = "") -> Any:
+    """error: one of those below. lacks: names of settings. declared: which log-probabilities it says that it reports."""
+    globals().update(REPORTS=declared)
     LACKS.update(dict.fromkeys(lacks.split(), "it was asked not to"))
     if error == "no start":
         raise RuntimeError("the engine does not start")
@@ -100,7 +110,9 @@ def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str 
         accepted=0,
         after=False,
     )
-    STATE["memo"] = MEMOS.setdefault(target, {}) if STATE["models"].n < 100 else {}
+    STATE["memo"] = (
+        MEMOS.setdefault(target + (error if error == "min-p of logits" else ""), {}) if STATE["models"].n < 100 else {}
+    )
     return None if error == "no facts" else {"engine": "simulated"}
 
 
@@ -111,7 +123,7 @@ def complete(requests: list[dict[str, Any]]) -> Any:
         os._exit(3)
     if error == "hang":
         time.sleep(1000)
-    if error == "raises at top-p" and any("top_p" in request for request in requests):
+    if error == "raises at top-p" and any("top_p" in request and "top_k" not in request for request in requests):
         raise RuntimeError("no top-p here")
     requests = _mixed_up(list(requests), error)
     STATE["after"] = any(request.get("abort") for request in requests)
@@ -134,7 +146,7 @@ def complete(requests: list[dict[str, Any]]) -> Any:
             settings["temperature"] = 1.0
         kind = Kind(tuple(requests[members[0][0]]["prompt"]), settings)
         copies = [place for place, _ in members for _ in range(requests[place].get("n", 1))]
-        seeds = [requests[place].get("seed") for place in copies]
+        seeds = [requests[place].get("seed", place if error == "copies alike" else None) for place in copies]
         for place, text in zip(copies, _texts(kind, seeds, settings["max_tokens"]), strict=True):
             answers[place].append({"tokens": text, "pieces": len(text)})
             if requests[place].get("logprobs"):
@@ -159,7 +171,8 @@ def _mixed_up(requests: list[dict[str, Any]], error: str) -> list[dict[str, Any]
 
 def _logprobs(kind: Kind, text: list[int]) -> Any:
     models, error = STATE["models"], STATE["error"]
-    rows = models.logits(models.target, kind.prompt, np.array([text[:-1]], dtype=np.int64))[0]
+    model = models.draft if error == "log-probabilities of the draft" else models.target
+    rows = models.logits(model, kind.prompt, np.array([text[:-1]], dtype=np.int64))[0]
     logs = rows - np.log(np.exp(rows).sum(-1, keepdims=True))
     own = [float(logs[place, token]) for place, token in enumerate(text)]
     made = LOGPROBS | OTHER_LOGPROBS
@@ -178,6 +191,12 @@ def _laws(model: str, kind: Kind, texts: list[tuple[int, ...]], tail: int = 0) -
         logits = STATE["models"].logits(getattr(STATE["models"], model), kind.prompt, ids)
         for end in range(length - tail, length + 1):
             laws, _ = kind.masses(logits[:, end], ids[:, :end])
+            if STATE["error"] == "min-p of logits" and "min_p" in kind.settings:
+                left = logits[:, end] / kind.temperature
+                most = left.max(-1, keepdims=True)
+                left[(left < kind.settings["min_p"] * most) & (left < most)] = -np.inf
+                laws = np.exp(left - left.max(-1, keepdims=True))
+                laws /= laws.sum(-1, keepdims=True)
             memo.update(zip((text[:end] for text in some), laws, strict=True))
     return [[memo[text[:end]] for end in range(len(text) - tail, len(text) + 1)] for text in texts]
 
@@ -186,13 +205,16 @@ def _drawn(law: np.ndarray, u: float) -> int:
     return int(min((law.cumsum() <= u * law.sum()).sum(), np.flatnonzero(law)[-1]))
 
 
+def _seed(asked: int | None, error: str) -> int:
+    if asked is None and error == "one seed for all":
+        return 7
+    return int(STATE["rng"].integers(2**32)) if asked is None or error == "no seeds" else asked
+
+
 def _texts(kind: Kind, seeds: list[int | None], most: int) -> list[list[int]]:
     error, ends = STATE["error"], kind.ends(STATE["models"].n)
     shared = np.random.default_rng(STATE["rng"].integers(2**32))
-    streams = [
-        np.random.default_rng(STATE["rng"].integers(2**32) if seed is None or error == "no seeds" else seed)
-        for seed in seeds
-    ]
+    streams = [np.random.default_rng(_seed(seed, error)) for seed in seeds]
     found: list[tuple[int, ...]] = [() for _ in seeds]
     while active := [row for row, text in enumerate(found) if len(text) < most and not (ends & {*text[-1:]})]:
         common = shared.random((DRAFTS + 1, 3))
@@ -205,7 +227,8 @@ def _texts(kind: Kind, seeds: list[int | None], most: int) -> list[list[int]]:
             texts = [(*found[row], *drafted[row]) for row in active]
             for row, (q,) in zip(active, _laws("draft", kind, texts), strict=True):
                 laws[row].append((q, noise := streams[row].exponential(size=len(q))))
-                drafted[row].append(int((q / noise).argmax()))
+                drawn_by = q ** (1 / 0.7) if error == "drafts at another temperature" else q
+                drafted[row].append(int((drawn_by / noise).argmax()))
         targets = _laws("target", kind, [(*found[row], *drafted[row]) for row in active], DRAFTS)
         for row, ps in zip(active, targets, strict=True):
             emitted = _step(drafted[row], ps, laws[row], chances[row], error)
@@ -221,19 +244,27 @@ def _cut(text: tuple[int, ...], ends: set[int], most: int) -> tuple[int, ...]:
 def _step(drafts: list[int], ps: list[np.ndarray], drafted: list[Any], u: np.ndarray, error: str) -> list[int]:
     emitted: list[int] = []
     factor = {"accepted at 1.15 p/q": 1.15, "accepted at 1.05 p/q": 1.05}.get(error, 1.0)
-    for place, (draft, p, (q, noise)) in enumerate(zip(drafts, ps, drafted, strict=False)):
+    tempered = [p ** (1 / 0.7) / (p ** (1 / 0.7)).sum() for p in ps]
+    accepted_by = tempered if error == "the draft's temperature for the target" else ps
+    for place, (draft, p, (q, noise)) in enumerate(zip(drafts, accepted_by, drafted, strict=False)):
         sure = p[draft] == p.max() if error == "greedy" else u[place, 0] * q[draft] < factor * p[draft]
+        if error == "accepted where it is equal":  # no error
+            sure = u[place, 0] * q[draft] <= p[draft]
         if sure:
             emitted.append(draft)
             STATE["accepted"] += 1
             continue
-        left = p if error == "residual is p" else np.maximum(p - q, 0)
+        if error in ("residual not clipped", "residual not normalised"):
+            sums = (p - q if error == "residual not clipped" else np.maximum(p - q, 0)).cumsum()
+            return [*emitted, int(min((sums <= u[place, 1]).sum(), np.flatnonzero(p)[-1]))]
+        left = STEP[error](p, q, ps[max(place - 1, 0)]) if error in STEP else np.maximum(p - q, 0)
         left = p if left.sum() <= 0 else left
         if error == "noise used again":
             return [*emitted, int((left / noise).argmax())]
         return [*emitted, _drawn(left, u[place, 0] if error == "uniform used twice" else u[place, 1])]
     bonus = ps[DRAFTS - 1 if error == "bonus of the last draft" else DRAFTS]
-    return [*emitted, int(bonus.argmax()) if error == "greedy" else _drawn(bonus, u[DRAFTS, 2])]
+    last = int(bonus.argmax()) if error == "greedy" else _drawn(bonus, u[DRAFTS, 2])
+    return [*emitted, last, last] if error == "bonus twice" else [*emitted, last]
 
 
 def counters() -> Any:

@@ -121,8 +121,19 @@ def test_a_right_engine_keeps_its_law_on_many_tokens(run: Any) -> None:
             ("bias after temperature", {"logit bias"}),
             ("no min tokens", {"min tokens"}),
             ("no grammar", {"grammar"}),
-            ("no top-k", {"top-k"}),
-            ("no top-p", {"top-p"}),
+            ("no top-k", {"top-k", "top-k and top-p"}),
+            ("no top-p", {"top-p", "top-k and top-p"}),
+            ("residual of |p - q|", {"plain"}),
+            ("residual not clipped", {"plain"}),
+            ("residual not normalised", {"plain"}),
+            ("residual of the place before", {"plain"}),
+            ("the draft's temperature for the target", {"plain"}),
+            ("bonus twice", {"plain"}),
+            ("one seed for all", {"requests share no chance"}),
+            ("copies alike", {"requests share no chance"}),
+            ("min-p of logits", {"min-p"}),
+            ("stop token dropped", {"stop tokens", "min tokens"}),
+            ("log-probabilities of the draft", {"log-probabilities"}),
             ("no stop", {"stop tokens", "min tokens"}),
             ("no allowed", {"allowed tokens"}),
             ("temperature ignored", {"temperature"}),
@@ -141,7 +152,30 @@ def test_a_planted_error_is_wrong_where_it_is(error: str, rows: set[str], run: A
         assert set(wrong(report)) <= rows | {"streams", "requests share no chance"}
 
 
-@pytest.mark.parametrize("error", ["noise used again", slow("uniform used twice")])
+def test_what_is_no_error_is_kept(run: Any) -> None:
+    """u q <= p for u q < p: they differ where u q is p exactly."""
+    report = run("accepted where it is equal", requests=400)
+    assert (report.status, wrong(report)) == (0, [])
+
+
+@pytest.mark.parametrize(("declared", "status"), [("raw", 0), ("processed", 1), ("", 0), ("cooked", 2)])
+def test_log_probabilities_are_those_that_are_declared(
+    declared: str, status: int, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The simulated engine reports them before temperature and top-k."""
+    sent = {name: KINDS[name] for name in ("plain", "temperature", "top-k")}
+    monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
+    report = run(requests=400, declared=declared)
+    assert (report.status, wrong(report)) == (status, ["log-probabilities"] if status == 1 else [])
+    said = {"processed": "processed: off by", "cooked": "REPORTS is 'cooked': give 'raw' or 'processed'"}.get(
+        declared, "raw: off by"
+    )
+    assert said in next(row.evidence for row in report.rows if row.name.startswith("log-probabilities"))
+
+
+@pytest.mark.parametrize(
+    "error", ["noise used again", slow("uniform used twice"), slow("drafts at another temperature")]
+)
 def test_a_chance_used_again_is_found_by_the_number_of_requests_that_is_the_default(
     error: str, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,7 +484,16 @@ def test_settings_are_those_of_transformers(reference: ReferencePair) -> None:
     """The laws by `generate`'s own processors, one call a text."""
     import torch
 
-    for name in ("temperature", "top-k", "top-p", "min-p", "repetition penalty", "logit bias", "allowed tokens"):
+    for name in (
+        "temperature",
+        "top-k",
+        "top-p",
+        "top-k and top-p",
+        "min-p",
+        "repetition penalty",
+        "logit bias",
+        "allowed tokens",
+    ):
         kind = KINDS[name]
         from ot_draft.conform.engines import transformers
 
