@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from .chance import Chance, Row
+from .problems import ZERO_TRIED
 from .rules import (
     CHOSEN,
     FLASHINFER,
@@ -178,6 +179,22 @@ class LastToken:
 
 
 @dataclass(frozen=True)
+class AtOrAbove:
+    """Random numbers that draw the first token whose running sum is u times the sum, or above: at u = 0 a token of mass 0."""
+
+    under: Any
+
+    def place(self, number: int, weights: Row) -> int:
+        """See Chance."""
+        if hasattr(self.under, "uniforms") and self.under.uniforms[number] <= 0:
+            return 0
+        return int(self.under.place(number, weights))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.under, name)
+
+
+@dataclass(frozen=True)
 class NanToken:
     """A chain that gives `token(n)` at the first row with a NaN, of p or of q."""
 
@@ -317,6 +334,8 @@ HISTORIC_OTHERS = (
           "https://arxiv.org/abs/2601.05724"),
 )  # fmt: skip
 MADE_UP = (
+    Fault("last-coin-zero", "a number of 0 draws the first token, whatever its mass: the first running sum at or above u",
+          {name: Told(RULES[name], AtOrAbove) for name in ZERO_TRIED}),
     Fault("threshold-scaled", "acceptance at 1.15 p/q", changed(ALL_CHAINS, test=scaled) | changed(RECURSIVE, scale=Fraction(23, 20))
           | changed(("k-seq",), factor=lambda k: k * Fraction(20, 23)) | changed(("sglang-tree",), grow=Fraction(23, 20))),
     Fault("residual-is-p", "after a refusal the token comes from p", changed(ALL_CHAINS, rest=lambda case, node: case.p[node])

@@ -252,6 +252,12 @@ def one_itself(source: Source, rule: str) -> Written:
     return replace(ROW_PLACES["p cut to its top tokens"](source, rule), place="number 1", edge=Fraction(1))
 
 
+def number_zero(source: Source, rule: str) -> Written:
+    """The last number is 0, and p's first tokens have mass 0: the first token that has mass is due."""
+    written = of_rows("number 0", lambda source, n: (cut(source, n)[::-1], source.law(n)))(source, rule)
+    return replace(written, edge=Fraction(0))
+
+
 def on_the_threshold(source: Source, rule: str) -> Written:
     """The first coin is p/q exactly, with q = 1/2: u q and p/q are exact, and < and <= part."""
     parents = chain(*range(1 + source.below(2)))
@@ -334,6 +340,7 @@ def large(source: Source, rule: str) -> Written:
 ROW_PLACES = {name: of_rows(name, make) for name, make in ROWS.items()}
 PLACE_DRAWN = ("sglang-chain", "sglang-tree", "flashinfer-chain", "llama.cpp-server", "recursive-rejection",
                "recursive-rejection-distinct", "k-seq")  # fmt: skip
+ZERO_TRIED = ("flashinfer-chain", "llama.cpp-server", "recursive-rejection", "k-seq")
 EXACT_COMPARED = ("vllm-v1", "vllm-v1-chosen", "sglang-chain", "flashinfer-chain", "tensorrt-llm")
 CLOSED = ("vllm-v1", "vllm-v1-chosen", "transformers", "tensorrt-llm", "sglang-tree")
 FIRST_RUNNERS = ("vllm-v1", "sglang-chain", "flashinfer-chain", "tensorrt-llm", "transformers")
@@ -350,7 +357,7 @@ def places_of(rule: str) -> list[Callable[[Source, str], Written]]:
         found.append(impossible_draft)
     if (rule in CHOSEN and rule != "sglang-tree") or rule == "flashinfer-chain":
         found.append(absent_draft)
-    also = {nothing_left: FIRST_RUNNERS, zero_coin: CLOSED, nearly_one: PLACE_DRAWN, one_itself: PLACE_DRAWN,
+    also = {nothing_left: FIRST_RUNNERS, zero_coin: CLOSED, nearly_one: PLACE_DRAWN, one_itself: PLACE_DRAWN, number_zero: ZERO_TRIED,
             on_the_threshold: EXACT_COMPARED, above_one: ("sglang-chain", "flashinfer-chain"), equal_masses: ("greedy",),
             equal_siblings: ("sglang-tree", "recursive-rejection"), nan_q: ("vllm-v1",),
             nan_p: ("vllm-v1", "vllm-v1-chosen", "vllm-v2", "vllm-v2-chosen")}  # fmt: skip
