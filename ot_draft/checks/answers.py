@@ -127,7 +127,9 @@ class Answers:
         if self.findings:
             return f"{len(self.findings)} finding{'s' * (len(self.findings) > 1)} ({', '.join(self.findings)})"
         skipped = ", ".join(each.property for each in self.robust if each.status == Status.SKIPPED)
-        return ("yes" + (f" (skipped: {skipped})" if skipped else "")) if self.robust else "not asked"
+        looked_at = any(each.status == Status.PASSED for each in self.robust)
+        said = "yes" if looked_at else "not decided"
+        return (said + (f" (skipped: {skipped})" if skipped else "")) if self.robust else "not asked"
 
 
 def _law(outcomes: Sequence[Outcome]) -> Conclusion:

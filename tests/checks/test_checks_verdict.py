@@ -224,7 +224,7 @@ def test_the_verdict_is_read_off_the_properties(statuses: list[Any], verdict: tu
     ]
     found = Answers([*results, Outcome(property="torch_agrees", status=Status.SKIPPED)])
     assert (found.lossless, found.law.because) == verdict
-    assert found.lines()[1] == "robust: yes (skipped: torch_agrees)"
+    assert found.lines()[1] == "robust: not decided (skipped: torch_agrees)"  # nothing of it was looked at
 
 
 def test_every_property_answers_one_question() -> None:
@@ -326,6 +326,8 @@ def test_a_process_that_says_nothing_more_is_no_verdict(
     report = check_rule(Rule(decide), 20, ["output_law", "probabilities"])
     assert report.lossless == "not decided" and report.answers.crash == said and not report.answers.refuted
     assert report["probabilities"].status == "skipped"
+    unseen = check_rule(Rule(decide), 20, ["output_law", "exactness"])
+    assert "robust: not decided (skipped: exactness)" in unseen.answers.lines()
 
 
 def test_without_a_child_the_search_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
