@@ -18,7 +18,9 @@ def batched_form(rule: PathRule) -> Callable[[Model, Any], PathLaw]:
     """The rule as `decode` runs it, as a function of a model and drafts for `ot.paths.evaluate`; the rule itself is the plain form.
 
     Every random choice of `_select` is made in every way, on Fractions if the model's laws are such. Raises InvalidArgument where it
-    draws other than by `draws`, by one uniform twice or by more of them than `n_uniforms` says, and where it gives no path of the tree.
+    draws other than by the methods of `draws`, by one uniform twice or by more of them than `n_uniforms` says, and where it gives no
+    path of the tree.
+    A loop of the rule's that is compiled for long rows of floats, and draws by `draws.uniforms` itself, is not seen.
     """
 
     def law_of(model: Model, drafts: Any) -> PathLaw:
