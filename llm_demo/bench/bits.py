@@ -2,7 +2,8 @@
 
 Texts are continued by trees. At every node of every tree the target's law, one row of a pass over all nodes, is compared with that of plain
 decoding: of a pass over the node's token alone, behind its text and the tokens above it. The table says how far the two are apart in total
-variation, mean and largest, and how many laws are equal in every bit; then how many greedy texts by trees are those of plain decoding.
+variation, mean and largest, and how many laws are equal in every bit; then how many greedy texts by trees are those of plain decoding: of
+every prompt, and with --times behind other beginnings, which are drawn.
 Where sums are added in one order everywhere, all are; elsewhere this is what losslessness is short of. --against float32
 says how far each backend's plain law, at the same nodes, is from that of float32 weights.
 """
@@ -98,6 +99,12 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
     return (one - other).abs().sum(-1) / 2
 
 
+def begun(pair: Pair, prompt: Sequence[int], tokens: int, seed: int) -> list[int]:
+    """The prompt and so many tokens of a text that is drawn behind it, by plain decoding."""
+    options = DecodeOptions(SamplingParams(), max_tokens=tokens, seed=seed, stop=())
+    return [*prompt, *decode(pair, [prompt], Drafting.plain(), options).tokens[0]]
+
+
 def same_greedy(pair: Pair, prompt: Sequence[int], tokens: int) -> bool:
     """Whether the greedy text by trees is that of plain decoding."""
     options = DecodeOptions(SamplingParams(0.0), max_tokens=tokens, stop=())
@@ -127,12 +134,17 @@ def main(names: tuple[str, ...], texts: int, times: int, tokens: int, against: s
             rows, equal = list[Tensor](), 0
             with progress_bar(texts * times, name) as advance:
                 for number in range(texts * times):
-                    rows.append(compared(pair, prompts[number % texts], tokens, SEED + number, other))
-                    equal += number < texts and same_greedy(pair, prompts[number], tokens)
+                    prompt = prompts[number % texts]
+                    rows.append(compared(pair, prompt, tokens, SEED + number, other))
+                    if number >= texts:
+                        prompt = begun(pair, prompt, tokens // 2, SEED + number)
+                    equal += same_greedy(pair, prompt, tokens)
                     advance()
             far, bits, from_other = torch.cat(rows).T
             line = f"{name} ({pair.law}): {len(far)} rows, total variation between trees and plain passes {far.mean():.2g}, at most"
-            line += f" {far.max():.2g}; {int(bits.sum())} equal in every bit; {equal} of {texts} greedy texts equal"
+            line += (
+                f" {far.max():.2g}; {int(bits.sum())} equal in every bit; {equal} of {texts * times} greedy texts equal"
+            )
             if other is not None:
                 line += f"; from {against} {from_other.mean():.2g}, at most {from_other.max():.2g}"
             click.echo(line)

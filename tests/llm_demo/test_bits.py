@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from click.testing import CliRunner
 from tiny_models import tiny_pair
 
 torch = pytest.importorskip("torch")
@@ -34,3 +37,23 @@ def test_a_law_of_another_text_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     differ = rows[..., 0].amax(0) > 1e-4
     assert differ.tolist() == [False, True, True, False, False, False]
     assert not rows[:, 1:3, 1].all()
+
+
+def test_greedy_texts_behind_other_beginnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every one of them is decoded twice, and none behind the same beginning."""
+    pair, prompts = tiny_pair(seed=3), list[list[int]]()
+
+    def noted(pair: bits.Pair, prompt: list[int], tokens: int) -> bool:
+        prompts.append(prompt)
+        return len(prompts) != 2 and right(pair, prompt, tokens)
+
+    right = bits.same_greedy
+    monkeypatch.setattr(bits, "same_greedy", noted)
+    monkeypatch.setattr(bits, "loaded", lambda name: pair)
+    monkeypatch.setattr(
+        bits, "read_prompts", lambda *_: [SimpleNamespace(tokens=PROMPT), SimpleNamespace(tokens=PROMPT[:3])]
+    )
+    told = CliRunner().invoke(bits.main, ["--texts", "2", "--times", "3", "--tokens", "8"])
+    assert told.exit_code == 0 and "5 of 6 greedy texts equal" in told.output, told.output
+    assert prompts[:2] == [PROMPT, PROMPT[:3]] and [len(prompt) for prompt in prompts] == [5, 3, 9, 7, 9, 7]
+    assert prompts[2][:5] == prompts[4][:5] == PROMPT and len({tuple(prompt) for prompt in prompts}) == 6
