@@ -211,14 +211,19 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_traces(file: Path) -> list[Efficiency]:
-    """Block efficiencies by rule, K and L."""
-    found = []
+    """Block efficiencies by rule, K and L; Refused where one stands twice, as where `replay` was asked about several folders."""
+    found, lines = [], dict[tuple[str, int, int], int]()
     for number, row in enumerate(_records(file, ("rule", "K", "L", "block_efficiency")), 2):
         try:
             error = float(row.get("error") or "nan")
             found.append(Efficiency(row["rule"], int(row["K"]), int(row["L"]), float(row["block_efficiency"]), error))
         except (TypeError, ValueError) as problem:
             raise Refused(f"{file}, line {number}: {problem}") from None
+        of = found[-1].rule, found[-1].K, found[-1].L
+        if of in lines:
+            told = f"{of[0]} with K {of[1]} and L {of[2]} stands in line {lines[of]}, too"
+            raise Refused(f"{file}, line {number}: {told}: give one row of each, for instance of one folder")
+        lines[of] = number
     return found
 
 
