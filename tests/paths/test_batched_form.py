@@ -24,7 +24,7 @@ MODEL = paths.MarkovModel.random(np.random.default_rng(3), 2)
 
 
 @pytest.mark.parametrize(
-    "rule", [rule for rule in paths.rules.every() if not paths.rules.solves_program(rule)], ids=repr
+    "rule", [rule for rule in paths.rules.every() if not paths.rules.solves_program(rule)], ids=lambda rule: rule.name
 )
 def test_the_library_s_rules_are_right_in_both_forms(rule: paths.PathRule) -> None:
     shapes = [shape for shape in (*SHAPES, paths.TreeShape((0, 0))) if paths.rules.fits(rule, shape, rule.law)]
