@@ -8,63 +8,16 @@ from typing import Any
 import numpy as np
 
 from ot_draft import paths
+from ot_draft.paths.evaluation.batched_form import selected_law
 from ot_draft.paths.model import Model
+from ot_draft.paths.rules.path_rule import PathLaw
 from ot_draft.paths.tree import PathSelection, PlainTree
 
-Law = dict[tuple[int, ...], Any]
 
-
-class Replay:
-    """Stands in for the uniforms of one tree: makes the choices it is told, then the first possible, and notes the others."""
-
-    def __init__(self, told: Sequence[int]) -> None:
-        self.told, self.made, self.others = told, [], []
-        self.probability: Any = 1
-        self.columns: list[int] = []
-
-    def index(self, mass: Any, column: int, needed: Any = None) -> Any:
-        if needed is not None and not needed.any():
-            return np.zeros((1, 1), dtype=np.int64)
-        masses = np.asarray(mass)[0]
-        if not masses.sum():
-            return np.zeros((1, 1), dtype=np.int64)  # nothing to choose from: no draft is there
-        return self._choose(masses / masses.sum(), column)
-
-    def first(self, chances: Any, column: int) -> Any:
-        chances = np.asarray(chances)[0]
-        return self._choose([*chances, max(1 - chances.sum(), 0 * chances.sum())], column)
-
-    def happens(self, chance: Any, column: int) -> Any:
-        chance = np.asarray(chance)[0, 0]
-        return self._choose([1 - chance, chance], column) == 1
-
-    def _choose(self, chances: Any, column: int) -> Any:
-        assert column not in self.columns, "one uniform for two choices"
-        self.columns.append(column)
-        possible = [i for i, chance in enumerate(chances) if chance > 0]
-        if len(self.made) < len(self.told):
-            choice = self.told[len(self.made)]
-        else:
-            choice = possible[0]
-            self.others += [(*self.made, other) for other in possible[1:]]
-        self.made.append(choice)
-        self.probability = self.probability * chances[choice]
-        return np.array([[choice]])
-
-
-def law_of(rule: paths.PathRule, tree: paths.DraftTree, shape: paths.TreeShape | None = None) -> Law:
-    """Law of the emitted tokens for a batch of one tree; the result is checked to be one path of the tree (of that shape)."""
-    law: Law = {}
+def law_of(rule: paths.PathRule, tree: paths.DraftTree) -> PathLaw:
+    """Law of the emitted tokens for a batch of one tree."""
     rule.check(tree.bounds, tree.law)
-    waiting: list[tuple[int, ...]] = [()]
-    while waiting:
-        replay = Replay(waiting.pop())
-        selection = rule._select(tree, replay)  # type: ignore[arg-type]
-        assert max(replay.columns) < rule.n_uniforms(tree.bounds)
-        waiting += replay.others
-        emitted = tokens_of(tree, selection, 0, shape)
-        law[emitted] = law.get(emitted, 0) + replay.probability
-    return law
+    return selected_law(rule, tree)
 
 
 def tokens_of(
