@@ -17,6 +17,7 @@ from ot_draft import paths
 torch = pytest.importorskip("torch")
 
 N, K, L = 32_000, 8, 8
+CHAINS = paths.TreeShape.chains(K, L)
 SEEDS = 50
 RULES = [
     (paths.TokenWise(ot.rules.KSeq()), 2.0),
@@ -28,12 +29,11 @@ RULES = [
 ]
 
 
-def drafted(generator: Any, equal: bool) -> paths.DraftTree:
-    """K paths of length L, i.i.d. from a draft model about as far from the target as a small language model from a large one.
+def drafted(generator: Any, equal: bool, shape: paths.TreeShape = CHAINS) -> paths.DraftTree:
+    """Paths, K of length L, i.i.d. from a draft model about as far from the target as a small language model from a large one.
 
     equal: all paths are the same, so that all live to the end: the longest walk, with most survivors at every node.
     """
-    shape = paths.TreeShape.chains(K, L)
     logits = 3 * torch.randn((1, shape.size + 1, N), generator=generator)
     p = torch.softmax(logits, -1)
     q = torch.softmax(logits + 0.7 * torch.randn(logits.shape, generator=generator), -1)
@@ -60,3 +60,13 @@ def test_one_path_selection(
         lambda: lengths.append(rule.select(tree, next(uniforms)).length),
     )
     assert torch.cat(lengths).max() <= L
+
+
+@pytest.mark.parametrize("length", [1, L])
+def test_one_drafted_path(in_softmaxes: Callable[..., float], length: int) -> None:
+    """Of the rule that one path is usually selected by, which a step of most texts asks: in softmaxes of the path's own laws."""
+    generator, rule = torch.Generator().manual_seed(91), paths.BlockVerification()
+    tree = drafted(generator, False, paths.TreeShape.chains(1, length))
+    logits = torch.randn((length, N), generator=generator)
+    uniforms = cycle(torch.rand((SEEDS, 1, 2), generator=generator))
+    in_softmaxes(f"{rule.name}, a path of {length}", logits, 2.0, lambda: rule.select(tree, next(uniforms)))
