@@ -63,8 +63,10 @@ test: $(STAMP)  ## style, types, documentation and the tests that are not marked
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci $(OPTIONS)
 
 # Hours. Before a release, and now and then; CHANGELOG.md has the last result.
-test-all:  ## the slow tests too, Coq's proofs, the engines
+test-all:  ## the slow tests too, the backends as on an AVX2 CPU, Coq's proofs, the engines
 	$(MAKE) --no-print-directory test OPTIONS="-m '' --hypothesis-profile=nightly"
+	ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci tests/decoding tests/llm_demo
 	$(MAKE) --no-print-directory formal
 	$(MAKE) --no-print-directory engines
 

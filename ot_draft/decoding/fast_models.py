@@ -17,7 +17,17 @@ from torch import Tensor
 from ..errors import CannotDecode
 from . import llama
 from .cache import Cache, causal_mask
-from .fast_graph import Compiled, Layers, Product, chosen, opset13, places_in, rows_in, unit
+from .fast_graph import (
+    Compiled,
+    Layers,
+    Product,
+    chosen,
+    opset13,
+    places_in,
+    quantizes_activations,
+    rows_in,
+    unit,
+)
 from .fast_weights import DraftWeights, FolderWeights, in_8_bits
 from .file_weights import ADAPTER, GROUP, WEIGHTS
 from .passes import Passes
@@ -25,7 +35,8 @@ from .passes import Passes
 DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
 DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, which have a graph of their own
 FITTED = 1, 2  # rows of a target's pass that have a graph of their own: a plain step, and one drafted token
-LAWS = {False: "the file's weights, 8-bit activations", True: "the file's weights, float activations"}
+INT8, FLOAT = "the file's weights, activations: int8", "the file's weights, activations: float"
+NO_INT8 = f"{FLOAT} (OpenVINO has no int8 activations on this CPU)"
 
 
 class CellCache(Cache):
@@ -134,7 +145,11 @@ class FastTarget(FastModel):
     """A target of the Llama family from a folder, which a GGUF file may have been converted to."""
 
     def __init__(self, folder: Path, exact: bool, fitted: tuple[int, ...] = FITTED) -> None:
-        """fitted: numbers of rows that get a graph of their own, if it has the general one's bits. CannotDecode for another family."""
+        """Read the settings of a model folder; raises CannotDecode for another family.
+
+        exact: compute with float activations. Otherwise activations are rounded to 8 bits where OpenVINO does so on this CPU.
+        fitted: numbers of rows that get a graph of their own, if its results are bitwise identical to those of the general graph.
+        """
         config, ends = (_settings(folder / f"{name}config.json") for name in ("", "generation_"))
         if not llama.reads(config):
             raise CannotDecode(
@@ -145,8 +160,12 @@ class FastTarget(FastModel):
                 f"{folder.name} has {ADAPTER}, an adapter that backend openvino does not read: take --backend torch"
             )
         self.folder = folder
-        self.law = LAWS[exact] if FolderWeights(folder).of_file else "float32 weights"
-        super().__init__(llama.settings(config), table_of(folder), exact)
+        rounds = not exact and quantizes_activations()
+        if not FolderWeights(folder).of_file:
+            self.law = "float32 weights"
+        else:
+            self.law = INT8 if rounds else FLOAT if exact else NO_INT8
+        super().__init__(llama.settings(config), table_of(folder), not rounds)
         self.generation_config = SimpleNamespace(**ends)
         self._keeps: tuple[int, ...] | None = None
         self.asked = fitted

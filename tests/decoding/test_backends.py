@@ -12,7 +12,8 @@ from tiny_folders import WORDS, tokenizer
 from ot_draft import defaults
 from ot_draft.decoding import Pair, backends, load, load_pair
 from ot_draft.decoding.backends import BLOCKS, resolve
-from ot_draft.decoding.fast_models import LAWS, FastTarget
+from ot_draft.decoding.fast_graph import quantizes_activations
+from ot_draft.decoding.fast_models import FLOAT, INT8, NO_INT8, FastTarget
 
 TORCH, _, EXACT, _ = defaults.BACKENDS
 
@@ -71,6 +72,6 @@ def test_load_pair_takes_it_where_nothing_else_is_asked_for(
     pair: Pair = load_pair(**{"target": str(file), "draft": "lookup"} | settings)
     assert pair.backend == by and isinstance(pair.target, FastTarget) == (by != TORCH)
     if by != TORCH:
-        assert pair.law == LAWS[by == EXACT]
+        assert pair.law == (FLOAT if by == EXACT else INT8 if quantizes_activations() else NO_INT8)
     if settings.get("draft") == "b.gguf":  # whose law is whatever it computes
-        assert isinstance(pair.draft, FastTarget) and not pair.draft.exact
+        assert isinstance(pair.draft, FastTarget) and pair.draft.exact != quantizes_activations()
