@@ -85,7 +85,7 @@ lock:  ## write constraints.txt anew, from the newest versions
 
 reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
 	$(BIN)/ot-draft figures
-	$(MAKE) --no-print-directory figures/out/proofs.json figures/out/court.json
+	$(MAKE) --no-print-directory figures/out/proofs.json figures/out/survey.json
 	$(BIN)/ot-draft figures --report
 
 # Like the figures, the table and the proof checks are made again only if something that they come from has changed.
@@ -93,16 +93,16 @@ figures/out/summary.csv: $(REPRODUCE) $(LIBRARY) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
 	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
 
-# A quarter of the cases that `ot-draft prove` draws by itself, and the quick ones of `ot-draft court`: both commands have more.
+# A quarter of the cases that `ot-draft prove` draws by itself, and the quick ones of `ot-draft survey`: both commands have more.
 # Coq's proofs take minutes, where there is coqc: `make formal`, and `ot-draft prove formal`.
 figures/out/proofs.json: $(REPRODUCE) $(LIBRARY) $(PROOFS)
 	mkdir -p figures/out
 	$(BIN)/ot-draft prove --without formal --cases 150 --html figures/out/proofs.html --json $@
 
 # Published verifiers, judged: under a minute.
-figures/out/court.json: $(REPRODUCE) $(LIBRARY) $(PROOFS) figures/data/smollm2_pairs.npz
+figures/out/survey.json: $(REPRODUCE) $(LIBRARY) $(PROOFS) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
-	$(BIN)/ot-draft court --format json --out $@
+	$(BIN)/ot-draft survey --format json --out $@
 
 docs: $(STAMP)  ## the documentation, into docs/out
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out

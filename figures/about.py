@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from ot_draft.pairs.summary import Summary
+from ot_draft.data.summary import Summary
 
 NONE = "not to be had"  # of a published number: we know no copy of it
 DIFFERENT = 0.10  # of the published number: from here on the report says why

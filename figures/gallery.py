@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ot_draft.pairs.plotting import pyplot
+from ot_draft.data.plotting import pyplot
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "gallery.md"

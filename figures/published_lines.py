@@ -111,10 +111,10 @@ def _khisti() -> Iterator[Line]:
 def _block_verification() -> Iterator[Line]:
     model = same_everywhere([Fraction(1, 3), Fraction(2, 3)], [Fraction(2, 3), Fraction(1, 3)])
     for name, rule, theirs in (
-        ("token by token", ot.paths.TokenWise(ot.rules.SpeculativeSampling()), "10/9"),
-        ("by block", ot.paths.BlockVerification(), "11/9"),
+        ("token by token", ot.trees.TokenWise(ot.rules.SpeculativeSampling()), "10/9"),
+        ("by block", ot.trees.BlockVerification(), "11/9"),
     ):
-        accepted = ot.paths.evaluate(rule, model, (1, 2)).expected_length
+        accepted = ot.trees.evaluate(rule, model, (1, 2)).expected_length
         yield Line("Section 1, example", f"accepted of two drafts, {name}", theirs, str(accepted), "exact")
     trees = style.read(spectr_real.TREES)
     for L in (4, 8):

@@ -64,7 +64,7 @@ def mean_ratio(above: tuple[str, int], below: tuple[str, int], temperature: floa
     return float(np.mean(ratios))
 
 
-def same_everywhere(p: list[Fraction], q: list[Fraction]) -> ot.paths.MarkovModel:
+def same_everywhere(p: list[Fraction], q: list[Fraction]) -> ot.trees.MarkovModel:
     """Models that do not look at the context."""
     law, draft = np.array(p, dtype=object), np.array(q, dtype=object)
-    return ot.paths.MarkovModel({(): law}, {(): draft}, order=0)
+    return ot.trees.MarkovModel({(): law}, {(): draft}, order=0)

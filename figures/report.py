@@ -9,10 +9,10 @@ from pathlib import Path
 
 from figures import store, style
 from figures.about import About
-from figures.court_section import court_section
 from figures.report_sections import SECTIONS, comparison_section, proofs_section, published_section
 from figures.report_tables import from_markdown, numbers_table
 from figures.scripts import BY_GROUP, script
+from figures.survey_section import survey_section
 
 STYLE = Path(__file__).with_suffix(".css")
 PAGE = "index.html"
@@ -27,7 +27,7 @@ def write(out: Path) -> Path:
         comparison_section(out / "summary.csv"),
         published_section(),
         proofs_section(out / "proofs.json"),
-        court_section(out / "court.json"),
+        survey_section(out / "survey.json"),
     )
     parts += [part for part in tables if part]
     missing = [name for name in names if name not in present]

@@ -10,14 +10,14 @@ from typing import Any
 
 from figures import about, published, style
 from figures.report_tables import markdown_table, table
-from ot_draft.pairs.plotting import look
-from ot_draft.pairs.summary import Summary
+from ot_draft.data.plotting import look
+from ot_draft.data.summary import Summary
 
 SECTIONS = {  # beside the figures
     "comparison": "All rules on real contexts",
     "published": "Published beside ours",
     "proofs": "Proof checks",
-    "court": "Published verifiers, judged",
+    "survey": "Published verifiers, judged",
 }
 NO_PICTURES = "optimum by LP"  # of a summary: the check of the line above it
 LAWS = {

@@ -10,7 +10,7 @@ from itertools import pairwise
 from textwrap import fill
 from typing import Any
 
-from ot_draft.pairs.plotting import Entry
+from ot_draft.data.plotting import Entry
 
 WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
 LETTERS = 84  # of a caption below one panel

@@ -16,7 +16,7 @@ from typing import Any
 import ot_draft as ot
 from figures import scripts
 from llm_demo.machine import processor
-from ot_draft.pairs import Study
+from ot_draft.data import Study
 
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER.parent / "ot_draft"
@@ -27,7 +27,7 @@ PACKAGES = ("numpy", "scipy", "matplotlib", "torch", "numba")
 def key(name: str, full: bool) -> str:
     """What the data of a figure depend on: its script and what that imports here, its inputs, the library, the options."""
     sources = [_file(module).read_bytes() for module in sorted(modules(name))]
-    paths = any(b"ot.paths" in source for source in sources)
+    paths = any(b"ot.trees" in source for source in sources)
     digest = hashlib.sha256(f"{ot.__version__} {full} {_library(paths)}".encode())
     for source in sources:
         digest.update(source)

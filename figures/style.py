@@ -1,4 +1,4 @@
-"""One look for all pictures. The colour, marker and name of every rule are `ot_draft.pairs`'s, here is the rest."""
+"""One look for all pictures. The colour, marker and name of every rule are `ot_draft.data`'s, here is the rest."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import ot_draft as ot
 from figures.about import Number, as_summaries
 from figures.sheet import LETTERS, PANEL, PAPER, WIDTH, current, fit, labels_beside, line_to, paper
 from llm_demo.rows import read, write
-from ot_draft.pairs.plotting import Entry, Look, pyplot
-from ot_draft.pairs.plotting import look as look_of_rule
-from ot_draft.pairs.plotting import plot_acceptance as draw_acceptance
-from ot_draft.pairs.summary import Summary
+from ot_draft.data.plotting import Entry, Look, pyplot
+from ot_draft.data.plotting import look as look_of_rule
+from ot_draft.data.plotting import plot_acceptance as draw_acceptance
+from ot_draft.data.summary import Summary
 
 __all__ = [
     "ALL_BUT_PROGRAMS",

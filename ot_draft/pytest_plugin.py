@@ -55,7 +55,7 @@ class Conformance(pytest.Item):
 
     def runtest(self) -> None:
         """Run the suite."""
-        from .conform.suite import conform
+        from .verify.engine.suite import conform
 
         report = conform(self.name.removeprefix("conform[").removesuffix("]"))
         if report.status:
@@ -108,8 +108,8 @@ class Results:
         formats = config.getoption("ot_report")
         if not self.records and not formats:
             return
-        from .checks.outcome import Outcome
-        from .checks.report_files import summary_lines, write_reports
+        from .verify.rule.outcome import Outcome
+        from .verify.rule.report_files import summary_lines, write_reports
 
         outcomes = sorted(map(Outcome.of, self.records), key=lambda outcome: (outcome.rule, outcome.property))
         lines = list(summary_lines(outcomes, wrong_only=config.get_verbosity() < 0))

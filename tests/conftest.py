@@ -49,9 +49,9 @@ def _no_lines_of_progress() -> None:
 @pytest.fixture(scope="session")
 def loaded_once() -> None:
     """What a search loads and makes once is in this process: each child that is forked from it would do so again."""
-    rules, checks = (importlib.import_module(f"ot_draft.{name}") for name in ("rules", "checks"))
+    rules, checks = (importlib.import_module(f"ot_draft.{name}") for name in ("rules", "verify.rule"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ot_draft.checks.child.can_fork", lambda: False)
+        patch.setattr("ot_draft.verify.rule.child.can_fork", lambda: False)
         checks.check_rule(rules.KSeq(), 1, ["output_law", "sampled_frequencies", "no_host_sync"])
         for compiled in (rules.Optimal(), rules.HeadAndTail()):
             checks.check_rule(compiled, 5, ["floats_agree"])
@@ -61,15 +61,15 @@ def loaded_once() -> None:
 def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
     """`check` looks for a counterexample a tenth as long as it does for its users, but in the nightly run."""
     if hypothesis.settings().max_examples < NIGHTLY:
-        monkeypatch.setattr("ot_draft.checks.search.ENOUGH", 0.5)
-        monkeypatch.setattr("ot_draft.checks.lossless.PATIENCE", 0.15)
+        monkeypatch.setattr("ot_draft.verify.rule.search.ENOUGH", 0.5)
+        monkeypatch.setattr("ot_draft.verify.rule.lossless.PATIENCE", 0.15)
 
 
 @pytest.fixture
 def unhurried_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) -> None:
     """`check` tries every problem that it drew, however slow the machine is: for what only a later problem shows."""
     for limit in ("ENOUGH", "SLOW"):
-        monkeypatch.setattr(f"ot_draft.checks.search.{limit}", 1e4)
+        monkeypatch.setattr(f"ot_draft.verify.rule.search.{limit}", 1e4)
 
 
 @pytest.fixture

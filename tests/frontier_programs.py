@@ -16,10 +16,10 @@ import numpy as np
 from random_problems import random_pair
 
 import ot_draft as ot
-from ot_draft import targets
+from ot_draft import lossy
 from ot_draft.bias import bias_of
 from ot_draft.laws import probability_inside
-from ot_draft.targets.base import Target
+from ot_draft.lossy.base import Target
 
 Array = Any
 LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1), ot.Hybrid(-1)]
@@ -47,8 +47,8 @@ def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, Target, Fraction]]:
     sets, inside = token_sets(problem)
     masses = np.array([sum(problem.p[each], Fraction(0)) for each in sets])
     lossless = 1 + min(masses - inside)
-    yield "tv", targets.TotalVariation(EPS), min(Fraction(1), lossless + EPS)
-    yield "ratio", targets.Ratio(factor=FACTOR), min(Fraction(1), 1 + min(FACTOR * masses - inside))
+    yield "tv", lossy.TotalVariation(EPS), min(Fraction(1), lossless + EPS)
+    yield "ratio", lossy.Ratio(factor=FACTOR), min(Fraction(1), 1 + min(FACTOR * masses - inside))
 
 
 def is_reached(problem: ot.Problem, name: str, target: Target, best: Fraction) -> bool:

@@ -19,9 +19,9 @@ import pytest
 
 import ot_draft as ot
 from figures.selection import watermarks
-from ot_draft.pairs import read_pairs
-from ot_draft.pairs.estimate import expected_acceptance
-from ot_draft.pairs.summary import clustered_error
+from ot_draft.data import read_pairs
+from ot_draft.data.estimate import expected_acceptance
+from ot_draft.data.summary import clustered_error
 from proofs_checks.__main__ import STATEMENTS
 from proofs_checks.couplings import factorised, scheduled, three_models, two_vocabularies
 from proofs_checks.formal import bridge, bridge_paths
@@ -347,7 +347,7 @@ def table_along_texts() -> Numbers:
     chain = importlib.import_module("figures.paths.context_chain").ContextChain(real(1.0).p, real(1.0).q)
     rows = {row["name"]: row for row in figure._engines(chain)}
     for kind, values in (("KL", (0.0, 0.01, 0.03, 0.1, 0.3)), ("Ratio", (0.15, 0.4, 1.0))):
-        rows |= {f"{kind} {each:g}": figure._token_wise(chain, "", getattr(ot.targets, kind)(each)) for each in values}
+        rows |= {f"{kind} {each:g}": figure._token_wise(chain, "", getattr(ot.lossy, kind)(each)) for each in values}
     for names in (
         ["KL 0"],
         [f"KL {budget}" for budget in (0.01, 0.03, 0.1, 0.3)],

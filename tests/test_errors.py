@@ -294,7 +294,7 @@ def test_an_argument_is_no_draft() -> None:
     assert not issubclass(ot.InvalidArgument, ot.InvalidDrafts)
     from ot_draft.cli.plan import path_rule
     from ot_draft.cli.refused import Refused
-    from ot_draft.pairs.tables import _title
+    from ot_draft.data.tables import _title
 
     assert _title("no law") == "no law"
     with pytest.raises(Refused, match="there is no rule 'unheard': take"):

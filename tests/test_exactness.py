@@ -1,4 +1,4 @@
-"""`evaluate`: rules under other laws than their own, wrong rules, batches; == on Fractions. tests/checks tries every rule under its law."""
+"""`evaluate`: rules under other laws than their own, wrong rules, batches; == on Fractions. tests/verify/rule tries every rule under its law."""
 
 from __future__ import annotations
 

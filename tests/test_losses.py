@@ -16,8 +16,8 @@ from ot_draft import arrays as xp
 torch = pytest.importorskip("torch")
 
 from ot_draft.laws import probability_inside  # noqa: E402
-from ot_draft.losses import acceptance_loss, accepted_length_loss  # noqa: E402
-from ot_draft.paths.model import MarkovModel  # noqa: E402
+from ot_draft.lossy.losses import acceptance_loss, accepted_length_loss  # noqa: E402
+from ot_draft.trees.model import MarkovModel  # noqa: E402
 
 LAWS = [
     (ot.IID(), 1),
@@ -161,7 +161,7 @@ def test_the_mean_accepted_length_over_texts_is_the_exact_one(seed: int, n: int,
     model, (p, q), texts = tables(seed, n, L)
     drawn = probability(p, texts) > 0
     p, q, texts = p[drawn], q[drawn], texts[drawn]
-    exact = ot.paths.evaluate(ot.paths.BlockVerification(), model, (1, L)).expected_length
+    exact = ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, L)).expected_length
     mean = (probability(p, texts) * accepted_length_loss(p, q, texts)).sum()
     assert torch.allclose(-mean, torch.tensor(float(exact), dtype=torch.float64), rtol=0, atol=1e-12)
 
@@ -173,7 +173,7 @@ def test_without_earlier_places_the_accepted_length_is_another() -> None:
     p, q, texts = p[drawn], q[drawn], texts[drawn]
     own_p, own_q = (x.gather(-1, texts[..., None])[..., 0].cumprod(-1) for x in (p, q))
     wrong = (own_p[:, -1] * torch.minimum(own_q / own_p, torch.ones(())).sum(-1)).sum()
-    exact = ot.paths.evaluate(ot.paths.BlockVerification(), model, (1, 3)).expected_length
+    exact = ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, 3)).expected_length
     assert wrong > float(exact) + 1e-3
 
 
@@ -187,7 +187,7 @@ def test_the_gradient_of_the_mean_is_that_of_the_exact_length() -> None:
     def exact(scores: Any) -> float:
         laws = [law.detach().numpy() for law in (p, scores.softmax(-1))]
         model = MarkovModel({(): laws[0]}, {(): laws[1]}, 0)
-        return float(ot.paths.evaluate(ot.paths.BlockVerification(), model, (1, 3)).expected_length)
+        return float(ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, 3)).expected_length)
 
     along = [law.expand(27, 3, 3) for law in (p, slopes.softmax(-1))]
     (probability(along[0], texts) * accepted_length_loss(*along, texts)).sum().backward()

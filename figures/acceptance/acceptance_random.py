@@ -8,9 +8,9 @@ import numpy as np
 
 from figures import about, style
 from figures.about import About, Number
-from ot_draft.pairs import Study, compare_rules, summarise
-from ot_draft.pairs.pairs import Pairs, as_pairs
-from ot_draft.pairs.tables import as_records
+from ot_draft.data import Study, compare_rules, summarise
+from ot_draft.data.pairs import Pairs, as_pairs
+from ot_draft.data.tables import as_records
 
 N, CONCENTRATIONS, SEED = 50, (1.0, 0.1), 7
 ABOUT = About(

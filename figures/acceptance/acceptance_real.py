@@ -6,8 +6,8 @@ from typing import Any
 
 from figures import store, style
 from figures.about import About, Number
-from ot_draft.pairs import Study, compare_rules, read_pairs, summarise
-from ot_draft.pairs.tables import as_records
+from ot_draft.data import Study, compare_rules, read_pairs, summarise
+from ot_draft.data.tables import as_records
 
 FILE = style.DATA / "smollm2_pairs.npz"
 ABOUT = About(

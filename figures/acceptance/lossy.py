@@ -8,10 +8,10 @@ import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from ot_draft import IID, Hybrid, Problem, evaluate, frontier, optimal_acceptance, rules
+from ot_draft import IID, Hybrid, Problem, evaluate, frontier, lossy, optimal_acceptance, rules
 from ot_draft.bias import bias_of
+from ot_draft.data import read_pairs
 from ot_draft.laws import FixedFirst
-from ot_draft.pairs import read_pairs
 from proofs_checks.lossy import engine_rules, published_targets
 
 FILE = style.DATA / "smollm2_pairs.npz"
@@ -36,7 +36,7 @@ with infinite KL are left out."""
 
 def lossy_rules() -> dict[str, Any]:
     """The rules that are compared, for one draft, by the name that the figure prints."""
-    toward, first = rules.Toward, rules.SpeculativeSampling()
+    toward, first = lossy.Toward, rules.SpeculativeSampling()
     named: dict[str, Any] = {f"lenience {value:g}": engine_rules.LenientSampling(value) for value in (0.9, 0.7, 0.5)}
     named |= {f"lenience {value:g}, from p": engine_rules.LenientSampling(value, "target") for value in (0.7, 0.5)}
     named |= {f"ensemble {value:g}": toward(published_targets.Ensemble(value), first) for value in (0.9, 0.7)}

@@ -9,8 +9,8 @@ import numpy as np
 from figures import style
 from figures.about import About, Number
 from ot_draft import rules
-from ot_draft.pairs import Study, compare_rules, read_pairs
-from ot_draft.pairs.summary import clustered_error
+from ot_draft.data import Study, compare_rules, read_pairs
+from ot_draft.data.summary import clustered_error
 
 FILE = style.DATA / "smollm2_pairs.npz"
 ONE = "one draft"

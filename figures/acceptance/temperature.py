@@ -9,9 +9,9 @@ import numpy as np
 from figures import style
 from figures.about import About, Number
 from ot_draft import Hybrid, rules
-from ot_draft.pairs import Study, compare_rules, summarise
-from ot_draft.pairs.pairs import Pairs, as_pairs
-from ot_draft.pairs.tables import as_records
+from ot_draft.data import Study, compare_rules, summarise
+from ot_draft.data.pairs import Pairs, as_pairs
+from ot_draft.data.tables import as_records
 
 FILE = style.DATA / "smollm2_settings.npz"
 K, CONTEXTS = 4, 80

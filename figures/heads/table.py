@@ -28,7 +28,7 @@ from llm_demo.bench.trees.texts import TOGETHER, Context, all_prompts, contexts
 from llm_demo.distil.hidden_states import HiddenStates
 from llm_demo.models.load import load_pair
 from llm_demo.rows import append, read
-from ot_draft.paths.drafting.baselines import ConfidentTree
+from ot_draft.trees.drafting.baselines import ConfidentTree
 
 OUT, FILE = Path("figures/data/heads.csv"), Path("figures/data/heads.safetensors")
 BUDGETS = (2, 8, 16, 32)
@@ -64,31 +64,31 @@ class BehindHeads(Behind):
         return DraftLaws(logits, self.context.temperature)
 
 
-def likeliest(budget: int) -> ot.paths.TreeDrafter:
+def likeliest(budget: int) -> ot.trees.TreeDrafter:
     """The prefixes of largest product of their tokens' masses, best first: DDTree, and OPT-Tree on laws that know the path."""
     return ConfidentTree(budget, PLACES, budget, budget)
 
 
-def chains(budget: int, law: ot.DraftLaw) -> ot.paths.TreeDrafter:
+def chains(budget: int, law: ot.DraftLaw) -> ot.trees.TreeDrafter:
     """Paths of all places."""
-    return ot.paths.FixedTree.chains(budget // PLACES, PLACES, law)
+    return ot.trees.FixedTree.chains(budget // PLACES, PLACES, law)
 
 
-def branching(budget: int) -> ot.paths.TreeDrafter:
+def branching(budget: int) -> ot.trees.TreeDrafter:
     """Half of the nodes at the first place, drawn without replacement, and one behind each."""
-    return ot.paths.FixedTree(ot.paths.TreeShape.by_level((budget // 2, 1)), ot.WithoutReplacement())
+    return ot.trees.FixedTree(ot.trees.TreeShape.by_level((budget // 2, 1)), ot.WithoutReplacement())
 
 
 WAYS = {
     "drawn by place, one path": Way(
-        lambda plan, budget, greedy: chains(PLACES, ot.IID()), ot.paths.BlockVerification()
+        lambda plan, budget, greedy: chains(PLACES, ot.IID()), ot.trees.BlockVerification()
     ),
     "drawn by place, paths": Way(lambda plan, budget, greedy: chains(budget, ot.IID()), JOINT),
     "drawn by place, tree": Way(lambda plan, budget, greedy: branching(budget), TRAVERSAL),
     "argmax path": Way(lambda plan, budget, greedy: chains(PLACES, TOPS), NAIVE),
     "likeliest products": Way(lambda plan, budget, greedy: likeliest(budget), NAIVE),
-    "adaptive": Way(lambda plan, budget, greedy: ot.paths.AdaptiveTree(budget, PLACES), TRAVERSAL),
-    "counted": Way(lambda plan, budget, greedy: ot.paths.CountedTree(budget, PLACES), TRAVERSAL),
+    "adaptive": Way(lambda plan, budget, greedy: ot.trees.AdaptiveTree(budget, PLACES), TRAVERSAL),
+    "counted": Way(lambda plan, budget, greedy: ot.trees.CountedTree(budget, PLACES), TRAVERSAL),
 }
 BEST_FIXED = "likeliest for the target"
 

@@ -10,10 +10,10 @@ from joblib import Parallel, delayed
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
+from ot_draft.data import read_pairs
+from ot_draft.data.pairs import Pairs
+from ot_draft.data.summary import clustered_error
 from ot_draft.laws.hybrid import StandIn
-from ot_draft.pairs import read_pairs
-from ot_draft.pairs.pairs import Pairs
-from ot_draft.pairs.summary import clustered_error
 
 FILE = style.DATA / "smollm2_pairs.npz"
 FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"

@@ -12,9 +12,9 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from ot_draft.pairs import read_pairs
-from ot_draft.pairs.estimate import expected_acceptance
-from ot_draft.pairs.summary import clustered_error
+from ot_draft.data import read_pairs
+from ot_draft.data.estimate import expected_acceptance
+from ot_draft.data.summary import clustered_error
 
 FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS, PAIRS, SAMPLES = 20, 20, 256

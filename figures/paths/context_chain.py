@@ -11,7 +11,7 @@ import numpy as np
 
 import ot_draft as ot
 from ot_draft.bias import bias_of
-from ot_draft.paths.evaluation.simulate import drafted_trees
+from ot_draft.trees.evaluation.simulate import drafted_trees
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Drafted:
 
 def drafted(model: ContextChain, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
     """So many trees, in batches."""
-    shape = ot.paths.TreeShape.chains(paths, length)
-    batches = drafted_trees(model, ot.paths.FixedTree(shape), iterations, seed)
+    shape = ot.trees.TreeShape.chains(paths, length)
+    batches = drafted_trees(model, ot.trees.FixedTree(shape), iterations, seed)
     most = 2 * shape.size + 2
     return [
         Drafted(tree, model.contexts_of(tree.p), np.stack([generator.random(most) for generator in generators]))
@@ -96,7 +96,7 @@ def emitted(rule: Any, target: Any, model: ContextChain, trees: list[Drafted]) -
     """
     paths = len(trees[0].tree.shape(0).children(0))
     made = Remembered(model, target, paths)
-    toward = ot.paths.TowardPath(made, rule)
+    toward = ot.trees.TowardPath(made, rule)
     tokens, spent = [], []
     for batch in trees:
         shape = batch.tree.shape(0)

@@ -15,7 +15,7 @@ from figures.acceptance.lossy import CONTEXTS, FILE, curve_of_kl, lossy_rules
 from figures.paths.context_chain import ContextChain, Drafted, drafted, emitted
 from figures.paths.path_rules import look
 from ot_draft.bias import bias_of
-from ot_draft.pairs import read_pairs
+from ot_draft.data import read_pairs
 
 TEXT = 100  # tokens of a text
 PATHS, LENGTH = 4, 4
@@ -25,7 +25,7 @@ SEED = 19
 KLS, TVS, RATIOS = (0.01, 0.03, 0.1, 0.3), (0.05, 0.1, 0.2), (0.15, 0.4, 1.0)
 ONE_PATH, SEVERAL = "one path", f"{PATHS} paths"
 FRONTIER, ENGINE, NOTHING = "frontier", "engine", "0"
-JOINT, OPTIMAL = ot.paths.Joint(), ot.paths.TokenWise(ot.rules.Optimal())
+JOINT, OPTIMAL = ot.trees.Joint(), ot.trees.TokenWise(ot.rules.Optimal())
 ABOUT = About(
     title="Tokens a target call bought with bias, along paths",
     claim="The KL of a text is the sum of its tokens' KL, so a budget a token is a budget a text. On one path the rules of engines lie"
@@ -60,24 +60,24 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list
 
 
 MAKERS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
-    "KL": (ot.targets.KL, KLS),
-    "TV": (ot.targets.TotalVariation, TVS),
-    "ratio": (ot.targets.Ratio, RATIOS),
+    "KL": (ot.lossy.KL, KLS),
+    "TV": (ot.lossy.TotalVariation, TVS),
+    "ratio": (ot.lossy.Ratio, RATIOS),
 }
 # What selects, and for which kinds of budgets.
-PATH_RULES: dict[str, tuple[tuple[ot.paths.PathRule, tuple[str, ...]], ...]] = {
+PATH_RULES: dict[str, tuple[tuple[ot.trees.PathRule, tuple[str, ...]], ...]] = {
     ONE_PATH: ((JOINT, ("KL",)),),
     SEVERAL: (
         (JOINT, tuple(MAKERS)),
         (OPTIMAL, ("KL",)),
-        (ot.paths.TokenWise(ot.rules.KSeq()), ("KL",)),
+        (ot.trees.TokenWise(ot.rules.KSeq()), ("KL",)),
     ),
 }
 
 
 def budgets(kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The budgets of these kinds, and 0 once, which is the same for all: name and target."""
-    yield NOTHING, ot.targets.KL(0.0)
+    yield NOTHING, ot.lossy.KL(0.0)
     for kind in kinds:
         make, values = MAKERS[kind]
         yield from ((f"{kind} {value:g}", make(value)) for value in values)

@@ -10,12 +10,12 @@ from joblib import Parallel, delayed
 
 import ot_draft as ot
 from figures import style
-from ot_draft.paths.evaluation.simulate import simulate_chains
+from ot_draft.trees.evaluation.simulate import simulate_chains
 
 CHUNKS = 4  # seeds that the iterations are divided among, whatever the number of processes
 KSEQ, JOINT = "TokenWise(KSeq)", "Joint"
 TOKEN_WISE = (ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal(classes=256))
-CHAIN_RULES = (*map(ot.paths.TokenWise, TOKEN_WISE), ot.paths.Traversal(), ot.paths.Joint())
+CHAIN_RULES = (*map(ot.trees.TokenWise, TOKEN_WISE), ot.trees.Traversal(), ot.trees.Joint())
 LOOKS = {
     JOINT: style.Look("#44AA99", "*", "-", "joint"),
     "Traversal": style.Look("#AA4499", "D", "-", "traversal"),

@@ -13,8 +13,8 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.paths.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
-from ot_draft.paths.evaluation.simulate import simulate
-from ot_draft.paths.model import SimulatedModel
+from ot_draft.trees.evaluation.simulate import simulate
+from ot_draft.trees.model import SimulatedModel
 
 PUBLISHED = {(1, 4): (2.4, 1.67), (8, 4): (3.1, 2.08), (1, 8): (2.9, 1.56), (8, 8): (4.0, 2.13)}  # efficiency, speed-up
 TABLE = "SpecTr, Table 1"
@@ -51,7 +51,7 @@ def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | 
 
 def fitted(n: int, published: float, iterations: int) -> SimulatedModel:
     """The model whose one-draft block efficiency at L = 4 is the wanted one: acceptance by bisection, on the same random numbers."""
-    rule, low, high = ot.paths.TokenWise(ot.rules.SpeculativeSampling()), 0.4, 0.8
+    rule, low, high = ot.trees.TokenWise(ot.rules.SpeculativeSampling()), 0.4, 0.8
     for _ in range(7):
         model = SimulatedModel(n=n).with_acceptance((low + high) / 2)
         efficiency = simulate(rule, model, (1, 4), 2 * iterations, seed=7).block_efficiency

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from figures.paths.budget import simulate_budget
-from ot_draft.paths.model import SimulatedModel
+from ot_draft.trees.model import SimulatedModel
 
 WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia", "EAGLE-2", "DySpec")
 

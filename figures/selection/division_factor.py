@@ -8,7 +8,7 @@ import numpy as np
 
 from figures import style
 from figures.about import About, Number
-from ot_draft.pairs import read_pairs
+from ot_draft.data import read_pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 PANELS = {"target Ber(1/2), draft Ber(1/4), k = 2": 2, "one real context, k = 8": 8}

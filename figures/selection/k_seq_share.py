@@ -10,9 +10,9 @@ import ot_draft as ot
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
-from ot_draft.pairs import Study, compare_rules, read_pairs
-from ot_draft.pairs.estimate import expected_acceptance
-from ot_draft.pairs.pairs import Pairs
+from ot_draft.data import Study, compare_rules, read_pairs
+from ot_draft.data.estimate import expected_acceptance
+from ot_draft.data.pairs import Pairs
 
 FILE = style.DATA / "smollm2_pairs.npz"
 GUARANTEE, WORST, SEARCHED = "guarantee", "worst of two tokens", "worst of four tokens, by search"

@@ -9,7 +9,7 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.data.estimate import expected_acceptance
 
 N, PAIRS, SEED, STEP = 10, 100, 6, 0.2
 RACE, BOUND, OPTIMUM, LP = "list-level race", "its lower bound", "optimum", "optimum by LP"

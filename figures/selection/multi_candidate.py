@@ -7,8 +7,8 @@ from typing import Any
 from figures import style
 from figures.about import About, Number
 from ot_draft import rules
-from ot_draft.pairs import Study, compare_rules, read_pairs, summarise
-from ot_draft.pairs.tables import as_records
+from ot_draft.data import Study, compare_rules, read_pairs, summarise
+from ot_draft.data.tables import as_records
 
 FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS = 80

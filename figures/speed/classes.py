@@ -11,8 +11,8 @@ import numpy as np
 import ot_draft as ot
 from figures import style
 from figures.about import About, Number
-from ot_draft.pairs import Study, compare_rules
-from ot_draft.pairs.pairs import as_pairs
+from ot_draft.data import Study, compare_rules
+from ot_draft.data.pairs import as_pairs
 
 N, CLASSES = 151_936, (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 SPREADS, TIMED, REPEATS, FLOOR = (0.3, 1.0, 2.0), 1.0, 15, 1e-9

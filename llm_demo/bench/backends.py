@@ -31,7 +31,7 @@ from ot_draft.cli import progress_bar
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.load import BACKENDS, LLAMA_CPP
-from ot_draft.paths import BlockVerification
+from ot_draft.trees import BlockVerification
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
 COMPARED = tuple(name for name in BACKENDS if name != LLAMA_CPP)  # those that read the embedded draft

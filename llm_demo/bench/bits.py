@@ -24,7 +24,7 @@ from llm_demo.prompts import read_prompts
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, Step, decode, decode_steps
 from ot_draft.decoding.language_model import language_model
-from ot_draft.paths import FixedTree, TreeShape
+from ot_draft.trees import FixedTree, TreeShape
 
 SHAPE = TreeShape((0, 0, 1, 1, 3))  # two at the first level, two below the first of them, one more
 BACKENDS = {  # arguments of `load_pair`, by how the table calls them

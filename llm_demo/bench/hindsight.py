@@ -25,7 +25,7 @@ from ot_draft.cli import progress_bar
 from ot_draft.decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.tuning.costs import GivenCosts, call_size
-from ot_draft.paths import BlockVerification, Costs, Joint
+from ot_draft.trees import BlockVerification, Costs, Joint
 
 SHAPES = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (4, 2))
 SEED = 17

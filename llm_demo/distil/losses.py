@@ -31,11 +31,11 @@ from llm_demo.distil.train import batch_of
 from llm_demo.models.load import load_pair
 from llm_demo.pairs.continue_prompts import read_entries
 from llm_demo.rows import Row, write
+from ot_draft.data.summary import clustered_error
 from ot_draft.decoding import Pair
 from ot_draft.decoding.draft_models import SubsetDraft
 from ot_draft.decoding.load import DTYPES
 from ot_draft.decoding.pair import prompt_text
-from ot_draft.pairs.summary import clustered_error
 
 HELD_OUT = Path("figures/data/contexts.jsonl")
 KS, TEMPERATURES = (1, 2, 4, 8), (1.0, 0.6)

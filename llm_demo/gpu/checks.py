@@ -19,7 +19,7 @@ from llm_demo.gpu.roofline import SWITCH
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, decode_steps, reference_decode
 from ot_draft.decoding.draft_models import StateDraft
 from ot_draft.laws import is_defined
-from ot_draft.paths import NaivePath
+from ot_draft.trees import NaivePath
 
 Row = dict[str, Any]
 TINY = 1e-45  # the smallest float32
@@ -110,20 +110,20 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
 
 
 PATH_RULES = (
-    (ot.paths.TokenWise(ot.rules.KSeq()), ot.IID()),
-    (ot.paths.TokenWise(ot.rules.RecursiveRejection()), ot.IID()),
-    (ot.paths.TokenWise(ot.rules.Optimal(classes=256)), ot.IID()),
-    (ot.paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()),
-    (ot.paths.Joint(classes=256), ot.IID()),
-    (ot.paths.Joint(classes=256), ot.Hybrid(top=1)),
-    (ot.paths.Traversal(), ot.IID()),
-    (ot.paths.NaivePath(), ot.IID()),
+    (ot.trees.TokenWise(ot.rules.KSeq()), ot.IID()),
+    (ot.trees.TokenWise(ot.rules.RecursiveRejection()), ot.IID()),
+    (ot.trees.TokenWise(ot.rules.Optimal(classes=256)), ot.IID()),
+    (ot.trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()),
+    (ot.trees.Joint(classes=256), ot.IID()),
+    (ot.trees.Joint(classes=256), ot.Hybrid(top=1)),
+    (ot.trees.Traversal(), ot.IID()),
+    (ot.trees.NaivePath(), ot.IID()),
 )
 
 
 def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[Row]:
     """Share of trees on which a path rule chooses other tokens than on the CPU, from the same uniforms, in float64."""
-    shape = ot.paths.TreeShape.by_level((3, 2, 1))
+    shape = ot.trees.TreeShape.by_level((3, 2, 1))
     for number, (rule, law) in enumerate(PATH_RULES):
         generator = torch.Generator().manual_seed(number)
         logits = 2 * torch.randn(trees, shape.size + 1, n, generator=generator, dtype=torch.float64)
@@ -149,7 +149,7 @@ DRAFTINGS = {
         for rule, law in PATH_RULES
         if not isinstance(rule, NaivePath)
     },
-    **{f"dynamic, {name}": Drafting.of(make(6)) for name, make in ot.paths.drafting.ALL.items()},
+    **{f"dynamic, {name}": Drafting.of(make(6)) for name, make in ot.trees.drafting.ALL.items()},
 }
 
 

@@ -42,7 +42,7 @@ def methods() -> list[Method]:
     one = [method_called("block", None, shape_of(1, length, None)) for length in (1, 2, 4)]
     many = [method_called(rule, None, shape_of(8, 4, None)) for rule in ("kseq", "optimal", "joint")]
     few = method_called("joint", None, shape_of(4, 2, None))
-    return [plain_method(), *one, few, *many, *(dynamic_method(ot.paths.drafting.ALL[name](32)) for name in TREES)]
+    return [plain_method(), *one, few, *many, *(dynamic_method(ot.trees.drafting.ALL[name](32)) for name in TREES)]
 
 
 def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict[str, Any]]:

@@ -88,8 +88,8 @@ def laws(rows: int, n: int, device: torch.device) -> tuple[Any, Any, Any, Any]:
 
 def calls(p: Any, q: Any, drafts: Any) -> dict[str, Callable[[], Any]]:
     """What is timed. Joint: one node with eight children, from both laws to the token; its verification included."""
-    shape = ot.paths.TreeShape.chains(DRAFTS, 1)
-    joint = ot.paths.Joint()
+    shape = ot.trees.TreeShape.chains(DRAFTS, 1)
+    joint = ot.trees.Joint()
     tree = shape.tree(drafts, p[:, None].expand(-1, DRAFTS + 1, -1), q[:, None])
     numbers = torch.rand(len(p), joint.n_uniforms(shape), device=p.device)
     k_seq, recursive, optimal = ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal(classes=256)

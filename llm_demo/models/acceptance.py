@@ -1,6 +1,6 @@
 """How often drafts of the embedded pair are accepted, counted on the pairs of figures/data at both temperatures; a test counts again."""
 
-from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance, PairAcceptance
+from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance, PairAcceptance
 
 DRAWN = CountedAcceptance(
     of_node=(

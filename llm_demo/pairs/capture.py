@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_directory
 from llm_demo.pairs.continue_prompts import read_entries
+from ot_draft.data.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
 from ot_draft.decoding import Pair
 from ot_draft.decoding.pair import prompt_text
-from ot_draft.pairs.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
 
 TEMPERATURES = (1.0, 0.6)
 DRAFTS = (1, 2, 4, 8)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from llm_demo.pairs.capture import CONTEXTS, DRAFTS, choose_positions, encode, load_models, provenance
 from llm_demo.pairs.continue_prompts import read_entries
+from ot_draft.data.merge import Masses, on_top_tokens, optimum
 from ot_draft.decoding import Pair, SamplingParams
-from ot_draft.pairs.merge import Masses, on_top_tokens, optimum
 
 TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5)
 TOP_K = (5, 20, 50, 200)

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from ot_draft.array_files import array_names, read_arrays
-from ot_draft.pairs.merge import TAIL, optimum
+from ot_draft.data.merge import TAIL, optimum
 
 HELD = "what llm_demo.pairs.capture writes"
 

@@ -31,12 +31,12 @@ MODULES = {"audit": "audit", "capture": "capture.command", "check": "check", "co
            "vectors": "vectors"}  # fmt: skip
 COMMANDS = {name: f"ot_draft.cli.{module}:{name}" for name, module in MODULES.items()}
 CLONE = {  # not installed with the package
-    "court": "proofs_checks.court.command:main",
+    "survey": "proofs_checks.survey.command:main",
     "figures": "figures.__main__:main",
     "prove": "proofs_checks.__main__:main",
 }
 PURPOSE = {  # of these commands, for the help where they are not
-    "court": "Judge published verifiers: lossless, or not and where.",
+    "survey": "Survey of published verifiers: lossless, or not and where.",
     "figures": "Make the figures and tables.",
     "prove": "Check the statements of the theory by machine.",
 }

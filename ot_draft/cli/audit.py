@@ -14,19 +14,19 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..audit import Audit, Verdict
-from ..audit.lookup import LONGEST, LookupLaws
-from ..audit.page import HEADS, html_page, strongest
-from ..audit.reported import MODES, Reported
 from ..errors import DraftSelectionError
+from ..verify.server import Audit, Verdict
+from ..verify.server.lookup import LONGEST, LookupLaws
+from ..verify.server.page import HEADS, html_page, strongest
+from ..verify.server.reported import MODES, Reported
 from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import Numbers, Place, can_write
 from .refused import Refused
 
 if TYPE_CHECKING:
-    from ..audit.answers import Answer
-    from ..audit.reference import DraftLaws, LocalModel, Reference
+    from ..verify.server.answers import Answer
+    from ..verify.server.reference import DraftLaws, LocalModel, Reference
 
 
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
@@ -139,7 +139,7 @@ def audit(
 
 
 def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
-    from ..audit.log import read_log
+    from ..verify.server.log import read_log
 
     if not path.is_file():
         raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
@@ -157,8 +157,8 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
 
 def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     """Notes on what was asked and answered."""
-    from ..audit.client import Client
-    from ..audit.server import BY_IDS, OWN_DEFAULTS, PROMPTS, RequestPlan, audit_server, introduce, mixed
+    from ..verify.server.client import Client
+    from ..verify.server.server import BY_IDS, OWN_DEFAULTS, PROMPTS, RequestPlan, audit_server, introduce, mixed
 
     plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
@@ -212,7 +212,7 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
 
 
 def _draft(options: ServerOptions) -> DraftLaws | LookupLaws | None:
-    from ..audit.reference import DraftLaws
+    from ..verify.server.reference import DraftLaws
 
     if options.draft is None or isinstance(options.draft, int):
         return None if options.draft is None else LookupLaws(options.draft)
@@ -222,7 +222,7 @@ def _draft(options: ServerOptions) -> DraftLaws | LookupLaws | None:
 def _reference(options: ServerOptions) -> Reference | None:
     if options.reference is None:
         return None
-    from ..audit.reference import Reference
+    from ..verify.server.reference import Reference
 
     if options.mode == "processed" and (options.top_k or options.top_p < 1):
         remedy = "leave --top-k and --top-p away, or let the server report raw ones"
@@ -231,7 +231,7 @@ def _reference(options: ServerOptions) -> Reference | None:
 
 
 def _loaded(what: str, folder: Path) -> LocalModel:
-    from ..audit.reference import LocalModel
+    from ..verify.server.reference import LocalModel
 
     with Console(stderr=True).status(f"loading the {what}"):
         return LocalModel(folder)

@@ -10,11 +10,20 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from ..audit.against import LENGTHS, PROMPTS, SETTINGS, WITHOUT_DRAFTS, Agreement, Server, TwoServerTest, settings_of
-from ..audit.client import Client
-from ..audit.server import RequestPlan, introduce
-from ..audit.verdict import e_value
 from ..errors import DraftSelectionError
+from ..verify.server.against import (
+    LENGTHS,
+    PROMPTS,
+    SETTINGS,
+    WITHOUT_DRAFTS,
+    Agreement,
+    Server,
+    TwoServerTest,
+    settings_of,
+)
+from ..verify.server.client import Client
+from ..verify.server.server import RequestPlan, introduce
+from ..verify.server.verdict import e_value
 from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import can_write

@@ -16,8 +16,8 @@ from .console import one_line, progress_bar, table_console
 from .options import DEFAULTS, Place, can_write, can_write_into
 
 if TYPE_CHECKING:
-    from ..checks.outcome import Outcome
-    from ..checks.report import Report
+    from ..verify.rule.outcome import Outcome
+    from ..verify.rule.report import Report
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
 
@@ -66,7 +66,7 @@ def check(
     nothing was checked: wrong input, or a package is missing.
     """
     with one_line((MissingPackage, InvalidArgument, OSError)):
-        from ..checks.report_files import NAMES, json_text, write_reports
+        from ..verify.rule.report_files import NAMES, json_text, write_reports
 
         if formats:
             can_write_into("--out", out)
@@ -89,7 +89,7 @@ def check(
 
 def status_of(reports: Sequence[Report], strict: bool) -> int:
     """The exit status."""
-    from ..checks.outcome import Status
+    from ..verify.rule.outcome import Status
 
     if any(report.answers.refuted for report in reports):
         return NOT_LOSSLESS
@@ -101,9 +101,9 @@ def status_of(reports: Sequence[Report], strict: bool) -> int:
 
 def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> list[Report]:
     """Report of each rule, which is called by its name, or by the whole target where two have one name."""
-    from ..checks import check_rule
-    from ..checks.answers import Answers
-    from ..checks.properties import LOSSLESS, properties_of
+    from ..verify.rule import check_rule
+    from ..verify.rule.answers import Answers
+    from ..verify.rule.properties import LOSSLESS, properties_of
     from .rule_target import rule_at
 
     rules = {text: rule_at(text) for text in targets}
@@ -127,7 +127,7 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
 
 
 def _print(report: Report) -> None:
-    from ..checks.answers import Lossless
+    from ..verify.rule.answers import Lossless
 
     styles = {  # of lines of the report, by how they begin
         "  crash:": "bold red",

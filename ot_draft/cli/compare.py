@@ -11,12 +11,12 @@ import click
 import numpy as np
 
 from ..array_files import atomic_write
-from ..pairs import Study, plotting, tables
-from ..pairs.journal import RESULT, Journal
-from ..pairs.pairs import PairsFound, as_pairs, open_pairs
-from ..pairs.study import CHUNK, Row, compare_parts
-from ..pairs.summary import Means, Summary, total_variation
-from ..pairs.text_files import as_fraction
+from ..data import Study, plotting, tables
+from ..data.journal import RESULT, Journal
+from ..data.pairs import PairsFound, as_pairs, open_pairs
+from ..data.study import CHUNK, Row, compare_parts
+from ..data.summary import Means, Summary, total_variation
+from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
 from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .refused import Refused

@@ -43,9 +43,9 @@ def conform(
     was judged.
     """
     require("torch", "transformers", "scipy", extra="llm")
-    from ..conform.suite import CRASHED, KEPT, NOT_TRIED, UNDECIDED, WRONG
-    from ..conform.suite import conform as run
-    from ..conform.tiny_pair import write
+    from ..verify.engine.suite import CRASHED, KEPT, NOT_TRIED, UNDECIDED, WRONG
+    from ..verify.engine.suite import conform as run
+    from ..verify.engine.tiny_pair import write
 
     for n in sizes if models else ():
         click.echo(f"{n} tokens: {' '.join(map(str, write(Path(models, str(n)), n)))}", err=True)  # type: ignore[arg-type]
@@ -77,13 +77,13 @@ def _known(
     engine: str, given: dict[str, str], models: Path | None, sizes: tuple[int, ...]
 ) -> tuple[str, dict[str, str]]:
     """The adapter and its options; Refused where there is none."""
-    from ..conform.adapter import ENGINES
+    from ..verify.engine.adapter import ENGINES
 
     if engine.startswith(("http://", "https://")):
         if models is None or len(sizes) != 1:
             remedy = "write it with --models FOLDER --tokens 8, serve it, and name both here"
             raise Refused(f"a server holds one pair: {remedy}")
-        engine, given = "ot_draft.conform.engines.server", given | {"url": engine}
+        engine, given = "ot_draft.verify.engine.engines.server", given | {"url": engine}
     if engine not in ENGINES and "." not in engine:
         remedy = f"{', '.join(ENGINES)}; or give an address, FILE.py or a module"
         raise Refused(f"{engine} is no engine that is known: {remedy}")

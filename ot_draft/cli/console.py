@@ -79,7 +79,7 @@ def print_json(content: Any) -> None:
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows of one kind on standard output, the names of their columns first."""
-    from ..pairs.tables import csv_text
+    from ..data.tables import csv_text
 
     click.echo(csv_text(rows), nl=False)
 

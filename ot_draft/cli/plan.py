@@ -14,14 +14,14 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from .. import paths
+from .. import trees
+from ..data.study import SEVERAL_DRAFTS
 from ..errors import InvalidArgument
 from ..laws import IID
-from ..pairs.study import SEVERAL_DRAFTS
-from ..paths.evaluation.simulate import simulate_chains
-from ..paths.evaluation.wall_clock import Costs, Efficiency, Planned
-from ..paths.evaluation.wall_clock import plan as make_plan
-from ..paths.model import SimulatedModel
+from ..trees.evaluation.simulate import simulate_chains
+from ..trees.evaluation.wall_clock import Costs, Efficiency, Planned
+from ..trees.evaluation.wall_clock import plan as make_plan
+from ..trees.model import SimulatedModel
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import DEFAULTS, Numbers, Place, form_of, form_options, parts
 from .refused import Refused
@@ -133,16 +133,16 @@ def _simulated(
     return [Efficiency(name_of[rule], K, L, s.block_efficiency, s.error) for (rule, K, L), s in found.items()], source
 
 
-def path_rule(name: str) -> paths.PathRule:
+def path_rule(name: str) -> trees.PathRule:
     """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
-    path = paths.TreeShape.chains(1, 1)
+    path = trees.TreeShape.chains(1, 1)
     fit = [
         rule
-        for rule in paths.rules.every()
-        if paths.rules.fits(rule, path, IID()) and not paths.rules.solves_program(rule)
+        for rule in trees.rules.every()
+        if trees.rules.fits(rule, path, IID()) and not trees.rules.solves_program(rule)
     ]
     try:
-        return paths.rules.called(name, fit)
+        return trees.rules.called(name, fit)
     except InvalidArgument as error:
         raise Refused(str(error)) from error
 

@@ -16,11 +16,11 @@ from rich.table import Table
 
 import ot_draft as ot
 
+from ..data import open_shards
+from ..data.formats import columns
+from ..data.shards import Shard
+from ..data.study import choose_rules
 from ..errors import DraftSelectionError
-from ..pairs import open_shards
-from ..pairs.formats import columns
-from ..pairs.shards import Shard
-from ..pairs.study import choose_rules
 from .console import one_line, print_csv, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Numbers, form_of, form_options, parts
 from .refused import Refused

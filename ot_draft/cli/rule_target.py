@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from .. import laws, rules
-from ..checks.source import RuleSource, import_lines, rule_source
 from ..selection import SelectionRule
+from ..verify.source import RuleSource, import_lines, rule_source
 from .refused import Refused
 
 TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_]\w*)(?P<call>\(.*\))?$", re.DOTALL)

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from ..data import Study, tables
+from ..data.study import choose_rules
+from ..data.summary import Summary
 from ..laws import names
-from ..pairs import Study, tables
-from ..pairs.study import choose_rules
-from ..pairs.summary import Summary
-from ..targets.frontier import target_within
+from ..lossy.frontier import target_within
 from .console import table_console
 from .options import JOBS, SAMPLES, Numbers, form_options, parts
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ..pairs import Sweep, open_shards, run_sweep, summarise_sweep, tables
-from ..pairs.study import QUICK_RULES
-from ..pairs.sweep import Progress
+from ..data import Sweep, open_shards, run_sweep, summarise_sweep, tables
+from ..data.study import QUICK_RULES
+from ..data.sweep import Progress
 from .console import one_line, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Place, can_write_into, form_of
 from .study import print_summaries, reading_options, study_of, study_options

@@ -35,8 +35,8 @@ def vectors(context: click.Context) -> None:
 @click.argument("folder", type=FOLDER)
 def write(folder: Path) -> None:
     """Make all vectors anew, and write them into FOLDER: the same bytes on every machine."""
-    from ..vectors.conventions import CONVENTIONS
-    from ..vectors.files import write as write_files
+    from ..verify.vectors.conventions import CONVENTIONS
+    from ..verify.vectors.files import write as write_files
 
     with progress_bar(len(CONVENTIONS), "rules") as advance:
         written = write_files(folder, advance)
@@ -60,8 +60,8 @@ def run(
     MODULE is a file or a module; it is imported. What the three arguments are: docs/vectors.md. Exit status: 0 if nothing failed but
     what --known lists, 1 if another vector failed or a known one passed, 2 for wrong input.
     """
-    from ..vectors.files import CORPUS, read
-    from ..vectors.readers.read import LEVELS, failures
+    from ..verify.vectors.files import CORPUS, read
+    from ..verify.vectors.readers.read import LEVELS, failures
 
     place = folder or CORPUS
     corpus = read(place)
@@ -142,9 +142,9 @@ def _known(file: Path | None) -> set[str]:
 @click.argument("name", required=False)
 def show(name: str | None) -> None:
     """Show a vector by its id, a rule's convention, or a fault with the vectors that it fails; without NAME what there is."""
-    from ..vectors.conventions import CONVENTIONS
-    from ..vectors.faults import FAULTS
-    from ..vectors.files import read
+    from ..verify.vectors.conventions import CONVENTIONS
+    from ..verify.vectors.faults import FAULTS
+    from ..verify.vectors.files import read
 
     corpus = read()
     by_id = {vector["id"]: vector for each in corpus.values() for vector in each}
@@ -164,7 +164,7 @@ def show(name: str | None) -> None:
 
 
 def _list(corpus: dict[str, list[dict[str, Any]]]) -> None:
-    from ..vectors.faults import FAULTS
+    from ..verify.vectors.faults import FAULTS
 
     console, table = table_console(120), Table("rule", "replay", "law", "joint")
     for rule, each in corpus.items():

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
-from ..paths.drafting.counted_acceptance import PairAcceptance
+from ..trees.drafting.counted_acceptance import PairAcceptance
 from .language_model import language_model, vocabulary_size
 
 
@@ -22,7 +22,7 @@ class Pair:
     only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
     assistant: another draft for transformers' own generation, which hands no hidden states to a draft that reads them.
     by_transformers: where these models are not transformers' own, what loads the pair as such, for that generation.
-    acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.paths.CountedTree`).
+    acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.trees.CountedTree`).
     text_draft: what drafts by text in the place of prompt lookup, of a draft model with another tokenizer (`TextDraft`).
     third: a model that drafts for the draft model, for a chain of three.
     law: in words, by which numbers and products the target computes: the law that texts follow.

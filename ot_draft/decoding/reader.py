@@ -7,7 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from ..paths.drafting.growing import Growing
+from ..trees.drafting.growing import Growing
 from .cache import Cache, Texts, causal_mask, tree_mask
 from .passes import Passes
 from .sampling import NodeLaws, NodeLogits, Way

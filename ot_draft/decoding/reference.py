@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
-from ..paths.drafting.drafter import as_trees, begin
-from ..paths.drafting.growing import Grown
+from ..trees.drafting.drafter import as_trees, begin
+from ..trees.drafting.growing import Grown
 from .drafting import Drafting
 from .language_model import language_model
 from .loop import DecodeOptions

@@ -19,17 +19,17 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
-from ..paths.drafting.drafter import DraftCounts
+from ..trees.drafting.drafter import DraftCounts
 from .cache import Texts
 from .drafters import Drafter, ModelDrafter
 from .reader import Reader
 
 AHEAD = 3  # tokens that the third model drafts at a time
-RULE = ot.paths.BlockVerification()  # by which the draft model takes what the third one drafts
+RULE = ot.trees.BlockVerification()  # by which the draft model takes what the third one drafts
 
 
 @dataclass(frozen=True)
-class StagedPath(ot.paths.FixedTree):
+class StagedPath(ot.trees.FixedTree):
     """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
 
     ahead: int = AHEAD
@@ -42,12 +42,12 @@ class StagedPath(ot.paths.FixedTree):
             raise CannotDecode(
                 f"a path of {length} tokens in pieces of {ahead}: give pieces of at least 1, at most the path"
             )
-        return cls(ot.paths.TreeShape.chains(1, length), ahead=ahead)
+        return cls(ot.trees.TreeShape.chains(1, length), ahead=ahead)
 
     @cached_property
-    def piece(self) -> ot.paths.FixedTree:
+    def piece(self) -> ot.trees.FixedTree:
         """The tree that the third model drafts at a time."""
-        return ot.paths.FixedTree.chains(1, self.ahead)
+        return ot.trees.FixedTree.chains(1, self.ahead)
 
     @property
     def counts(self) -> DraftCounts:

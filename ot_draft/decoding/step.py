@@ -80,7 +80,7 @@ class Step:
     that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
     the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
     drafting: by which the trees were drafted and selected from. parents (B, N), and fixed_count (B, N + 1) where the law does not say it
-    without q, as in `ot_draft.paths.drafting.growing.Grown`; p and q may end behind the last node of the largest tree.
+    without q, as in `ot_draft.trees.drafting.growing.Grown`; p and q may end behind the last node of the largest tree.
     without_law: (B,) nodes at which the draft model gave no law, NaN or inf among its logits; their children are uniform draws.
     """
 
@@ -101,17 +101,17 @@ class Step:
     fixed_count: Tensor | None = None
     without_law: Tensor | None = None
 
-    def shape(self, row: int) -> ot.paths.TreeShape:
+    def shape(self, row: int) -> ot.trees.TreeShape:
         """The shape of one text's tree."""
         parents = self.parents[row].tolist()
-        return ot.paths.TreeShape(tuple(parent for node, parent in enumerate(parents, 1) if parent < node))
+        return ot.trees.TreeShape(tuple(parent for node, parent in enumerate(parents, 1) if parent < node))
 
-    def tree(self, row: int) -> ot.paths.DraftTree:
+    def tree(self, row: int) -> ot.trees.DraftTree:
         """One text's tree, as it was selected from; of a step with p and q."""
         assert self.p is not None and self.q is not None
         one, size = slice(row, row + 1), self.p.shape[1] - 1
         q, fixed = self.q[one, : size + 1], self.fixed_count
-        return ot.paths.DraftTree(
+        return ot.trees.DraftTree(
             self.parents[one, :size].clamp(max=size),
             self.drafted[one, :size],
             self.p[one],

@@ -24,7 +24,7 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
-from ..paths.tree import DraftTree, PathSelection
+from ..trees.tree import DraftTree, PathSelection
 from .drafting import Drafting
 
 FALSE_ALARM = 0.01
@@ -77,7 +77,7 @@ class RaceLaw(ot.IID):
 
 
 @dataclass(frozen=True)
-class RacePath(ot.paths.NaivePath):
+class RacePath(ot.trees.NaivePath):
     """Emit the winner of the lists' race at every place, and go on while a draft holds it: the same text whatever the draft model is.
 
     Over the keys each token has the target's law given those before it. Sources: Daliri et al. 2024; Rowan et al. 2025.
@@ -97,15 +97,15 @@ class Watermarked(Drafting):
     races: Any = None
 
     @classmethod
-    def by(cls, key: str, paths: int, length: int, rule: ot.paths.PathRule | None = None) -> Watermarked:
+    def by(cls, key: str, paths: int, length: int, rule: ot.trees.PathRule | None = None) -> Watermarked:
         """rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead."""
         if not key:
             raise CannotDecode("the watermark's key is empty: give some text")
         races = Races(key, paths, length)
-        tree = ot.paths.FixedTree.chains(paths, length, RaceLaw(races))
-        if rule is not None and not isinstance(rule, ot.paths.PathRule):
-            raise CannotDecode(f"rule is {rule!r}: give a path rule, as ot.paths.TokenWise(ot.rules.KSeq())")
-        if rule is not None and ot.paths.rules.looks_ahead(rule):
+        tree = ot.trees.FixedTree.chains(paths, length, RaceLaw(races))
+        if rule is not None and not isinstance(rule, ot.trees.PathRule):
+            raise CannotDecode(f"rule is {rule!r}: give a path rule, as ot.trees.TokenWise(ot.rules.KSeq())")
+        if rule is not None and ot.trees.rules.looks_ahead(rule):
             raise CannotDecode(
                 f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
                 " selection rule, token by token, such as KSeq"

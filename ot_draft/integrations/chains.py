@@ -13,8 +13,8 @@ from functools import cached_property
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..paths import BlockVerification, PathRule, TokenWise, TreeShape
 from ..rules import SpeculativeSampling
+from ..trees import BlockVerification, PathRule, TokenWise, TreeShape
 
 LEAST = 1e-30  # weights below it count as it: 1 / weight has to be finite in float32
 ROWS = 4  # laws of 50,000 tokens that fit a core's second cache together with what is left of them

@@ -4,7 +4,7 @@
 with this benchmark in it (evalscope looks for no plugins); or import this module before `evalscope.run_task`. Written against evalscope
 1.14.1, and run with it.
 
-evalscope asks, and keeps the answers with their log-probabilities; `ot_draft.audit` judges them once all are there. Requests are sent
+evalscope asks, and keeps the answers with their log-probabilities; `ot_draft.verify.server` judges them once all are there. Requests are sent
 by the model's own API object with a configuration of this module alone: what the task says of temperature, seeds or stops would shape the
 law, and evalscope's retries (and those inside the client of `openai`) would hide answers that were drawn and lost. Both stay visible here.
 """
@@ -28,10 +28,10 @@ from evalscope.api.registry import register_benchmark
 from evalscope.utils.logger import get_logger
 from openai import APIConnectionError, APITimeoutError
 
-from ..audit import Audit, CannotAudit
-from ..audit.client import BUSY, DIALECTS, REFUSED_AT_ONCE
-from ..audit.recorded import RecordedAnswer, audit_recorded, plan_of, sentence
-from ..audit.server import PROMPTS, RequestPlan
+from ..verify.server import Audit, CannotAudit
+from ..verify.server.client import BUSY, DIALECTS, REFUSED_AT_ONCE
+from ..verify.server.recorded import RecordedAnswer, audit_recorded, plan_of, sentence
+from ..verify.server.server import PROMPTS, RequestPlan
 
 NAME, SUBSET, METRIC = "token_law", "default", "log10_e_value"
 REQUESTS, LENGTH, LISTED = 2_000, 24, 20

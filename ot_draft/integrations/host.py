@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from ..arrays import Array, namespace
-from ..audit import LogWriter
 from ..errors import MissingPackage, NotLossless, UnsupportedHost
+from ..verify.server import LogWriter
 
 LOG_VARIABLE = "OT_DRAFT_AUDIT_LOG"
 LOGGED_TOKENS = 1_000_000  # tokens of a process; with 64 listed ones each a few gigabytes

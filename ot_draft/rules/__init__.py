@@ -1,4 +1,4 @@
-"""Selection rules, one file each; `ALL` lists one instance of every lossless one. `Toward` is lossy, for any target."""
+"""Selection rules, one file each; `ALL` lists one instance of every lossless one."""
 
 from .from_coupling import FromCoupling
 from .greedy import Greedy, SpecHub
@@ -11,7 +11,6 @@ from .races import GumbelCoupling, ListCoupling
 from .random_order import RandomOrder
 from .recursive_rejection import RecursiveRejection, RecursiveRejectionWithoutReplacement
 from .speculative_sampling import SpeculativeSampling
-from .toward import Toward
 
 ALL = (
     SpeculativeSampling(),
@@ -46,5 +45,4 @@ __all__ = [
     "RecursiveRejectionWithoutReplacement",
     "SpecHub",
     "SpeculativeSampling",
-    "Toward",
 ]

@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ot_draft import paths
-from ot_draft.pairs import read_pairs
+from ot_draft import trees
+from ot_draft.data import read_pairs
 
 from ..checking import check
 from ..random_cases import Case, draw
@@ -47,7 +47,7 @@ DATA = Path(__file__).parents[2] / "figures" / "data"
 def verified(case: Case, cut: str) -> dict[tuple[int, ...], Fraction]:
     """Law of two tokens of a text without memory, whose two drafts are cut to one or none; block verification."""
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
-    model, rule = paths.MarkovModel({(): p}, {(): q}, 0), paths.BlockVerification()
+    model, rule = trees.MarkovModel({(): p}, {(): q}, 0), trees.BlockVerification()
     law: dict[tuple[int, ...], Fraction] = {}
     tokens = range(len(case.p))
     for other in (0, 1):  # another text leaves room for one or two, with equal chances

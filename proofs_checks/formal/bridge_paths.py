@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths.model import Nodes
+from ot_draft import trees
+from ot_draft.trees.model import Nodes
 
 from ..branches import Chance, extended, law_of
 from .coq_text import Definition, NumbersFile, entries, number, numbers
@@ -55,15 +55,15 @@ def _normalised(masses: list[int]) -> list[Fraction]:
     return [Fraction(mass, whole) for mass in masses] if whole else [Fraction(1, len(masses))] * len(masses)
 
 
-def path_rules(K: int) -> tuple[paths.PathRule, ...]:
+def path_rules(K: int) -> tuple[trees.PathRule, ...]:
     """The path rules that are formalised, in the order of bridge_paths.v."""
     several = (
-        paths.TokenWise(ot.rules.RecursiveRejection()),
-        paths.TokenWise(ot.rules.Optimal()),
-        paths.Traversal(),
-        paths.Joint(),
+        trees.TokenWise(ot.rules.RecursiveRejection()),
+        trees.TokenWise(ot.rules.Optimal()),
+        trees.Traversal(),
+        trees.Joint(),
     )
-    return (*several, paths.BlockVerification()) if K == 1 else several
+    return (*several, trees.BlockVerification()) if K == 1 else several
 
 
 def problem(index: int) -> PathCase:
@@ -90,7 +90,7 @@ def _drawn(
     return [law(draw, n) for _ in range(n + 1)], [law(draw, n) for _ in range(n + 1)], K, L
 
 
-def markov(case: PathCase) -> paths.MarkovModel:
+def markov(case: PathCase) -> trees.MarkovModel:
     """The case's model, of the order that its table has."""
     target, draft = case[:2]
     contexts: list[tuple[int, ...]] = []
@@ -99,7 +99,7 @@ def markov(case: PathCase) -> paths.MarkovModel:
         order += 1
         contexts += product(range(len(target[0])), repeat=order)
     targets, drafts = (dict(zip(contexts, map(np.array, laws), strict=True)) for laws in (target, draft))
-    return paths.MarkovModel(targets, drafts, order)
+    return trees.MarkovModel(targets, drafts, order)
 
 
 def texts(n: int, L: int) -> Iterator[tuple[int, ...]]:
@@ -107,16 +107,16 @@ def texts(n: int, L: int) -> Iterator[tuple[int, ...]]:
     return product(range(n), repeat=L + 1)
 
 
-def average(rule: paths.PathRule, case: PathCase, nodes: Nodes) -> str:
-    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.paths.evaluate gives them."""
+def average(rule: trees.PathRule, case: PathCase, nodes: Nodes) -> str:
+    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.trees.evaluate gives them."""
     target, _, K, L = case
-    found = paths.evaluate(rule, nodes, (K, L))
+    found = trees.evaluate(rule, nodes, (K, L))
     law = [found.law.get(text, Fraction(0)) for text in texts(len(target[0]), L)]
     return f"({numbers(law)}, {number(found.expected_length)})"
 
 
 def by_drafts(
-    rule: paths.PathRule, case: PathCase, nodes: Nodes, some: Callable[[tuple[int, ...]], bool] = bool
+    rule: trees.PathRule, case: PathCase, nodes: Nodes, some: Callable[[tuple[int, ...]], bool] = bool
 ) -> str:
     """For drafted paths that can occur: their probability and the accepted length, and the law of texts given them.
 
@@ -144,7 +144,7 @@ def by_drafts(
 
 
 def path_case(
-    case: PathCase, rules: Iterable[paths.PathRule], said: Callable[[paths.PathRule, PathCase, Nodes], str]
+    case: PathCase, rules: Iterable[trees.PathRule], said: Callable[[trees.PathRule, PathCase, Nodes], str]
 ) -> str:
     """One case in Coq's notation, a rule a line. The model is the same for all rules and paths: what they keep there stays."""
     (_, _, K, L), nodes = case, Nodes(markov(case))
@@ -176,7 +176,7 @@ def long_rows() -> Iterator[str]:
 
 def scaled_rows() -> Iterator[str]:
     """The case in which p and w p differ; its tokens 1 and 2 are alike."""
-    yield path_case(SCALED, (paths.Joint(),), partial(by_drafts, some=lambda path: 2 not in path))
+    yield path_case(SCALED, (trees.Joint(),), partial(by_drafts, some=lambda path: 2 not in path))
 
 
 MODEL = "list (list Q) * list (list Q) * nat * nat"
@@ -187,7 +187,7 @@ FILE = NumbersFile(
 
    A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
    after token 0, 1, .., and of order 2 those after 0 0, 0 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
-   path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
+   path_cases: (law of the text, expected accepted tokens), as ot.trees.evaluate gives them.
    path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law given them of the texts that
    begin and end with token 0). long_rows: the same, of order 2, for paths whose last two tokens are equal.
    scaled_rows: the same for Joint alone, where selecting for p and for w p differ, for paths without token 2.""",

@@ -9,22 +9,22 @@ from itertools import product
 from pathlib import Path
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths.model import Nodes
-from ot_draft.paths.tree import PlainTree
+from ot_draft import trees
+from ot_draft.trees.model import Nodes
+from ot_draft.trees.tree import PlainTree
 
 from ..branches import Chance, extended, law_of
 from .bridge_paths import PathCase, markov, models, positive_law
 from .coq_text import Definition, NumbersFile, entries, numbers
 
-SHAPE = paths.TreeShape((0, 0, 1, 1))
+SHAPE = trees.TreeShape((0, 0, 1, 1))
 LAW = ot.WithoutReplacement()
 CASES = 2
 
 
-def tree_rules() -> tuple[paths.PathRule, ...]:
+def tree_rules() -> tuple[trees.PathRule, ...]:
     """Traversal and recursive rejection, in the order of bridge_trees.v."""
-    return paths.Traversal(), paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+    return trees.Traversal(), trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
 
 
 def problem(index: int) -> PathCase:
@@ -34,7 +34,7 @@ def problem(index: int) -> PathCase:
     return target, draft, 2, 2
 
 
-def by_tree(rule: paths.PathRule, nodes: Nodes) -> str:
+def by_tree(rule: trees.PathRule, nodes: Nodes) -> str:
     """For all trees that can occur: their probability, and the law of the three tokens given them."""
     rows = []
 

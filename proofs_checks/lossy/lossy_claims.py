@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import targets
+from ot_draft import lossy
 from ot_draft.bias import bias_of, divergence
 from proofs_checks.lossy import engine_rules, published_targets
 
@@ -63,7 +63,7 @@ def lenience(case: Case, error: str) -> bool:
     factor = 1 / LENIENCES[case.seed % len(LENIENCES)]
     rule = engine_rules.LenientSampling(1 / factor, "target" if error == FROM_TARGET else "excess")
     result = ot.evaluate(rule, case.problem(ot.IID()))
-    best = ot.optimal_acceptance(targets.Ratio(factor=factor)(p, q, 1), q, 1)
+    best = ot.optimal_acceptance(lossy.Ratio(factor=factor)(p, q, 1), q, 1)
     bounded = (result.output <= p * (factor * Fraction(3, 4) if error == TIGHTER else factor)).all()
     accepted = np.minimum(q, factor * p).sum()
     return bool(bounded) and result.acceptance == best == accepted and _on_frontier(case, result)
@@ -89,7 +89,7 @@ def ensemble_under_chi_squared(case: Case, error: str) -> bool:
     r = published_targets.Ensemble(HALF)(p, q)
     name = "tv" if error == ONLY_TV else "chi-squared"
     accepted, spent = ot.optimal_acceptance(r, q, 1), divergence(name, r, p)
-    other = targets.TotalVariation(bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
+    other = lossy.TotalVariation(bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
     same = ot.optimal_acceptance(other, q, 1) >= accepted
     return not (same and divergence(name, other, p) < spent)
 
@@ -121,8 +121,8 @@ def mentored(case: Case, error: str) -> bool:
     """clip(q, a p, b p), best for one draft, is also best for the case's number of drafts (one where `error` says so)."""
     case = replace(case, k=1) if error == ONE_DRAFT else case
     p, q = _masses(case)
-    r = targets.Ratio(factor=Fraction(3, 2))(p, q, 1)
-    best = targets.Ratio(factor=Fraction(3, 2))(p, q, case.k)
+    r = lossy.Ratio(factor=Fraction(3, 2))(p, q, 1)
+    best = lossy.Ratio(factor=Fraction(3, 2))(p, q, case.k)
     return ot.optimal_acceptance(r, q, case.k) == ot.optimal_acceptance(best, q, case.k)
 
 

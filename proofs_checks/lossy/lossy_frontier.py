@@ -3,7 +3,7 @@
 Let g(H) = Q(all drafts in H). A law r is accepted with at most alpha(r) = 1 + min over H of r(H) - g(H), and that is reached.
 
 TV. r(H) <= p(H) + eps for every law within eps, so alpha(r) <= alpha(p) + eps for the set H that is best for p. RATIO. r(H) <= b p(H), so
-alpha(r) <= 1 + min over H of b p(H) - g(H). Both are reached by r = clip(m, a p, b p) with the law m of `ot.targets.envelope`.
+alpha(r) <= 1 + min over H of b p(H) - g(H). Both are reached by r = clip(m, a p, b p) with the law m of `ot.lossy.envelope`.
 F-DIVERGENCES. m is the element of the base polytope of g with the most equal ratios m/p (Fujishige 1980), hence r of that form, with one
 free parameter, is best under every f-divergence. Checked here by Lagrange duality in rationals, for chi-squared, where everything is
 rational: with l = 1 / (f'(b) - f'(a)) and c = l (f'(r/p) - f'(a)) on the tokens, falling from 1 to 0 along the order of p/q, the steps of c
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import targets
+from ot_draft import lossy
 from ot_draft.bias import bias_of
 from proofs_checks.lossy import engine_rules, published_targets
 
@@ -51,7 +51,7 @@ def total_variation(case: Case, error: str) -> bool:
     """The target's law is within eps and its optimum, over all sets, is min(1, alpha(p) + eps)."""
     sets, mass, inside = _cuts(case)
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
-    r = targets.TotalVariation(EPS)(p, q, 1 if error == DRAFT_ONLY else case.k)
+    r = lossy.TotalVariation(EPS)(p, q, 1 if error == DRAFT_ONLY else case.k)
     best = 1 + min(mass - inside) + EPS * (2 if error == DOUBLED else 1)
     best = best if error == UNCAPPED else min(Fraction(1), best)
     return r.sum() == 1 and 1 + min(sets @ r - inside) == best and bias_of(r, p).total_variation <= EPS
@@ -61,7 +61,7 @@ def ratio(case: Case, error: str) -> bool:
     """The target's law is at most b p and its optimum, over all sets, is that of the scaled target, capped at 1."""
     sets, mass, inside = _cuts(case)
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
-    r = targets.Ratio(factor=FACTOR)(p, q, 1 if error == DRAFT_ONLY else case.k)
+    r = lossy.Ratio(factor=FACTOR)(p, q, 1 if error == DRAFT_ONLY else case.k)
     best = 1 + min((1 if error == UNSCALED else FACTOR) * mass - inside)  # at most 1, by the empty set
     return bool(r.sum() == 1 and 1 + min(sets @ r - inside) == best and (r <= FACTOR * p).all())
 
@@ -70,7 +70,7 @@ def chi_squared(case: Case, error: str) -> bool:
     """Weak duality with == on a law of the family: no law as near under chi-squared accepts more, by a chain of sets."""
     sets, _, inside = _cuts(case)
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
-    r = targets.Ratio(factor=FACTOR)(p, q, 1 if error == DRAFT_ONLY else case.k)
+    r = lossy.Ratio(factor=FACTOR)(p, q, 1 if error == DRAFT_ONLY else case.k)
     used = p > 0
     share = [Fraction(b) / a for b, a in zip(r[used], p[used], strict=True)]
     low, high = min(share), max(share)
@@ -111,12 +111,12 @@ def retargeted(case: Case, error: str) -> bool:
     """Toward(target, Optimal()) outputs the target's law with == and accepts its optimum."""
     problem = case.problem(ot.IID())
     for target in (
-        targets.TotalVariation(EPS),
-        targets.Ratio(factor=FACTOR),
-        targets.KL(0.05),
+        lossy.TotalVariation(EPS),
+        lossy.Ratio(factor=FACTOR),
+        lossy.KL(0.05),
         published_targets.Lenience(Fraction(1, 2)),
     ):
-        rule = ot.rules.Toward(target, ot.rules.KSeq() if error == DRAFT_ONLY else ot.rules.Optimal())
+        rule = ot.lossy.Toward(target, ot.rules.KSeq() if error == DRAFT_ONLY else ot.rules.Optimal())
         result, kept = ot.evaluate(rule, problem), rule.kept_law(problem.p, problem.q, problem.k)
         kept = problem.p if error == ENGINE_BETTER else kept
         if not (result.output == kept).all():

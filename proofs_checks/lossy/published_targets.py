@@ -9,7 +9,7 @@ from ot_draft import DraftLaw, InvalidArgument
 from ot_draft import arrays as xp
 from ot_draft.arrays import Array
 from ot_draft.bias import total_variation
-from ot_draft.targets.base import Target, budget
+from ot_draft.lossy.base import Target, budget
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths.tree import PlainTree
+from ot_draft import trees
+from ot_draft.trees.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
@@ -55,7 +55,7 @@ __all__ = ["STATEMENTS", "check"]
 ANEW, ONE_BY_ONE, LOOK = "a draw that repeats is drawn anew", "equal siblings one by one", "one more after a look below"
 DROPPED = "token 0 is taken off the tree wherever it was drawn"
 ERRORS = (ANEW, ONE_BY_ONE, LOOK)
-RULES = (paths.Joint(), paths.TokenWise(ot.rules.Optimal(law=ot.laws.ByNode())))
+RULES = (trees.Joint(), trees.TokenWise(ot.rules.Optimal(law=ot.laws.ByNode())))
 History = tuple[Expansion, ...]
 Step = tuple[tuple[int, ...], tuple[int, ...], int]
 Plan = Callable[[History], Step | None]
@@ -65,7 +65,7 @@ Plan = Callable[[History], Step | None]
 class AdaptedCase:
     """A model of n tokens, and the bounds of the trees drafted from it; seed: of a random plan."""
 
-    model: paths.MarkovModel
+    model: trees.MarkovModel
     budget: int
     length: int
     seed: int = 0
@@ -88,13 +88,13 @@ class AdaptedCase:
 
     def lossless(self, plan: Plan) -> bool:
         """Whether both rules keep the target's law on the trees of the plan."""
-        return all(paths.evaluate(rule, self.model, Stepwise(plan, self.length)).lossless for rule in RULES)
+        return all(trees.evaluate(rule, self.model, Stepwise(plan, self.length)).lossless for rule in RULES)
 
 
 def draw_adapted(seed: int) -> AdaptedCase:
     """The case of this number: 2 or 3 tokens, 3 to 6 nodes, 2 or 3 levels, models of order 0, 1 and 2."""
     n, budget, length = ((2, 4, 2), (2, 5, 3), (3, 4, 2), (2, 6, 2), (3, 3, 3))[seed % 5]
-    model = paths.MarkovModel.random(np.random.default_rng([seed, 29]), n, seed % 3)
+    model = trees.MarkovModel.random(np.random.default_rng([seed, 29]), n, seed % 3)
     return AdaptedCase(model, budget, length, seed)
 
 
@@ -184,14 +184,14 @@ def any_order_is_lossless(case: AdaptedCase, error: str) -> bool:
 
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`AdaptiveTree`, whose numbers come from an estimate by q, is such a plan."""
-    drafting = paths.AdaptiveTree(case.budget, case.length, most=3, spread=case.seed % 2)  # drawn more, or fixed more
+    drafting = trees.AdaptiveTree(case.budget, case.length, most=3, spread=case.seed % 2)  # drawn more, or fixed more
     return case.lossless(with_error(adaptive(drafting, case.model).step, error))
 
 
-def _always(p: str, q: str) -> paths.MarkovModel:
+def _always(p: str, q: str) -> trees.MarkovModel:
     """Tokens that do not depend on each other."""
     p_row, q_row = (np.array([Fraction(mass) for mass in masses.split()], dtype=object) for masses in (p, q))
-    return paths.MarkovModel({(): p_row}, {(): q_row}, 0)
+    return trees.MarkovModel({(): p_row}, {(): q_row}, 0)
 
 
 SMALL = AdaptedCase(_always("1/4 1/2 1/4", "1/4 1/4 1/2"), 3, 2)
@@ -253,7 +253,7 @@ def lossless(plan: Plan, repaired: Plan, length: int) -> Callable[[AdaptedCase, 
 
     def holds(case: AdaptedCase, error: str) -> bool:
         drafting = Stepwise(repaired if error else plan, length + bool(error))
-        kept = [paths.evaluate(rule, case.model, drafting).lossless for rule in RULES]
+        kept = [trees.evaluate(rule, case.model, drafting).lossless for rule in RULES]
         return all(kept) if error else any(kept)
 
     return holds
@@ -279,10 +279,10 @@ def by_traversal(case: AdaptedCase, error: str) -> bool:
     def rule(nodes: Any, tree: PlainTree) -> Any:
         if error:
             tree = replace(tree, tokens=tuple(-1 if token == 0 else token for token in tree.tokens))
-        return paths.Traversal()(nodes, tree)
+        return trees.Traversal()(nodes, tree)
 
     plans = [any_order(case), *(with_error(any_order(case), again) for again in ERRORS)]
-    return all(paths.evaluate(rule, case.model, Stepwise(plan, case.length)).lossless for plan in plans)
+    return all(trees.evaluate(rule, case.model, Stepwise(plan, case.length)).lossless for plan in plans)
 
 
 METHOD = "Fractions, all trees and all decisions enumerated"

@@ -17,8 +17,8 @@ from itertools import product
 from typing import Any
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths.model import Model
+from ot_draft import trees
+from ot_draft.trees.model import Model
 
 from ..checking import check
 from ..statement import Statement
@@ -27,10 +27,10 @@ from .path_cases import PathCase, Prefix, Told, draw_one_path
 __all__ = ["STATEMENTS", "check", "rejections"]
 
 FROM_DRAFT, BLOCK, JOINT = "texts from the draft", "block verification in its place", "TV of the laws of whole texts"
-SPECULATIVE = paths.TokenWise(ot.rules.SpeculativeSampling())
+SPECULATIVE = trees.TokenWise(ot.rules.SpeculativeSampling())
 
 
-def rejections(model: Model, rule: paths.PathRule, prefix: Prefix, missing: int) -> Fraction:
+def rejections(model: Model, rule: trees.PathRule, prefix: Prefix, missing: int) -> Fraction:
     """Expected number of refused drafts until `missing` more tokens stand."""
     if not missing:
         return Fraction(0)
@@ -74,7 +74,7 @@ def summed(case: PathCase, error: str) -> Fraction:
 
 def expected(case: PathCase, error: str) -> bool:
     """Decoding refuses as many drafts as the sum says."""
-    rule = paths.BlockVerification() if error == BLOCK else SPECULATIVE
+    rule = trees.BlockVerification() if error == BLOCK else SPECULATIVE
     return rejections(case.model, rule, (), case.L) == summed(case, error)
 
 

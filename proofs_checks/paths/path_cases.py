@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ot_draft import paths
-from ot_draft.paths.evaluation.evaluate import PathEvaluation
+from ot_draft import trees
+from ot_draft.trees.evaluation.evaluate import PathEvaluation
 
 SIZES = ((2, 1, 2), (2, 2, 2), (3, 1, 2), (3, 2, 2), (2, 1, 3), (2, 2, 3), (2, 3, 2))  # tokens, paths K, length L
 Prefix = tuple[int, ...]
@@ -20,7 +20,7 @@ Prefix = tuple[int, ...]
 class PathCase:
     """K i.i.d. paths of length L from a model."""
 
-    model: paths.MarkovModel
+    model: trees.MarkovModel
     K: int
     L: int
 
@@ -39,7 +39,7 @@ class PathCase:
 
     def evaluate(self, rule: Callable[[Any, Any], Any], K: int | None = None) -> PathEvaluation:
         """The rule on this model, exactly; on K paths, if another number is given."""
-        return paths.evaluate(rule, self.model, (self.K if K is None else K, self.L))
+        return trees.evaluate(rule, self.model, (self.K if K is None else K, self.L))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def draw_paths(seed: int) -> PathCase:
     """The case of this number: all sizes in turn, Markov models of order 0, 1 and 2."""
     n, K, L = SIZES[seed % len(SIZES)]
     generator = np.random.default_rng([5, seed])
-    return PathCase(paths.MarkovModel.random(generator, n, order=seed // len(SIZES) % 3), K, L)
+    return PathCase(trees.MarkovModel.random(generator, n, order=seed // len(SIZES) % 3), K, L)
 
 
 def draw_one_path(seed: int) -> PathCase:
@@ -63,14 +63,14 @@ def draw_one_path(seed: int) -> PathCase:
     return PathCase(case.model, 1, case.L)
 
 
-def markov(targets: list[str], drafts: list[str]) -> paths.MarkovModel:
+def markov(targets: list[str], drafts: list[str]) -> trees.MarkovModel:
     """A model of order 1 from its masses: at the root, then after token 0, 1, .."""
 
     def table(rows: list[str]) -> dict[Prefix, Any]:
         contexts = [(), *((token,) for token in range(len(rows) - 1))]
         return {c: np.array([Fraction(mass) for mass in row.split()]) for c, row in zip(contexts, rows, strict=True)}
 
-    return paths.MarkovModel(table(targets), table(drafts), 1)
+    return trees.MarkovModel(table(targets), table(drafts), 1)
 
 
 def _shown(row: Any) -> str:

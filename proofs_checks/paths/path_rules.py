@@ -24,7 +24,7 @@ from typing import Any
 import z3
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 
 from ..by_z3 import decide, least
 from ..checking import check
@@ -35,9 +35,9 @@ from .path_cases import PathCase, Told, draw_one_path, draw_paths, markov
 __all__ = ["STATEMENTS", "check"]
 
 OPTIMAL, K_SEQ, SPECULATIVE = (
-    paths.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq(), ot.rules.SpeculativeSampling())
+    trees.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq(), ot.rules.SpeculativeSampling())
 )
-RULES = (OPTIMAL, K_SEQ, paths.TokenWise(ot.rules.RecursiveRejection()), paths.Traversal(), paths.Joint())
+RULES = (OPTIMAL, K_SEQ, trees.TokenWise(ot.rules.RecursiveRejection()), trees.Traversal(), trees.Joint())
 BONUS, OTHER_DRAFT, TOO_MANY = "bonus token from the draft", "drafts reported as uniform", "K-SEQ with factor 1"
 MORE, TOKEN_WEIGHT = "TokenWise >= BlockVerification", "w_i = product of min(1, p/q)"
 EQUAL, LESS = "Joint and TokenWise(Optimal) accept the same", "TokenWise(Optimal) >= Joint"
@@ -58,13 +58,13 @@ EXACT = "Fractions, all drafts and selections enumerated"
 
 def lossless(case: PathCase, error: str) -> bool:
     """Every path rule keeps the law of the first L + 1 tokens."""
-    rules = (paths.TokenWise(ot.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
+    rules = (trees.TokenWise(ot.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
     if not error and case.K == 1:
-        rules = (*rules, paths.BlockVerification(), SPECULATIVE)
+        rules = (*rules, trees.BlockVerification(), SPECULATIVE)
     return all(case.evaluate(told(rule, case, error)).lossless for rule in rules)
 
 
-def told(rule: paths.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
+def told(rule: trees.PathRule, case: PathCase, error: str) -> Callable[[Any, Any], Any]:
     """The rule, given a model that is wrong in the way of the error."""
 
     def on_wrong_model(model: Any, drafts: Any) -> Any:
@@ -82,10 +82,10 @@ def told(rule: paths.PathRule, case: PathCase, error: str) -> Callable[[Any, Any
 
 def one_path(case: PathCase, error: str) -> bool:
     """Block verification accepts sum of E[w_i], no less than token-wise; Joint and Traversal do the same."""
-    block, token_wise = case.evaluate(paths.BlockVerification()), case.evaluate(SPECULATIVE)
+    block, token_wise = case.evaluate(trees.BlockVerification()), case.evaluate(SPECULATIVE)
     if error == MORE:
         return token_wise.expected_length >= block.expected_length
-    same = block == case.evaluate(paths.Joint()) == case.evaluate(paths.Traversal())
+    same = block == case.evaluate(trees.Joint()) == case.evaluate(trees.Traversal())
     weights = expected_weights(case, capped=error != TOKEN_WEIGHT)
     singly = token_wise.expected_length == expected_weights(case, capped=False)
     along = over_texts(case, earlier=error != LAST_RATIO)
@@ -128,12 +128,12 @@ def every_path(error: str) -> Proof:
     return decide("proved for all models, vocabularies and lengths", [("step", premises, least(1, w * r) >= smaller)])
 
 
-def not_less(other: paths.PathRule) -> Callable[[PathCase, str], bool]:
+def not_less(other: trees.PathRule) -> Callable[[PathCase, str], bool]:
     """The statement that Joint accepts no less than the other rule; its repairs."""
 
     def holds(case: PathCase, error: str) -> bool:
         K = 1 if error == ONE_PATH else case.K
-        joint = case.evaluate(paths.Joint(), K)
+        joint = case.evaluate(trees.Joint(), K)
         rival = case.evaluate(OPTIMAL if error == WITH_OPTIMAL else other, K)
         if not (joint.lossless and rival.lossless):
             raise AssertionError(f"a path rule is not lossless: {case}")
@@ -148,7 +148,7 @@ def not_less(other: paths.PathRule) -> Callable[[PathCase, str], bool]:
     return holds
 
 
-def _refuted(name: str, other: paths.PathRule, counterexample: PathCase) -> Statement:
+def _refuted(name: str, other: trees.PathRule, counterexample: PathCase) -> Statement:
     return Statement(
         f"Joint >= {name}",
         f"On K i.i.d. paths Joint accepts no less than {name}.",
@@ -192,7 +192,7 @@ STATEMENTS = (
         planted=(UNCAPPED, PRODUCT),
         prove=every_path,
     ),
-    _refuted("Traversal", paths.Traversal(), BELOW_TRAVERSAL),
+    _refuted("Traversal", trees.Traversal(), BELOW_TRAVERSAL),
     _refuted("TokenWise(KSeq)", K_SEQ, BELOW_K_SEQ),
     Statement(
         "Joint >= TokenWise(Optimal)",

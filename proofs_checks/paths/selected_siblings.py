@@ -41,9 +41,9 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths.evaluation.simulate import simulate_all
-from ot_draft.paths.tree import PlainTree
+from ot_draft import trees
+from ot_draft.trees.evaluation.simulate import simulate_all
+from ot_draft.trees.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
@@ -184,8 +184,8 @@ def shapes(size: int, length: int = 3) -> list[tuple[Any, ...]]:
     return found
 
 
-ALL_SHAPES = [paths.TreeShape.ordered(shape) for size in range(1, 5) for shape in shapes(size)]
-ALL_SHAPES.append(paths.TreeShape.by_level((2, 2)))
+ALL_SHAPES = [trees.TreeShape.ordered(shape) for size in range(1, 5) for shape in shapes(size)]
+ALL_SHAPES.append(trees.TreeShape.by_level((2, 2)))
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ class SiblingCase:
     With all tokens in the head no m is above f.
     """
 
-    shape: paths.TreeShape
-    model: paths.MarkovModel
+    shape: trees.TreeShape
+    model: trees.MarkovModel
     first: int
     head: int
 
@@ -214,13 +214,13 @@ def draw_siblings(seed: int) -> SiblingCase:
     shape, generator = ALL_SHAPES[place], np.random.default_rng([79, seed])
     n = max(2 + number % (3 if shape.size < 5 else 2), shape.most)
     first, head = map(int, generator.integers(0, 3, 2))
-    return SiblingCase(shape, paths.MarkovModel.random(generator, n, order=1), min(first, max(shape.most - 2, 0)), head)
+    return SiblingCase(shape, trees.MarkovModel.random(generator, n, order=1), min(first, max(shape.most - 2, 0)), head)
 
 
 def selected_at_once(case: SiblingCase, error: str) -> bool:
     """Lossless."""
     rule = SelectedSiblings(lambda children: case.first, case.head, error)
-    return paths.evaluate(rule, case.model, case.shape, LAW).lossless
+    return trees.evaluate(rule, case.model, case.shape, LAW).lossless
 
 
 def drawn_by_token(case: SiblingCase, repair: str) -> bool:
@@ -230,12 +230,12 @@ def drawn_by_token(case: SiblingCase, repair: str) -> bool:
         tokens = tree.tokens if tree.tokens[0] == 0 else (tree.tokens[0], -1)
         return SelectedSiblings(lambda children: 2 if repair else 0)(model, PlainTree(tree.shape, tokens, LAW))
 
-    return paths.evaluate(rule, case.model, case.shape, LAW).lossless
+    return trees.evaluate(rule, case.model, case.shape, LAW).lossless
 
 
 def _small(p: tuple[int, ...], q: tuple[int, ...]) -> SiblingCase:
     target, draft = (np.array([Fraction(mass, sum(masses)) for mass in masses]) for masses in (p, q))
-    return SiblingCase(paths.TreeShape((0, 0)), paths.MarkovModel({(): target}, {(): draft}, 0), 0, 8)
+    return SiblingCase(trees.TreeShape((0, 0)), trees.MarkovModel({(): target}, {(): draft}, 0), 0, 8)
 
 
 BY_ITS_TOKEN = _small((1, 1, 1), (1, 1, 1))
@@ -266,13 +266,13 @@ STATEMENTS = (
 )
 
 MEASURED = {
-    "4": paths.TreeShape.by_level((4,)),
-    "4, 2": paths.TreeShape.by_level((4, 2)),
-    "4, 4": paths.TreeShape.by_level((4, 4)),
-    "4, 2, 1": paths.TreeShape.by_level((4, 2, 1)),
-    "2, 2, 2": paths.TreeShape.by_level((2, 2, 2)),
-    "3 below the first child, thrice": paths.TreeShape((0, 0, 0, 1, 1, 1, 4, 4, 4)),
-    "as Sequoia's": paths.TreeShape.ordered(((((), ()), (), ()), ((), ()), ((),), ())),
+    "4": trees.TreeShape.by_level((4,)),
+    "4, 2": trees.TreeShape.by_level((4, 2)),
+    "4, 4": trees.TreeShape.by_level((4, 4)),
+    "4, 2, 1": trees.TreeShape.by_level((4, 2, 1)),
+    "2, 2, 2": trees.TreeShape.by_level((2, 2, 2)),
+    "3 below the first child, thrice": trees.TreeShape((0, 0, 0, 1, 1, 1, 4, 4, 4)),
+    "as Sequoia's": trees.TreeShape.ordered(((((), ()), (), ()), ((), ()), ((),), ())),
 }
 
 
@@ -290,7 +290,7 @@ class After:
         return self.model.draft(self.prefix + prefix)
 
 
-def drafted(model: After, shape: paths.TreeShape, generator: np.random.Generator) -> PlainTree:
+def drafted(model: After, shape: trees.TreeShape, generator: np.random.Generator) -> PlainTree:
     """A tree of this shape, the children of every node without replacement."""
     prefixes: list[tuple[int, ...]] = [()]
     for node in range(shape.size + 1):
@@ -303,7 +303,7 @@ def drafted(model: After, shape: paths.TreeShape, generator: np.random.Generator
 def main(number: int = 3000) -> None:
     """The table of the text above."""
     from figures.paths.context_chain import ContextChain
-    from ot_draft.pairs import read_pairs
+    from ot_draft.data import read_pairs
 
     pairs = read_pairs(Path(__file__).parents[2] / "figures/data/smollm2_pairs.npz").at_temperature(1.0)
     model = ContextChain(np.asarray(pairs.p), np.asarray(pairs.q))
@@ -323,12 +323,12 @@ def main(number: int = 3000) -> None:
         print(f"{name:32} {mean[0]:16.3f} {gains[0]:>24} {gains[1]:>24}  {', '.join(joint)}", flush=True)
 
 
-def of_joint(model: Any, shape: paths.TreeShape) -> list[Any]:
+def of_joint(model: Any, shape: trees.TreeShape) -> list[Any]:
     """What Joint accepts of i.i.d. and of hybrid children, where it takes the shape."""
     if not shape.is_even:
         return []
-    draftings = [paths.FixedTree(shape, law) for law in (ot.IID(), ot.Hybrid("auto"))]
-    return [simulate_all([paths.Joint()], model, drafting, 4000)[0] for drafting in draftings]
+    draftings = [trees.FixedTree(shape, law) for law in (ot.IID(), ot.Hybrid("auto"))]
+    return [simulate_all([trees.Joint()], model, drafting, 4000)[0] for drafting in draftings]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trees drafted in plain form, one prefix after the other, each step decided from all that was drafted before.
 
-`adaptive` is `ot_draft.paths.AdaptiveTree` written so.
+`adaptive` is `ot_draft.trees.AdaptiveTree` written so.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import ot_draft as ot
 from ot_draft import arrays as xp
 from ot_draft.laws import outside
 from ot_draft.laws.fixed_last import ByNodeLast
-from ot_draft.paths.model import Model, Nodes, Path
-from ot_draft.paths.tree import Forest, PlainTree, TreeShape
+from ot_draft.trees.model import Model, Nodes, Path
+from ot_draft.trees.tree import Forest, PlainTree, TreeShape
 
 Array = Any
 Drafted = tuple[PlainTree, Any]
@@ -114,7 +114,7 @@ def _draws(q: Array, law: Any, fixed: Path, before: Path, number: int) -> list[t
     return ways
 
 
-def adaptive(drafting: ot.paths.AdaptiveTree, model: Model) -> Stepwise:
+def adaptive(drafting: ot.trees.AdaptiveTree, model: Model) -> Stepwise:
     """The drafting of an adaptive tree, one prefix after the other."""
     nodes = Nodes.of(model)
 

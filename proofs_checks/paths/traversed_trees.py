@@ -29,7 +29,7 @@ of theorem 1. QED
 
 The condition is needed: a draw that is added before T after a look below T is not the youngest. The weight that a token of T enters with
 depends on it, and what was seen below was seen because of its own tokens: refuted below. With T before the draws the same drafting is
-lossless. A drafting level by level meets the condition; `ot_draft.paths.CountedTree`, which has no fixed tokens, is one of theorem 1.
+lossless. A drafting level by level meets the condition; `ot_draft.trees.CountedTree`, which has no fixed tokens, is one of theorem 1.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance
-from ot_draft.paths.tree import PlainTree
+from ot_draft import trees
+from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance
+from ot_draft.trees.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
@@ -53,7 +53,7 @@ from .stepwise import LAST, Stepwise
 
 __all__ = ["STATEMENTS", "check"]
 
-TRAVERSAL = paths.Traversal()
+TRAVERSAL = trees.Traversal()
 OWN_TOKEN = "a draw that is token 0 is not kept"
 LATE = "one more draw before the fixed tokens after a look below them"
 
@@ -83,7 +83,7 @@ def any_next_draw(case: AdaptedCase, error: str) -> bool:
             tree = replace(tree, tokens=tuple(-1 if token == 0 else token for token in tree.tokens))
         return TRAVERSAL(nodes, tree)
 
-    return paths.evaluate(rule, case.model, Stepwise(one_by_one(case), case.length, LAST)).lossless
+    return trees.evaluate(rule, case.model, Stepwise(one_by_one(case), case.length, LAST)).lossless
 
 
 def level_by_level(case: AdaptedCase) -> Plan:
@@ -128,7 +128,7 @@ def fixed_behind(case: AdaptedCase, error: str) -> bool:
                 return drafted.prefix, drafted.fixed, 1
         return None
 
-    return paths.evaluate(TRAVERSAL, case.model, Stepwise(late if error else plan, case.length, LAST)).lossless
+    return trees.evaluate(TRAVERSAL, case.model, Stepwise(late if error else plan, case.length, LAST)).lossless
 
 
 ACCEPTANCES = (
@@ -141,12 +141,12 @@ ACCEPTANCES = (
 
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`CountedTree`, enumerated in its batched form; with the error, the rule takes its draws for i.i.d. ones."""
-    drafting = paths.CountedTree(min(case.budget, 4), case.length, ACCEPTANCES[case.seed % 2])
+    drafting = trees.CountedTree(min(case.budget, 4), case.length, ACCEPTANCES[case.seed % 2])
 
     def rule(nodes: Any, tree: PlainTree) -> Any:
         return TRAVERSAL(nodes, replace(tree, law=ot.IID()) if error else tree)
 
-    return paths.evaluate(rule, case.model, drafting).lossless
+    return trees.evaluate(rule, case.model, drafting).lossless
 
 
 TAKEN = "the rule takes the draws for i.i.d. ones"
@@ -159,9 +159,9 @@ def look_below(history: History) -> Step | None:
     return None if len(history) == 3 else ((0,), (), 1) if history else ((), (0,), 0)
 
 
-def _always(p: str, q: str) -> paths.MarkovModel:
+def _always(p: str, q: str) -> trees.MarkovModel:
     p_row, q_row = (np.array([Fraction(mass) for mass in masses.split()], dtype=object) for masses in (p, q))
-    return paths.MarkovModel({(): p_row}, {(): q_row}, 0)
+    return trees.MarkovModel({(): p_row}, {(): q_row}, 0)
 
 
 SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
@@ -170,7 +170,7 @@ SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
 def late_draw(case: AdaptedCase, error: str) -> bool:
     """The false claim; repaired, the fixed token stands before the draw."""
     law = ot.laws.ByNode() if error else LAST
-    return paths.evaluate(TRAVERSAL, case.model, Stepwise(look_below, 2, law)).lossless
+    return trees.evaluate(TRAVERSAL, case.model, Stepwise(look_below, 2, law)).lossless
 
 
 STATEMENTS = (

@@ -5,7 +5,7 @@ Its largest sum of E a(v) is what the best lossless rule accepts that knows both
 cap(u c) = min(P(u c is drafted), p(c|u) cap(u)): their sum is never below it. Both are read by Coq for all models and all draftings
 (formal/along_paths/program_optimum.v, tree_bound.v); here the library's numbers meet its rules.
 
-For large vocabularies `sampled_cap_bound` has the sum of the caps as a mean over the texts of the target (tests/paths/test_sampled_caps.py:
+For large vocabularies `sampled_cap_bound` has the sum of the caps as a mean over the texts of the target (tests/trees/test_sampled_caps.py:
 equal to it, exactly, on small models).
 
 `python -m proofs_checks.paths.yardstick` prints, for trees of four nodes and depth two over three tokens, means over 20 random models: what
@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
-from ot_draft.paths import FixedTree
-from ot_draft.paths.evaluation.program import sampled_cap_bound
-from ot_draft.paths.evaluation.simulate import simulate_all
-from ot_draft.paths.model import SimulatedModel
-from ot_draft.paths.rules.joint import select_child
-from ot_draft.paths.tree import PlainTree
+from ot_draft import trees
+from ot_draft.trees import FixedTree
+from ot_draft.trees.evaluation.program import sampled_cap_bound
+from ot_draft.trees.evaluation.simulate import simulate_all
+from ot_draft.trees.model import SimulatedModel
+from ot_draft.trees.rules.joint import select_child
+from ot_draft.trees.tree import PlainTree
 
 from ..checking import check
 from ..statement import Statement
@@ -39,11 +39,11 @@ from ..statement import Statement
 __all__ = ["STATEMENTS", "check"]
 
 BOAST, CAPS_REACHED = "a rule that accepts the deepest drafts", "the caps are reached"
-FORK, CHAINS = paths.TreeShape((0, 0, 1, 1)), paths.TreeShape.chains(2, 2)
-YOUNGER = paths.TreeShape((0, 0, 2, 2))
+FORK, CHAINS = trees.TreeShape((0, 0, 1, 1)), trees.TreeShape.chains(2, 2)
+YOUNGER = trees.TreeShape((0, 0, 2, 2))
 WITHOUT, HYBRID = ot.WithoutReplacement(), ot.Hybrid(top=1)
-OPTIMAL = paths.TokenWise(ot.rules.Optimal())
-IN_TURN = paths.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+OPTIMAL = trees.TokenWise(ot.rules.Optimal())
+IN_TURN = trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
 RUNS = 8  # drafted along each text, where the chances are no closed form
 THREE_TOKENS = "three tokens"
 Ways = list[tuple[Any, Fraction]]
@@ -55,10 +55,10 @@ class TreeKind:
 
     name: str
     law: ot.DraftLaw
-    shape: Callable[[tuple[int, ...]], paths.TreeShape]
-    rules: tuple[paths.PathRule, ...]
+    shape: Callable[[tuple[int, ...]], trees.TreeShape]
+    rules: tuple[trees.PathRule, ...]
 
-    def ways(self, model: paths.MarkovModel) -> Ways:
+    def ways(self, model: trees.MarkovModel) -> Ways:
         """All trees that can be drafted, and their probabilities: two children of the root, then two more nodes."""
         found: Ways = []
         for tokens in product(range(len(model.target(()))), repeat=4):
@@ -71,30 +71,30 @@ class TreeKind:
                 found.append((PlainTree(shape, tokens, self.law), probability))
         return found
 
-    def _chance(self, model: paths.MarkovModel, prefix: tuple[int, ...], children: tuple[int, ...]) -> Fraction:
+    def _chance(self, model: trees.MarkovModel, prefix: tuple[int, ...], children: tuple[int, ...]) -> Fraction:
         return Fraction(np.ravel(self.law.probability(model.draft(prefix), np.array(children)))[0])
 
 
 DRAFTINGS = (
-    TreeKind("two paths", ot.IID(), lambda top: CHAINS, (paths.Joint(), paths.Traversal(), OPTIMAL)),
-    TreeKind("i.i.d. children", ot.IID(), lambda top: FORK, (paths.Joint(), paths.Traversal(), OPTIMAL)),
+    TreeKind("two paths", ot.IID(), lambda top: CHAINS, (trees.Joint(), trees.Traversal(), OPTIMAL)),
+    TreeKind("i.i.d. children", ot.IID(), lambda top: FORK, (trees.Joint(), trees.Traversal(), OPTIMAL)),
     TreeKind(
         "without replacement",
         WITHOUT,
         lambda top: FORK,
-        (paths.Traversal(), IN_TURN),
+        (trees.Traversal(), IN_TURN),
     ),
-    TreeKind("the likeliest token and a draw", HYBRID, lambda top: FORK, (paths.Joint(), paths.Traversal())),
+    TreeKind("the likeliest token and a draw", HYBRID, lambda top: FORK, (trees.Joint(), trees.Traversal())),
     TreeKind(
         "the children of token 0, if it was drawn",
         WITHOUT,
         lambda top: YOUNGER if top[1] == 0 else FORK,
-        (paths.Traversal(), IN_TURN),
+        (trees.Traversal(), IN_TURN),
     ),
 )
 
 
-def accepted(rule: paths.PathRule, model: paths.MarkovModel, ways: Ways) -> Fraction:
+def accepted(rule: trees.PathRule, model: trees.MarkovModel, ways: Ways) -> Fraction:
     """Expected number of accepted tokens; the law of the first token must be the target's."""
     first, found = [Fraction(0)] * len(model.target(())), Fraction(0)
     for tree, probability in ways:
@@ -111,7 +111,7 @@ class TreeCase:
     """A drafting and a model of three tokens."""
 
     drafting: TreeKind
-    model: paths.MarkovModel
+    model: trees.MarkovModel
     seed: int
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ class TreeCase:
 
 def draw_case(seed: int) -> TreeCase:
     """The draftings in turn, each with models of its own."""
-    model = paths.MarkovModel.random(np.random.default_rng([77, seed // len(DRAFTINGS)]), 3, order=1)
+    model = trees.MarkovModel.random(np.random.default_rng([77, seed // len(DRAFTINGS)]), 3, order=1)
     return TreeCase(DRAFTINGS[seed % len(DRAFTINGS)], model, seed // len(DRAFTINGS))
 
 
@@ -128,8 +128,8 @@ def bounded(case: TreeCase, error: str) -> bool:
     """Each rule accepts at most the program, which is at most the caps."""
     ways = case.drafting.ways(case.model)
     certificate, caps = (
-        paths.tree_program_bound(case.model, ways).certificate,
-        paths.cap_bound(case.model, ways),
+        trees.tree_program_bound(case.model, ways).certificate,
+        trees.cap_bound(case.model, ways),
     )
     lengths = [accepted(rule, case.model, ways) for rule in case.drafting.rules]
     if error == BOAST:
@@ -204,27 +204,27 @@ def main() -> None:
             for rule in drafting.rules
         }
         best = max(means, key=means.__getitem__)
-        program = sum(float(paths.tree_program_bound(case.model, ways).value) for case, ways in pairs) / len(cases)
-        caps = sum(float(paths.cap_bound(case.model, ways)) for case, ways in pairs) / len(cases)
+        program = sum(float(trees.tree_program_bound(case.model, ways).value) for case, ways in pairs) / len(cases)
+        caps = sum(float(trees.cap_bound(case.model, ways)) for case, ways in pairs) / len(cases)
         print(f"{drafting.name:42} {best:>26}  {means[best]:.3f}    {program:.3f}    {caps:.3f}")
 
 
-LARGE: tuple[tuple[str, paths.TreeDrafter, tuple[paths.PathRule, ...]], ...] = (
-    ("1 path of 8", FixedTree.chains(1, 8), (paths.BlockVerification(),)),
-    ("4 paths of 4", FixedTree.chains(4, 4), (paths.Joint(), paths.Traversal(), OPTIMAL)),
-    ("4, 2, 1 i.i.d. children", FixedTree(paths.TreeShape.by_level((4, 2, 1))), (paths.Joint(), paths.Traversal())),
+LARGE: tuple[tuple[str, trees.TreeDrafter, tuple[trees.PathRule, ...]], ...] = (
+    ("1 path of 8", FixedTree.chains(1, 8), (trees.BlockVerification(),)),
+    ("4 paths of 4", FixedTree.chains(4, 4), (trees.Joint(), trees.Traversal(), OPTIMAL)),
+    ("4, 2, 1 i.i.d. children", FixedTree(trees.TreeShape.by_level((4, 2, 1))), (trees.Joint(), trees.Traversal())),
     (
         "4, 2, 1 without replacement",
-        FixedTree(paths.TreeShape.by_level((4, 2, 1)), WITHOUT),
-        (paths.Traversal(), IN_TURN),
+        FixedTree(trees.TreeShape.by_level((4, 2, 1)), WITHOUT),
+        (trees.Traversal(), IN_TURN),
     ),
     (
         "4, 2, 1, top token and draws",
-        FixedTree(paths.TreeShape.by_level((4, 2, 1)), HYBRID),
-        (paths.Joint(), paths.Traversal()),
+        FixedTree(trees.TreeShape.by_level((4, 2, 1)), HYBRID),
+        (trees.Joint(), trees.Traversal()),
     ),
-    ("12 nodes, counted", paths.CountedTree(12, 4), (paths.Traversal(), IN_TURN)),
-    ("12 nodes, adaptive", paths.AdaptiveTree(12, 4), (paths.Joint(), paths.Traversal())),
+    ("12 nodes, counted", trees.CountedTree(12, 4), (trees.Traversal(), IN_TURN)),
+    ("12 nodes, adaptive", trees.AdaptiveTree(12, 4), (trees.Joint(), trees.Traversal())),
 )
 
 

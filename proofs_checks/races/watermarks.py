@@ -25,7 +25,7 @@ from math import factorial, prod
 import numpy as np
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 from ot_draft.rules.races import output_law
 
 from ..checking import check
@@ -145,8 +145,8 @@ def two_keys(case: Case, error: str) -> bool:
 def drafted_again(case: Case, error: str) -> bool:
     """Two tokens of a text without memory follow the target, if each place has one draft, whenever it is drafted; two drafts a step."""
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
-    model = paths.MarkovModel({(): p}, {(): q}, 0)
-    rule = paths.BlockVerification() if error else paths.TokenWise(ot.rules.SpeculativeSampling())
+    model = trees.MarkovModel({(): p}, {(): q}, 0)
+    rule = trees.BlockVerification() if error else trees.TokenWise(ot.rules.SpeculativeSampling())
     law: dict[tuple[int, ...], Fraction] = {}
     for drafts in product([z for z, mass in enumerate(case.q) if mass], repeat=3):
         mass = prod((case.q[z] for z in drafts), start=Fraction(1))

@@ -10,8 +10,8 @@ import pytest
 from audit.completions_server import columns, completion, entries
 
 import ot_draft as ot
-from ot_draft.audit import Token
-from ot_draft.audit.recorded import RecordedAnswer, audit_recorded, plan_of
+from ot_draft.verify.server import Token
+from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
 
 TOKENS = 4096
 
@@ -50,7 +50,7 @@ def test_audit_of_4096_tokens_with_laws_of_20(benchmark: Any, way: str) -> None:
 
 @pytest.mark.parametrize("style", [columns, entries])
 def test_audit_of_4096_tokens_as_servers_answer(benchmark: Any, style: Callable[..., dict[str, Any]]) -> None:
-    """With their JSON made once more: see `ot_draft.audit.recorded`."""
+    """With their JSON made once more: see `ot_draft.verify.server.recorded`."""
     length, n, generator = 16, 2000, np.random.default_rng(0)
     p = np.exp(3 * generator.standard_normal((length, n)))  # the law at every place, whatever came before
     p /= p.sum(1, keepdims=True)

@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 
 torch = pytest.importorskip("torch")
 
 N, K, L = 32_000, 8, 8
-CHAINS = paths.TreeShape.chains(K, L)
+CHAINS = trees.TreeShape.chains(K, L)
 SEEDS = 50
 RULES = [
-    (paths.TokenWise(ot.rules.KSeq()), 2.0),
-    (paths.TokenWise(ot.rules.RecursiveRejection()), float("inf")),
-    (paths.TokenWise(ot.rules.Optimal(classes=256)), float("inf")),
-    (paths.Joint(), 5.0),
-    (paths.Traversal(), float("inf")),
-    (paths.NaivePath(), float("inf")),
+    (trees.TokenWise(ot.rules.KSeq()), 2.0),
+    (trees.TokenWise(ot.rules.RecursiveRejection()), float("inf")),
+    (trees.TokenWise(ot.rules.Optimal(classes=256)), float("inf")),
+    (trees.Joint(), 5.0),
+    (trees.Traversal(), float("inf")),
+    (trees.NaivePath(), float("inf")),
 ]
 
 
-def drafted(generator: Any, equal: bool, shape: paths.TreeShape = CHAINS) -> paths.DraftTree:
+def drafted(generator: Any, equal: bool, shape: trees.TreeShape = CHAINS) -> trees.DraftTree:
     """Paths, K of length L, i.i.d. from a draft model about as far from the target as a small language model from a large one.
 
     equal: all paths are the same, so that all live to the end: the longest walk, with most survivors at every node.
@@ -46,7 +46,7 @@ def drafted(generator: Any, equal: bool, shape: paths.TreeShape = CHAINS) -> pat
 @pytest.mark.parametrize("equal", [False, True], ids=["drawn", "equal"])
 @pytest.mark.parametrize(("rule", "target"), RULES, ids=[rule.name for rule, _ in RULES])
 def test_one_path_selection(
-    in_softmaxes: Callable[..., float], rule: paths.PathRule, target: float, equal: bool
+    in_softmaxes: Callable[..., float], rule: trees.PathRule, target: float, equal: bool
 ) -> None:
     generator = torch.Generator().manual_seed(91)
     tree = drafted(generator, equal)
@@ -65,8 +65,8 @@ def test_one_path_selection(
 @pytest.mark.parametrize("length", [1, L])
 def test_one_drafted_path(in_softmaxes: Callable[..., float], length: int) -> None:
     """Of the rule that one path is usually selected by, which a step of most texts asks: in softmaxes of the path's own laws."""
-    generator, rule = torch.Generator().manual_seed(91), paths.BlockVerification()
-    tree = drafted(generator, False, paths.TreeShape.chains(1, length))
+    generator, rule = torch.Generator().manual_seed(91), trees.BlockVerification()
+    tree = drafted(generator, False, trees.TreeShape.chains(1, length))
     logits = torch.randn((length, N), generator=generator)
     uniforms = cycle(torch.rand((SEEDS, 1, 2), generator=generator))
     in_softmaxes(f"{rule.name}, a path of {length}", logits, 2.0, lambda: rule.select(tree, next(uniforms)))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import ot_draft as ot
-from ot_draft import rules, targets
-from ot_draft.targets.base import Target
+from ot_draft import lossy, rules
+from ot_draft.lossy.base import Target
 
 torch = pytest.importorskip("torch")
 
@@ -33,14 +33,14 @@ def test_kl_with_its_certificate(in_softmaxes: Callable[..., float], k: int) -> 
     assert ratio <= CERTIFIED
 
 
-@pytest.mark.parametrize("target", [targets.Ratio(0.3), targets.TotalVariation(0.05), targets.KL(0.02)])
+@pytest.mark.parametrize("target", [lossy.Ratio(0.3), lossy.TotalVariation(0.05), lossy.KL(0.02)])
 def test_toward_beside_its_rule(in_softmaxes: Callable[..., float], target: Target) -> None:
     logits, p, q = laws()
     drafts, rule = ot.draw(ot.IID(), q, K, torch.Generator().manual_seed(1)), rules.Optimal(classes=256)
-    toward = rules.Toward(target, rule)
+    toward = lossy.Toward(target, rule)
     name = f"{target.name} beside Optimal(classes=256)"
     ratio = in_softmaxes(name, logits, MORE, lambda: toward(p, q, drafts), lambda: rule(p, q, drafts))
-    if target == targets.Ratio(0.3):
+    if target == lossy.Ratio(0.3):
         assert ratio <= MORE
 
 

@@ -17,7 +17,7 @@ from tiny_models import tiny_llama, tiny_pair
 import ot_draft as ot
 from ot_draft.cli.compare import compare
 from ot_draft.cli.sweep import sweep
-from ot_draft.pairs import open_shards
+from ot_draft.data import open_shards
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -255,7 +255,7 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> 
     rows = [line.split(",") for line in made.stdout.splitlines()[1:]]
     assert [row[:3] for row in rows] == [["KSeq", "1", "2"], ["KSeq", "3", "2"]]
     for _, K, L, efficiency, error in rows:
-        drafting = Drafting.chains(int(K), int(L), ot.paths.TokenWise(ot.rules.KSeq()))
+        drafting = Drafting.chains(int(K), int(L), ot.trees.TokenWise(ot.rules.KSeq()))
         ids = [[number, number // 3] for number in range(prompts)] * 12
         decoded = decode(pair, ids, drafting, DecodeOptions(max_tokens=24, stop=()))
         lengths = np.concatenate([(step.length + 1)[step.active].numpy() for step in decoded.steps])

@@ -20,8 +20,8 @@ import ot_draft as ot
 from figures.about import as_summaries
 from ot_draft import cli
 from ot_draft.cli import CLONE, main
-from ot_draft.pairs.study import DUAL, LINEAR_PROGRAM
-from ot_draft.pairs.summary import clustered_error
+from ot_draft.data.study import DUAL, LINEAR_PROGRAM
+from ot_draft.data.summary import clustered_error
 
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
 REAL = str(Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz")

@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 from slow import slow
 
-from ot_draft.checks.properties import LOSSLESS as LOSSLESS_PROPERTIES
-from ot_draft.checks.source import fraction_source, number, rule_source
 from ot_draft.cli import main
 from ot_draft.cli.rule_target import rule_at
+from ot_draft.verify.rule.properties import LOSSLESS as LOSSLESS_PROPERTIES
+from ot_draft.verify.source import fraction_source, number, rule_source
 
 HERE = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -295,7 +295,7 @@ def test_json_and_report_files(folder: Path) -> None:
 @pytest.mark.usefixtures("folder")
 def test_an_impossible_place_is_refused_before_the_work(folder: Path) -> None:
     (folder / "file").write_text("")
-    with patch("ot_draft.checks.check_rule", side_effect=AssertionError("the work was begun")):
+    with patch("ot_draft.verify.rule.check_rule", side_effect=AssertionError("the work was begun")):
         refused = check("KSeq", "--report", "html", "--out", folder / "file" / "below")
         assert refused.exit_code == 64 and "file" in refused.stderr
     assert law_of("KSeq", "--report", "html", "--out", folder / "a" / "b").exit_code == 0

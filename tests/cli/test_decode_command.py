@@ -38,7 +38,7 @@ from ot_draft.decoding import Auto, DecodeOptions, PromptLookup, SamplingParams,
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
 from ot_draft.decoding.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
 from ot_draft.errors import CannotDecode  # noqa: E402
-from ot_draft.paths.evaluation.wall_clock import Efficiency  # noqa: E402
+from ot_draft.trees.evaluation.wall_clock import Efficiency  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = ["--prompt", "a b c", "--prompt", "d e"]
@@ -143,7 +143,7 @@ def test_comparison_as_json_feeds_plan(tokens: int, models: list[str], tmp_path:
         if law == "iid" and row["drafts"].startswith("2 × 3"):
             called = method_called(name, law, shape_of(2, 3, None)).drafting.rule
             measured = Efficiency(getattr(called, "rule", called).name, 2, 3, row["block_efficiency"])
-            assert ot.paths.plan([measured], read)[0].speed_up == pytest.approx(row["predicted"], rel=1e-9)
+            assert ot.trees.plan([measured], read)[0].speed_up == pytest.approx(row["predicted"], rel=1e-9)
     planned = CliRunner().invoke(main, ["plan", "--costs", str(costs), "--iterations", "4", "--vocabulary", "20"])
     assert planned.exit_code == 0, planned.output
 

@@ -21,10 +21,10 @@ pytest.importorskip("transformers")
 
 from ot_draft.cli.decode.trace import TAIL_CLASSES, Trace, stored_laws  # noqa: E402
 from ot_draft.cli.replay import replay as main  # noqa: E402
+from ot_draft.data import open_shards, read_pairs  # noqa: E402
+from ot_draft.data.study import choose_rules  # noqa: E402
 from ot_draft.decoding import DecodeOptions, decode_steps  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
-from ot_draft.pairs import open_shards, read_pairs  # noqa: E402
-from ot_draft.pairs.study import choose_rules  # noqa: E402
 
 ROWS, TOKENS, ALL = 64, 32, 1_000_000
 

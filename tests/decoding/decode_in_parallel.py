@@ -26,7 +26,7 @@ def parallel_pair() -> Pair:
 
 
 def decoded(target: Any, draft: Any) -> list[list[int]]:
-    drafting = Drafting.chains(3, 2, ot.paths.Joint())
+    drafting = Drafting.chains(3, 2, ot.trees.Joint())
     return decode(Pair(target, draft), PROMPTS, drafting, DecodeOptions(max_tokens=10, seed=3, stop=())).tokens
 
 

@@ -34,10 +34,10 @@ from ot_draft.decoding.drafters import ModelDrafter, SlotVisibility  # noqa: E40
 from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree  # noqa: E402
-from ot_draft.paths.tree import TreeBounds  # noqa: E402
+from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree  # noqa: E402
+from ot_draft.trees.tree import TreeBounds  # noqa: E402
 
-paths, rules = ot.paths, ot.rules
+paths, rules = ot.trees, ot.rules
 WITHOUT = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 DRAFTINGS: dict[str, Callable[[], Drafting]] = {

@@ -34,9 +34,9 @@ from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.tuning import Auto  # noqa: E402
-from ot_draft.paths.drafting.baselines import ConfidentTree, SampledTree, StoppedGrowth  # noqa: E402
+from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree, StoppedGrowth  # noqa: E402
 
-paths, rules = ot.paths, ot.rules
+paths, rules = ot.trees, ot.rules
 FALSE_ALARM = 1e-9
 N, EMITTED = 8, 3  # vocabulary, tokens looked at
 # Texts a prompt, few and many.
@@ -58,7 +58,7 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "recursive rejection": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.RecursiveRejection())),
     "optimal": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.Optimal())),
     "optimal, hybrid drafts": lambda: Drafting(
-        ot.paths.FixedTree(TREE, GREEDY), paths.TokenWise(rules.Optimal(law=GREEDY))
+        ot.trees.FixedTree(TREE, GREEDY), paths.TokenWise(rules.Optimal(law=GREEDY))
     ),
     "without replacement": lambda: Drafting(
         paths.FixedTree(TREE, WITHOUT), paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
@@ -66,7 +66,7 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "block verification": lambda: Drafting.chains(1, 3, paths.BlockVerification()),
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
-    "top tokens": lambda: Drafting(ot.paths.FixedTree(TREE, ot.Hybrid(top=2)), paths.NaivePath()),
+    "top tokens": lambda: Drafting(ot.trees.FixedTree(TREE, ot.Hybrid(top=2)), paths.NaivePath()),
     "prompt lookup": lambda: Drafting.looked_up(PromptLookup(2)),
     "auto": lambda: Auto(costs=FREE_POSITIONS, paths=((2, 2), (3, 2))),
 }

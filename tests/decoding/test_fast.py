@@ -52,7 +52,7 @@ from ot_draft.decoding.language_model import language_model  # noqa: E402
 from ot_draft.decoding.load import FEW  # noqa: E402
 from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.paths import BlockVerification, FixedTree, Joint, TreeShape  # noqa: E402
+from ot_draft.trees import BlockVerification, FixedTree, Joint, TreeShape  # noqa: E402
 
 N = 40
 TEXT = [(7 * place) % N for place in range(1, 50)]

@@ -24,7 +24,7 @@ from ot_draft.decoding.fast_models import FastTarget  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
 from ot_draft.decoding.llama import reads  # noqa: E402
 from ot_draft.decoding.tokens import Tokenizer  # noqa: E402
-from ot_draft.paths import Joint  # noqa: E402
+from ot_draft.trees import Joint  # noqa: E402
 
 FEW = {"rtol": 0.0, "atol": 1e-4}  # of numbers up to 20
 

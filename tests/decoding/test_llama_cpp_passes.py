@@ -36,7 +36,7 @@ from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.staged import StagedPath  # noqa: E402
 from ot_draft.errors import MissingPackage  # noqa: E402
-from ot_draft.paths import BlockVerification, CountedTree, FixedTree, TreeShape  # noqa: E402
+from ot_draft.trees import BlockVerification, CountedTree, FixedTree, TreeShape  # noqa: E402
 
 PROMPTS = [3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1], [8]
 GREEDY = SamplingParams(0.0)

@@ -19,7 +19,7 @@ from llm_demo.bench.llama_cpp.draft_file import write_draft  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode, load_pair  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.paths import FixedTree, TreeShape  # noqa: E402
+from ot_draft.trees import FixedTree, TreeShape  # noqa: E402
 
 TEXTS = "Once upon a time there was a", "def fibonacci(n):"
 TREE = TreeShape((0, 0, 1, 1, 3))

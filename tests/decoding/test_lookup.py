@@ -11,7 +11,7 @@ import pytest
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -138,7 +138,7 @@ def test_bad_settings_are_told() -> None:
     with pytest.raises(CannotDecode, match="min_ngram is 3, max_ngram 2"):
         PromptLookup(min_ngram=3)
     with pytest.raises(CannotDecode, match="there is no draft model"):
-        decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, ot.paths.BlockVerification()))
+        decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, ot.trees.BlockVerification()))
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ class Counts(PromptLookup):
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_text_is_searched_once_a_step(alone: bool) -> None:
     lookup = Counts(4, 2)
-    plan = Drafting.looked_up(lookup) if alone else Drafting.of(paths.LookupTree(6, 3), lookup=lookup)
+    plan = Drafting.looked_up(lookup) if alone else Drafting.of(trees.LookupTree(6, 3), lookup=lookup)
     decode(tiny_pair(seed=5, n=6), PROMPTS[:1], plan, DecodeOptions(max_tokens=12))
     assert len(lookup.asked) == len(set(lookup.asked)) > 3
 
 
 def test_only_a_tree_that_takes_them_is_given_looked_up_tokens() -> None:
     with pytest.raises(CannotDecode, match="counted takes no looked-up tokens"):
-        Drafting.of(paths.CountedTree(6), lookup=PromptLookup())
-    assert Drafting.of(paths.LookupTree(6, 4)).lookup == PromptLookup(4, max_ngram=2, min_ngram=2)
+        Drafting.of(trees.CountedTree(6), lookup=PromptLookup())
+    assert Drafting.of(trees.LookupTree(6, 4)).lookup == PromptLookup(4, max_ngram=2, min_ngram=2)

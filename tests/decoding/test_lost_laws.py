@@ -163,4 +163,4 @@ def test_the_row_that_is_named_is_the_one() -> None:
 
 
 def ot_chain() -> Drafting:
-    return Drafting.chains(2, 2, ot.paths.Joint())
+    return Drafting.chains(2, 2, ot.trees.Joint())

@@ -45,9 +45,9 @@ from ot_draft.decoding.language_model import StateModel, language_model  # noqa:
 from ot_draft.decoding.loop import begin  # noqa: E402
 from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.self_draft import self_draft  # noqa: E402
-from ot_draft.paths.drafting.baselines import ConfidentTree  # noqa: E402
+from ot_draft.trees.drafting.baselines import ConfidentTree  # noqa: E402
 
-paths, rules = ot.paths, ot.rules
+paths, rules = ot.trees, ot.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]
 SUBSET = [0, 1, 2, 3, 5, 7, 8, 11]
 OPTIONS = DecodeOptions(max_tokens=20, seed=7)
@@ -88,7 +88,7 @@ def changing() -> InTurn:
     """One path, nothing at all, what is looked up, a tree: the draft model lags behind by several tokens."""
     one = Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling()))
     tree = Drafting(
-        ot.paths.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
+        ot.trees.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
     )
     looked_up = Drafting.looked_up(PromptLookup(3, 1))
     return InTurn((one, looked_up, Drafting.plain(), tree, Drafting.plain()))

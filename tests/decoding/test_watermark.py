@@ -23,8 +23,8 @@ N, TEXTS, EMITTED = 8, 1500, 3
 FALSE_ALARM = 1e-9
 P = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])
 Q = P[::-1].copy()
-K_SEQ = ot.paths.TokenWise(ot.rules.KSeq())
-RULES = {"race": None, "KSeq": K_SEQ, "recursive": ot.paths.TokenWise(ot.rules.RecursiveRejection())}
+K_SEQ = ot.trees.TokenWise(ot.rules.KSeq())
+RULES = {"race": None, "KSeq": K_SEQ, "recursive": ot.trees.TokenWise(ot.rules.RecursiveRejection())}
 
 
 def constant_pair() -> Pair:
@@ -55,7 +55,7 @@ def test_races_of_one_place_for_all_are_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_rule_that_looks_ahead_is_refused() -> None:
-    for rule in (ot.paths.Joint(), ot.paths.Traversal(), ot.paths.BlockVerification()):
+    for rule in (ot.trees.Joint(), ot.trees.Traversal(), ot.trees.BlockVerification()):
         with pytest.raises(CannotDecode, match="further down"):
             Watermarked.by("key", 1, 2, rule)
     with pytest.raises(CannotDecode, match="empty"):
@@ -64,7 +64,7 @@ def test_a_rule_that_looks_ahead_is_refused() -> None:
 
 def test_what_is_no_path_rule_is_told() -> None:
     for rule in (ot.rules.KSeq(), "race"):
-        with pytest.raises(CannotDecode, match=r"give a path rule, as ot.paths.TokenWise\(ot.rules.KSeq"):
+        with pytest.raises(CannotDecode, match=r"give a path rule, as ot.trees.TokenWise\(ot.rules.KSeq"):
             Watermarked.by("key", 1, 2, rule)
 
 

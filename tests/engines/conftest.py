@@ -22,6 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The folders of the tiny target and draft."""
-    from ot_draft.conform.tiny_pair import write
+    from ot_draft.verify.engine.tiny_pair import write
 
     return write(tmp_path_factory.mktemp("models"))

@@ -20,8 +20,8 @@ import numpy as np
 from errors_in_vllm import ERRORS, planted
 from power_in_vllm import Model
 
-from ot_draft.conform.tiny_pair import N, write
 from ot_draft.integrations import vllm_mends
+from ot_draft.verify.engine.tiny_pair import N, write
 
 ERROR = "last request has the output of the first"
 LENGTH, DRAFTS = 12, 3

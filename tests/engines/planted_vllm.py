@@ -18,10 +18,10 @@ from unittest import mock
 
 import torch
 
-from ot_draft.conform.engines import vllm as adapter
-from ot_draft.conform.engines.vllm import LACKS, SAMPLER, complete, counters, step, stop
 from ot_draft.integrations import vllm, vllm_mends
 from ot_draft.integrations.chains import CHAIN_RULES
+from ot_draft.verify.engine.engines import vllm as adapter
+from ot_draft.verify.engine.engines.vllm import LACKS, SAMPLER, complete, counters, step, stop
 
 __all__ = ["BUGS", "LACKS", "complete", "counters", "own_tests", "plant", "start", "step", "stop"]
 

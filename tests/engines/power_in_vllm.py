@@ -26,11 +26,11 @@ os.environ.pop("OT_DRAFT_VLLM", None)
 import numpy as np
 from errors_in_vllm import CUT, ERRORS, planted
 
-from ot_draft.audit import Audit, Token
-from ot_draft.audit.against import Setting, TwoServerTest
-from ot_draft.conform.kinds import Kind
-from ot_draft.conform.tiny_pair import N, write
 from ot_draft.integrations import vllm_mends
+from ot_draft.verify.engine.kinds import Kind
+from ot_draft.verify.engine.tiny_pair import N, write
+from ot_draft.verify.server import Audit, Token
+from ot_draft.verify.server.against import Setting, TwoServerTest
 
 COUNT = 16  # prompts
 OPTIONS = {"plain": (1.0, {}), "cut": (0.6, {"top_k": 5})}

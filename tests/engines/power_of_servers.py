@@ -35,7 +35,7 @@ from power_in_vllm import Model
 from servers import audited, vllm_server
 from test_vllm_server import plugin_for_tests
 
-from ot_draft.conform.tiny_pair import write
+from ot_draft.verify.engine.tiny_pair import write
 
 RIGHT = "own"  # vLLM's own sampler, the CPU's defects mended
 UNMENDED = "own, expand_batch_to_tokens not mended"

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from published_tests import kl_is_small
 
-from ot_draft.conform import suite
-from ot_draft.conform.kinds import KINDS, PLAIN, Kind, kinds_for
+from ot_draft.verify.engine import suite
+from ot_draft.verify.engine.kinds import KINDS, PLAIN, Kind, kinds_for
 
 HERE = Path(__file__).parent
 REQUESTS = 1200

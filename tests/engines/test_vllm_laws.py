@@ -10,8 +10,8 @@ import pytest
 from engine_cases import HERE, RULES
 from mutants.plugin import PLANTED
 
-from ot_draft.conform import suite
-from ot_draft.conform.kinds import KINDS, PLAIN
+from ot_draft.verify.engine import suite
+from ot_draft.verify.engine.kinds import KINDS, PLAIN
 
 DRAFTS = {
     "probabilistic": {},

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ot_draft.conform import suite
-from ot_draft.conform.kinds import KINDS, PLAIN
+from ot_draft.verify.engine import suite
+from ot_draft.verify.engine.kinds import KINDS, PLAIN
 
 TRIED = (PLAIN, "temperature", "top-k", "min tokens", "greedy")
 PLUS_CPU = "0.33.0+cpu"

@@ -22,9 +22,9 @@ from figures.about import About, Number
 from figures.scripts import MODULES, NAMES, script
 from figures.selection import transport_plans
 from ot_draft.cli import main as ot_draft
-from ot_draft.pairs import Study, compare_rules, read_pairs, summarise
-from ot_draft.pairs.study import LINEAR_PROGRAM
-from ot_draft.pairs.tables import as_records
+from ot_draft.data import Study, compare_rules, read_pairs, summarise
+from ot_draft.data.study import LINEAR_PROGRAM
+from ot_draft.data.tables import as_records
 
 TINY: dict[str, dict[str, Any]] = {
     "run_time": {"sizes": (3, 4), "ks": (1, 2), "n_of_rules": 5, "beside": ((3, 2), (4, 2))},

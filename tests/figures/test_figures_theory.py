@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 from figures.acceptance import acceptance_bernoulli, temperature
 from figures.laws import draft_laws, hybrid, without_replacement
 from figures.selection import construction, division_factor, k_seq_share, khisti_figure_2, list_level, transport_plans
-from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.data.estimate import expected_acceptance
 
 
 def test_bernoulli_curves_pass_through_the_check_values() -> None:

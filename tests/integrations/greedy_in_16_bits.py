@@ -31,7 +31,7 @@ def equal(seed: int, dtype: torch.dtype) -> int:
     for weight in draft.parameters():
         weight.add_(0.1 * torch.randn_like(weight))
     prompts = torch.randint(1, 64, (TEXTS, 5))
-    loop = multi_draft(draft.to(dtype), ot.paths.Joint(), paths=3, length=3)
+    loop = multi_draft(draft.to(dtype), ot.trees.Joint(), paths=3, length=3)
     plain, drafted = (
         target.to(dtype).generate(prompts, max_new_tokens=TOKENS, custom_generate=way) for way in (None, loop)
     )

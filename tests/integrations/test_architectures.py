@@ -127,7 +127,7 @@ def test_a_family_is_decoded_as_by_generate_or_refused(name: str) -> None:
     head.add_(0.3 * head.std() * torch.randn(head.shape, generator=generator))
     told = ""
     try:
-        made = plain(target, custom_generate=multi_draft(draft, ot.paths.Joint(), paths=2, length=3))
+        made = plain(target, custom_generate=multi_draft(draft, ot.trees.Joint(), paths=2, length=3))
     except CannotDecode as refused:
         told = str(refused)
     assert "\n" not in told and (told or made == plain(target))

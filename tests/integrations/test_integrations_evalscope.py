@@ -1,6 +1,6 @@
 """evalscope runs the audit as a benchmark: its own command, against a server that stands in for a chat endpoint, right, wrong or refusing.
 
-What it shares with the audit is tested without evalscope in tests/audit/test_recorded.py.
+What it shares with the audit is tested without evalscope in tests/verify/server/test_recorded.py.
 """
 
 from __future__ import annotations

@@ -139,8 +139,8 @@ def test_the_engine_is_the_reference() -> None:
     penalty = transformers.RepetitionPenaltyLogitsProcessor(1.6)
     options = DecodeOptions(processed=[Processed([penalty, Rises()])] * 3, max_tokens=9, seed=3)
     for drafting in (
-        Drafting.chains(3, 3, ot.paths.Joint()),
-        Drafting(ot.paths.FixedTree(ot.paths.TreeShape.by_level((3, 2, 1))), ot.paths.Traversal()),
+        Drafting.chains(3, 3, ot.trees.Joint()),
+        Drafting(ot.trees.FixedTree(ot.trees.TreeShape.by_level((3, 2, 1))), ot.trees.Traversal()),
     ):
         texts = decode(models, prompts, drafting, options).tokens
         assert texts == [reference_decode(models, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]

@@ -22,9 +22,9 @@ from vllm_calls import LENGTH, Batch, N, run_v1, run_v2  # noqa: E402
 
 import ot_draft as ot  # noqa: E402
 from ot_draft import errors  # noqa: E402
-from ot_draft.audit import read_log  # noqa: E402
 from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
+from ot_draft.verify.server import read_log  # noqa: E402
 
 ROWS, STEPS = 200, 7
 RULE = CHAIN_RULES["BlockVerification"]

@@ -17,7 +17,7 @@ import pytest
 
 import ot_draft as ot
 from ot_draft import kernels
-from ot_draft.checks.strategies import PAIRS, SUBNORMAL
+from ot_draft.verify.rule.strategies import PAIRS, SUBNORMAL
 
 torch = pytest.importorskip("torch")
 if not kernels.installed():

@@ -9,7 +9,7 @@ import pytest
 from random_problems import fractions, random_masses, random_pair
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 from ot_draft.laws import law_called, sets
 
 TOKENS = ((), (2,), (1, 0), (2, 2), (0, -1, 2), (2, 1, 0))  # repeated, absent, all of three tokens
@@ -62,14 +62,14 @@ def test_hybrid_drafting_is_the_case_of_top_tokens() -> None:
 
 
 def test_trees_with_fixed_tokens_are_exact() -> None:
-    shape = paths.TreeShape((0, 0, 1, 1, 2))
+    shape = trees.TreeShape((0, 0, 1, 1, 2))
     for seed, tokens in enumerate(((1,), (0, 1), (2, 2))):
-        model = paths.MarkovModel.random(np.random.default_rng(seed), 3 if 2 in tokens else 2)
+        model = trees.MarkovModel.random(np.random.default_rng(seed), 3 if 2 in tokens else 2)
         law = ot.Fixed(tokens)
-        for rule in (paths.Joint(), paths.TokenWise(ot.rules.Optimal(law)), paths.Traversal(), paths.NaivePath()):
-            small = paths.TreeShape((0, 0, 1)) if 2 in tokens else shape
-            assert paths.evaluate(rule, model, small, law).lossless
-        assert not paths.rules.fits(paths.Joint(), shape, ot.WithoutReplacement())
+        for rule in (trees.Joint(), trees.TokenWise(ot.rules.Optimal(law)), trees.Traversal(), trees.NaivePath()):
+            small = trees.TreeShape((0, 0, 1)) if 2 in tokens else shape
+            assert trees.evaluate(rule, model, small, law).lossless
+        assert not trees.rules.fits(trees.Joint(), shape, ot.WithoutReplacement())
 
 
 @pytest.mark.parametrize("kind", ["Fractions", "numpy", "torch"])

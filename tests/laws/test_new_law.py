@@ -15,13 +15,13 @@ from contributing import example
 from random_problems import random_problems
 
 import ot_draft as ot
-from ot_draft import laws, paths
+from ot_draft import laws, trees
 from ot_draft.cli import main
-from ot_draft.pairs import Study, compare_rules
-from ot_draft.pairs.pairs import as_pairs
-from ot_draft.pairs.study import choose_rules
-from ot_draft.paths.evaluation.simulate import simulate
-from ot_draft.paths.model import SimulatedModel
+from ot_draft.data import Study, compare_rules
+from ot_draft.data.pairs import as_pairs
+from ot_draft.data.study import choose_rules
+from ot_draft.trees.evaluation.simulate import simulate
+from ot_draft.trees.model import SimulatedModel
 
 
 @pytest.fixture
@@ -100,16 +100,16 @@ def test_sweep(law: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [paths.TreeShape.by_level((2, 1)), paths.TreeShape((0, 0, 1))], ids=["even", "uneven"]
+    "shape", [trees.TreeShape.by_level((2, 1)), trees.TreeShape((0, 0, 1))], ids=["even", "uneven"]
 )
-def test_trees(law: Any, shape: paths.TreeShape) -> None:
-    for rule in (paths.Traversal(), paths.NaivePath(), paths.TokenWise(ot.rules.FromCoupling(law))):
-        if paths.rules.fits(rule, shape, law):
-            model = paths.MarkovModel.random(np.random.default_rng(5), 2)
-            assert paths.evaluate(rule, model, shape, law).lossless
+def test_trees(law: Any, shape: trees.TreeShape) -> None:
+    for rule in (trees.Traversal(), trees.NaivePath(), trees.TokenWise(ot.rules.FromCoupling(law))):
+        if trees.rules.fits(rule, shape, law):
+            model = trees.MarkovModel.random(np.random.default_rng(5), 2)
+            assert trees.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\) or NaivePath\(\)"):
-        paths.Joint().check(shape, law)
-    simulated = simulate(paths.Traversal(), SimulatedModel(n=20), shape, 50, law=law)
+        trees.Joint().check(shape, law)
+    simulated = simulate(trees.Traversal(), SimulatedModel(n=20), shape, 50, law=law)
     assert 0 < simulated.expected_length < shape.length
 
 
@@ -120,7 +120,7 @@ def test_decode(law: Any) -> None:
     from ot_draft.decoding import DecodeOptions, decode
     from ot_draft.decoding.methods import method_called
 
-    method = method_called("traversal", "sharpened", paths.TreeShape.chains(2, 2))
+    method = method_called("traversal", "sharpened", trees.TreeShape.chains(2, 2))
     assert method.law == "sharpened" and method.drafting.tree.law == law
     texts = decode(tiny_pair(n=4, layers=1), [[1, 2]] * 3, method.drafting, DecodeOptions(max_tokens=4)).tokens
     assert all(len(text) == 4 and set(text) <= set(range(4)) for text in texts)

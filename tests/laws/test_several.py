@@ -7,7 +7,7 @@ import pytest
 from random_problems import all_token_sets, all_tuples, fractions, random_masses
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 from ot_draft.laws import Several, probability_inside
 from ot_draft.laws.several import least_cut
 
@@ -105,12 +105,12 @@ def test_rules_for_it_are_exact() -> None:
             result = ot.evaluate(rule, problem)
             assert result.lossless and result.acceptance <= best
         assert ot.evaluate(ot.rules.FromCoupling(law), problem).acceptance == best
-    model = paths.MarkovModel.random(np.random.default_rng(1), 2)
-    law, shape = Several([fractions([1, 2])]), paths.TreeShape.by_level((2, 2))
-    for rule in (paths.Traversal(), paths.TokenWise(ot.rules.FromCoupling(law)), paths.NaivePath()):
-        assert paths.evaluate(rule, model, shape, law).lossless
+    model = trees.MarkovModel.random(np.random.default_rng(1), 2)
+    law, shape = Several([fractions([1, 2])]), trees.TreeShape.by_level((2, 2))
+    for rule in (trees.Traversal(), trees.TokenWise(ot.rules.FromCoupling(law)), trees.NaivePath()):
+        assert trees.evaluate(rule, model, shape, law).lossless
     with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\)"):
-        paths.Joint().check(shape, law)
+        trees.Joint().check(shape, law)
 
 
 def test_errors() -> None:

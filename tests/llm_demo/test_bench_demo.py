@@ -31,7 +31,7 @@ from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
 from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
-paths, rules = ot.paths, ot.rules
+paths, rules = ot.trees, ot.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")
 PROMPTS = [Prompt("prose", [1, 2, 3]), Prompt("code", [4, 5]), Prompt("lists", [6, 1, 1]), Prompt("prose", [7])]
 
@@ -83,14 +83,14 @@ def test_assisted_generation_accepts_all_of_a_draft_that_is_the_target() -> None
     assert (len(plain.tokens), plain.calls) == (13, 13) and plain.seconds > 0
 
 
-def trees() -> list[ot.paths.DraftTree]:
+def trees() -> list[ot.trees.DraftTree]:
     options = DecodeOptions(
         SamplingParams(0.5), max_tokens=8, laws=True, seed=1
     )  # sharp laws: siblings are often equal
     return list(block_efficiency.trees(tiny_pair(), [1, 2, 3], paths.Joint(), options, (4, 3)))
 
 
-def exact_length(rule: ot.paths.PathRule, tree: ot.paths.DraftTree) -> float:
+def exact_length(rule: ot.trees.PathRule, tree: ot.trees.DraftTree) -> float:
     """Expected accepted length given the tree, from the plain form of the rule."""
     tokens, shape = tree.tokens[0].tolist(), tree.shape(0)
     prefixes = {tuple(tokens[v - 1] for v in shape.path(node)): node for node in reversed(range(shape.size + 1))}

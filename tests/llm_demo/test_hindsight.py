@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 from llm_demo.bench import hindsight
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import DecodeOptions, Drafting, PromptLookup
-from ot_draft.paths import BlockVerification
+from ot_draft.trees import BlockVerification
 
 PASSES = {1: 20.0, 2: 21.0, 3: 22.0, 4: 24.0, 5: 25.0, 6: 26.0, 8: 30.0, 16: 50.0, 32: 90.0}
 ROW = {f"ms_{number}": str(ms) for number, ms in PASSES.items()}

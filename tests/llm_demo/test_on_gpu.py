@@ -99,7 +99,7 @@ def test_layers_that_share_weights_are_layers() -> None:
     whole.load_state_dict(model.state_dict())
     assert len(model.model.layers) == 3 and [layer.self_attn.layer_idx for layer in model.model.layers] == [0, 1, 2]
     assert sum(weight.numel() for weight in model.parameters()) < sum(weight.numel() for weight in whole.parameters())
-    drafting = Drafting.chains(2, 2, ot.paths.Joint())
+    drafting = Drafting.chains(2, 2, ot.trees.Joint())
     texts = [
         decode(Pair(each, each), [[1, 2, 3]], drafting, DecodeOptions(max_tokens=12)).tokens for each in (model, whole)
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ot_draft.pairs import merge
+from ot_draft.data import merge
 
 DATA = Path(__file__).parents[2] / "figures" / "data"
 # float32 sums in another order move a mass: by 1e-5 at most, measured on 8 texts, between one pass over the text and

@@ -139,7 +139,7 @@ def test_the_table_of_caps_compares_the_same_places(planned: trees_calibration.C
     rows = bounds.as_markdown(bounds.compared(places, of_text), planned.at(1.0)["embedded"]).splitlines()[2:]
     assert len(rows) == len(WAYS)
     for row, (name, way) in zip(rows, WAYS.items(), strict=True):
-        naive = way.rule == ot.paths.NaivePath()
+        naive = way.rule == ot.trees.NaivePath()
         assert row.startswith(f"| {name} | 2.00 | {'2.00' if naive else '3.00'} |")
         assert f"| {'1.00' if naive else '0.67'} ±" in row
 

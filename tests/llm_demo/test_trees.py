@@ -111,19 +111,19 @@ class Random:
 
 
 RULES = [
-    ot.paths.Joint(),
-    ot.paths.Traversal(),
-    ot.paths.TokenWise(ot.rules.KSeq()),
-    ot.paths.TokenWise(ot.rules.Optimal()),
+    ot.trees.Joint(),
+    ot.trees.Traversal(),
+    ot.trees.TokenWise(ot.rules.KSeq()),
+    ot.trees.TokenWise(ot.rules.Optimal()),
 ]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_merged_tokens_change_next_to_nothing(rule: ot.paths.PathRule) -> None:
+def test_merged_tokens_change_next_to_nothing(rule: ot.trees.PathRule) -> None:
     """Expected lengths on a tree's own tokens and classes, and on all tokens."""
     target, logits = Random(0.0), Random(0.3)
     draft: Any = DraftLaws(logits, 1.0)  # type: ignore[arg-type]
-    drafting = ot.paths.FixedTree(ot.paths.TreeShape.chains(3, 3), ot.IID())
+    drafting = ot.trees.FixedTree(ot.trees.TreeShape.chains(3, 3), ot.IID())
     tree = drafted({drafting: None}, draft, target.context)[drafting]
     merged = merged_laws(target, logits, set(draft.known), [tree], 1.0)  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def test_merged_tokens_change_next_to_nothing(rule: ot.paths.PathRule) -> None:
             return logits.at([prefix])[0].double().softmax(-1).numpy()
 
     whole: Any = Whole()
-    lengths = ot.paths.rules.lengths(rule, whole, plain(tree, whole))
+    lengths = ot.trees.rules.lengths(rule, whole, plain(tree, whole))
     wanted = sum(chance * length for length, chance in lengths.items())
     assert wanted > 0.1 and len(merged.of(tree.tokens).target(())) < 800
     assert expected_length(rule, tree, merged) == pytest.approx(wanted, rel=2e-3)

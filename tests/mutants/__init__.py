@@ -4,6 +4,6 @@
 * rules, runs: faults that only a selection rule or a stream of random numbers can have, written out.
 * audit, plugin: a mutant as a sampler behind a server, and inside the plugin for vLLM.
 
-`PYTHONPATH=tests python -m mutants` prints the table. The court plants its own in what it judges (`proofs_checks/court`), the
-vectors theirs (`ot_draft/vectors/faults.py`, historic ones among them): both are shown with their pages, without the tests.
+`PYTHONPATH=tests python -m mutants` prints the table. The court plants its own in what it judges (`proofs_checks/survey`), the
+vectors theirs (`ot_draft/verify/vectors/faults.py`, historic ones among them): both are shown with their pages, without the tests.
 """

@@ -14,15 +14,15 @@ import pytest
 
 import ot_draft as ot
 from ot_draft import optimum
-from ot_draft.paths import model
-from ot_draft.paths.drafting import baselines, enumeration
-from ot_draft.paths.evaluation import program
-from ot_draft.paths.rules import block_verification, joint, token_wise, traversal
 from ot_draft.rules import coupling, recursive_rejection
 from ot_draft.rules.k_seq import division_factor
 from ot_draft.rules.k_seq.rule import KSeq
 from ot_draft.rules.optimal import classes, host, levels
 from ot_draft.rules.optimal.rule import Optimal
+from ot_draft.trees import model
+from ot_draft.trees.drafting import baselines, enumeration
+from ot_draft.trees.evaluation import program
+from ot_draft.trees.rules import block_verification, joint, token_wise, traversal
 from proofs_checks import formal
 from proofs_checks.formal import bridge, bridge_paths, compiling
 from proofs_checks.formal.listed import THEOREMS, Planted, Theorem

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from slow import slow_except
 
-from ot_draft import paths
+from ot_draft import trees
 from proofs_checks.paths import (
     adapted_trees,
     expected_rejections,
@@ -53,10 +53,10 @@ def test_the_statement_comes_out_as_expected_and_so_do_its_controls(module: Any,
 
 def test_the_counterexamples_by_value() -> None:
     case = path_rules.BELOW_TRAVERSAL
-    joint, traversal = (case.evaluate(rule).expected_length for rule in (paths.Joint(), paths.Traversal()))
+    joint, traversal = (case.evaluate(rule).expected_length for rule in (trees.Joint(), trees.Traversal()))
     assert joint == F(4967, 4032) < traversal == F(311, 252)
     case = path_rules.BELOW_K_SEQ
-    assert case.evaluate(paths.Joint()).expected_length == F(171653, 120000)
+    assert case.evaluate(trees.Joint()).expected_length == F(171653, 120000)
     assert not path_rules.not_less(path_rules.K_SEQ)(case, "") and path_rules.not_less(path_rules.K_SEQ)(
         case, "on one path"
     )
@@ -69,11 +69,11 @@ def test_siblings_selected_at_once_by_value() -> None:
     """Two tokens, two leaves below each of two: Traversal in turn is the library's, and what the selection gains is not negative."""
     for seed in (21, 43, 65):  # two children of two
         case = selected_siblings.draw_siblings(seed)
-        assert case.shape == paths.TreeShape.by_level((2, 2))
+        assert case.shape == trees.TreeShape.by_level((2, 2))
         lengths = [
-            paths.evaluate(rule, case.model, case.shape, selected_siblings.LAW).expected_length
+            trees.evaluate(rule, case.model, case.shape, selected_siblings.LAW).expected_length
             for rule in (
-                paths.Traversal(),
+                trees.Traversal(),
                 *(
                     selected_siblings.SelectedSiblings(f)
                     for f in (len, selected_siblings.leaves, selected_siblings.alike)
@@ -91,10 +91,10 @@ def test_the_cases_are_the_same_in_every_run_and_of_all_sizes() -> None:
 
 
 def test_a_rule_that_is_not_lossless_is_no_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = path_rules.told(paths.Joint(), path_rules.BELOW_TRAVERSAL, path_rules.BONUS)
-    monkeypatch.setattr(paths, "Joint", lambda: wrong)
+    wrong = path_rules.told(trees.Joint(), path_rules.BELOW_TRAVERSAL, path_rules.BONUS)
+    monkeypatch.setattr(trees, "Joint", lambda: wrong)
     with pytest.raises(AssertionError, match="not lossless"):
-        path_rules.not_less(paths.Traversal())(path_rules.BELOW_TRAVERSAL, "")
+        path_rules.not_less(trees.Traversal())(path_rules.BELOW_TRAVERSAL, "")
 
 
 def test_weights_and_rejections_by_hand() -> None:
@@ -104,7 +104,7 @@ def test_weights_and_rejections_by_hand() -> None:
     assert path_rules.expected_weights(case, capped=True) == F(11, 9)
     refused = [
         expected_rejections.rejections(case.model, rule, (), T)
-        for rule in (expected_rejections.SPECULATIVE, paths.BlockVerification())
+        for rule in (expected_rejections.SPECULATIVE, trees.BlockVerification())
         for T in (0, 1, 3)
     ]
     assert refused[:3] == [0, F(1, 3), 1] and refused[4] == F(1, 3) and refused[5] < 1

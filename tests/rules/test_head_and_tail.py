@@ -12,7 +12,7 @@ import pytest
 from random_problems import random_pair
 
 import ot_draft as ot
-from ot_draft.pairs import read_pairs
+from ot_draft.data import read_pairs
 from ot_draft.rules.optimal import head_and_tail
 from ot_draft.rules.optimal.head_and_tail import drawing, flow
 

@@ -12,7 +12,7 @@ from contributing import example
 from random_problems import SMALL_SIZES, random_problems
 
 import ot_draft as ot
-from ot_draft import paths
+from ot_draft import trees
 from ot_draft.cli import main
 from ot_draft.errors import NotLossless, UnsupportedHost
 
@@ -34,7 +34,7 @@ def test_it_is_known_by_name(rule: Any) -> None:
     command = ["compare", "--p", "1/2,1/2", "--q", "1/4,3/4", "--k", "2", "--rules", "LastDraft", "--csv"]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0 and "LastDraft,iid" in done.stdout, done.output
-    assert paths.rules.called("last-draft") == paths.TokenWise(rule)
+    assert trees.rules.called("last-draft") == trees.TokenWise(rule)
 
 
 def test_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:

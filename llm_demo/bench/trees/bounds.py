@@ -24,7 +24,7 @@ from llm_demo.bench.trees.plans import DEEPEST, DraftPlan
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.texts import Context, contexts
 from llm_demo.rows import append, read
-from ot_draft.paths.evaluation.program import sampled_cap_bound
+from ot_draft.trees.evaluation.program import sampled_cap_bound
 
 OUT = Path("figures/data/real_trees_caps.csv")
 NODES, TEMPERATURE, RUNS, SEED = 32, 1.0, 16, 20

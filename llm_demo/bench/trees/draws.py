@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft.paths.drafting.growing import TreeDraws
+from ot_draft.trees.drafting.growing import TreeDraws
 
 Key = tuple[tuple[int, ...], int]  # a prefix, and which of the nodes with it
 

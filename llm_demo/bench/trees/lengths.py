@@ -12,20 +12,20 @@ from llm_demo.bench.trees.growth import Drafted, Prefix
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.token_classes import MergedLaws, TreeModel, merged_row
 from ot_draft.laws import ByNode, FixedFirst
-from ot_draft.paths.tree import PlainTree
+from ot_draft.trees.tree import PlainTree
 
 
-def expected_length(rule: ot.paths.PathRule, tree: Drafted, laws: MergedLaws) -> float:
+def expected_length(rule: ot.trees.PathRule, tree: Drafted, laws: MergedLaws) -> float:
     """Of one tree, by the rule's plain form."""
     model = laws.of(tree.tokens)
     return sum(
-        probability * length for length, probability in ot.paths.rules.lengths(rule, model, plain(tree, model)).items()
+        probability * length for length, probability in ot.trees.rules.lengths(rule, model, plain(tree, model)).items()
     )
 
 
 def plain(tree: Drafted, model: TreeModel) -> PlainTree:
     """The tree with its tokens as the model numbers them."""
-    shape = ot.paths.TreeShape(tree.parents)
+    shape = ot.trees.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
     law: ot.DraftLaw = tree.law
     nodes = []

@@ -13,7 +13,7 @@ from llm_demo.bench.trees.prefixes import behind_places
 from llm_demo.bench.trees.texts import written
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import Pair, PromptLookup
-from ot_draft.paths.drafting.counted_acceptance import LookedUpAcceptance
+from ot_draft.trees.drafting.counted_acceptance import LookedUpAcceptance
 
 IN_TREE = PromptLookup(DEEPEST).for_tree  # how a tree of two sources looks up
 BEHIND = 8  # accepted looked-up tokens before another, at most

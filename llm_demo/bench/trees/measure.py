@@ -118,8 +118,8 @@ def _lengths(
 
 
 def drafted(
-    draftings: Mapping[ot.paths.TreeDrafter, None], draft: DraftLaws, context: Context
-) -> dict[ot.paths.TreeDrafter, Drafted]:
+    draftings: Mapping[ot.trees.TreeDrafter, None], draft: DraftLaws, context: Context
+) -> dict[ot.trees.TreeDrafter, Drafted]:
     """A tree of each, by the random numbers of the context."""
     seed = 1000 * context.text + SEED
     kind = SharedDraws if context.temperature else NoDraws
@@ -133,8 +133,8 @@ def looked_up(context: Context) -> tuple[int, ...]:
 
 
 def _by_rule(
-    context: Context, target: PrefixLogits, draft: DraftLaws, trees: Mapping[ot.paths.TreeDrafter, Drafted], chosen: Any
-) -> Callable[[ot.paths.TreeDrafter, ot.paths.PathRule], float]:
+    context: Context, target: PrefixLogits, draft: DraftLaws, trees: Mapping[ot.trees.TreeDrafter, Drafted], chosen: Any
+) -> Callable[[ot.trees.TreeDrafter, ot.trees.PathRule], float]:
     """The expected length of a tree under a rule; a greedy target accepts what a naive one does, whatever the rule."""
     mass = target_masses(target, context.temperature)
     selected = {drafting: trees[drafting] for drafting, rule in chosen if context.temperature and rule != NAIVE}
@@ -142,7 +142,7 @@ def _by_rule(
     if selected:
         laws = merged_laws(target, draft.logits, set(draft.known), list(selected.values()), context.temperature)
 
-    def length(drafting: ot.paths.TreeDrafter, rule: ot.paths.PathRule) -> float:
+    def length(drafting: ot.trees.TreeDrafter, rule: ot.trees.PathRule) -> float:
         if (drafting, rule) not in known:
             tree = trees[drafting]
             naive = drafting not in selected or rule == NAIVE

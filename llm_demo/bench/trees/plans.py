@@ -16,10 +16,10 @@ from torch import Tensor
 import ot_draft as ot
 from llm_demo.bench.trees.shapes import acceptance_by_child
 from llm_demo.bench.trees.token_classes import merged_row
+from ot_draft.data.estimate import expected_acceptance
 from ot_draft.decoding import CannotDecode
 from ot_draft.laws.hybrid import StandIn
-from ot_draft.pairs.estimate import expected_acceptance
-from ot_draft.paths.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
+from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 
 DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node
@@ -54,7 +54,7 @@ class DraftPlan:
         pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
         p, q = (np.stack(rows) for rows in zip(*pairs.rows, strict=True))
         shared = np.minimum(p, q)
-        adaptive = ot.paths.AdaptiveTree(64, DEEPEST).fitted(p, q)
+        adaptive = ot.trees.AdaptiveTree(64, DEEPEST).fitted(p, q)
         greedy = temperature == 0
         return cls(
             overlap=float(shared.sum(-1).mean()),
@@ -62,37 +62,37 @@ class DraftPlan:
             by_number=() if greedy else by_number(target, draft, temperature),
             repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
             adaptive=asdict(adaptive),
-            stopped=ot.paths.StoppedPath(DEEPEST).fitted(p, q).accepted,
+            stopped=ot.trees.StoppedPath(DEEPEST).fitted(p, q).accepted,
             counted=counted(p, q),
             looked_up=looked_up,
         )
 
-    def adaptive_tree(self, budget: int) -> ot.paths.AdaptiveTree:
+    def adaptive_tree(self, budget: int) -> ot.trees.AdaptiveTree:
         """Our dynamic tree, fitted."""
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()
         }
-        fitted = ot.paths.AdaptiveTree(**fields | {"estimator": StandIn(**self.adaptive["estimator"])})
+        fitted = ot.trees.AdaptiveTree(**fields | {"estimator": StandIn(**self.adaptive["estimator"])})
         return replace(fitted, budget=budget)
 
-    def counted_tree(self, budget: int) -> ot.paths.CountedTree:
+    def counted_tree(self, budget: int) -> ot.trees.CountedTree:
         """Our dynamic tree of draws without replacement, fitted."""
         acceptance = CountedAcceptance(**_fields(self.counted))
-        return ot.paths.CountedTree(budget, DEEPEST, acceptance)
+        return ot.trees.CountedTree(budget, DEEPEST, acceptance)
 
-    def lookup_tree(self, budget: int) -> ot.paths.LookupTree:
+    def lookup_tree(self, budget: int) -> ot.trees.LookupTree:
         """The same around looked-up tokens."""
         looked_up = LookedUpAcceptance(**_fields(self.looked_up))
-        return ot.paths.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
+        return ot.trees.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
 
-    def chains(self, budget: int) -> ot.paths.TreeShape:
+    def chains(self, budget: int) -> ot.trees.TreeShape:
         """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
         if budget not in CHAINS:
             raise CannotDecode(
                 f"chains of {budget} nodes: there are some of {', '.join(map(str, CHAINS))}; ask for these, or leave chains away"
             )
         promised = {size: expected_of_chains(*size, self.by_number, self.repeats) for size in CHAINS[budget]}
-        return ot.paths.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
+        return ot.trees.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
 
 
 @cache

@@ -10,7 +10,7 @@ from llm_demo.bench.trees.measure import Behind, drafted
 from llm_demo.bench.trees.plans import WITHOUT
 from llm_demo.bench.trees.token_classes import merged_row
 from llm_demo.rows import Row
-from ot_draft.pairs.estimate import expected_acceptance
+from ot_draft.data.estimate import expected_acceptance
 
 NUMBERS = (2, 4, 8)
 RULES = (ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal())
@@ -30,13 +30,13 @@ def root_rows(behind: Behind, name: str) -> list[Row]:
     row = merged_row(p, q, temperature, none)
     masses = row.rest_p / row.rest_p.sum(), row.rest_q / row.rest_q.sum()
     overlap = float(np.minimum(*masses).sum())
-    shapes = {k: ot.paths.FixedTree(ot.paths.TreeShape.by_level((k,)), ot.WithoutReplacement()) for k in NUMBERS}
+    shapes = {k: ot.trees.FixedTree(ot.trees.TreeShape.by_level((k,)), ot.WithoutReplacement()) for k in NUMBERS}
     trees = drafted(dict.fromkeys(shapes.values()), draft, behind.context)
     laws = merged_laws(behind.target, draft.logits, set(draft.known), list(trees.values()), temperature)
     found = []
     for k, shape in shapes.items():
         values = {rule.name: expected_acceptance(rule, ot.Problem(*masses, k)).value for rule in RULES}
-        values[WITHOUT.name] = expected_length(ot.paths.TokenWise(WITHOUT), trees[shape], laws)
+        values[WITHOUT.name] = expected_length(ot.trees.TokenWise(WITHOUT), trees[shape], laws)
         shares = {rule: round(float(value), 5) for rule, value in values.items()}
         found.append(behind.about | {"draft": name, "k": k, "overlap": round(overlap, 5)} | shares)
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as ot
-from ot_draft.paths.model import Rows
+from ot_draft.trees.model import Rows
 
 
 def acceptance_by_child(
@@ -28,7 +28,7 @@ def acceptance_by_child(
     return tuple(np.minimum(shares, 1.0).tolist())  # the last of all tokens is accepted, but for rounding
 
 
-def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.paths.TreeShape:
+def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.trees.TreeShape:
     """The tree of at most `budget` drafted nodes and depth `length` with the most expected accepted tokens.
 
     acceptance: P(child i is accepted | those before it were refused), taken to be the same at every node; nodes have at
@@ -52,7 +52,7 @@ def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.paths.T
                 gain = own[:m] + best[d, i + 1, m - 1 :: -1]
                 split[d, i, m] = 1 + int(np.argmax(gain))
                 best[d, i, m] = gain[split[d, i, m] - 1]
-    return ot.paths.TreeShape.ordered(_children(split, length, 0, int(np.argmax(best[length, 0]))))
+    return ot.trees.TreeShape.ordered(_children(split, length, 0, int(np.argmax(best[length, 0]))))
 
 
 def _children(split: np.ndarray, d: int, i: int, m: int) -> tuple[Any, ...]:
@@ -63,7 +63,7 @@ def _children(split: np.ndarray, d: int, i: int, m: int) -> tuple[Any, ...]:
     return (_children(split, d - 1, 0, own - 1), *_children(split, d, i + 1, m - own))
 
 
-def expected_accepted(shape: ot.paths.TreeShape, acceptance: Sequence[float]) -> float:
+def expected_accepted(shape: ot.trees.TreeShape, acceptance: Sequence[float]) -> float:
     """Expected accepted tokens of a tree when P(child i is accepted | those before it refused) is the same at every node."""
     taken = _unconditional(acceptance)
     reached = [1.0]
@@ -86,10 +86,10 @@ def _unconditional(acceptance: Sequence[float]) -> list[float]:
     return taken
 
 
-def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> ot.paths.TreeShape:
+def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> ot.trees.TreeShape:
     """The tree of at most `budget` nodes with equally many children at each level that has most expected tokens."""
     shapes = [
-        ot.paths.TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))
+        ot.trees.TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))
     ]
     return max(shapes, key=lambda shape: expected_accepted(shape, acceptance))
 

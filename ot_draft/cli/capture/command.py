@@ -12,8 +12,8 @@ import click
 import numpy as np
 
 from ...array_files import atomic_write, differences, remove_partial_files, write_json
+from ...data import open_shards
 from ...errors import DraftSelectionError
-from ...pairs import open_shards
 from ..console import one_line, progress_bar
 from ..options import DEFAULTS, Place, can_write_into
 from ..refused import Refused

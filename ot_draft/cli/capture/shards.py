@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...data.merge import on_top_tokens
 from ...decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
 from ...decoding.loop import AUTOREGRESSIVE
 from ...decoding.pair import prompt_text
-from ...pairs.merge import on_top_tokens
 
 Arrays = dict[str, NDArray[Any]]
 SLOTS = "slots"  # of merged laws: the token of each column, TAIL for a class

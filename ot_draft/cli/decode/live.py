@@ -68,7 +68,7 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
     return tokens
 
 
-def living(step: Step, row: int, shape: ot.paths.TreeShape, depth: int) -> list[int]:
+def living(step: Step, row: int, shape: ot.trees.TreeShape, depth: int) -> list[int]:
     """The nodes of a depth that hold the tokens chosen so far: equal drafts live together."""
     chosen, drafted = step.chosen[row].tolist(), step.drafted[row].tolist()
     alive = [0]

@@ -12,7 +12,7 @@ import click
 
 from ... import defaults
 from ...errors import InvalidArgument
-from ...paths import TreeDrafter, drafting
+from ...trees import TreeDrafter, drafting
 from ..options import Place, option, whole_numbers
 from ..refused import Refused
 

@@ -15,7 +15,7 @@ import ot_draft as ot
 
 from ...decoding import Drafting, Pair, Step
 from ...decoding.methods import Method
-from ...paths.rules import output_law
+from ...trees.rules import output_law
 from .live import ACCEPTED, COLOURS, MEANING, Speed, TokenOrigin, living, origins
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -171,7 +171,7 @@ class Box:
     hint: str = ""
 
 
-def tree_svg(shape: ot.paths.TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
+def tree_svg(shape: ot.trees.TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
     """The root on the left, every depth a column. boxes: of nodes 0 .. N, None where absent; ending: the token that was
     chosen at last, hung below node `after`.
     """

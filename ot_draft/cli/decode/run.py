@@ -13,11 +13,11 @@ import click
 from rich.console import Console
 
 from ... import defaults
-from ...audit import Audit, LogWriter, Token, Verdict, emitted_with_laws
 from ...decoding import Auto, CannotDecode, DecodeOptions, Pair, PromptLookup, SamplingParams, Step, decode_steps
 from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
+from ...verify.server import Audit, LogWriter, Token, Verdict, emitted_with_laws
 from ..embedded import load_models
 from ..plan import read_costs
 from .live import LiveView, coloured, legend, picture, stream

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.merge import TAIL_CLASSES, on_top_tokens
 from ...decoding import DecodeOptions, Step
 from ...decoding.methods import Method
-from ...pairs.merge import TAIL_CLASSES, on_top_tokens
 
 KEPT = 224  # tokens of a law that are kept one by one
 ROWS = 10_000  # laws stored at most
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 class Trace:
     """Writes one run into an empty folder, while it goes on; `close` writes what is left.
 
-    kept: tokens of every law that stay themselves, the others are merged into classes of like p/q (`ot_draft.pairs.merge`); 0: the
+    kept: tokens of every law that stay themselves, the others are merged into classes of like p/q (`ot_draft.data.merge`); 0: the
     whole vocabulary. rows_stored: laws stored at most; from the first step that would pass it on, steps are recorded without laws.
     """
 

@@ -4,7 +4,7 @@ Every speed that this project prints comes from here: the table of `ot-draft dec
 costs that `ot-draft plan` reads. Two numbers stand for speed:
 
 speed-up: tokens a second of a text over the plain method's, in runs that take turns; without the prefill.
-predicted: the wall-clock model of `ot_draft.paths.plan`, block efficiency * (a plain step) / (verify + draft + select), with costs
+predicted: the wall-clock model of `ot_draft.trees.plan`, block efficiency * (a plain step) / (verify + draft + select), with costs
 from short runs before. Everything that a step does is in them: verify is the target call, draft all calls of the draft model, and
 select what comes after both, choosing the path and keeping it in the caches and texts.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 import ot_draft as ot
 
-from ...pairs.summary import clustered_error
+from ...data.summary import clustered_error
 from ..loop import DecodeOptions, decode_steps
 from ..methods import Method
 from ..pair import Pair
@@ -155,16 +155,16 @@ class Comparison:
         return f"{name} {1000 * before[name]:.1f} → {1000 * now[name]:.1f} ms"
 
     def plan_costs(self) -> dict[str, dict[Any, float]]:
-        """The costs as `ot_draft.paths.Costs` takes them, in milliseconds; of draft calls, those of i.i.d. paths."""
+        """The costs as `ot_draft.trees.Costs` takes them, in milliseconds; of draft calls, those of i.i.d. paths."""
         verify, draft, select = {1: 1000 * self.plain_step}, dict[int, list[float]](), dict[str, float]()
         for method, costs in self.costs.items():
             tree = method.drafting.tree
             if not tree.bounds.size:
                 continue
             verify[tree.bounds.size + 1] = 1000 * costs.verify
-            if tree == ot.paths.FixedTree.chains(max(method.K, 1), method.L):
+            if tree == ot.trees.FixedTree.chains(max(method.K, 1), method.L):
                 draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
-                select[ot.paths.rules.short_name(method.drafting.rule)] = 1000 * costs.select
+                select[ot.trees.rules.short_name(method.drafting.rule)] = 1000 * costs.select
         calls = {rows: median(of_lengths) for rows, of_lengths in sorted(draft.items())}
         return {"verify": dict(sorted(verify.items())), "draft": calls, "select": dict(sorted(select.items()))}
 

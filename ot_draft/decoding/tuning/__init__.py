@@ -14,7 +14,7 @@ import ot_draft as ot
 
 from ... import defaults
 from ...errors import CannotDecode
-from ...paths.drafting.baselines import LookupPath
+from ...trees.drafting.baselines import LookupPath
 from ..drafting import Drafting
 from ..given import check_whole
 from ..language_model import bytes_read, language_model, split_between_processes
@@ -65,7 +65,7 @@ class Candidate(NamedTuple):
 class Auto(Policy):
     """Every step takes the drafting that promises most tokens a second by what the steps before it cost and brought.
 
-    model: let the draft model draft, one path (block verification) or several (`ot_draft.paths.Joint`). lookup: prompt lookup too,
+    model: let the draft model draft, one path (block verification) or several (`ot_draft.trees.Joint`). lookup: prompt lookup too,
     as many tokens as pay; None: not. costs: read from elsewhere instead of measured (a reader of `ot-draft decode --compare
     --json` has them); nothing depends on the clock then, and a seed reproduces the texts, if the same prompts came before.
     paths: numbers and lengths of the several paths that may be drafted. rehearsal: seconds that may be spent, before the first text of a
@@ -78,7 +78,7 @@ class Auto(Policy):
 
     model: bool = True
     lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(*defaults.AUTO_LOOKUP))
-    costs: ot.paths.Costs | None = None
+    costs: ot.trees.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
     rehearsal: float = 0.5
     acceptance: AcceptanceCounts = field(default_factory=AcceptanceCounts, repr=False, compare=False)
@@ -96,8 +96,8 @@ class Auto(Policy):
             raise CannotDecode(f"rehearsal is {self.rehearsal!r}: give seconds, 0 for none")
         if self.lookup is not None and not isinstance(self.lookup, PromptLookup):
             raise CannotDecode(f"lookup is {self.lookup!r}: give PromptLookup(16), or None")
-        if self.costs is not None and not isinstance(self.costs, ot.paths.Costs):
-            raise CannotDecode(f"costs are {self.costs!r}: give ot.paths.Costs, or None to measure them")
+        if self.costs is not None and not isinstance(self.costs, ot.trees.Costs):
+            raise CannotDecode(f"costs are {self.costs!r}: give ot.trees.Costs, or None to measure them")
         if not isinstance(self.paths, Sequence) or not all(
             isinstance(each, Sequence) and len(each) == 2 for each in self.paths
         ):
@@ -272,9 +272,9 @@ class Auto(Policy):
         longest = POSITIONS - 1 if room is None else min(max(room, 0), POSITIONS - 1)
         found = [PLAIN]
         if self.model and pair.draft is not None:
-            block = ot.paths.BlockVerification()
+            block = ot.trees.BlockVerification()
             found += [Drafting.chains(1, length, block) for length in ONE_PATH if length <= longest]
-            joint = ot.paths.Joint()
+            joint = ot.trees.Joint()
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
@@ -316,8 +316,8 @@ def _target(pair: Pair) -> Passes:
     return passes
 
 
-def family(tree: ot.paths.TreeDrafter) -> Key:
+def family(tree: ot.trees.TreeDrafter) -> Key:
     """Key of its acceptance: trees of one family are accepted alike."""
     if isinstance(tree, LookupPath):
         return "lookup", 0
-    return ("model", tree.counts.n_paths) if isinstance(tree, ot.paths.FixedTree) else ("tree", tree.bounds.size)
+    return ("model", tree.counts.n_paths) if isinstance(tree, ot.trees.FixedTree) else ("tree", tree.bounds.size)

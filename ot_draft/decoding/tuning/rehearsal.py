@@ -52,7 +52,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: floa
     """
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
-    joint, block = ot.paths.Joint(), ot.paths.BlockVerification()
+    joint, block = ot.trees.Joint(), ot.trees.BlockVerification()
     draftings = [Drafting.plain()] * PLAIN_STEPS
     for K, L, times in CHAINS[:chains]:
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times

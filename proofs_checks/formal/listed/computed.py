@@ -118,7 +118,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for paths",
-        "12 small models, laws and lengths of ot.paths.evaluate; path by path 6 without zeros, 2 of order 2, one where p or w p differs.",
+        "12 small models, laws and lengths of ot.trees.evaluate; path by path 6 without zeros, 2 of order 2, one where p or w p differs.",
         "bridge_paths",
         ("bridge_paths", "bridge_path_rows", "bridge_long", "bridge_scaled"),
         BRIDGE,

@@ -1,0 +1,238 @@
+"""A study of pairs of laws: which rules with how many drafts, toward which target.
+
+Its numbers on a block of pairs, and on pairs in memory (`compare_rules`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .. import rules
+from ..arrays import Array, is_exact
+from ..errors import InvalidArgument
+from ..laws import DraftLaw, Hybrid, is_defined, law_called
+from ..lossy.base import Target
+from ..lp.program import seconds as program_seconds
+from ..lp.solution import solve_program
+from ..optimum import optimal_acceptance
+from ..problem import Problem
+from ..selection import SelectionRule
+from .estimate import Place, evaluate_pairs
+from .pairs import PairsFound
+
+# Without those that take up to seconds a pair.
+DEFAULT_RULES: tuple[SelectionRule, ...] = (
+    *(rule for rule in rules.ALL if not rule.cost.slow),
+    rules.Optimal(Hybrid("auto")),
+)
+# Rules that choose among several i.i.d. drafts by p and q.
+SEVERAL_DRAFTS: tuple[SelectionRule, ...] = (rules.RecursiveRejection(), rules.KSeq(), rules.Optimal())
+# Those whose acceptance has a formula that is quick on many pairs at a time.
+QUICK_RULES: tuple[SelectionRule, ...] = (rules.SpeculativeSampling(), rules.NaiveTarget(), *SEVERAL_DRAFTS)
+MOST_DRAFTS = 32_767  # what a column of 16 bits holds
+
+
+@dataclass(frozen=True)
+class Study:
+    """Every rule under its own law, with every number of drafts k that the law is defined for.
+
+    samples, seed: of the random drafts where no exact value is in reach; every pair, rule and k has its own stream of random
+    numbers. lp_limit: seconds that the linear programs of one law and k may take on all pairs, judged by their size. target: for
+    the place of p, in everything that is computed; the optimum is then the frontier at its budget (docs/lossy.md).
+    """
+
+    ks: tuple[int, ...] = (1, 2, 4, 8)
+    rules: tuple[SelectionRule, ...] = DEFAULT_RULES
+    samples: int = 256
+    seed: int = 0
+    lp_limit: float = 5.0
+    target: Target | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ks or not self.rules:
+            raise InvalidArgument("a study needs at least one rule and one k")
+        for name, value in (("samples", self.samples), *(("k", k) for k in self.ks)):
+            if value < 1:
+                raise InvalidArgument(f"{name} is {value}: give a whole number from 1 on")
+        if max(self.ks) > MOST_DRAFTS:
+            raise InvalidArgument(f"k is {max(self.ks)}: give numbers up to {MOST_DRAFTS}")
+
+        for what, given in (("k", list(self.ks)), ("rule", list(self.rules))):
+            again = [one for number, one in enumerate(given) if one in given[:number]]
+            if again:
+                raise InvalidArgument(
+                    f"{what} {again[0]} stands twice in a study, its pairs would count twice: give it once"
+                )
+
+    def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
+        """The pairs (..., n) with k drafts by the law, their target replaced where another is wanted."""
+        return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings that make two studies the same, but for lp_limit, for a file of JSON."""
+        rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.name] for rule in self.rules]
+        target = self.target and repr(self.target)
+        return {"rules": rules, "ks": self.ks, "samples": self.samples, "seed": self.seed, "target": target}
+
+    @property
+    def rows_a_pair(self) -> int:
+        """Number of rows that `compare_parts` makes of a pair: optimum and linear program of every law, and all rules, for every k."""
+        laws = sum(len({rule.law for rule in self.rules if is_defined(rule.law, k)}) for k in self.ks)
+        return 2 * laws + len(self.ks) * len(self.rules)
+
+    @property
+    def target_name(self) -> str:
+        """Of what stands in the place of p; "" for p itself."""
+        return "" if self.target is None else self.target.name
+
+
+def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[SelectionRule, ...]:
+    """Rules of these names (DEFAULT_RULES without any) under these laws (each its own without any).
+
+    A law that is asked for also gets the rules that are valid under it though it is not their own (`SelectionRule.under`): naive
+    target sampling and the rule read off the linear program under every law, the optimal rule under hybrid drafting.
+    """
+    known = {rule.name.lower(): rule for rule in rules.ALL}
+    wanted = [name.lower().replace("-", "").replace("_", "") for name in names]
+    for given, name in zip(names, wanted, strict=True):
+        if name not in known:
+            raise InvalidArgument(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
+    chosen = tuple(known[name] for name in dict.fromkeys(wanted)) or DEFAULT_RULES
+    if not laws:
+        return chosen
+    under = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]
+    if not under:
+        raise InvalidArgument(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
+    return tuple(dict.fromkeys(under))  # Optimal stands twice among the default rules
+
+
+DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # what is no rule
+TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rule (or optimum) with k drafts on one pair, Fractions or Python floats; or on the R pairs of a block, arrays (R,).
+
+    pair: what the pair is called; None of a block. accepted, taken, error: see `estimate.Acceptance`; None where it was left
+    out, and `method` says why. optimum: of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
+    """
+
+    pair: Any
+    k: int
+    rule: str
+    law: str
+    accepted: Any
+    taken: Any
+    error: Any
+    optimum: Any
+    method: str
+
+    def at(self, place: int, pair: int) -> Row:
+        """Of a block, one pair."""
+        numbers = [x if x is None else x[place] for x in (self.accepted, self.taken, self.optimum)]
+        accepted, taken, optimum = (x if x is None or isinstance(x, Fraction) else float(x) for x in numbers)
+        error = 0.0 if self.error is None else float(self.error[place])
+        return Row(pair, self.k, self.rule, self.law, accepted, taken, error, optimum, self.method)
+
+
+def block(
+    study: Study, p: Array, q: Array, place_of: Callable[[int], Place], lp_seconds: float | None = None
+) -> Iterator[Row]:
+    """For each k the optima of all laws, then all rules in the study's order; p, q: (R, n), floats or Fractions.
+
+    place_of: place of a row, which seeds its random drafts. lp_seconds: that a linear program may take, of which each optimum then
+    has one beside it; without it there are none, and rules that solve one always do.
+    """
+    for k in study.ks:
+        laws = dict.fromkeys(rule.law for rule in study.rules if is_defined(rule.law, k))
+        problems = {law: study.problem(p, q, k, law) for law in laws}
+        optima = {law: optimal_acceptance(problem.p, q, k, law) for law, problem in problems.items()}
+        for law, best in optima.items():
+            yield Row(None, k, DUAL, law.name, best, best, 0 * best, best, "dual")
+            if lp_seconds is not None:
+                yield _linear_program(problems[law], best, lp_seconds)
+        for rule in study.rules:
+            problem = problems.get(rule.law)
+            if problem is None:
+                yield Row(None, k, rule.name, rule.law.name, None, None, None, None, UNDEFINED)
+            else:
+                yield _rule(study, rule, problem, optima[rule.law], place_of, lp_seconds)
+
+
+def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
+    about = (None, problem.k, LINEAR_PROGRAM, problem.law.name)
+    if max(program_seconds(problem.law, q, problem.k) for q in problem.q) > seconds:
+        return Row(*about, None, None, None, best, TOO_LARGE)
+    solver = "flow" if is_exact(problem.p) else "highs"
+    alone = (Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True))
+    values = np.array([solve_program(each, solver).acceptance for each in alone])
+    return Row(*about, values, values, 0 * values, best, "lp")
+
+
+def _rule(
+    study: Study, rule: SelectionRule, problem: Problem, best: Array, place_of: Callable[[int], Place], seconds: float | None
+) -> Row:  # fmt: skip
+    about = (None, problem.k, rule.name, rule.law.name)
+    if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
+        return Row(*about, None, None, None, best, TOO_LARGE)
+    found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
+    return Row(*about, found.value, found.taken, found.error, best, found.method)
+
+
+CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Some pairs, all their rows in order of pairs, ks and rules, and TV(p, q) of each. rows: None where they were not asked for."""
+
+    pairs: PairsFound
+    rows: list[Row] | None
+    distances: list[Any]
+
+
+def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0) -> Iterator[Compared]:
+    """CHUNK pairs after CHUNK pairs, the same to the last bit for any number of jobs; no more in memory than is at work.
+
+    known: so many of the first chunks are known and get no rows.
+    """
+    study, seconds, chunks = study or Study(), (study or Study()).lp_limit / len(pairs), -(-len(pairs) // CHUNK)
+    tasks = ((part, study if number >= known else None, seconds) for number, part in enumerate(pairs.parts(CHUNK)))
+    if jobs == 1 or chunks == 1:
+        work = (_compare_chunk(*task) for task in tasks)
+    else:
+        from joblib import Parallel, delayed
+
+        parallel = Parallel(n_jobs=min(jobs, chunks), return_as="generator", batch_size=1)
+        work = parallel(delayed(_compare_chunk)(*task) for task in tasks)
+    for part, done in zip(pairs.parts(CHUNK), work, strict=True):
+        yield Compared(part, *done)
+
+
+def compare_rules(
+    pairs: PairsFound, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
+) -> list[Row]:
+    """All rows of `compare_parts`. advance is called with the number of pairs just done."""
+    rows: list[Row] = []
+    for done in compare_parts(pairs, study, jobs):
+        rows += done.rows or []
+        if advance:
+            advance(len(done.pairs))
+    return rows
+
+
+def _compare_chunk(part: PairsFound, study: Study | None, seconds: float) -> tuple[list[Row] | None, list[Any]]:
+    pairs = part.load()
+    distances = [value / 2 for value in abs(pairs.p - pairs.q).sum(-1).tolist()]
+    if study is None:
+        return None, distances
+    found = list(block(study, pairs.p, pairs.q, lambda row: (pairs.index[row],), seconds))
+    return [row.at(place, pair) for place, pair in enumerate(pairs.index) for row in found], distances

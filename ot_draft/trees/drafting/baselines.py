@@ -1,0 +1,196 @@
+"""Published ways to draft: EAGLE-2, OPT-Tree, DySpec, SpecDec++, prompt lookup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidArgument
+from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
+from ...rules import RecursiveRejectionWithoutReplacement
+from ..rules.block_verification import BlockVerification
+from ..rules.path_rule import PathRule
+from ..rules.token_wise import NaivePath, TokenWise
+from ..tree import DraftTree, TreeBounds
+from .candidates import BestCandidates, Offer
+from .counted import CountedGrowth
+from .drafter import DraftCounts, TreeDrafter
+from .fixed import FixedTree
+from .growing import Growing, TreeDraws, check_bounds
+from .level_tree import Chosen
+
+EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
+
+
+@dataclass(frozen=True)
+class ConfidentTree(BestCandidates):
+    """The `budget` nodes of largest probability of the way down to them under the draft, among those that a beam search comes past.
+
+    most: top tokens of a node that are candidates. beam: likeliest nodes of a level that the draft model reads. least_gain: no further
+    level where the last one raised the expected accepted length, as the draft sees it, by no more than this. least: nodes must be likelier.
+    EAGLE-2: a beam of 10, 10 top tokens. OPT-Tree: `ConfidentTree.opt_tree`, a beam as wide as the budget, which finds the best
+    tree of all, and the gain as the end. No child is a draw: naive target sampling is lossless, and
+    so are `Joint` and `Optimal`, which cannot do better.
+    Sources: Li et al., EAGLE-2, EMNLP 2024; Wang et al., OPT-Tree, TACL 2025.
+    """
+
+    budget: int
+    length: int = 8
+    most: int = 10
+    beam: int = 10
+    least_gain: float = 0.0
+    least: float = 0.0
+    law: ClassVar[DraftLaw] = ByNode()
+    rule: ClassVar[PathRule] = NaivePath()
+
+    def n_draws(self, slots: int) -> int:
+        return 0
+
+    @classmethod
+    def opt_tree(cls, budget: int, length: int = 8, least_gain: float = 0.2) -> ConfidentTree:
+        """The best tree of the draft's top tokens, as deep as it gains more than so many accepted tokens a level."""
+        return cls(budget, length, budget, budget, least_gain)
+
+    @property
+    def label(self) -> str:
+        return "OPT-Tree" if self.least_gain else "EAGLE-2"
+
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        tokens = xp.top_tokens(q, min(self.most, q.shape[-1]))
+        values = reached[..., None] * xp.host_view(xp.floats(xp.gather(q, tokens)))
+        return Offer(xp.host_view(tokens), values, values)
+
+
+@dataclass(frozen=True)
+class SampledTree(BestCandidates):
+    """The `budget` draws without replacement that are likeliest to be tried, as the draft estimates it, among those that a beam comes past.
+
+    A draw's value is the estimate that it is tried, made before it is drawn: v (1 - q(y_1)) (1 - q(y_2)) ... for the next child of a node
+    that is reached with v and has the children y_1, y_2, ..., with q outside the elder ones. The child y is then
+    reached with its value times q(y). With a beam as wide as the budget no draw beats those of the tree; least: draws of smaller value are
+    not made (DySpec's threshold).
+    Whether a child is there depends on tokens drawn before it, never on its own: lossless are rules that take the children in turn and
+    end with the residual of the last, `TokenWise(RecursiveRejectionWithoutReplacement())`, and naive target sampling. A value that knew
+    the child's own token would be another thing: the tests plant it, and find it.
+    Source: Xiong et al., DySpec, 2024.
+    """
+
+    budget: int
+    length: int = 8
+    most: int = 8
+    beam: int = 16
+    least: float = 0.0
+    least_gain: float = 0.0
+    law: ClassVar[DraftLaw] = WithoutReplacement()
+    rule: ClassVar[PathRule] = TokenWise(RecursiveRejectionWithoutReplacement())
+    label: ClassVar[str] = "DySpec"
+
+    def n_draws(self, slots: int) -> int:
+        return self.most * slots
+
+    def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
+        value, left = reached[..., None], xp.copy(q)
+        drawn, values, chances = [], [], []
+        numbers = first + self.most * xp.arange(q.shape[-2], like=value)[:, None]
+        for place in range(self.most):
+            there = value > floor[..., None]
+            if place and xp.holds_without_sync(~there):
+                break
+            number = numbers + place + 0 * there
+            drawn.append(xp.where(there, draws.tokens(left, number, there, left=min(2, self.most - place)), -1))
+            token = xp.from_view(drawn[-1], q)
+            share = xp.gather(left, token)
+            wanted, whole = (xp.host_view(xp.floats(x)) for x in (share, left.sum(-1, keepdims=True)))
+            mass = xp.minimum(wanted / xp.where(there, whole, 1), 1)
+            xp.add_at(left, token, -share)
+            values.append(xp.where(there, value, 0.0))
+            chances.append(values[-1] * mass)
+            value = value * (1 - mass)
+        return Offer(*(xp.concat(parts, axis=-1) for parts in (drawn, values, chances)))
+
+
+@dataclass(frozen=True)
+class StoppedPath(TreeDrafter):
+    """One path of at most `budget` tokens, which ends as soon as P(at least one of its tokens is refused) exceeds the threshold.
+
+    accepted (bins,) predicts the chance that a drafted token is accepted from its own mass q: one number for each bin between the
+    increasing edges (bins - 1,); `fitted` counts them. The default is that of the pair of figures/data, at both temperatures. The end
+    depends on tokens drafted up to it: token-wise speculative sampling, block
+    verification and `Joint`, which take the end of the path as it comes, are lossless.
+    Source: Huang, Guo, Wang, SpecDec++, 2024, who train a head for the prediction.
+    """
+
+    budget: int
+    threshold: float = 0.7
+    edges: tuple[float, ...] = EDGES
+    accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
+    law: ClassVar[DraftLaw] = IID()
+    rule: ClassVar[PathRule] = BlockVerification()
+    label: ClassVar[str] = "SpecDec++"
+
+    def __post_init__(self) -> None:
+        check_bounds(budget=self.budget)
+        if not 0 <= self.threshold <= 1 or len(self.accepted) != len(self.edges) + 1:
+            raise InvalidArgument(
+                f"threshold is {self.threshold!r}, {len(self.accepted)} chances for {len(self.edges)} edges: give a probability, and"
+                " one chance more than edges"
+            )
+
+    @property
+    def bounds(self) -> TreeBounds:
+        return TreeBounds(self.budget, self.budget, 1)
+
+    def fitted(self, p: np.ndarray, q: np.ndarray) -> StoppedPath:
+        """The same with the predictions that fit pairs of a target and its draft, (rows, n): in every bin the share of draws accepted."""
+        place = np.searchsorted(self.edges, q, side="right")
+        bins = range(len(self.edges) + 1)
+        drawn, accepted = ([mass[place == i].sum() for i in bins] for mass in (q, np.minimum(p, q)))
+        shares = [float(a / max(d, 1e-300)) for a, d in zip(accepted, drawn, strict=True)]
+        return replace(self, accepted=tuple(shares))
+
+    def lengths(self, chains: DraftTree) -> np.ndarray:
+        """(B,) number of tokens that it would draft of each of these single chains, at least 1."""
+        q = xp.gather(np.asarray(chains.q)[:, : chains.bounds.size], chains.tokens[:, :, None])[..., 0]
+        refused = 1 - np.cumprod(self.predicted(q), axis=-1) > self.threshold
+        return np.where(refused.any(-1), refused.argmax(-1) + 1, chains.bounds.length)
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return StoppedGrowth(self, draws)
+
+    def predicted(self, mass: Array) -> Array:
+        """Chance that a drafted token of this mass is accepted."""
+        chance = 0.0 * mass + self.accepted[0]
+        # Numbers, not an array: nothing is copied to the device.
+        for edge, accepted in zip(self.edges, self.accepted[1:], strict=True):
+            chance = xp.where(mass >= edge, accepted, chance)
+        return chance
+
+
+class StoppedGrowth(CountedGrowth):
+    """A path of every text, token after token; a node is reached where nothing before it is refused."""
+
+    drafting: StoppedPath
+
+    def _decide(self, q: Array) -> Chosen:
+        goes_on = (self._slots >= 0) & (1 - self._reached <= self.drafting.threshold)
+        return xp.where(goes_on, 1, 0), 0 * self._slots
+
+    def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
+        return xp.where(children < 0, 0, self.drafting.predicted(xp.host_view(xp.floats(masses))))
+
+
+@dataclass(frozen=True)
+class LookupPath(FixedTree):
+    """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
+
+    rule: ClassVar[PathRule] = NaivePath()
+    label: ClassVar[str] = "prompt lookup"
+    steps: ClassVar[tuple[()]] = ()  # no model drafts: the path is there from the beginning
+
+    @property
+    def counts(self) -> DraftCounts:
+        return DraftCounts(0, 0, 0, self.budget, self.width)

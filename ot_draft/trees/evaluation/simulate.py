@@ -1,0 +1,157 @@
+"""simulate(path_rule, model, drafting): block efficiency of a path rule by drafting and selecting many times."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InvalidArgument
+from ...laws import IID, DraftLaw
+from ..drafting.drafter import TreeDrafter, draft_trees
+from ..drafting.fixed import FixedTree, as_drafter, check_sizes, first_chains
+from ..model import Model, Rows
+from ..rules.path_rule import PathRule, fits
+from ..rules.toward_path import looks_ahead
+from ..tree import DraftTree, TreeShape
+
+MEMORY = 1 << 27  # bytes of p and q in one batch of trees
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Accepted lengths of independent iterations.
+
+    lengths: int (iterations,) accepted drafted tokens; length: depth of the drafted trees. Two simulations of the same model, drafting
+    and seed have the same drafts: differences of their lengths are paired.
+    """
+
+    lengths: np.ndarray
+    length: int
+
+    @property
+    def expected_length(self) -> float:
+        """Mean number of accepted drafted tokens."""
+        return float(self.lengths.mean())
+
+    @property
+    def block_efficiency(self) -> float:
+        """Mean number of tokens emitted by one call of the target."""
+        return 1 + self.expected_length
+
+    @property
+    def error(self) -> float:
+        """Standard error of both means."""
+        return float(self.lengths.std(ddof=1) / np.sqrt(len(self.lengths)))
+
+    @property
+    def acceptance_by_position(self) -> np.ndarray:
+        """(L,) share of the iterations that accept a token at depth i + 1 among those that accept one at depth i; NaN where none."""
+        reached = np.array([(self.lengths >= depth).sum() for depth in range(self.length + 1)], dtype=float)
+        return np.divide(reached[1:], reached[:-1], out=np.full(self.length, np.nan), where=reached[:-1] > 0)
+
+
+def simulate(
+    path_rule: PathRule,
+    model: Model,
+    drafting: TreeDrafter | TreeShape | tuple[int, int],
+    iterations: int = 1000,
+    seed: int = 0,
+    law: DraftLaw | None = None,
+) -> Simulation:
+    """Accepted lengths of so many independent iterations: draft a tree, select, count.
+
+    drafting: a way to draft trees, or a shape, or (K, L) for K paths of length L; law: of the children of every node of such a shape,
+    i.i.d. if none is given. model: of floats; every iteration begins at `model.root(number)` where there is one (SimulatedModel), else at
+    the empty prefix. The numbers depend on the seed alone: iteration i uses the generator default_rng([seed, i]).
+    """
+    return simulate_all([path_rule], model, drafting, iterations, seed, law)[0]
+
+
+def simulate_all(
+    path_rules: Sequence[PathRule],
+    model: Model,
+    drafting: TreeDrafter | TreeShape | tuple[int, int],
+    iterations: int = 1000,
+    seed: int = 0,
+    law: DraftLaw | None = None,
+) -> list[Simulation]:
+    """`simulate` for several rules on the same drafts, which are made once."""
+    ways = as_drafter(drafting, law)
+    wanted = [(rule, 0) for rule in path_rules]
+    lengths = _lengths(wanted, drafted_trees(model, ways, iterations, seed), lambda tree: [tree])
+    return [Simulation(found, ways.bounds.length) for found in lengths]
+
+
+def drafted_trees(
+    model: Any, drafting: TreeDrafter, iterations: int, seed: int
+) -> Iterator[tuple[DraftTree, list[np.random.Generator]]]:
+    """Drafted trees in batches, and the generator of every iteration, from which the drafts were taken already."""
+    if iterations < 2:
+        raise InvalidArgument(f"iterations is {iterations}: give at least 2, for a mean and its standard error")
+    rows = Rows.of(model)
+    size = max(1, MEMORY // (16 * (drafting.bounds.size + 1) * rows.n))
+    for start in range(0, iterations, size):
+        numbers = range(start, min(start + size, iterations))
+        generators = [np.random.default_rng([seed, number]) for number in numbers]
+        uniforms = _uniforms(generators, drafting.counts.n_uniforms)
+        yield draft_trees(drafting, rows, [rows.root(number) for number in numbers], uniforms), generators
+
+
+def simulate_chains(
+    path_rules: Sequence[PathRule],
+    model: Model,
+    sizes: Sequence[tuple[int, int]],
+    iterations: int = 1000,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[tuple[PathRule, int, int], Simulation]:
+    """`simulate` for every rule and every (K, L) on the same drafts: K paths are the first of the largest K, cut after L tokens.
+
+    Rules that do not take K paths (block verification takes one) are left out there. progress: called after each batch with
+    its number of iterations.
+    """
+    for K, L in sizes:
+        check_sizes(K, L)
+    largest = TreeShape.chains(max(K for K, _ in sizes), max(L for _, L in sizes))
+    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if fits(rule, TreeShape.chains(K, L), IID())]
+    if not wanted:
+        names = ", ".join(rule.name for rule in path_rules) or "none"
+        raise InvalidArgument(
+            f"no rule takes any of the sizes (K, L) {list(sizes)}: the rules are {names}; give others"
+        )
+    deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
+    # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
+    cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not looks_ahead(rule) and deepest[K] > L}
+    whole = [key for key in dict.fromkeys(wanted) if key not in cut]
+    drafted = drafted_trees(model, FixedTree(largest), iterations, seed)
+
+    def parts(tree: DraftTree) -> dict[tuple[int, int], DraftTree]:
+        return {size: first_chains(tree, *size) for size in set(sizes)}
+
+    found = _lengths([(rule, (K, L)) for rule, K, L in whole], drafted, parts, progress)
+    lengths = dict(zip(whole, found, strict=True))
+    lengths |= {key: np.minimum(lengths[longer], key[2]) for key, longer in cut.items()}
+    return {key: Simulation(lengths[key], key[2]) for key in wanted}
+
+
+def _lengths(
+    wanted: Sequence[tuple[PathRule, Any]],
+    drafted: Iterable[tuple[DraftTree, list[np.random.Generator]]],
+    parts: Callable[[DraftTree], Any],
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[np.ndarray]:
+    """Accepted lengths of every rule on its part of the drafted trees."""
+    lengths: list[list[np.ndarray]] = [[] for _ in wanted]
+    for tree, generators in drafted:
+        trees = parts(tree)
+        counts = [rule.n_uniforms(trees[part].bounds) for rule, part in wanted]
+        uniforms = _uniforms(generators, max(counts))
+        for of_rule, (rule, part), count in zip(lengths, wanted, counts, strict=True):
+            of_rule.append(rule.select(trees[part], uniforms[:, :count]).length)
+        progress(len(generators))
+    return [np.concatenate(found) for found in lengths]
+
+
+def _uniforms(generators: Sequence[np.random.Generator], count: int) -> np.ndarray:
+    return np.stack([generator.random(count) for generator in generators])

@@ -1,0 +1,250 @@
+"""What a model is to a path rule; Markov models with rational tables for exact work, simulated ones for large vocabularies.
+
+`Nodes` are a model's laws as path rules in plain form ask for them, `Rows` as drafting in floats does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from hashlib import blake2b
+from itertools import product
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from .. import arrays as xp
+from ..arrays import Array
+from ..errors import InvalidArgument, InvalidDistribution
+from ..problem import Problem
+
+Path = tuple[int, ...]
+Remembered = TypeVar("Remembered")
+
+WHOLES = (1, 2, 3, 7, 12, 60)  # masses are multiples of 1 / whole: 1 makes one-hot laws, 2 and 3 make zeros and ties
+SPREADS = (0.3, 1.0, 10.0)  # of the Dirichlet law: a few heavy tokens, anything, nearly equal tokens
+
+HARDEST = 64.0  # noise of a simulated model at which next to nothing of the target is left in the draft
+
+
+class Model(Protocol):
+    """A target and a draft model over one vocabulary; the prefix is the tuple of the tokens before, () at the root."""
+
+    def target(self, prefix: Path) -> Array:
+        """Distribution p (n,) of the target's next token."""
+
+    def draft(self, prefix: Path) -> Array:
+        """Distribution q (n,) of the draft's next token."""
+
+
+@dataclass(frozen=True)
+class MarkovModel:
+    """Next-token distributions that depend on the last `order` tokens.
+
+    targets, drafts: (n,) for every context, a tuple of at most `order` tokens; the shorter ones stand at the beginning of
+    the text.
+    """
+
+    targets: Mapping[Path, Array]
+    drafts: Mapping[Path, Array]
+    order: int
+
+    def target(self, prefix: Path) -> Array:
+        return self.targets[self._context(prefix)]
+
+    def draft(self, prefix: Path) -> Array:
+        return self.drafts[self._context(prefix)]
+
+    def in_floats(self) -> MarkovModel:
+        """The same model in float64."""
+        targets = {context: row.astype(np.float64) for context, row in self.targets.items()}
+        drafts = {context: row.astype(np.float64) for context, row in self.drafts.items()}
+        return MarkovModel(targets, drafts, self.order)
+
+    @classmethod
+    def random(cls, generator: np.random.Generator, n: int, order: int = 1) -> MarkovModel:
+        """Tables of Fractions for a vocabulary of n tokens. Zeros, ties, one-hot laws and rows with p == q occur."""
+        if n < 1 or order < 0:
+            raise InvalidDistribution(f"n is {n}, order is {order}: a Markov model has n >= 1 tokens and an order >= 0")
+        contexts = [context for length in range(order + 1) for context in product(range(n), repeat=length)]
+        targets = {context: _random_row(generator, n) for context in contexts}
+        drafts = {
+            context: targets[context] if generator.integers(8) == 0 else _random_row(generator, n)
+            for context in contexts
+        }
+        return cls(targets, drafts, order)
+
+    def _context(self, prefix: Path) -> Path:
+        return prefix[max(len(prefix) - self.order, 0) :]
+
+
+def _random_row(generator: np.random.Generator, n: int) -> Array:
+    whole = int(generator.choice(WHOLES))
+    counts = generator.multinomial(whole, generator.dirichlet(np.full(n, generator.choice(SPREADS))))
+    return np.array([Fraction(int(count), whole) for count in counts], dtype=object)
+
+
+@dataclass(frozen=True)
+class SimulatedModel:
+    """Target and draft whose distributions after a prefix are computed from the seed and its last `order` tokens.
+
+    Target logits are a_u E(y), with E exponential, so that the sorted masses fall like rank^-a_u (Zipf); draft logits are
+    flatness a_u E(y) + s_u Z(y), with Z normal. Both are divided by the temperature. In every context u the exponent
+    a_u is log-normal around `sharpness` and the noise s_u around `noise`, with standard deviations `sharpness_spread`
+    and `noise_spread` of their logarithms: contexts differ in entropy and in how well the draft does.
+
+    Defaults: like a small real pair but for a better draft. At n = 32,000 the mean of sum_y min(p, q) is 0.56, its
+    standard deviation 0.28, and the mean largest mass of p 0.57; SmolLM2-135M and its two-layer draft: 0.39, 0.26, 0.51.
+    `with_acceptance` chooses the noise for another mean.
+    The generator is Philox, keyed by a hash: any row can be computed alone, and on every machine it is the same.
+    """
+
+    n: int = 32_000
+    seed: int = 0
+    order: int = 2
+    temperature: float = 1.0
+    sharpness: float = 1.9
+    sharpness_spread: float = 0.4
+    flatness: float = 0.85
+    noise: float = 1.6
+    noise_spread: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or self.order < 0 or not self.temperature > 0 or not 0 <= self.seed < 1 << 64:
+            raise InvalidDistribution(
+                f"n is {self.n}, order {self.order}, temperature {self.temperature}, seed {self.seed}: a simulated model has"
+                " n >= 1 tokens, an order >= 0, a temperature > 0 and a seed of 64 bits"
+            )
+
+    def pair(self, prefix: Path) -> tuple[np.ndarray, np.ndarray]:
+        """Distributions p and q (n,) of the next token, float64."""
+        context = np.asarray(self.context(prefix), dtype="<i8").tobytes()
+        key = int.from_bytes(blake2b(context, digest_size=16, salt=self.seed.to_bytes(8, "little")).digest(), "little")
+        generator = np.random.Generator(np.random.Philox(key=key))
+        sharpness, noise = generator.standard_normal(2)
+        target = generator.standard_exponential(self.n, dtype=np.float32)
+        target *= np.float32(self.sharpness * np.exp(self.sharpness_spread * sharpness) / self.temperature)
+        draft = generator.standard_normal(self.n, dtype=np.float32)
+        draft *= np.float32(self.noise * np.exp(self.noise_spread * noise) / self.temperature)
+        draft += np.float32(self.flatness) * target
+        return _softmax(target), _softmax(draft)
+
+    def target(self, prefix: Path) -> np.ndarray:
+        """Distribution p (n,) of the target's next token."""
+        return self.pair(prefix)[0]
+
+    def draft(self, prefix: Path) -> np.ndarray:
+        """Distribution q (n,) of the draft's next token."""
+        return self.pair(prefix)[1]
+
+    def context(self, prefix: Path) -> Path:
+        """The tokens that the distributions depend on: the last `order`."""
+        return prefix[max(len(prefix) - self.order, 0) :]
+
+    def root(self, number: int) -> Path:
+        """A prefix to begin at, another one for every number."""
+        return (-1 - number,)
+
+    def acceptance(self, contexts: int = 400) -> tuple[float, float]:
+        """Mean of sum_y min(p, q), the acceptance of one draft, over so many contexts, and its standard error."""
+        found = [np.minimum(*self.pair(self.root(number))).sum() for number in range(contexts)]
+        return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(contexts))
+
+    def with_acceptance(self, mean: float, contexts: int = 400) -> SimulatedModel:
+        """The same model with the noise at which `acceptance` is the given mean, by bisection to 1e-3 and better."""
+        low, high = 0.0, HARDEST  # of the noise: acceptance falls in it
+        best, least = (replace(self, noise=noise).acceptance(contexts)[0] for noise in (low, high))
+        if not least <= mean <= best:
+            raise InvalidDistribution(
+                f"mean acceptance {mean} is out of reach: this model has {least:.3f} to {best:.3f} (raise flatness for more)"
+            )
+        for _ in range(16):
+            middle = (low + high) / 2
+            low, high = (middle, high) if replace(self, noise=middle).acceptance(contexts)[0] > mean else (low, middle)
+        return replace(self, noise=(low + high) / 2)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    masses = np.exp(logits - logits.max()).astype(np.float64)
+    return np.asarray(masses / masses.sum())
+
+
+class Nodes:
+    """A model's distributions at the nodes of its tree of prefixes: validated when first asked for, then remembered.
+
+    Path rules also keep here what they computed at a node, because enumeration comes past the same nodes again and again.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._targets: dict[Path, Array] = {}
+        self._drafts: dict[Path, Array] = {}
+        self._kept: dict[int, tuple[object, dict[Hashable, Any]]] = {}
+        self.n = len(self.target(()))
+        self.one = xp.number(1, self.target(()))  # of the kind of the model's masses
+
+    @staticmethod
+    def of(model: Model) -> Nodes:
+        """The model as Nodes; itself if it is that already."""
+        if not (hasattr(model, "target") and hasattr(model, "draft")):
+            raise InvalidArgument(
+                f"{model!r} is no model: give one with target(prefix) and draft(prefix), as ot.trees.MarkovModel"
+            )
+        return model if isinstance(model, Nodes) else Nodes(model)
+
+    def target(self, prefix: Path) -> Array:
+        if prefix not in self._targets:
+            p = self.model.target(prefix)
+            self._targets[prefix] = self._validated(prefix, "target", p, p)
+        return self._targets[prefix]
+
+    def draft(self, prefix: Path) -> Array:
+        if prefix not in self._drafts:
+            self._drafts[prefix] = self._validated(prefix, "draft", self.target(prefix), self.model.draft(prefix))
+        return self._drafts[prefix]
+
+    def once(self, owner: object, key: Hashable, make: Callable[[], Remembered]) -> Remembered:
+        """make(), computed only the first time that the owner asks for the key."""
+        _, kept = self._kept.setdefault(id(owner), (owner, {}))  # holding the owner keeps its id from being used again
+        if key not in kept:
+            kept[key] = make()
+        return kept[key]
+
+    def _validated(self, prefix: Path, name: str, p: Any, q: Any) -> Array:
+        try:
+            if xp.is_torch(q):
+                raise InvalidDistribution("a torch tensor: path rules in plain form take Fractions or float numpy")
+            checked = Problem(p, q, 1).q
+            root: Array = self._targets.get((), checked)
+            if checked.shape != (root.shape[-1],) or checked.dtype != root.dtype:
+                raise InvalidDistribution(
+                    f"shape {checked.shape} and dtype {checked.dtype}, where the target at the root has {root.shape} and"
+                    f" {root.dtype}: give one vector of n masses at every prefix, of one kind"
+                )
+        except InvalidDistribution as error:
+            raise InvalidDistribution(f"{name} distribution after prefix {prefix}: {error}") from None
+        return checked
+
+
+class Rows:
+    """A model's distributions: p and q computed together where the model can, else validated and remembered."""
+
+    def __init__(self, model: Any) -> None:
+        self.n = int(model.n) if hasattr(model, "pair") else Nodes.of(model).n
+        self._nodes = None if hasattr(model, "pair") else Nodes.of(model)
+        self._model = model
+        self.root = getattr(model, "root", lambda number: ())
+
+    @staticmethod
+    def of(model: Any) -> Rows:
+        """The model as Rows; itself if it is that already."""
+        return model if isinstance(model, Rows) else Rows(model)
+
+    def pair(self, prefix: Path, known: dict[Path, tuple[Any, Any]]) -> tuple[Any, Any]:
+        """p and q (n,); `known`: the pairs computed for the same batch of trees, because chains share beginnings."""
+        if self._nodes is not None:
+            return self._nodes.target(prefix), self._nodes.draft(prefix)
+        if prefix not in known:
+            known[prefix] = self._model.pair(prefix)
+        return known[prefix]

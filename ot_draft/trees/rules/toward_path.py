@@ -1,0 +1,120 @@
+"""Lossy on purpose along paths: a path rule that selects for another target at every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ... import arrays as xp
+from ...arrays import Array
+from ...errors import InvalidDrafts
+from ...laws import DraftLaw
+from ...selection import approximate_for
+from ..model import Model, Nodes, Path
+from ..tree import Bounds, DraftTree, PathSelection, PlainTree
+from .path_rule import Outcome, PathRule, TokenByToken
+from .survivors import Draws
+
+
+@dataclass(frozen=True)
+class Retargeted:
+    """A model whose target is r = target(p, q, k, law) after every prefix that has drafts, and p after longer ones.
+
+    drafts: number k of drafts by depth.
+    """
+
+    model: Model
+    rule_target: Any
+    drafts: tuple[int, ...]
+    law: DraftLaw
+
+    def target(self, prefix: Path) -> Array:
+        p = self.model.target(prefix)
+        if len(prefix) >= len(self.drafts):
+            return p
+        return self.rule_target(p, self.model.draft(prefix), self.drafts[len(prefix)], self.law)
+
+    def draft(self, prefix: Path) -> Array:
+        return self.model.draft(prefix)
+
+
+@dataclass(frozen=True)
+class TowardPath(PathRule):
+    """Select along the tree by a path rule as if the target after every prefix were r: what is emitted follows r, not p.
+
+    target: one of `ot.lossy`, or any function of (p, q, k, law). rule: any path rule, for instance Joint(). k is the number of children
+    of the nodes of a depth, K at the root of K paths and 1 below, so that r depends on the prefix alone; the token after the last
+    drafted one follows p. The KL of the tokens of a text add up (chain rule). Judged against `toward.retargeted(...)`, it is lossless.
+    Shapes with unequal nodes in a level are refused. Source: this project (docs/lossy.md).
+    """
+
+    target: Any
+    rule: PathRule
+
+    def __post_init__(self) -> None:
+        if not callable(self.target) or not isinstance(self.rule, PathRule):  # anything may have been given
+            raise InvalidDrafts(
+                f"TowardPath({self.target!r}, {self.rule!r}): give a target, then a path rule, as in TowardPath(KL(0.02), Joint())"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"TowardPath({getattr(self.target, 'name', repr(self.target))}, {self.rule.name})"
+
+    @property
+    def law(self) -> DraftLaw:
+        return self.rule.law
+
+    def approximate_for(self, law: DraftLaw) -> TowardPath:
+        return replace(self, rule=approximate_for(self.rule, law))
+
+    def check(self, bounds: Bounds, law: DraftLaw) -> None:
+        if bounds.children_by_level is None:
+            raise InvalidDrafts(
+                f"{self.name}: all nodes of a level need equally many children, or none but the last level, for the target to depend on"
+                " the tokens alone: draw K paths, or TreeShape.by_level"
+            )
+        self.rule.check(bounds, law)
+
+    def n_uniforms(self, bounds: Bounds) -> int:
+        return self.rule.n_uniforms(bounds)
+
+    def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
+        """The model with r in the place of the target, for trees of this shape and law."""
+        return Retargeted(model, self.target, _drafts(bounds), law)
+
+    def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
+        key = ("retargeted", tree.shape, tree.law)
+        retargeted = nodes.once(self, key, lambda: Nodes(self.retargeted(nodes, tree.shape, tree.law)))
+        return self.rule.outcomes(retargeted, tree)
+
+    def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
+        return self.rule._select(self.retargeted_tree(tree), draws)
+
+    def retargeted_tree(self, tree: DraftTree) -> DraftTree:
+        """The tree with r in the place of p."""
+        parts, start, width = [], 0, 1
+        for k in _drafts(tree.bounds):
+            rows = slice(start, start + width)
+            parts.append(self.target(tree.p[:, rows], tree.q[:, rows], k, tree.law))
+            start, width = start + width, width * k
+        return replace(tree, p=xp.namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
+
+
+def output_law(rule: PathRule, tree: DraftTree, chosen: Array) -> Array | None:
+    """Law (B, n) of the token that the rule emits next, see `TokenByToken`; None for a rule that decides along whole paths."""
+    if isinstance(rule, TowardPath):
+        return output_law(rule.rule, rule.retargeted_tree(tree), chosen)
+    return rule.output_law(tree, chosen) if isinstance(rule, TokenByToken) else None
+
+
+def looks_ahead(rule: PathRule) -> bool:
+    """Whether what is decided at a node may depend on the nodes below it."""
+    return looks_ahead(rule.rule) if isinstance(rule, TowardPath) else not isinstance(rule, TokenByToken)
+
+
+def _drafts(bounds: Bounds) -> tuple[int, ...]:
+    """Number of children of every node, by depth, without the last level's."""
+    assert bounds.children_by_level is not None  # as `check` says
+    return bounds.children_by_level

@@ -1,0 +1,192 @@
+"""The kinds of requests that an engine is sent, and the law of each one's next token by the settings' documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array
+
+DEPTH = 4  # tokens of a text whose joint law is enumerated
+TOKENS = 6  # that a request asks for, so that the last of those compared are drafted and tested too
+CLOSE = 5e-3  # a setting that cuts tokens off decides by less than this: an engine's rounding may decide otherwise (llama.cpp's: 7e-4)
+
+Text = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of request. settings: what it asks beside prompt, max_tokens and ignore_eos, by vLLM's names; see `conform/README.md`.
+
+    share: of the requests of the first kind. large: it is sent to the pair of 2,000 tokens, too.
+    """
+
+    prompt: Text
+    settings: dict[str, Any] = field(default_factory=dict)
+    share: float = 0.1
+    large: bool = False
+
+    def request(self, **more: Any) -> dict[str, Any]:
+        """The settings that the adapter is handed."""
+        return (
+            {"prompt": list(self.prompt), "max_tokens": TOKENS, "ignore_eos": True, "temperature": 1.0}
+            | self.settings
+            | more
+        )
+
+    def ends(self, n: int) -> set[int]:
+        """Tokens that end a text."""
+        ignored = self.settings.get("ignore_eos", True)
+        return {*self.settings.get("stop_token_ids", ()), *(() if ignored else (n - 1,))}
+
+    def masses(self, logits: Array, texts: Array, presence_of_prompt: bool = False) -> tuple[Array, Array]:
+        """Laws of the next token after texts of one length, and whether each is certain: (m, n), int (m, t) -> (m, n), bool (m,).
+
+        Grammar, biases, penalties, temperature, top-k, top-p and min-p, in turn. presence_of_prompt: the presence and frequency
+        penalties count the prompt's tokens too, as in llama.cpp.
+        """
+        ask, (m, n) = self.settings, logits.shape
+        scores = np.array(logits, dtype=float)
+        if allowed := (ask["grammar"][texts.shape[1]] if "grammar" in ask else ask.get("allowed_token_ids")):
+            scores[:, np.setdiff1d(np.arange(n), allowed)] = -np.inf
+        for token, bias in ask.get("logit_bias", {}).items():
+            scores[:, token] += bias
+        if texts.shape[1] < ask.get("min_tokens", 0):
+            scores[:, sorted(self.ends(n))] = -np.inf
+        counts = np.zeros((m, n))
+        np.add.at(counts, (np.arange(m)[:, None], texts), 1)
+        prompt = np.bincount(self.prompt, minlength=n)
+        by = np.where(counts + prompt > 0, ask.get("repetition_penalty", 1.0), 1.0)
+        scores = np.where(scores > 0, scores / by, scores * by)
+        counts += prompt if presence_of_prompt else 0
+        scores -= ask.get("frequency_penalty", 0.0) * counts + ask.get("presence_penalty", 0.0) * (counts > 0)
+        if self.temperature == 0:
+            ranked = np.sort(scores)
+            return np.eye(n)[scores.argmax(-1)], ranked[:, -1] - ranked[:, -2] > CLOSE
+        scores /= self.temperature
+        sure = np.ones(m, dtype=bool)
+        if k := ask.get("top_k"):
+            ranked = np.sort(scores)
+            sure &= ranked[:, -k] - ranked[:, -k - 1] > CLOSE
+            scores[scores < ranked[:, [-k]]] = -np.inf
+        law = np.exp(scores - scores.max(-1, keepdims=True))
+        law /= law.sum(-1, keepdims=True)
+        if top_p := ask.get("top_p"):
+            order = np.argsort(law)
+            below = np.take_along_axis(law, order, -1).cumsum(-1)
+            sure &= (abs(below - 1 + top_p) > CLOSE).all(-1)
+            np.put_along_axis(law, order, np.where(below <= 1 - top_p, 0, np.take_along_axis(law, order, -1)), -1)
+        if min_p := ask.get("min_p"):
+            edge = min_p * law.max(-1, keepdims=True)
+            sure &= (abs(law - edge) > CLOSE * edge).all(-1)
+            law[law < edge] = 0
+        return law / law.sum(-1, keepdims=True), sure
+
+    @property
+    def temperature(self) -> float:
+        """0: the largest logit."""
+        return float(self.settings.get("temperature", 1.0))
+
+
+PLAIN = "plain"
+# What cuts tokens off, and biases, stand beside a temperature by which the law tells the order that they are applied in.
+KINDS = {
+    PLAIN: Kind((1, 2, 3, 4, 5), share=1.0, large=True),
+    "temperature": Kind((5, 1, 6, 2), {"temperature": 0.7}, 0.3, large=True),
+    "top-k": Kind((5, 1, 6), {"temperature": 0.9, "top_k": 4}),
+    "top-p": Kind((5, 4, 3), {"temperature": 1.6, "top_p": 0.7}),
+    "top-k and top-p": Kind((4, 1), {"temperature": 1.6, "top_k": 4, "top_p": 0.7}),
+    "min-p": Kind((2, 3), {"temperature": 0.7, "min_p": 0.15}),
+    "top-k of many": Kind((2, 3, 9), {"top_k": 50}, large=True),
+    "repetition penalty": Kind((4, 4, 1, 0), {"repetition_penalty": 3.0}, 0.25),
+    "presence, frequency": Kind((4, 1, 0), {"temperature": 0.9, "presence_penalty": 1.8, "frequency_penalty": 1.2}),
+    "logit bias": Kind((0, 6, 1), {"temperature": 0.6, "logit_bias": {2: 1.5, 4: -2.0}}),
+    "allowed tokens": Kind((6, 5, 4), {"allowed_token_ids": [0, 2, 3, 5]}),
+    "grammar": Kind((0, 1), {"grammar": [[0, 1, 2], [2, 3, 4, 5], [0, 1, 6], [0, 3, 4], *[[0, 1, 2, 3, 4, 5, 6]] * TOKENS]}),
+    "end of text": Kind((3, 1), {"ignore_eos": False}),
+    "min tokens": Kind((2, 3, 2), {"ignore_eos": False, "stop_token_ids": [4, 5], "min_tokens": 3}),
+    "stop tokens": Kind((0, 2, 5), {"stop_token_ids": [1, 3]}),
+    "seeded": Kind((1, 2, 3, 4, 5), {"seed": 10_000}),
+    "n = 3": Kind((6, 2), {"n": 3}),
+    "repeating prompt": Kind((1, 2, 3, 1, 2, 3, 1, 2)),
+    "long prompt": Kind(tuple((3 * i + i * i // 5) % 7 for i in range(120))),
+    "greedy": Kind((3, 3, 2), {"temperature": 0.0}, 0.05, large=True),
+}  # fmt: skip
+
+
+def kinds_for(n: int) -> dict[str, Kind]:
+    """Those that are sent to a pair of n tokens; of a large one, those whose tokens and settings it has a use for."""
+    if n > 100:
+        return {name: kind for name, kind in KINDS.items() if kind.large}
+    return {name: kind for name, kind in KINDS.items() if kind.settings.get("top_k", 0) < n}
+
+
+@dataclass(frozen=True)
+class ReferencePair:
+    """The tiny pair in transformers, without an engine. presence_of_prompt: see `Kind.masses`."""
+
+    target: Any
+    draft: Any
+    presence_of_prompt: bool = False
+
+    @classmethod
+    def load(cls, target: Path, draft: Path, presence_of_prompt: bool = False) -> ReferencePair:
+        """Both from their folders, in float32."""
+        from transformers import AutoModelForCausalLM
+
+        load = AutoModelForCausalLM.from_pretrained
+        return cls(load(target, dtype="float32").eval(), load(draft, dtype="float32").eval(), presence_of_prompt)
+
+    @property
+    def n(self) -> int:
+        """The vocabulary's size."""
+        return int(self.target.config.vocab_size)
+
+    def logits(self, model: Any, prompt: Text, texts: Array) -> Array:
+        """After the prompt and after every token of texts of one length: int (m, t) -> (m, t + 1, n)."""
+        import torch
+
+        ids = torch.tensor(np.concatenate((np.tile(prompt, (len(texts), 1)), texts), 1).astype(np.int64))
+        with torch.inference_mode():
+            parts = [
+                model(part, use_cache=False).logits[:, len(prompt) - 1 :].double().numpy() for part in ids.split(256)
+            ]
+        return np.concatenate(parts)
+
+    def laws(self, kind: Kind, texts: Array) -> tuple[Array, Array, Array]:
+        """At every place of the texts: the target's law, the draft's with the same settings, and whether both are certain.
+
+        int (m, t) -> (m, t, n), (m, t, n), bool (m, t).
+        """
+        both = []
+        for model in (self.target, self.draft):
+            logits = self.logits(model, kind.prompt, texts[:, :-1])
+            places = [kind.masses(logits[:, i], texts[:, :i], self.presence_of_prompt) for i in range(texts.shape[1])]
+            both.append([np.stack(each, 1) for each in zip(*places, strict=True)])
+        (p, sure), (q, _) = both
+        return p, q, sure
+
+    def enumerated(self, kind: Kind) -> dict[Text, float]:
+        """Probability of every beginning of DEPTH tokens and of every shorter text that ends; empty where a place is not certain."""
+        law: dict[Text, float] = {(): 1.0}
+        ended: dict[Text, float] = {}
+        ends = kind.ends(self.n)
+        for depth in range(DEPTH):
+            texts = list(law)
+            found = np.array(texts, dtype=np.int64).reshape(len(texts), depth)
+            rows, sure = kind.masses(
+                self.logits(self.target, kind.prompt, found)[:, -1], found, self.presence_of_prompt
+            )
+            if not sure.all():
+                return {}
+            following = {
+                (*text, y): law[text] * row[y]
+                for text, row in zip(texts, rows, strict=True)
+                for y in np.flatnonzero(row).tolist()
+            }
+            ended |= {text: mass for text, mass in following.items() if text[-1] in ends}
+            law = {text: mass for text, mass in following.items() if text[-1] not in ends}
+        return law | ended

@@ -1,0 +1,312 @@
+"""Properties that say whether a rule is lossless, in Fractions and in floats: its decisions and its output law.
+
+A proper problem is a pair of laws, k >= 1 drafts that are all there, and masses that a float64 can normally hold; several
+pairs may stand in a batch. Small problems come first, then an engine's sizes: vocabularies of 1,000, eight drafts, batches of
+64, masses of 1e-12, thousands of calls. What is small enough is looked at in Fractions. What is not is looked at in float64
+first; where that shows an output law that is off beyond rounding, Fractions have the last word, so that what refutes is exact
+all the same. A rule that gives floats for Fractions is compared up to rounding: beyond it, it is refuted; within it, nothing is
+decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, broadcast_to, is_exact, is_torch, to_host
+from ...exact import evaluate
+from ...laws import DraftLaw, is_defined
+from ...optimum import cut_value, optimal_cut
+from ...problem import TOLERANCE, Problem
+from ...selection import SelectionRule
+from ..source import EVALUATE, Counterexample, number, numbers
+from . import calls
+from .calls import Convert, NoProbabilities, Tuples, as_given, tuples_of
+from .rule_property import as_floats, kept_problem, possible_drafts, rule_property, without_torch
+from .strategies import (
+    all_sizes,
+    all_together,
+    batches_together,
+    boundary_list,
+    extreme_list,
+    large_problems,
+    requests,
+    single_together,
+)
+
+SLACK = 1e-9  # how far floats may be off
+NEAR = {"float64": 1e-11, "float32": 1e-5}  # sum of the differences that rounding may make in a law of an engine's size
+CALLS, PATIENCE = 6_000, 1.5  # calls without a look at the law, and seconds of the CPU that they may take
+ALONE = 16  # tuples that are tried one by one
+SINGLY = "called with p and q (n,), drafts (k,): "
+EXACT = 1_500  # tuples times tokens times pairs that are looked at in Fractions
+
+
+def slack_of(*values: Array) -> float:
+    """Largest difference allowed: 0 where all of them are Fractions (or whole numbers), rounding where some are not."""
+    exact = all(is_exact(x) and {type(each) for each in x.ravel().tolist()} <= {Fraction, int} for x in values)
+    return 0 if exact else SLACK
+
+
+def off(output: Array, problem: Problem, slack: float) -> str:
+    """A sentence on the worst row and token of a wrong output law (..., n); empty where every row is near p (L1), or p for slack 0."""
+    target = (problem.p if output.dtype == object else problem.p.astype(np.float64)).reshape(-1, problem.n)
+    if output.shape != problem.p.shape:
+        return f"output law of shape {output.shape} instead of {problem.p.shape}"
+    distance = abs(output.reshape(-1, problem.n) - target)
+    sums = distance.sum(-1)
+    if (sums <= slack).all() if slack else np.array_equal(output, problem.p):
+        return ""
+    row = int(np.argmax(sums))
+    token = int(np.argmax(distance[row]))
+    if problem.n <= 8 and len(target) == 1:
+        return f"output law {numbers(output)} instead of {numbers(target)}"
+    where = f"row {list(map(int, np.unravel_index(row, problem.batch)))}, " if problem.batch else ""
+    return f"{where}token {token} has mass {number(output.reshape(-1, problem.n)[row, token])} instead of {number(target[row, token])}"
+
+
+def judge(
+    problem: Problem, output: Array, settled: Callable[[str], tuple[str, bool]] = lambda seen: (seen, True)
+) -> None:
+    """Raise a Counterexample unless the output law is exactly p. settled: what is said of what was seen, and whether it decides."""
+    slack = slack_of(output)
+    if seen := off(output, problem, slack):
+        raise Counterexample(problem, *settled(seen))
+    if slack and not np.array_equal(output, problem.p):
+        seen = "gives floats for Fractions: the output law is right up to rounding"
+        raise Counterexample(problem, seen, decides=False)
+
+
+@rule_property(shows=EVALUATE, category="lossless")
+def output_law(rule: SelectionRule, problem: Problem) -> None:
+    """Averaged over the drafts, the output has exactly the target's law: all drafts enumerated, in Fractions."""
+    judge(problem, evaluate(rule, problem).output)
+
+
+@rule_property(cases=boundary_list, shows=EVALUATE, category="lossless")
+def boundary_cases(rule: SelectionRule, problem: Problem) -> None:
+    """The output law is right on proper problems on the edge, too, in Fractions: zeros, ties, one-hot laws, an ulp apart."""
+    judge(problem, evaluate(rule, problem).output)
+
+
+@rule_property(cases=extreme_list)
+def extreme_cases(rule: SelectionRule, problem: Problem) -> None:
+    """No drafts (k = 0), a batch of no rows and masses of 5e-324 are no error and come out right, in Fractions, float64 and torch."""
+    for convert in (as_given, *_in_float64(rule)):
+        _compare(rule, problem, convert)
+
+
+@rule_property(cases=boundary_list, category="floats")
+def boundary_cases_in_floats(rule: SelectionRule, problem: Problem) -> None:
+    """The boundary cases come out right in float64, numpy and torch, up to rounding."""
+    for convert in _in_float64(rule):
+        _compare(rule, problem, convert)
+
+
+def _in_float64(rule: SelectionRule) -> list[Convert]:
+    """On numpy, and on torch where it is installed."""
+    return [in_numpy("float64"), *([] if without_torch(rule) else [in_torch("float64")])]
+
+
+def _compare(rule: SelectionRule, problem: Problem, convert: Convert) -> None:
+    p, q = convert(problem.p), convert(problem.q)
+    case = Problem(p, q, problem.k, problem.law)
+    kept, output = kept_problem(rule, case), evaluate(rule, case).output
+    if not is_torch(p):
+        seen = off(output, kept, 0.0 if p is problem.p else TOLERANCE["float64"])
+    else:
+        seen = off(to_host(output), Problem(to_host(kept.p), to_host(q), problem.k, problem.law), TOLERANCE["float64"])
+        seen = seen and f"torch: {seen}"
+    if seen:
+        raise Counterexample(problem, seen)
+
+
+@rule_property(category="lossless")
+def probabilities(rule: SelectionRule, problem: Problem) -> None:
+    """accept is >= 0 with sum <= 1 and the residual is a law, given any drafts, in Fractions."""
+    _compare_probabilities(rule, problem, problem)
+
+
+@rule_property(category="floats")
+def probabilities_in_floats(rule: SelectionRule, problem: Problem) -> None:
+    """accept is >= 0 with sum <= 1 and the residual is a law in float64, too, up to 1e-9."""
+    _compare_probabilities(rule, problem, as_floats(problem))
+
+
+def _compare_probabilities(rule: SelectionRule, problem: Problem, case: Problem) -> None:
+    n, drafts = problem.n, possible_drafts(case)  # in floats rounding can make a tie, and so another top token
+    selection = rule(case.p, case.q, drafts)
+    if selection.accept.shape != drafts.shape or selection.residual.shape not in {(n,), (len(drafts), n)}:
+        seen = f"shapes {selection.accept.shape}, {selection.residual.shape}; drafts {drafts.shape}, n = {n}"
+        raise Counterexample(problem, f"accept and residual have {seen}")
+    slack = slack_of(selection.accept, selection.residual)
+    accept, residual = selection.accept, broadcast_to(selection.residual, (len(drafts), n))
+    fine = (accept >= -slack).all(-1) & (accept.sum(-1) <= 1 + slack) & ((accept == 0) | (drafts >= 0)).all(-1)
+    fine = fine & (residual >= -slack).all(-1) & (abs(residual.sum(-1) - 1) <= slack)
+    if not fine.all():
+        row = int(np.argmin(fine))
+        seen = f"accept {numbers(accept[row])}, residual {numbers(residual[row])}"
+        raise Counterexample(problem, f"given drafts {drafts[row].tolist()}: {seen}")
+
+
+@rule_property(category="lossless")
+def at_most_the_optimum(rule: SelectionRule, problem: Problem) -> None:
+    """The acceptance is at most 1 + p(H) - Q(all drafts in H), for the token set H that certifies the optimum."""
+    acceptance = evaluate(rule, problem).acceptance
+    _, token_set = optimal_cut(problem.p, problem.q, problem.k, problem.law)
+    bound = cut_value(problem, token_set)
+    slack = slack_of(np.asarray(acceptance))
+    if not -slack <= acceptance <= bound + slack:
+        seen = f"acceptance {number(acceptance)}, and no valid rule has more than {number(bound)}"
+        raise Counterexample(problem, seen)
+
+
+@rule_property(most=25)
+def exactness(rule: SelectionRule, problem: Problem) -> None:
+    """Fractions in, Fractions out: no float literal or float function on the way."""
+    drafts = possible_drafts(problem)
+    selection = rule(problem.p, problem.q, drafts)
+    for name, values in (("accept", selection.accept), ("residual", selection.residual)):
+        types = {type(value) for value in values.ravel()} if is_exact(values) else {values.dtype.type}
+        if not types <= {Fraction, int} or not is_exact(values):
+            seen = f"{name} holds {', '.join(sorted(each.__name__ for each in types))}"
+            raise Counterexample(problem, seen)
+
+
+def output_of(rule: Any, problem: Problem, convert: Convert, most: float = np.inf) -> Array | None:
+    """The output law (..., n); None where it takes too many draft tuples. One pair has all its drafts in one call."""
+    tuples = tuples_of(problem)
+    if tuples is None or problem.n * sum(len(weight) for _, weight in tuples) > most:
+        return None
+    if problem.batch:
+        return calls.law_apart(rule, problem, tuples, convert)
+    return calls.law_together(rule, problem, tuples[0], convert)
+
+
+def in_numpy(dtype: str) -> Convert:
+    """Fractions as numpy floats."""
+    return lambda x: x.astype(dtype)
+
+
+def in_torch(dtype: str) -> Convert:
+    """Fractions as torch tensors."""
+    import torch
+
+    return lambda x: torch.tensor(x.astype(dtype))
+
+
+@rule_property(cases=large_problems, together=single_together, category="lossless", large=True)
+def engine_sizes(rule: SelectionRule, problem: Problem) -> None:
+    """The output law is p for vocabularies of up to 1,000 tokens, up to 8 drafts, and masses down to 1e-12."""
+    _compare_with_target(rule, problem)
+
+
+@rule_property(cases=requests, together=batches_together, most=60, category="lossless", large=True)
+def output_law_in_batches(rule: SelectionRule, problem: Problem) -> None:
+    """Every row of a batch has its own target's law: up to 64 requests in up to three axes, in any memory."""
+    _compare_with_target(rule, problem)
+
+
+def _compare_with_target(rule: Any, problem: Problem) -> None:
+    """In Fractions, or first in float64 where that is long."""
+    try:
+        output = output_of(rule, problem, as_given, EXACT)
+    except NoProbabilities as error:
+        raise Counterexample(problem, str(error)) from None
+    if output is None and _wrong_in(rule, problem, in_numpy("float64"), NEAR["float64"]):
+        output = output_of(rule, problem, as_given)
+    if output is not None:
+        judge(problem, output, lambda seen: _settled(rule, problem, as_given, seen))
+
+
+def _settled(rule: Any, problem: Problem, convert: Convert, seen: str) -> tuple[str, bool]:
+    """A sentence on what was seen, and whether it decides: not where the rule is no function of its arguments."""
+    tuples = tuples_of(problem)
+    apart = problem.batch or SINGLY in seen
+    if apart and tuples and calls.is_no_function(rule, problem, tuples, convert):
+        said = "the same arguments get another answer the second time, each with the right law: a rule is a function"
+        return f"{said}; {seen}", False
+    return seen, True
+
+
+def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> str:
+    """A sentence on what is wrong with the law in floats, beyond rounding; empty where nothing is."""
+    try:
+        output = output_of(rule, problem, convert)
+        if output is None:
+            return ""
+        seen = off(output, problem, near)
+        tuples = None if problem.batch or seen else tuples_of(problem)
+        if tuples and len(tuples[0][1]) <= ALONE:
+            seen = off(calls.law_alone(rule, problem, tuples[0], convert), problem, near)
+            return seen and SINGLY + seen
+        return seen
+    except NoProbabilities as error:
+        return str(error)
+
+
+@rule_property(cases=all_sizes, together=all_together, category="floats", large=True)
+def law_in_floats(rule: SelectionRule, problem: Problem) -> None:
+    """In float64 and float32 the output law is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
+    _compare_in("numpy", in_numpy, rule, problem)
+
+
+@rule_property(
+    cases=all_sizes, together=all_together, most=60, reason_to_skip=without_torch, category="floats", large=True
+)
+def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
+    """On torch tensors, too."""
+    _compare_in("torch", in_torch, rule, problem)
+
+
+def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: Problem) -> None:
+    for dtype, near in NEAR.items():
+        if seen := _wrong_in(rule, problem, of(dtype), near):
+            raise Counterexample(problem, *_settled(rule, problem, of(dtype), f"{library} {dtype}: {seen}"))
+
+
+def pairs_in_turn(law: DraftLaw) -> list[Problem]:
+    """Four pairs that share p or q, or differ by 1e-8, and two drafts."""
+    little, third = Fraction(1, 10**8), Fraction(1, 3)
+    one, other = [third, third, third], [third / 2, Fraction(1, 2), third]
+    near, none = [third - little, third + little, third], [Fraction(1), Fraction(0), Fraction(0)]
+    pairs = [(one, other), (other, one), (one, none), (near, other)]
+    p, q = (np.array(x, dtype=object) for x in zip(*pairs, strict=True))
+    return [Problem(p, q, k, law) for k in (1, 2, 3) if is_defined(law, k)][:2][-1:]
+
+
+@rule_property(cases=pairs_in_turn, category="lossless")
+def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
+    """The output law is p whatever was asked before: other pairs in the same memory, forwards and backwards, 6,000 calls between."""
+    tuples = tuples_of(problem)
+    if tuples is None:
+        return
+    _in_turn(rule, problem, tuples, as_given, 0.0)
+    convert, near = in_numpy("float64"), NEAR["float64"]
+    if not any(_wrong_in(rule, pair, convert, near) for pair in _alone(problem)):  # else a matter of floats
+        _in_turn(rule, problem, tuples, convert, near)
+
+
+def _alone(problem: Problem) -> list[Problem]:
+    return [Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True)]
+
+
+def _in_turn(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float) -> None:
+    # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
+    p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))
+    pairs = _alone(problem)
+    for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
+        if turn is None:
+            start, calls_left = process_time(), CALLS
+            while calls_left and process_time() - start <= PATIENCE:
+                rule(p, q, tuples[0][0][0].copy())
+                calls_left -= 1
+            continue
+        p[...], q[...] = convert(problem.p[turn]), convert(problem.q[turn])
+        output = calls.law_of_rows(rule, p, q, tuples[turn])
+        if seen := off(output, pairs[turn], slack_of(output) or near):
+            raise Counterexample(problem, f"pair {turn}, after other calls: {seen}")

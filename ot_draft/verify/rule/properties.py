@@ -1,0 +1,160 @@
+"""Properties that hold only for some valid rules: checked where the rule names them in `claims`.
+
+`claims = ("maximal", "kseq_bound")` in the class of a rule, or a property of that name where the claim depends on a field.
+An optimal rule is maximal and keeps K-SEQ's bound: "optimal" alone says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ...bias import divergence
+from ...errors import InvalidArgument
+from ...exact import Evaluation, evaluate
+from ...laws import DraftLaw, is_defined
+from ...optimum import kseq_bound as guaranteed_share
+from ...optimum import optimal_acceptance
+from ...problem import Problem
+from ...selection import LossyRule, SelectionRule
+from ..source import EVALUATE, Counterexample, number, numbers
+from . import drawn, lossless, structure
+from .lossless import SLACK
+from .rule_property import RuleProperty, as_floats, kept_problem, possible_drafts, rule_property
+from .strategies import covered_problems, one_draft, scarce_or_not
+
+
+def _needs_one_draft(rule: SelectionRule) -> str:
+    return "" if is_defined(rule.law, 1) else f"{type(rule.law).__name__} has no law of one draft"
+
+
+@rule_property(cases=one_draft, reason_to_skip=_needs_one_draft, category="claims")
+def maximal(rule: SelectionRule, problem: Problem) -> None:
+    """With one draft the acceptance is the optimum, sum min(p, q) where the draft follows q: a maximal coupling."""
+    _compare(rule, evaluate(rule, problem), share=1)
+
+
+@rule_property(category="claims")
+def optimal(rule: SelectionRule, problem: Problem) -> None:
+    """The acceptance is the optimum under the rule's law, with ==."""
+    _compare(rule, evaluate(rule, problem), share=1)
+
+
+@rule_property(cases=scarce_or_not, category="claims")
+def kseq_bound(rule: SelectionRule, problem: Problem) -> None:
+    """The acceptance is at least 1 - (1 - 1/k)^k of the optimum, what K-SEQ guarantees (SpecTr, Theorem 1)."""
+    _compare(rule, evaluate(rule, problem), share=guaranteed_share(problem.k))
+
+
+def _compare(rule: SelectionRule, result: Evaluation, share: object) -> None:
+    problem = result.problem
+    kept = kept_problem(rule, problem)
+    optimum = optimal_acceptance(kept.p, kept.q, kept.k, kept.law)
+    wrong, bound = result.acceptance < share * optimum, f"less than {share} of the optimum"
+    if share == 1:
+        wrong, bound = result.acceptance != optimum, "and the optimum is"
+    if wrong:
+        raise Counterexample(problem, f"acceptance {number(result.acceptance)}, {bound} {number(optimum)}")
+
+
+@rule_property(cases=covered_problems, category="claims")
+def cover(rule: SelectionRule, problem: Problem) -> None:
+    """Drafts that hold every token of q, p being among them, are taken for certain: nothing is left to the residual.
+
+    Source: the cover property of Sequoia (Chen et al. 2024), there for k tokens and drafts without replacement.
+    """
+    drafts = possible_drafts(problem)
+    tokens = np.flatnonzero(problem.q > 0)
+    held = (drafts[:, :, None] == tokens).any(1).all(-1)
+    if not held.any() or (isinstance(rule, LossyRule) and rule.budget):
+        return  # another target may have mass elsewhere
+    taken = rule(problem.p, problem.q, drafts[held]).accept.sum(-1)
+    wrong = np.flatnonzero(taken != 1)
+    if wrong.size:
+        row = drafts[held][wrong[0]]
+        told = f"drafts {row.tolist()} hold every token of q = {numbers(problem.q)}"
+        seen = f"{told}; one is taken with probability {number(taken[wrong[0]])}"
+        raise Counterexample(problem, seen)
+
+
+@rule_property(shows=EVALUATE, category="claims")
+def own_target(rule: SelectionRule, problem: Problem) -> None:
+    """A rule that is lossy on purpose gives exactly the law r that it keeps in the place of p, in Fractions."""
+    output, kept = evaluate(rule, problem).output, kept_problem(rule, problem).p
+    if not np.array_equal(output, kept):
+        raise Counterexample(problem, f"output law {numbers(output)} instead of {numbers(kept)}")
+
+
+@rule_property(category="claims")
+def within_budget(rule: SelectionRule, problem: Problem) -> None:
+    """A rule that is lossy on purpose stays within the divergence from p that it was given, in Fractions and in float64."""
+    name, most = (rule.budget if isinstance(rule, LossyRule) else None) or ("tv", 0)
+    for case, slack in ((problem, 0.0), (as_floats(problem), SLACK)):
+        output = evaluate(rule, case).output
+        spent = divergence(name, output, case.p)
+        rounding = slack if name == "tv" else SLACK  # logarithms are floats, on Fractions too
+        if spent > most + rounding:
+            raise Counterexample(problem, f"{name} {spent} from p, and the budget is {most}: output {numbers(output)}")
+
+
+CLAIMS = (maximal, optimal, kseq_bound, cover, own_target, within_budget)
+
+
+ALL: tuple[RuleProperty, ...] = (
+    lossless.output_law,
+    lossless.probabilities,
+    lossless.at_most_the_optimum,
+    lossless.boundary_cases,
+    drawn.drawn_drafts,
+    lossless.output_law_in_batches,
+    lossless.engine_sizes,
+    lossless.repeated_calls,
+    lossless.law_in_floats,
+    lossless.probabilities_in_floats,
+    lossless.boundary_cases_in_floats,
+    lossless.law_in_torch,
+    structure.inputs_unchanged,
+    lossless.extreme_cases,
+    lossless.exactness,
+    structure.floats_agree,
+    structure.torch_agrees,
+    structure.no_host_sync,
+    structure.batch_equals_loop,
+    structure.rows_do_not_leak,
+    structure.relabelling_commutes,
+    structure.absent_drafts,
+    structure.sampled_frequencies,
+    *CLAIMS,
+)
+QUESTIONS = ("lossless", "floats", "robust")
+LOSSLESS, FLOATS, ROBUST = (tuple(each for each in ALL if each.category == question) for question in QUESTIONS)
+
+
+def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
+    """Properties by name or as they are; all of them for None."""
+    if isinstance(properties, str):
+        raise InvalidArgument(f"properties is {properties!r}: give a list of names, [{properties!r}]")
+    known = {each.name: each for each in ALL}
+    chosen: list[Any] = [known.get(str(each), each) for each in (ALL if properties is None else properties)]
+    if unknown := [str(each) for each in chosen if not isinstance(each, RuleProperty)]:  # whatever the caller gave
+        raise InvalidArgument(f"no property is called {', '.join(unknown)}: choose among {', '.join(known)}")
+    if not chosen:
+        raise InvalidArgument("properties is empty, so that nothing would be checked: give names, or None for all")
+    return chosen
+
+
+def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
+    """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
+    if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
+        raise InvalidArgument(f"{rule!r} is no selection rule: give an instance of a subclass of ot.SelectionRule")
+    if not isinstance(getattr(rule, "law", None), DraftLaw):  # a user's class may have none, or anything for one
+        raise InvalidArgument(f"{rule.name} has no draft law: write  law = ot.IID()  in the class")
+    if isinstance(rule.claims, str):
+        raise InvalidArgument(f"{rule.name} has claims = {rule.claims!r}: give a tuple of names, ({rule.claims!r},)")
+    known = [each.name for each in CLAIMS]
+    if unknown := [str(name) for name in rule.claims if name not in known]:  # what no property here can check
+        raise InvalidArgument(f"{rule.name} claims {', '.join(unknown)}: choose among {', '.join(known)}")
+    not_made = [each for each in CLAIMS if properties is None and each.name not in rule.claims]
+    return [each for each in choose(properties) if each not in not_made]

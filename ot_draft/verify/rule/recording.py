@@ -1,0 +1,203 @@
+"""A rule under watch: what it was called with, and whether what it raised is a refusal in words or a crash."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from itertools import product
+from math import ceil, log10, prod
+from typing import Any
+
+from ...arrays import Array, is_exact, is_torch, to_host
+from ...errors import DraftSelectionError, InvalidArgument
+from ...problem import Problem
+from ...selection import Selection, SelectionRule, checked
+from ..source import Counterexample
+from .rule_property import RuleProperty
+
+SHAPES = (
+    "p and q are (..., n), drafts (..., k), with any axes before the last, or none: go over the positions,"
+    " drafts[..., i : i + 1], and end with  return ot.Selection(accept, residual)"
+)
+REFUSES = 'to say that the rule does not take a problem, raise ot.InvalidArgument("why")'
+OWN = "the error is in the rule's own code, not in shapes of arrays; the Python of this problem raises it again"
+OF_AXES = (
+    "ambiguous",
+    "array",
+    "axes",
+    "axis",
+    "broadcast",
+    "dimension",
+    "index",
+    "length",
+    "shape",
+    "size",
+    "subscript",
+)  # in errors
+REMEDIES = {"ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"}
+REFUSALS = (DraftSelectionError, NotImplementedError)  # with words: the rule says that it does not take such a problem
+FRACTIONS = (
+    "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
+    " p is (n,), a sum over its axis is a bare number, unless it is kept: x.sum(-1, keepdims=True)"
+)
+WRITES = "the rule writes into p, q or drafts, which are the caller's: write into a copy, x = xp.copy(p), or make a new array"
+WRITTEN = (
+    "written-to tensor",
+    "read-only",
+    "in-place",
+    "inplace",
+)  # words of numpy and torch on arrays that one may not write into
+
+
+class Refusal(Exception):
+    """The rule said in words, by an error of its own, that it does not take such a problem."""
+
+
+class Crash(Exception):
+    """The rule raised an error that is none of its own words, or gave what is no selection."""
+
+
+BATCHES_SAID = 2  # sizes of batches in a sentence
+Size = tuple[int, int, int]  # n, k, and the mass, as a power of ten, down to which both laws went
+
+
+def _within(size: Size, other: Size) -> bool:
+    """Whether a size is no larger in anything than one that was tried."""
+    return size[0] <= other[0] and size[1] <= other[1] and size[2] >= other[2]
+
+
+@dataclass
+class Range:
+    """With what arrays of one kind a rule was called: for every shape of a batch the largest n, k and masses that stood together.
+
+    sizes: by the axes before the last that are longer than 1, as "8 x 8", "" for none; those that lie within no other. calls: all.
+    """
+
+    sizes: dict[str, list[Size]] = field(default_factory=dict)
+    calls: int = 0
+
+    def add(self, other: Range) -> Range:
+        """Widen it by another one, and give it."""
+        for shape, sizes in other.sizes.items():
+            for size in ((n, k, power) for n, k, power in sizes):
+                here = self.sizes.setdefault(shape, [])
+                if not any(_within(size, each) for each in here):
+                    here[:] = sorted([size, *(each for each in here if not _within(each, size))])
+        self.calls += other.calls
+        return self
+
+    def and_in(self, other: Range) -> Range:
+        """The range within both."""
+        found = Range(calls=self.calls + other.calls)
+        for shape in self.sizes.keys() & other.sizes.keys():
+            for one, two in product(self.sizes[shape], other.sizes[shape]):
+                found.add(Range({shape: [(min(one[0], two[0]), min(one[1], two[1]), max(one[2], two[2]))]}))
+        return found
+
+    def __str__(self) -> str:
+        """Ranges that were tried together: of single pairs, and of the largest batches in one, two and three axes."""
+        alone = self.sizes.get("", [])
+        told = (
+            dict.fromkeys(
+                max(alone, key=key)
+                for key in (_extent, tuple, lambda size: (size[1], size[0]), lambda size: (-size[2], _extent(size)))
+            )
+            if alone
+            else ()
+        )
+        parts = [" or ".join(map(_said, sorted(told, reverse=True)))] if told else []
+        rows = {shape: prod(map(int, shape.split(" x "))) for shape in self.sizes if shape}
+        most: dict[int, int] = {}
+        for shape, number in rows.items():
+            most[shape.count(" x ")] = max(number, most.get(shape.count(" x "), 0))
+        alike: dict[Size, list[str]] = {}
+        for shape in sorted(rows, key=lambda shape: (shape.count(" x "), shape)):
+            if rows[shape] == most[shape.count(" x ")]:
+                alike.setdefault(max(self.sizes[shape], key=_extent), []).append(shape)
+        largest = sorted(alike, key=lambda size: -_extent(size))[:BATCHES_SAID]
+        parts += [f"batches of {', '.join(alike[size])} with {_said(size)}" for size in largest]
+        return "; ".join([*parts, f"{self.calls:,} calls"])
+
+
+def _extent(size: Size) -> int:
+    """The extent of a size: tokens times drafts times decades of the masses."""
+    return size[0] * size[1] * (1 - size[2])
+
+
+def _said(size: Size) -> str:
+    return f"n <= {size[0]}, k <= {size[1]}, masses down to 1e{size[2]}"
+
+
+class RecordingRule:
+    """The rule itself, in every other respect: a proxy that records with what it is called, in `ranges` by the kind of array."""
+
+    def __init__(self, rule: Any, ranges: dict[str, Range]) -> None:
+        self.rule, self.ranges = rule, ranges
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rule, name)
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
+        """The rule's selection. Raises Refusal or Crash for what it raises."""
+        before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
+        try:
+            given = self.rule(p, q, drafts)
+        except KeyboardInterrupt:
+            raise
+        except REFUSALS as error:
+            if str(error):
+                raise Refusal(" ".join(str(error).split())) from error
+            raise _crash(error, exact=is_exact(p)) from error
+        except BaseException as error:  # SystemExit, too: its status would be ours
+            raise _crash(error, exact=is_exact(p)) from error
+        try:
+            selection = checked(given, p, drafts)
+        except InvalidArgument as error:
+            raise _crash(error, exact=False) from error
+        kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
+        self.ranges.setdefault(kind, Range()).add(before)
+        return selection
+
+    def _range(self, p: Array, q: Array, drafts: Array) -> Range:
+        least = 1.0
+        if not (is_torch(p) and p.device.type == "meta"):
+            # Of both laws: a q of one token says nothing of small masses, however small those of p.
+            least = max([float(x[x > 0].min()) for x in map(to_host, (p, q)) if (x > 0).any()], default=1.0)
+        size = int(p.shape[-1]), int(drafts.shape[-1]), ceil(log10(max(least, 5e-324)))
+        return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
+
+
+def _crash(error: BaseException, exact: bool) -> Crash:
+    text, name = " ".join(str(error).split()), type(error).__name__
+    of_axes = isinstance(error, IndexError | InvalidArgument) or any(word in text.lower() for word in OF_AXES)
+    of_axes = of_axes and not isinstance(error, KeyError | AttributeError | NameError)
+    remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES if of_axes else OWN)
+    remedy = f"{remedy}; {REFUSES}" if isinstance(error, ValueError | NotImplementedError) else remedy
+    remedy = WRITES if any(words in text for words in WRITTEN) else remedy
+    return Crash(f"raised {name}: {text}. Remedy: {remedy}")
+
+
+def check_once(
+    claim: RuleProperty, rule: SelectionRule, problem: Problem, ranges: dict[str, Range] | None = None
+) -> Counterexample | None:
+    """The property on a copy of one problem; whatever the rule raises is a counterexample that decides nothing.
+
+    ranges: what the rule was called with, added to. Raises Refusal where the rule says that it does not take the problem.
+    """
+    copy = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
+    recorded: Any = RecordingRule(rule, {} if ranges is None else ranges)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
+            claim(recorded, copy)
+        return None
+    except Counterexample as counterexample:
+        found = counterexample
+    except Refusal:
+        raise
+    except Crash as crash:
+        found = Counterexample(problem, str(crash), decides=False, crash=True)
+    except Exception as error:
+        found = Counterexample(problem, f"raised {type(error).__name__}: {error}", decides=False)
+    found.problem, found.shows = problem, claim.code
+    return found

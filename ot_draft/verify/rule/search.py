@@ -1,0 +1,210 @@
+"""A property on many problems: which ones, how long, and the smallest on which it fails. Hypothesis draws and shrinks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from operator import ge
+from time import perf_counter, process_time
+from typing import Any
+
+import hypothesis
+import numpy as np
+
+from ...problem import Problem
+from ...selection import SelectionRule
+from ..boundary import check_number
+from ..source import Counterexample, RuleSource
+from .outcome import Outcome, Status, Tried
+from .recording import Range, Refusal, check_once
+from .rule_property import FEW_CELLS, RuleProperty
+from .strategies import Strategy
+from .time_limit import CLOCK, NoLimit
+
+# Seconds of the CPU: for one property of an engine's sizes, for another one, for a problem after which no larger one is
+# tried, for the first problem. Of the clock CLOCK times as many.
+ENOUGH, LONG, SLOW, PATIENCE = 5.0, 20.0, 0.25, 12.0
+TIMES = 4  # as many problems of such a property
+
+
+@dataclass
+class Attempts:
+    """The problems tried of one property, by the number of drafts, and the smallest counterexample, if there is one.
+
+    ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
+    does not take, and its words. slow: sizes (n, k, rows) of problems that took long. spent: seconds of the CPU, without those of the
+    first problem. now: what is at work: n, k, its limit in seconds.
+    """
+
+    claim: RuleProperty
+    rule: SelectionRule
+    limit: NoLimit
+    slow: list[tuple[int, int, int]] = field(default_factory=list)
+    by_k: dict[int, Tried] = field(default_factory=dict)
+    counterexample: Counterexample | None = None
+    ranges: dict[str, Range] = field(default_factory=dict)
+    refused: int = 0
+    refusal: str = ""
+    spent: float = 0.0
+    begun: bool = False
+    now: tuple[int, int, float] = (0, 0, 0.0)
+
+    def attempt(self, problem: Problem) -> Counterexample | None:
+        """Try one problem, and count it; None where the time is used up."""
+        most = ENOUGH if self.claim.large else LONG
+        size = problem.n, problem.k, int(np.prod(problem.batch))
+        slow = any(all(map(ge, size, each)) for each in self.slow)  # it is larger than one that took long
+        if self.spent > most or (self.claim.large and slow):
+            return None
+        start, cpu = perf_counter(), process_time()
+        ranges: dict[str, Range] = {}
+        counterexample, refusal = None, ""
+        seconds = max(most - self.spent, SLOW) if self.claim.large and self.begun else PATIENCE
+        self.now = problem.n, problem.k, seconds
+        with self.limit.at_most(seconds):
+            try:
+                counterexample = check_once(self.claim, self.rule, problem, ranges)
+            except Refusal as refused:
+                refusal, ranges = str(refused), {}
+        clock = perf_counter() - start
+        tried = self.by_k.setdefault(problem.k, Tried(problem.k))
+        tried.cases, tried.seconds = tried.cases + 1, tried.seconds + clock
+        self.refused, self.refusal = self.refused + bool(refusal), self.refusal or refusal
+        took = max(process_time() - cpu, clock / CLOCK) if self.begun else 0.0  # the first one may import torch
+        self.begun = True
+        self.spent += took
+        self.slow += [size] if took > SLOW else []
+        tried.status = Status.FAILED if counterexample is not None else tried.status
+        for kind, range_ in ranges.items() if counterexample is None else ():
+            self.ranges.setdefault(kind, Range()).add(range_)
+        return counterexample
+
+    def first_failure(self, problems: list[Problem]) -> None:
+        """Every problem of a list, up to one that decides; without one, the first on which the property could not be looked at."""
+        for problem in problems:
+            counterexample = self.attempt(problem)
+            if counterexample is not None and (counterexample.decides or self.counterexample is None):
+                self.counterexample = counterexample
+            if counterexample is not None and counterexample.decides:
+                break
+
+    def shrink(self, cases: Strategy, number: int, seed: int, decides: bool) -> None:
+        """The smallest problem of a strategy that fails as one failed before."""
+
+        def smaller(problem: Problem) -> None:
+            counterexample = self.attempt(problem)
+            if counterexample is not None and counterexample.decides == decides:
+                self.counterexample = counterexample
+                raise counterexample
+
+        with suppress(
+            Counterexample, hypothesis.errors.Flaky
+        ):  # flaky: the rule is no function; its last failure stands
+            _run(cases, smaller, number, seed)
+
+    def outcome(self, name: str, source: RuleSource | None, seconds: float, interrupted: bool = False) -> Outcome:
+        """The outcome as far as it is known now. name, source: of the rule. interrupted: whether it is stopped in the middle of a call."""
+        by_k = tuple(self.by_k[k] for k in sorted(self.by_k))
+        cases, shown = sum(each.cases for each in by_k), self.counterexample
+        outcome = Outcome.about(
+            self.claim, name, seconds=seconds, cases=cases, by_k=by_k, refused=self.refused, refusal=self.refusal, ranges=self.ranges,
+            interrupted=interrupted,
+        )  # fmt: skip
+        if shown is not None:
+            code = shown.code(self.rule, source)
+            return replace(outcome, status=Status.FAILED, reason=shown.seen, crash=shown.seen if shown.crash else "", decides=shown.decides,
+                           counterexample=shown.record, code=code)  # fmt: skip
+        if interrupted and self.now[2] == PATIENCE:
+            within = f"{PATIENCE:.0f} s of the CPU or {CLOCK * PATIENCE:.0f} s in all"
+            endless = f"gave no answer within {within} for n = {self.now[0]}, k = {self.now[1]}"
+            return replace(outcome, status=Status.FAILED, reason=endless, decides=False, crash=endless)
+        if interrupted and not cases:
+            return replace(outcome, status=Status.SKIPPED, reason="every problem took too long", by_k=())
+        if cases and self.refused == cases:
+            return replace(outcome, status=Status.SKIPPED, reason=f"the rule refuses every problem: {self.refusal}")
+        return outcome
+
+
+Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
+
+
+@dataclass
+class Search:
+    """Searches for counterexamples of one rule: problems that were drawn for one property serve the next.
+
+    name, source: what the rule is called, and the Python that makes it; without the latter, it is read off the rule.
+    """
+
+    rule: SelectionRule
+    max_examples: int
+    seed: int
+    name: str
+    source: RuleSource | None = None
+    limit: NoLimit = field(default_factory=NoLimit)
+    drawn: Drawn = field(default_factory=dict)
+    tries: list[Attempts] = field(default_factory=list)  # of the property at work
+    begun: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("max_examples", self.max_examples, 1)
+        check_number("seed", self.seed, 0)
+
+    def outcome(self, claim: RuleProperty) -> Outcome:
+        """Try a property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.
+
+        A counterexample that decides goes before one that does not.
+        """
+        if reason := claim.skipped(self.rule):
+            return Outcome.about(claim, self.name, status=Status.SKIPPED, reason=reason)
+        first = Attempts(claim, self.rule, self.limit)
+        self.tries, self.begun = [first], perf_counter()
+        few = (
+            {"cells": FEW_CELLS} if claim.large and self.rule.cost.solves_program else {}
+        )  # a rule that solves a program for every problem
+        cases = claim.cases(self.rule.law, **few)
+        number = min(self.max_examples * (TIMES if claim.large else 1), claim.most)
+        if isinstance(cases, list):
+            first.first_failure(cases)
+        else:
+            first.first_failure(self._problems(claim, cases, number))
+            if first.counterexample is not None:
+                self.tries.append(Attempts(claim, self.rule, self.limit, first.slow))
+                self.tries[-1].shrink(cases, number, self.seed, first.counterexample.decides)
+        return self._shown().outcome(self.name, self.source, perf_counter() - self.begun)
+
+    def interrupted(self) -> Outcome:
+        """The outcome of the property at work, where it is stopped in the middle of a call of the rule."""
+        return self._shown().outcome(self.name, self.source, perf_counter() - self.begun, interrupted=True)
+
+    def _shown(self) -> Attempts:
+        return self.tries[-1] if self.tries[-1].counterexample else self.tries[0]
+
+    def _problems(self, claim: RuleProperty, cases: Strategy, number: int) -> list[Problem]:
+        known = self.drawn.setdefault(claim.cases, [])
+        if len(known) < number:
+            known.clear()
+            _run(cases, known.append, number, self.seed)
+        asked = [*known[:number], *([] if self.rule.cost.solves_program else claim.together(self.rule.law))]
+        if claim.large:  # small ones first: a rule may enumerate the drafts itself
+            asked = sorted(asked, key=lambda problem: (problem.n**problem.k, int(np.prod(problem.batch))))
+        return asked
+
+
+def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int) -> None:
+    """Hand over so many problems; shrink one on which `use` raises, and raise what it raises on the smallest."""
+
+    # Not derandomized: the seed decides; a CI profile would set it.
+    settings = hypothesis.settings(
+        max_examples=number, database=None, derandomize=False, deadline=None, print_blob=False, report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck), verbosity=hypothesis.Verbosity.quiet,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+    )  # fmt: skip
+
+    @hypothesis.seed(seed)
+    @settings
+    @hypothesis.given(cases)
+    def tried(problem: Problem) -> None:
+        use(problem)
+
+    tried()

@@ -1,0 +1,337 @@
+"""Hypothesis strategies for distributions, pairs (p, q) and problems in Fractions.
+
+Masses are whole counts divided by their sum: they shrink to small fractions, and zeros, ties and one-hot laws come up often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from fractions import Fraction as F
+from functools import lru_cache
+from itertools import product
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, where
+from ...errors import MissingPackage
+from ...laws import DraftLaw, Fact, is_defined
+from ...problem import Problem
+
+try:
+    import hypothesis.strategies as st
+except ImportError:
+    raise MissingPackage("hypothesis", "check") from None
+
+Draw = Callable[[Any], Any]
+Strategy = Any
+
+LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
+CLOSE = (4, 53, 30, 53, 54)  # p and q differ by 2^-this of one mass: at 53 by one ulp
+VOCABULARIES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000)
+MOST_DRAFTS, MOST_TUPLES = 8, 256
+HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
+DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
+NO_AXES = st.just(())
+MOST_ROWS = ((64,), (8, 8), (2, 32), (32, 2), (4, 4, 4), (16, 2, 2), (2, 16, 2), (2, 2, 16))
+AXES = (
+    (),
+    (1,),
+    (2,),
+    (3,),
+    (5,),
+    (1, 1),
+    (2, 3),
+    (1, 1, 1),
+    (8,),
+    (2, 2, 3),
+    (16,),
+    (33,),
+    (9, 2),
+    (4, 16),
+    (2, 4, 8),
+    *MOST_ROWS,
+)
+ALIKE = ("", "", "p", "q", "pq")  # what all requests of a batch have in common
+RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
+SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
+
+
+def as_masses(counts: Any) -> Array:
+    """Counts (n,) divided by their sum, as Fractions; all mass on token 0 where every count is 0."""
+    counts = [int(count) for count in counts]
+    if not any(counts):
+        counts[0] = 1
+    return np.array([Fraction(count, sum(counts)) for count in counts], dtype=object)
+
+
+def distributions(n: int) -> Strategy:
+    """Distributions over n tokens: object array (n,) of Fractions."""
+    largest = st.sampled_from(LARGEST_COUNTS)
+    return largest.flatmap(lambda most: st.lists(st.integers(0, most), min_size=n, max_size=n)).map(as_masses)
+
+
+@st.composite
+def unrelated(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
+    """p and q drawn token by token: tokens can be left out when shrinking, and p == q does not come up half of the time."""
+    most_p, most_q = draw(st.sampled_from(LARGEST_COUNTS)), draw(st.sampled_from(LARGEST_COUNTS))
+    counts = draw(st.lists(st.tuples(st.integers(0, most_p), st.integers(0, most_q)), min_size=min_n, max_size=max_n))
+    return as_masses([count for count, _ in counts]), as_masses([count for _, count in counts])
+
+
+@st.composite
+def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
+    """p and q over min_n to max_n tokens: unrelated, or related in one of the ways on which rules come to grief."""
+    shape = draw(st.sampled_from(SHAPES))
+    p, q = draw(unrelated(min_n, max_n))
+    n = len(p)
+    if shape == "same":
+        return p, p.copy()
+    if shape == "reversed":
+        return p, p[::-1].copy()
+    if shape == "repeated" and 2 * n <= max_n:
+        return np.tile(p, 2) / 2, np.tile(q, 2) / 2
+    if shape == "close" and n > 1:
+        return p, _moved(p, draw(st.integers(1, n - 1)), Fraction(1, 2 ** draw(st.sampled_from(CLOSE))))
+    if shape in {"zeros in p", "rare"}:
+        heaviest = q == q.max()
+        rare = (q + 3 * as_masses(heaviest)) / 4 if shape == "rare" else q  # what p wants is seldom drafted
+        return _without(p, ~heaviest), rare
+    return p, _without(q, p == 0) if shape == "disjoint" else q
+
+
+def _moved(p: Array, places: int, share: Fraction) -> Array:
+    """p with a share of the heaviest token's mass moved to the token so many places further, in a circle."""
+    q, heaviest = p.copy(), int(np.argmax(p == p.max()))
+    q[heaviest] -= share * p[heaviest]
+    q[(heaviest + places) % len(p)] += share * p[heaviest]
+    return q
+
+
+def _without(mass: Array, kept: Array) -> Array:
+    """The mass on the kept tokens, normalised; as it was where nothing would be left."""
+    left = where(kept, mass, 0)
+    return left / left.sum() if left.sum() > 0 else mass
+
+
+def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[int, int]]:
+    """Numbers of drafts k for which the law is defined, each with the largest n <= max_n for which n^k <= max_drafts."""
+    allowed = [k for k in range(1, max_k + 1) if is_defined(law, k)]
+    return [(max(n for n in range(1, max_n + 1) if n**k <= max_drafts), k) for k in allowed]
+
+
+@st.composite
+def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
+    """Problems in Fractions with at most max_drafts draft tuples."""
+    n, k = draw(st.sampled_from(sizes(law, max_n, max_k, max_drafts)))
+    # Below n: only then can tokens be left out when shrinking.
+    fewest = draw(st.sampled_from((1, min(2, n - 1), n - 1)))
+    p, q = draw(pairs(fewest, n))
+    return Problem(p, q, k, law)
+
+
+def small_problems(law: DraftLaw) -> Strategy:
+    """The same with fewer draft tuples, for properties that run the rule several times."""
+    return problems(law, max_n=4, max_k=3, max_drafts=27)
+
+
+def one_draft(law: DraftLaw) -> Strategy:
+    """Problems with k = 1."""
+    return problems(law, max_k=1)
+
+
+@st.composite
+def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000) -> Problem:
+    """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
+
+    Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; tuples times tokens
+    times pairs at most `cells`. The sizes shrink one by one; the masses come from a seed.
+    """
+    shape = draw(batch)
+    k = draw(st.sampled_from([k for k in range(1, MOST_DRAFTS + 1) if is_defined(law, k)]))
+    n = draw(st.sampled_from([n for n in VOCABULARIES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
+    fewest = (
+        1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
+    )  # else tokens outside q are drafted, and there are many
+    most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= MOST_TUPLES)])
+    held = draw(st.sampled_from(sorted({fewest, *(s for s in HELD if fewest <= s <= most), most})))
+    decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    alike = draw(st.sampled_from(ALIKE)) if shape else ""
+    return _of_size(rng, law, shape, (n, k, held), decades, relation, alike)
+
+
+def _of_size(
+    rng: np.random.Generator, law: DraftLaw, shape: tuple[int, ...], size: tuple[int, int, int], decades: int, relation: str,
+    alike: str = "",
+) -> Problem:  # fmt: skip
+    """A problem with n tokens, k drafts and q on so many tokens, in a batch of this shape."""
+    n, k, held = size
+    p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
+    p, q = (x[:1] * len(x) if name in alike else x for name, x in (("p", p), ("q", q)))
+    return Problem(np.array(p).reshape(*shape, n), np.array(q).reshape(*shape, n), k, law)
+
+
+def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation: str) -> tuple[list[Fraction], ...]:
+    """p and q (n,): q on so many tokens, p on the same, on others, on all, or next to q."""
+    order = rng.permutation(n)
+    if rng.integers(4) == 0:  # tokens that are one in a mask of 64 bits
+        order = order[np.argsort(order % 64 != order[0] % 64, kind="stable")]
+    q = _on(rng, n, order[:held], decades)
+    if relation == "near":
+        p, share = q.copy(), Fraction(1, 10 ** max(1, decades))
+        return list((1 - share) * p + share * _on(rng, n, rng.permutation(n)[:2], decades)), list(q)
+    tokens = {"same tokens": np.flatnonzero(q > 0), "all tokens": np.arange(n), "other tokens": np.flatnonzero(q == 0)}
+    chosen = tokens.get(relation, rng.permutation(n)[: rng.integers(1, n + 1)])
+    return list(_on(rng, n, chosen if len(chosen) else np.arange(n), decades)), list(q)
+
+
+def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
+    """Masses over so many decades, no fewer, on these tokens of n."""
+    counts = np.zeros(n, dtype=object)
+    counts[tokens] = [int(10**power) for power in rng.uniform(0, decades, len(tokens)).tolist()]
+    counts[tokens[-1]], counts[tokens[0]] = 1, 10**decades
+    return as_masses(counts)
+
+
+def single_together(law: DraftLaw) -> list[Problem]:
+    """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats."""
+    return [*_together(law, ((),), ((VOCABULARIES[-1], MOST_DRAFTS, 1), (VOCABULARIES[-1], MOST_DRAFTS, 2)))]
+
+
+def batches_together(law: DraftLaw) -> list[Problem]:
+    """The largest batches in one, two and three axes with the smallest masses; in the first of these with many tokens or drafts, too."""
+    many = tuple(next(shape for shape in MOST_ROWS if len(shape) == axes) for axes in (1, 2, 3))
+    return [*_together(law, tuple(MOST_ROWS), ((5, 2, 2),)), *_together(law, many, ((100, 4, 2), (9, MOST_DRAFTS, 2)))]
+
+
+def all_together(law: DraftLaw) -> list[Problem]:
+    """Single pairs and batches."""
+    return [*single_together(law), *batches_together(law)]
+
+
+@lru_cache(maxsize=64)  # several properties try them, each on copies, and they are thousands of Fractions
+def _together(
+    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...]
+) -> tuple[Problem, ...]:
+    """Problems of these shapes and sizes (n, at most k, tokens of q), with masses over the most decades."""
+    rng, found = np.random.default_rng(0), []
+    for shape, (n, most, held) in product(shapes, sizes):
+        k = max(
+            (
+                k
+                for k in range(1, most + 1)
+                if is_defined(law, k) and (Fact.NEVER_RUNS_OUT in law.facts or factorial(k) <= MOST_TUPLES)
+            ),
+            default=0,
+        )
+        if k:
+            tokens = held if Fact.NEVER_RUNS_OUT in law.facts else max(held, k)
+            found.append(_of_size(rng, law, shape, (n, k, tokens), DECADES[-1], "all tokens"))
+    return tuple(found)
+
+
+def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:
+    """Batches of up to 64 requests in up to three axes."""
+    return large_problems(law, st.sampled_from(AXES), cells)
+
+
+def all_sizes(law: DraftLaw, **few: int) -> Strategy:
+    """Single pairs and batches."""
+    return large_problems(law, **few) | requests(law, **few)
+
+
+@st.composite
+def problems_without_ties(draw: Draw, law: DraftLaw, max_n: int = 4, max_k: int = 3) -> Problem:
+    """Problems in which no two masses of q are equal, so that no order among them depends on token ids."""
+    n, k = draw(st.sampled_from(sizes(law, max_n, max_k, 27)))
+    q = as_masses(draw(st.lists(st.integers(0, 3 * n), min_size=1, max_size=n, unique=True)))
+    return Problem(draw(distributions(len(q))), q, k, law)
+
+
+@st.composite
+def batches(draw: Draw, law: DraftLaw, max_rows: int = 3, max_n: int = 4, max_k: int = 3) -> Problem:
+    """Batches of 2 to max_rows problems: p and q of shape (rows, n)."""
+    most, k = draw(st.sampled_from(sizes(law, max_n, max_k, 27)))
+    n = draw(st.integers(1, most))
+    rows = draw(st.lists(pairs(n, n), min_size=2, max_size=max_rows))
+    return Problem(np.stack([p for p, _ in rows]), np.stack([q for _, q in rows]), k, law)
+
+
+@st.composite
+def covered_problems(draw: Draw, law: DraftLaw, max_n: int = 4, max_k: int = 4, max_drafts: int = 81) -> Problem:
+    """Problems in which k drafts can hold every token of q, and p puts nothing on the others."""
+    n, k = draw(st.sampled_from(sizes(law, max_n, max_k, max_drafts)))
+    counts = st.tuples(st.integers(0, 3), st.integers(1, 3))
+    held = draw(st.lists(counts, min_size=1, max_size=min(n, k)))
+    others = [(0, 0)] * draw(st.integers(0, n - len(held)))
+    rows = held + others if draw(st.booleans()) else others + held
+    target = [count for count, _ in rows]
+    if not any(target):
+        target = [draft for _, draft in rows]
+    return Problem(as_masses(target), as_masses([count for _, count in rows]), k, law)
+
+
+@st.composite
+def scarce_problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
+    """Problems in which most drafts fall on a token that p never outputs: each draft more adds almost as much as the first."""
+    n, k = draw(st.sampled_from([size for size in sizes(law, max_n, max_k, max_drafts) if size[0] > 1]))
+    counts = st.tuples(st.integers(0, 3), st.integers(0, 3))
+    rest = draw(st.lists(counts, min_size=1, max_size=n - 1))
+    target, draft = [0, *(count for count, _ in rest)], [draw(st.integers(1, 60)), *(count for _, count in rest)]
+    target[1] += not any(target)
+    return Problem(as_masses(target), as_masses(draft), k, law)
+
+
+def scarce_or_not(law: DraftLaw) -> Strategy:
+    """Problems under the law, half of them such that every draft counts."""
+    return problems(law) | scarce_problems(law)
+
+
+Pair = tuple[tuple[F, ...], tuple[F, ...]]
+TINY = F(5e-324)  # the smallest subnormal
+LOW, HIGH = F(1, 2) - F(1, 2**54), F(1, 2) + F(1, 2**54)  # one ulp around 1/2
+PAIRS = (
+    ((F(1),), (F(1),)),  # one token
+    ((F(1, 2), F(1, 3), F(1, 6)), (F(1, 2), F(1, 3), F(1, 6))),  # p == q
+    ((F(0), F(1)), (F(0), F(1))),  # both one-hot, the same
+    ((F(1), F(0)), (F(0), F(1))),  # both one-hot, different
+    ((F(0), F(1), F(0)), (F(1, 2), F(1, 4), F(1, 4))),  # p one-hot
+    ((F(1, 2), F(1, 4), F(1, 4)), (F(0), F(1), F(0))),  # q one-hot
+    ((F(1, 2), F(1, 2), F(0), F(0)), (F(0), F(0), F(1, 3), F(2, 3))),  # disjoint supports
+    ((F(0), F(2, 5), F(0), F(3, 5)), (F(1, 4),) * 4),  # zeros in p
+    ((F(1, 4),) * 4, (F(0), F(2, 5), F(0), F(3, 5))),  # zeros in q
+    ((F(0), F(1, 3), F(2, 3), F(0)), (F(0), F(0), F(1, 3), F(2, 3))),  # zeros in both
+    ((LOW, HIGH), (HIGH, LOW)),  # one ulp apart
+    ((F(1, 2), LOW / 2, HIGH / 2), (F(1, 2), HIGH / 2, LOW / 2)),  # one ulp apart in part
+    ((F(1, 2), F(1, 4), F(1, 8), F(1, 8)), (F(1, 4), F(1, 8), F(5, 16), F(5, 16))),  # ties in p/q
+)
+SUBNORMAL = (
+    ((TINY, 1 - TINY), (1 - TINY, TINY)),
+    ((TINY, F(1, 2), F(1, 2) - TINY), (F(1, 3),) * 3),
+    ((F(1, 3),) * 3, (TINY, F(1, 2), F(1, 2) - TINY)),
+)
+BOUNDARY_DRAFTS, BOUNDARY_TUPLES = 4, 64
+
+
+def boundary_list(law: DraftLaw) -> list[Problem]:
+    """Proper problems on the edge: every pair with every number of drafts from 1 on that the law allows, more than n included."""
+    return _problems(PAIRS, law, 1)
+
+
+def extreme_list(law: DraftLaw) -> list[Problem]:
+    """Problems that are not proper ones, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
+    no_rows = np.zeros((0, 3), dtype=object)
+    most = max(k for k in range(3) if is_defined(law, k))
+    none = _problems(PAIRS, law, 0, 0)
+    return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
+
+
+def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = BOUNDARY_DRAFTS) -> list[Problem]:
+    """Every pair with `least` to `most` drafts, small ones first."""
+    allowed = [k for k in range(least, most + 1) if is_defined(law, k)]
+    few = [(p, q, k) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES]
+    few.sort(key=lambda each: (len(each[0]), each[2]))
+    return [Problem(list(p), list(q), k, law) for p, q, k in few]

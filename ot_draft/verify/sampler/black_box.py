@@ -1,0 +1,162 @@
+"""Running code that only samples: what is called, on which arrays, and what comes out."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...arrays import Array, to_host
+from ...errors import InvalidArgument
+from ...problem import Problem
+from ..corners import LabelledProblem
+from .views import View
+
+ROWS = 1024  # of a batch, at most
+NUMBERS = 1 << 21  # in an array of p, at most
+
+
+class Impossible(Exception):  # what came out of a sampler, no error of this library
+    """An outcome that no right sampler has. case: on which problem; the text says what came out of what."""
+
+    def __init__(self, case: LabelledProblem, seen: str) -> None:
+        super().__init__(seen)
+        self.case = case
+
+
+class BlackBox(ABC):
+    """The user's function, and how it is called: `rows` are arrays of one row a call."""
+
+    possible: ClassVar[str]  # name of the check that no outcome is impossible
+    called: ClassVar[str]  # the public function
+    takes: ClassVar[str]  # what function it takes, as its caller writes it
+    names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
+    fills: ClassVar[bool] = False  # whether it must draw drafts from a q that is used up
+
+    def __init__(self, function: Callable[..., Any], batched: bool) -> None:
+        if not callable(function):
+            raise InvalidArgument(f"{self.called} was given {function!r}: give a function {self.takes}")
+        self.function, self.batched = function, batched
+
+    @abstractmethod
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
+        """Views that count the outcomes of a group of cases; the first says whether they are random at all."""
+
+    def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
+        """Arguments of calls for the cases `which` (m,) of a group: arrays (m, ...)."""
+        laws = [name for name in self.names if name in ("p", "q")]
+        return tuple(np.stack([getattr(case.problem, name) for case in group])[which] for name in laws)
+
+    @abstractmethod
+    def read(self, returned: Any, problem: Problem) -> Any:
+        """The outcome of one call, or of a batch of calls, as integers (width,) or (m, width). Raises NoOutcome where it is none."""
+
+    @abstractmethod
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        """An outcome, int (width,), in a text."""
+
+    def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
+        """The arguments of one call, in a text."""
+        return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(self.names, row, strict=True))
+
+    def needs_randomness(self, case: LabelledProblem) -> bool:
+        """Whether all randomness of the outcome is the function's own."""
+        return True
+
+    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
+        """One call of the function."""
+        return self.function(*row, problem.k, generator)
+
+    def outcomes(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
+        """Outcomes of the function: int (m, width). Raises Impossible where that is none, or where it raises an error."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
+            return (self._at_once if self.batched else self._one_by_one)(group, which, rows, generator)
+
+    def _one_by_one(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
+        problem, outcomes = group[0].problem, []
+        try:
+            for row in zip(*rows, strict=True):
+                outcomes.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
+        except (Exception, SystemExit) as error:
+            shown = self.shown(tuple(x[len(outcomes)] for x in rows), problem)
+            raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
+        return np.array(outcomes, dtype=np.int64)
+
+    def _at_once(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
+        problem = group[0].problem
+        try:
+            outcomes = self.read(self.call(rows, problem, generator), problem)
+            if len(outcomes) != len(which):
+                raise NoOutcome(f"gave {len(outcomes)} rows for {len(which)}")
+            return outcomes
+        except (Exception, SystemExit) as error:
+            raise Impossible(group[0], f"{_said(error)}; in a batch of {len(which)} rows") from error
+
+
+class NoOutcome(ValueError):
+    """The function gave no token, or no drafts."""
+
+
+def _said(error: BaseException) -> str:
+    return str(error) if isinstance(error, NoOutcome) else f"raised {type(error).__name__}: {error}"
+
+
+def token_ids(returned: Any, problem: Problem, batched: bool, drafts: bool = False) -> Array:
+    """A token, or one in every row; or k drafts, -1 for an absent one. Raises NoOutcome where they are not."""
+    if type(returned) is int and 0 <= returned < problem.n and not (batched or drafts):
+        return np.asarray(returned)  # quickly: samplers are called one token at a time
+    tokens = to_host(returned)
+    if tokens.dtype.kind not in "iu":
+        raise NoOutcome(f"gave {type(returned).__name__} of {tokens.dtype}, not whole numbers")
+    bad = (tokens < (-1 if drafts else 0)) | (tokens >= problem.n)
+    if bad.any():
+        raise NoOutcome(f"gave token {tokens[bad].tolist()[0]}, outside the vocabulary 0 .. {problem.n - 1}")
+    if tokens.ndim != batched + drafts or (drafts and tokens.shape[-1] != problem.k):
+        wanted = f"{problem.k} drafts" if drafts else "one token"
+        raise NoOutcome(f"gave an array of shape {tokens.shape}, not {wanted}{' a row' * batched}")
+    return tokens.astype(np.int64)
+
+
+def numbers_shown(x: Array) -> str:
+    """All of them, or the first 64."""
+    return str(x.tolist()) if len(x) <= 64 else f"[{', '.join(map(str, x[:64].tolist()))}, ...] ({len(x)} of them)"
+
+
+SHARE = 0.25  # of all draws, at each end
+
+
+class EndUniforms(np.random.Generator):
+    """`random` and `uniform` (and `choice`, which calls them) give 0.0 or the largest float below 1 with probability 1/4 each.
+
+    Both are values that a real generator may give: in float32 once in 2^24 uniforms. Of several uniforms that are drawn at
+    once, one at most is at an end, since no sampler is asked to stand what happens once in 2^48 times; in batches, one in
+    every row.
+    """
+
+    asked = False  # whether a uniform was ever drawn
+    batched = False  # whether the first axis of an array counts rows
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """As numpy's, with the ends often."""
+        self.asked = True
+        values = np.array(super().random(size if out is None else out.shape, dtype))
+        if values.size:
+            rows = len(values) if self.batched and values.ndim else 1
+            table, row = values.reshape(rows, -1), np.arange(rows)
+            place, which_end = self.integers(table.shape[1], size=rows), np.asarray(super().random(rows))
+            last = np.nextafter(values.dtype.type(1), values.dtype.type(0))
+            chosen = np.where(which_end >= 1 - SHARE, last, table[row, place])
+            table[row, place] = np.where(which_end < SHARE, values.dtype.type(0), chosen)
+        if out is not None:
+            out[...] = values
+            return out
+        return values if size is not None else values[()]
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        """As numpy's, with the ends often."""
+        shape = np.broadcast_shapes(np.shape(low), np.shape(high)) if size is None else size
+        return low + (np.asarray(high) - low) * self.random(shape if shape != () else None)

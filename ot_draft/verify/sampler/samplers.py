@@ -1,0 +1,366 @@
+"""check_sampler(fn): is what a black box emits distributed as the target? check_draws(fn, law): do drafts follow their law?
+
+check_step(fn): drafting and verifying by one piece of code, as an engine does it; the joint law of what comes out is tested.
+
+An engine's sampler is called through a few lines that speak its language; that of transformers, one draft at a time:
+
+    import numpy as np
+    import torch
+    from transformers.generation.utils import _speculative_sampling
+
+    def transformers_sampler(p, q, drafts, generator):
+        torch.manual_seed(int(generator.integers(2**63)))  # its uniforms come from torch's global generator
+        target, draft = torch.tensor(np.stack([p, p])).log()[None], torch.tensor(q).log()[None, None]
+        tokens, _ = _speculative_sampling(torch.tensor(drafts)[None], draft, 1, target)
+        return tokens[0, 0]
+
+    print(ot.check_sampler(transformers_sampler, k=1))
+
+It passes its law and independence (transformers 5.23). Where `generator.random` feeds its `torch.rand_like`, it
+fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target mass 0 when u is 0, once in 2^24 float32 uniforms.
+
+A sampler that draws its uniforms once, which is rejected by `output_law` after 250 calls a problem:
+
+    def fixed_uniforms(p, q, drafts, generator, u=(0.3, 0.6)):
+        if u[0] < p[drafts[0]] / q[drafts[0]]:
+            return int(drafts[0])
+        left = np.maximum(p - q, 0)
+        return int((left.cumsum() <= u[1] * left.sum()).sum())
+
+    print(ot.check_sampler(fixed_uniforms, k=1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, to_host
+from ...errors import InvalidArgument
+from ...laws import IID, DraftLaw
+from ...problem import Problem
+from ...sampling import draw
+from ...selection import SelectionRule, check_callable
+from ..corners import LabelledProblem
+from .black_box import BlackBox, Impossible, NoOutcome, token_ids
+from .sampler_report import SamplerReport
+from .trial import examine
+from .views import CLASSES, PARTS, View, draft_view, joint_view, part, pooled, stacked, token_view
+
+
+def check_draws(
+    draft: Callable[..., Any],
+    law: DraftLaw = IID(),
+    problems: Iterable[Problem] | None = None,
+    *,
+    k: int | None = None,
+    batched: bool = False,
+    samples: int | None = None,
+    seconds: float | None = 8.0,
+    false_alarm: float = 1e-9,
+    seed: int = 0,
+) -> SamplerReport:
+    """Check that `draft(q, k, generator) -> drafts` draws k drafts by the law: all k together, in their order.
+
+    The function gets float64 numpy q (n,), k and a numpy Generator, and gives int (k,), -1 for an absent draft; with
+    `batched`, q (m, n) and int (m, k). A rule keeps the target's law only under the draft law that it declares: greedy
+    drafts reported as sampled, or drafts of another temperature than q, break every rule. Where fewer than k tokens of q have mass, a
+    law without replacement fills with equal chances from the others (Sequoia's rule): among the default corners there is such a q.
+
+    problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 8 in turn.
+    Outcomes: possible_drafts, declared_law, independent_steps, end_uniforms, reproducible, generator_advances,
+    inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
+    """
+    calls = (samples, seconds, false_alarm, seed)
+    return examine(DraftSampler(draft, batched), problems, law, k, calls)
+
+
+class DraftSampler(BlackBox):
+    """fn(q, k, generator) -> drafts; the outcome is the drafts."""
+
+    possible, called, names, fills = "possible_drafts", "check_draws", ("q",), True
+    takes = "draft(q, k, generator) -> drafts"
+
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
+        return [draft_view("declared_law", cases)]
+
+    def read(self, returned: Any, problem: Problem) -> Any:
+        return token_ids(returned, problem, self.batched, drafts=True)
+
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        return f"drafts {outcome.tolist()}"
+
+
+def check_sampler(
+    sampler: Callable[..., Any],
+    problems: Iterable[Problem] | None = None,
+    *,
+    law: DraftLaw = IID(),
+    k: int | None = None,
+    draft: Callable[..., Any] | None = None,
+    batched: bool = False,
+    samples: int | None = None,
+    seconds: float | None = 8.0,
+    false_alarm: float = 1e-9,
+    seed: int = 0,
+) -> SamplerReport:
+    """Check that `sampler(p, q, drafts, generator) -> token` emits the target's law, by sequential statistical tests.
+
+    The sampler gets float64 numpy p (n,), q (n,), int drafts (k,) and a numpy Generator; with `batched`, p (m, n), q (m, n),
+    drafts (m, k), for m tokens (m,), where neighbouring rows are different problems. It must take its randomness from the
+    generator alone: code that has a generator of its own is seeded at every call by `int(generator.integers(2**63))`.
+
+    problems: pairs (p, q) with their k and law; by default corner cases under `law`, with k drafts or with 1 to 8 in turn.
+    draft: `draft(q, k, generator) -> drafts` in the place of the law's own draws, batched as the sampler is.
+    samples: calls a problem at most (20,000; 100,000 with `batched`). seconds: when the sequential test ends, None for when
+    it has them all. The same seed and number of samples make the same calls.
+
+    Outcomes, each failing by itself:
+    possible_tokens: whole numbers in the vocabulary, of positive target mass, and no error.
+    output_law: tokens are distributed as p. An e-value against a Dirichlet mixture around p; a chi-square p-value beside it.
+    independent_steps: a token does not depend on the call before, on another row, on this row a batch before, on its place.
+    small_batches: with `batched`, all of that in batches of 1, 2, 5 and 33 rows.
+    end_uniforms: no impossible token or error where `generator.random()` is 0.0 or the largest float below 1.
+    reproducible, generator_advances: the generator's state determines the token, and is used up.
+    inputs_unchanged: p, q and drafts are left as they were.
+
+    A right sampler fails with probability at most `false_alarm`, all problems, checks and looks together (Ville's
+    inequality, Bonferroni over the tests). Each outcome states which total variation distance
+    would have been missed with probability 1e-6; `ot.samples_for` says how many samples see a given one.
+    """
+    calls = (samples, seconds, false_alarm, seed)
+    return examine(TokenSampler(sampler, batched, draft), problems, law, k, calls, draft=draft)
+
+
+class TokenSampler(BlackBox):
+    """fn(p, q, drafts, generator) -> token; the outcome is the token."""
+
+    possible, called, names = "possible_tokens", "check_sampler", ("p", "q", "drafts")
+    takes = "sampler(p, q, drafts, generator) -> token"
+
+    def __init__(self, function: Callable[..., Any], batched: bool, draft: Callable[..., Any] | None) -> None:
+        super().__init__(function, batched)
+        self.drafter = None if draft is None else DraftSampler(draft, batched)
+
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
+        return [token_view("output_law", cases, lambda which, outcomes, generator: outcomes, 1)]
+
+    def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
+        p, q = super().rows(group, which, generator)
+        problem = group[0].problem
+        if self.drafter is not None:
+            try:
+                return p, q, self.drafter.outcomes(group, which, (q,), generator)
+            except Impossible as impossible:
+                raise Impossible(impossible.case, f"the draft sampler {impossible}") from impossible
+        drafts = np.empty((len(which), problem.k), dtype=np.int64)
+        for place, case in enumerate(group):
+            mine = which == place
+            drafts[mine] = draw(case.problem.law, q[mine], problem.k, generator)
+        return p, q, drafts
+
+    def read(self, returned: Any, problem: Problem) -> Any:
+        return token_ids(returned, problem, self.batched)[..., None]
+
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        return f"token {outcome[0]}"
+
+    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
+        return self.function(*row, generator)
+
+    def needs_randomness(self, case: LabelledProblem) -> bool:
+        """Whether only one draft tuple can be drawn."""
+        q, k, law = case.problem.q, case.problem.k, case.problem.law
+        return k == 0 or bool(law.probability(q, np.full(k, np.argmax(q))) == 1)
+
+
+def check_step(
+    step: Callable[..., Any],
+    problems: Iterable[Problem] | None = None,
+    *,
+    law: DraftLaw = IID(),
+    k: int | None = None,
+    path: bool = False,
+    rule: SelectionRule | None = None,
+    batched: bool = False,
+    samples: int | None = None,
+    seconds: float | None = 8.0,
+    false_alarm: float = 1e-9,
+    seed: int = 0,
+) -> SamplerReport:
+    """Check a step that drafts and verifies: `step(p, q, k, generator) -> drafts, accepted, token`.
+
+    One place (the default): p (n,) and q (n,), float64 numpy; k drafts int (k,) by `law`, accepted bool (k,), true at the
+    draft that is taken, if any, and the token that comes out. With `path`, k tokens are drafted one after the other, and p
+    and q are functions, a small model: `p(tokens)`, tokens int (t,) the text so far, t = 0 .. k, gives the law (n,) of the
+    next token, `p()` that of the first, and so does q. accepted is true at the drafts that are kept, the first ones; the
+    token stands behind them. With `batched` everything has m rows in front: p (m, n), tokens (m, t), drafts (m, k), accepted
+    (m, k), token (m,). What comes back may be numpy or torch; randomness as for `check_sampler`.
+
+    rule: the selection rule that the step is said to follow, at every place of a path; then what it accepts and emits is held
+    to the rule's law given the drafts, so that they are coupled by nothing but the rule.
+
+    Outcomes, beside those of `check_sampler` (`output_law`: of every token of a text, in a path continued by p):
+    possible_step: as possible_tokens; drafts that q can draw; accepted flags and the token agree.
+    declared_law: the drafts follow the law given q.
+    joint_law: with `path`, the whole text, in classes of tokens, follows the target.
+    given_drafts: with `rule`, what is accepted and emitted follows the rule, given the drafts.
+    problems and the other arguments are those of `check_sampler`; k is the length of a path. Sees no more than one step at a
+    time and the step before it: not what a real model, its cache or its batching does.
+    """
+    if path and law != IID():
+        raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give ot.IID()")
+    calls = (samples, seconds, false_alarm, seed)
+    return examine(
+        (PathStepSampler if path else StepSampler)(step, batched, rule), problems, law, k, calls, path=path, rule=rule
+    )
+
+
+class StepSampler(BlackBox):
+    """One place; the outcome is k drafts, k flags and the token."""
+
+    possible, called = "possible_step", "check_step"
+    takes = "step(p, q, k, generator) -> drafts, accepted, token"
+
+    def __init__(self, function: Callable[..., Any], batched: bool, rule: SelectionRule | None) -> None:
+        super().__init__(function, batched)
+        if rule is not None:
+            check_callable(rule)
+        self.rule = rule
+
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
+        views = [token_view("output_law", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)]
+        return [*views, draft_view("declared_law", cases), *self._given(cases, 1)]
+
+    def read(self, returned: Any, problem: Problem) -> Any:
+        try:
+            drafts, accepted, token = returned
+        except (TypeError, ValueError):
+            raise NoOutcome(f"gave {type(returned).__name__}, not drafts, accepted, token") from None
+        drafts, token = token_ids(drafts, problem, self.batched, drafts=True), token_ids(token, problem, self.batched)
+        flags = to_host(accepted)
+        if flags.dtype != bool or flags.shape != drafts.shape:
+            raise NoOutcome(f"gave accepted of {flags.dtype} {flags.shape}, not of bool {drafts.shape}")
+        if self.batched and len(drafts) != len(token):
+            raise NoOutcome(f"gave {len(drafts)} rows of drafts and {len(token)} tokens")
+        self.agree(drafts, flags, token[..., None])
+        return np.concatenate((drafts, flags, token[..., None]), axis=-1)
+
+    def agree(self, drafts: Array, flags: Array, token: Array) -> None:
+        """Raise NoOutcome where flags and token contradict each other: (..., k), (..., k), (..., 1)."""
+        if (flags.sum(-1) > 1).any() or (flags & (drafts != token)).any():
+            wanted = "one at most is true, at a draft that is the token"
+            raise NoOutcome(f"gave accepted flags that disagree with the token: {wanted}")
+
+    def outcome_shown(self, outcome: Array, problem: Problem) -> str:
+        drafts, flags = outcome[: problem.k].tolist(), outcome[problem.k : -1].astype(bool)
+        return f"drafts {drafts}, accepted {flags.tolist()}, token {outcome[-1]}"
+
+    def _given(self, cases: list[LabelledProblem], places: int) -> list[View]:
+        """Views of what is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""
+        if self.rule is None:
+            return []
+        rule, (p, q), k = self.rule, (stacked(cases, name) for name in "pq"), cases[0].problem.k
+        classes, _ = pooled(q, p, CLASSES - 1)  # and the tokens of mass 0
+        laws = np.full((len(cases), places * CLASSES, PARTS), 1 / PARTS)
+
+        def read(which: Array, outcomes: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+            conditions, cells = [], []
+            for place, (drafts, taken, token, reached) in enumerate(self.decisions(outcomes, p.shape[-1], k)):
+                accept, left, first = np.zeros(drafts.shape), p[which], 0 * which
+                if drafts.shape[-1]:
+                    selection = rule(p[which], q[which], drafts)
+                    accept, first = np.maximum(selection.accept, 0), classes[which, drafts[:, 0]]
+                    left = np.maximum(1 - accept.sum(-1, keepdims=True), 0) * selection.residual
+                outcome = np.where(taken >= 0, taken, drafts.shape[-1] + token)
+                cells.append(np.where(reached, part(np.concatenate((accept, left), -1), outcome, generator), -1))
+                conditions.append(place * CLASSES + first)
+            return np.stack(conditions, -1), np.stack(cells, -1)
+
+        def shown(case: int, cell: int) -> str:
+            return f"what is decided, in the {cell + 1}. of {PARTS} equal parts of its law given the drafts (the likeliest first),"
+
+        return [View("given_drafts", laws, read, shown)]
+
+    def decisions(self, outcomes: Array, n: int, k: int) -> list[tuple[Array, Array, Array, Array]]:
+        """For every place: drafts (m, j), the number of the one taken or -1, the token, whether the place was reached: (m,)."""
+        flags = outcomes[:, k:-1]
+        taken = np.where(flags.any(-1), flags.argmax(-1), -1)
+        return [(outcomes[:, :k], taken, outcomes[:, -1], np.ones(len(outcomes), dtype=bool))]
+
+
+class PathStepSampler(StepSampler):
+    """k drafts in a row. The laws after a text are those of the case, with the tokens renumbered by its length and last token.
+
+    So every place has the case's laws, and no law of another place or text will do. Views see the tokens with their old numbers.
+    """
+
+    def views(self, cases: list[LabelledProblem]) -> list[View]:
+        p, k = stacked(cases, "p"), cases[0].problem.k
+
+        def texts(which: Array, outcomes: Array, generator: np.random.Generator) -> Array:
+            """Emitted tokens, and behind them draws from p: (m, k + 1)."""
+            sums, text = p.cumsum(-1)[which], numbered_back(written(outcomes, k), p.shape[-1])
+            length = outcomes[:, k:-1].sum(-1)
+            for place in range(1, k + 1):
+                drawn = (sums <= generator.random((len(which), 1)) * sums[:, -1:]).sum(-1)
+                text[:, place] = np.where(place > length, drawn, text[:, place])
+            return text
+
+        views = [token_view("output_law", cases, texts, k + 1), joint_view("joint_law", cases, texts, k + 1)]
+        drafts = draft_view("declared_law", cases)
+        of_drafts = drafts.read
+
+        def read(which: Array, outcomes: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+            return of_drafts(which, numbered_back(outcomes[:, :k], p.shape[-1]), generator)
+
+        drafts.read = read
+        return [*views, drafts, *self._given(cases, k + 1)]
+
+    def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
+        p, q = (renumbered(law, self.batched) for law in row)
+        return self.function(p, q, problem.k, generator)
+
+    def agree(self, drafts: Array, flags: Array, token: Array) -> None:
+        if (flags[..., 1:] & ~flags[..., :-1]).any():
+            raise NoOutcome("gave accepted flags that are true behind one that is not: the first drafts are kept")
+
+    def decisions(self, outcomes: Array, n: int, k: int) -> list[tuple[Array, Array, Array, Array]]:
+        length = outcomes[:, k:-1].sum(-1)
+        text = numbered_back(written(outcomes, k), n)
+        drafts = numbered_back(outcomes[:, :k], n)
+        of_drafts = [(drafts[:, i : i + 1], np.where(length > i, 0, -1), text[:, i], length >= i) for i in range(k)]
+        return [*of_drafts, (drafts[:, :0], 0 * length - 1, text[:, k], length == k)]
+
+
+def renumbered(law: Array, batched: bool) -> Callable[[Any], Array]:
+    """The law of the next token after a text: law (n,), tokens (t,) -> (n,); with rows in front of all, if batched."""
+    n = law.shape[-1]
+
+    def model(tokens: Any = None) -> Array:
+        text = np.empty((*law.shape[:-1], 0), dtype=np.int64) if tokens is None else to_host(tokens)
+        numbers = text.dtype.kind in "iu" or not text.size
+        if not numbers or text.ndim != 1 + batched or (batched and len(text) != len(law)):
+            wanted = f"whole numbers {'(m, t)' if batched else '(t,)'}"
+            raise InvalidArgument(f"the text is of {text.dtype} {text.shape}: give {wanted}")
+        if not text.shape[-1]:
+            return law.copy()
+        by = (text[..., -1:] + text.shape[-1]) % n
+        return np.take_along_axis(law, (np.arange(n) - by) % n, -1)
+
+    return model
+
+
+def numbered_back(text: Array, n: int) -> Array:
+    """Tokens of texts (m, t), with the numbers that they have in the case."""
+    before = np.concatenate((0 * text[:, :1], text[:, :-1]), axis=-1)
+    return (text - before - np.arange(text.shape[-1])) % n
+
+
+def written(outcomes: Array, k: int) -> Array:
+    """The emitted tokens of a path, (m, k + 1); behind them whatever was drafted."""
+    text = np.concatenate((outcomes[:, :k], outcomes[:, -1:]), axis=-1)
+    np.put_along_axis(text, outcomes[:, k:-1].sum(-1, keepdims=True), outcomes[:, -1:], -1)
+    return text

@@ -1,0 +1,305 @@
+"""The checks of a black box, one after another: repeated calls, a sequential test, uniforms at the ends."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from numbers import Real
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array
+from ...errors import InvalidArgument
+from ...laws import DraftLaw
+from ...problem import Problem, check_is_law
+from ...statistics import chi_square, smallest_distance
+from ..boundary import check_number
+from ..corners import LabelledProblem, corner_problems, in_groups, is_used_up, labelled
+from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
+from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
+from .views import Dependence, View
+
+DEFAULT_SAMPLES = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
+ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
+AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
+REPEATED = 8  # calls for every case that are made twice
+FIRST = 2048  # calls for every case before the first look, in batches: a single batch does not tell a wrong law from dependence
+SMALL = (1, 2, 5, 33)  # rows of small batches
+LONGEST = 4096  # calls for every case between two looks at the evidence and the clock
+
+
+def examine(
+    box: BlackBox,
+    problems: Iterable[Problem] | None,
+    law: DraftLaw,
+    k: int | None,
+    calls: tuple[int | None, float | None, float, int],
+    **options: Any,
+) -> SamplerReport:
+    """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
+    samples, seconds, false_alarm, seed = calls
+    samples = DEFAULT_SAMPLES[box.batched] if samples is None else samples
+    check_is_law(law)
+    check_number("samples", samples, 1)
+    check_number("seed", seed, 0)
+    if not (isinstance(false_alarm, Real) and 0 < false_alarm < 1):
+        raise InvalidArgument(f"false_alarm is {false_alarm!r}: give a probability above 0 and below 1")
+    if not (seconds is None or (isinstance(seconds, Real) and seconds >= 0)):
+        raise InvalidArgument(f"seconds is {seconds!r}: give a time from 0 on, or None for all samples")
+    if not (problems is None or isinstance(problems, Iterable)):
+        raise InvalidArgument(f"problems is {problems!r}: give a list of ot.Problem(p, q, k, law)")
+    asked = None if problems is None else list(problems)
+    tried = corner_problems(law, k, used_up=box.fills) if asked is None else labelled(asked)
+    start = perf_counter()
+    trial = Trial(box, in_groups([LabelledProblem(*each) for each in tried.items()]), samples, false_alarm, seed)
+    outcomes = trial.outcomes(seconds)
+    made = samples if trial.stopped else trial.main[0].samples
+    given: dict[str, Any] = {"law": law, "k": k} if asked is None else {"problems": asked}
+    given |= options | {"batched": box.batched, "samples": made, "seconds": None}
+    given |= {"false_alarm": false_alarm, "seed": seed}
+    code = call_source(box.called, box.function, given)
+    return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code, trial.tried())
+
+
+class Group:
+    """Cases of equal shape, their own generators and what is counted of them; rows: of a small batch, None for whole turns."""
+
+    def __init__(
+        self,
+        box: BlackBox,
+        cases: list[LabelledProblem],
+        seed: np.random.SeedSequence,
+        turns: int,
+        rows: int | None = None,
+    ) -> None:
+        self.box, self.cases, self.small = box, cases, rows is not None
+        self.size = turns * len(cases) if rows is None else rows  # calls at a time
+        of_drafts, of_outcomes, ends, of_views = (np.random.PCG64(child) for child in seed.spawn(4))
+        self.of_drafts, self.generator = np.random.Generator(of_drafts), np.random.Generator(of_outcomes)
+        self.of_views = np.random.Generator(of_views)
+        self.ends = EndUniforms(ends)
+        self.ends.batched = box.batched
+        self.views = box.views(cases)
+        self.dependence = Dependence(self.views, self.size, box.batched)
+        self.calls = 0
+        self.changed = ""
+
+    @property
+    def samples(self) -> int:
+        """Calls for every case, on average."""
+        return self.calls // len(self.cases)
+
+    @property
+    def tests(self) -> int:
+        return len(self.cases) * len(self.views) + self.dependence.tests
+
+    def arguments(self, size: int) -> tuple[Array, tuple[Array, ...]]:
+        """So many calls: which case, (m,), and the arguments (m, ...). In no order that lasts: a row's case changes."""
+        which = np.arange(size) if not self.small else self.of_drafts.integers(0, len(self.cases), size)
+        which = self.of_drafts.permutation(which % len(self.cases))
+        return which, self.box.rows(self.cases, which, self.of_drafts)
+
+    def run(self, which: Array, rows: tuple[Array, ...], generator: Any) -> tuple[Array, list[tuple[Array, Array]]]:
+        """Outcomes (m, width), and what the views see in them. Raises Impossible; arguments that were changed are noted."""
+        before = [x.copy() for x in rows]
+        try:
+            outcomes = self.box.outcomes(self.cases, which, rows, generator)
+        finally:
+            for x, old in zip(rows, before, strict=True):
+                if not self.changed and not np.array_equal(x, old):
+                    i = int(np.flatnonzero((x != old).any(-1))[0])
+                    self.changed = f"{numbers_shown(old[i])} became {numbers_shown(x[i])}"
+                    self.changed_case = self.cases[which[i]]
+        seen = [view.read(which, outcomes, self.of_views) for view in self.views]
+        for view, each in zip(self.views, seen, strict=True):
+            for i in view.impossible(which, each)[:1]:
+                case, row = self.cases[which[i]], tuple(x[i] for x in before)
+                shown = self.box.outcome_shown(outcomes[i], case.problem), self.box.shown(row, case.problem)
+                raise Impossible(case, f"gave {shown[0]}, of probability 0; {shown[1]}{_filled(case)}")
+        return outcomes, seen
+
+    def step(self) -> None:
+        """One call, or one run of calls, into the counts."""
+        which, rows = self.arguments(self.size)
+        _, seen = self.run(which, rows, self.generator)
+        for view, each in zip(self.views, seen, strict=True):
+            view.add(which, each)
+        cells = [each[1][:, 0] for view, each in zip(self.views, seen, strict=True) if view.main]
+        self.dependence.add(which, cells)
+        self.calls += len(which)
+
+    def evidence(self) -> tuple[Array, Array]:
+        """Log e-values of every view against its laws, (views, cases), and against independence, (cases,).
+
+        The second is the evidence beyond what the first explains, which keeps its error probability.
+        """
+        laws = np.stack([view.evidence() for view in self.views])
+        return laws, self.dependence.evidence(np.maximum(laws.max(0), 0))
+
+    @property
+    def largest(self) -> float:
+        """The largest log e-value of all."""
+        laws, dependence = self.evidence()
+        return float(max(laws.max(), dependence.max()))
+
+
+class Trial:
+    """All checks of one black box. `outcomes` runs them."""
+
+    def __init__(self, box: BlackBox, groups: list[list[LabelledProblem]], samples: int, false_alarm: float, seed: int):
+        self.box, self.samples = box, samples
+        sizes = SMALL if box.batched else ()
+        seeds = iter(np.random.SeedSequence(seed).spawn(len(groups) + len(sizes)))
+        room = [min(ROWS if box.batched else NUMBERS, NUMBERS // cases[0].problem.n) // len(cases) for cases in groups]
+        turns = min(AT_ONCE if box.batched else ONE_BY_ONE, max(1, min(room)), samples)
+        self.main = [Group(box, cases, next(seeds), turns) for cases in groups]
+        self.small = [Group(box, groups[0][:2], next(seeds), 1, rows) for rows in sizes]
+        self.groups, self.turns = [*self.main, *self.small], turns
+        self.limit = sum(group.tests for group in self.groups) / false_alarm
+        self.stopped = ""  # why the sequential test ended before its time
+
+    def outcomes(self, seconds: float | None) -> tuple[SamplerOutcome, ...]:
+        """Every check; what a check that failed left undone is skipped."""
+        end = np.inf if seconds is None else perf_counter() + seconds
+        repeated: list[SamplerOutcome] = []
+        failed = None
+        try:
+            repeated = list(self._repeated())
+            self._sequential(end)
+        except Impossible as impossible:
+            self.stopped, failed = f"stopped: {self.box.possible} failed", (impossible.case, str(impossible))
+        ends = _verdict("end_uniforms", skipped=self.stopped) if failed else self._ends()
+        changed = [(group.changed_case, group.changed) for group in self.groups if group.changed]
+        unchanged = _verdict("inputs_unchanged", changed[0] if changed else None)
+        return (_verdict(self.box.possible, failed), *self._statistics(), ends, *repeated, unchanged)
+
+    def tried(self) -> dict[str, Any]:
+        """Vocabulary sizes, numbers of drafts, both together; rows of batches (none where calls had one row), and with which sizes."""
+        sizes = sorted((group.cases[0].problem.n, group.cases[0].problem.k) for group in self.main)
+        n, k = (sorted({size[i] for size in sizes}) for i in (0, 1))
+        of_batch: dict[int, set[tuple[int, int]]] = {}
+        for group in self.groups if self.box.batched else ():
+            of_batch.setdefault(group.size, set()).add((group.cases[0].problem.n, group.cases[0].problem.k))
+        batches = {rows: sorted(of_batch[rows]) for rows in sorted(of_batch)}
+        rows = sum(group.calls for group in self.groups)
+        return {"n": n, "k": k, "sizes": sizes, "batches": list(batches), "sizes_by_batch": batches, "rows": rows}
+
+    def _repeated(self) -> Iterator[SamplerOutcome]:
+        """The same state of the generator twice: the same tokens, the same state after."""
+        failed, still, fixed = None, None, False
+        for group in self.groups:
+            which, rows = group.arguments(group.size if group.small else REPEATED * len(group.cases))
+            first, second = (copy.deepcopy(group.generator) for _ in range(2))
+            one, two = (group.run(which, tuple(x.copy() for x in rows), each)[0] for each in (first, second))
+            if (one != two).any() and failed is None:
+                i = int(np.flatnonzero((one != two).any(-1))[0])
+                case = group.cases[which[i]]
+                shown = [self.box.outcome_shown(each[i], case.problem) for each in (one, two)]
+                failed = case, f"{shown[0]} and {shown[1]} from one state of the generator"
+            random = (group.views[0].laws > 0).sum((1, 2)) > group.views[0].laws.shape[1]
+            needing = [case for case, is_random in zip(group.cases, random, strict=True)
+                       if is_random and self.box.needs_randomness(case)]  # fmt: skip
+            fixed = fixed or bool(needing)
+            if needing and still is None and first.bit_generator.state == group.generator.bit_generator.state:
+                still = needing[0], "the state of the generator is the same before and after all calls"
+        yield _verdict("reproducible", failed)
+        skipped = "" if fixed else "no problem leaves all randomness to the function"
+        yield _verdict("generator_advances", still, skipped)
+
+    def _sequential(self, end: float) -> None:
+        """Calls in growing rounds, a look at the evidence after each."""
+        calls, done, most = max(1, FIRST // self.turns) if self.box.batched else 1, 0, self.samples // self.turns
+        while done < most:
+            start = perf_counter()
+            calls = min(calls, most - done)
+            for _ in range(calls):
+                for group in self.groups:  # in turn, so that a state kept for one shape meets another
+                    group.step()
+            done += calls
+            if any(group.largest >= np.log(self.limit) for group in self.groups):
+                self.stopped = "stopped: the sampler is rejected"
+                return
+            for group in self.groups:
+                group.dependence.choose_pairs()
+            grown, now = max(calls, min(2 * calls, LONGEST // self.turns)), perf_counter()
+            if now + (now - start) * grown / calls > end:
+                return
+            calls = grown
+
+    def _statistics(self) -> Iterator[SamplerOutcome]:
+        """Laws of all views, then independence, then all that is said of a small batch in one outcome."""
+        depends = "what comes out depends on what came out of an earlier call, on another row, or on the row's place"
+        evidence = [group.evidence() for group in self.main]
+        for group, (logs, _) in zip(self.main, evidence, strict=True):
+            for view, of_cases in zip(group.views, logs, strict=True):
+                for place in range(len(group.cases)):
+                    yield self._law(group, view, place, float(of_cases[place]))
+        for group, (_, logs) in zip(self.main, evidence, strict=True):
+            for case, log_e in zip(group.cases, logs.tolist(), strict=True):
+                yield self._outcome("independent_steps", group, case, log_e, if_failed=depends)
+        for group in self.small:
+            log_e = group.largest if group.calls else 0.0
+            yield self._outcome("small_batches", group, group.cases[0], log_e, f"batches of {group.size}: ")
+
+    def _law(self, group: Group, view: View, place: int, log_e: float) -> SamplerOutcome:
+        counts, laws = view.counts[place], view.laws[place]
+        p_value = chi_square(counts[0], laws[0]) if counts[0].any() and len(counts) == 1 else None
+        cells, events = int((laws > 0).sum(-1).max()), counts.sum(-1)
+        each = int(events[events > 0].mean()) if group.calls else 0
+        cell, share, law = view.worst(place)
+        worst = (
+            f"{view.shown(place, cell)} in {share:.2%} of the calls instead of {law:.2%}{_filled(group.cases[place])}"
+        )
+        distance = smallest_distance(each, cells, 1 / self.limit, len(laws))
+        about = {"p_value": 1.0 if p_value is None else p_value, "distance": distance}
+        more = "" if p_value is None else f", chi-square p-value {p_value:.1g}"
+        return self._outcome(view.name, group, group.cases[place], log_e, "", more, worst, **about)
+
+    def _outcome(
+        self,
+        name: str,
+        group: Group,
+        case: LabelledProblem,
+        log_e: float,
+        before: str = "",
+        after: str = "",
+        if_failed: str = "",
+        **about: float,
+    ) -> SamplerOutcome:
+        """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that."""
+        failed, ten = log_e >= np.log(self.limit), np.log(10)
+        status: Status = "failed" if failed else "skipped" if self.stopped else "passed"
+        seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
+        seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
+        reason = self.stopped if status == "skipped" else seen
+        e_value = float(np.exp(min(log_e, 709.0)))
+        return SamplerOutcome(
+            name, status, reason, case.label, case.problem, group.samples, e_value, self.limit, **about
+        )
+
+    def _ends(self) -> SamplerOutcome:
+        """Uniforms at the ends of [0, 1): no impossible outcome, no error. Says nothing about frequencies."""
+        try:
+            for group in self.groups:
+                group.run(*group.arguments(group.size if group.small else AT_THE_ENDS * len(group.cases)), group.ends)
+        except Impossible as impossible:
+            return _verdict("end_uniforms", (impossible.case, str(impossible)))
+        asked = any(group.ends.asked for group in self.groups)
+        return _verdict(
+            "end_uniforms", None, "" if asked else "generator.random and generator.uniform are never called"
+        )
+
+
+def _filled(case: LabelledProblem) -> str:
+    """A sentence on drafts where q has fewer tokens of mass than there are drafts; else empty."""
+    said = "q is used up: the law fills with equal chances from the tokens not drafted yet (Sequoia's rule)"
+    return f"; {said}" if is_used_up(case.problem) else ""
+
+
+def _verdict(name: str, failed: tuple[LabelledProblem, str] | None = None, skipped: str = "") -> SamplerOutcome:
+    if skipped or failed is None:
+        return SamplerOutcome(name, "skipped" if skipped else "passed", skipped)
+    case, seen = failed
+    return SamplerOutcome(name, "failed", seen, case.label, case.problem)

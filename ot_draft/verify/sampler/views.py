@@ -1,0 +1,277 @@
+"""What is counted of the calls: a view reads cells from outcomes, whose law is known given all that came before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array
+from ...statistics import log_e_value_given
+from ..corners import LabelledProblem
+
+CLASSES = 4  # of cells, where one outcome is set beside another
+PARTS = 16  # of a law that changes from call to call
+MOST_TOKENS = 64  # counted one by one; more are pooled
+MOST_TUPLES = 1 << 12  # draft tuples counted one by one, absent drafts included
+MOST_TEXTS = 1 << 10  # classes of whole texts
+Read = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
+
+
+class View:
+    """A statistic of a group of cases, and how often each of its cells was seen.
+
+    laws: (cases, conditions, cells). read(which (m,), outcomes (m, width), generator) -> condition, cell, int (m, events) each:
+    given the events before it, each has the law of its case and condition; cell -1: no event. shown(case, cell): for a text.
+    main: whether its first event, of condition 0, is looked at for dependence between calls. share: events of a condition a call, on
+    average over those that there are.
+    """
+
+    def __init__(
+        self, name: str, laws: Array, read: Read, shown: Callable[[int, int], str], main: bool = False, share: float = 1.0
+    ) -> None:  # fmt: skip
+        self.name, self.laws, self.read, self.shown, self.main, self.share = name, laws, read, shown, main, share
+        self.counts = np.zeros(laws.shape, dtype=np.int64)
+
+    def impossible(self, which: Array, seen: tuple[Array, Array]) -> Array:
+        """Rows in which a cell of probability 0 was seen: int."""
+        condition, cell = seen
+        return np.flatnonzero(((self.laws[which[:, None], condition, cell] <= 0) & (cell >= 0)).any(-1))
+
+    def add(self, which: Array, seen: tuple[Array, Array]) -> None:
+        condition, cell = seen
+        there = cell >= 0
+        np.add.at(self.counts, (np.broadcast_to(which[:, None], cell.shape)[there], condition[there], cell[there]), 1)
+
+    def evidence(self) -> Array:
+        """Log e-value against the laws: (cases,)."""
+        return log_e_value_given(self.counts, self.laws)
+
+    def worst(self, case: int) -> tuple[int, float, float]:
+        """The cell that is furthest from its law, its share and the share that it ought to have, in one condition."""
+        counts, law = self.counts[case], self.laws[case]
+        expected = law * counts.sum(-1, keepdims=True)
+        far = abs(counts - expected) / np.sqrt(np.maximum(expected, 1e-300))
+        condition, cell = np.unravel_index(int(np.argmax(np.where(counts + expected > 0, far, 0))), far.shape)
+        return int(cell), counts[condition, cell] / max(1, counts[condition].sum()), law[condition, cell]
+
+
+def stacked(cases: list[LabelledProblem], name: str) -> Array:
+    """p or q of all cases, normalised: (cases, n)."""
+    laws = np.stack([getattr(case.problem, name) for case in cases])
+    return laws / laws.sum(-1, keepdims=True)
+
+
+def token_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
+    """Every token of a text follows p at its place: `texts(which, outcomes, generator)` -> int (m, places)."""
+    p, q = stacked(cases, "p"), stacked(cases, "q")
+    pool, laws = pooled(p, q, MOST_TOKENS)
+
+    def read(which: Array, outcomes: Array, generator: Any) -> tuple[Array, Array]:
+        cells = pool[which[:, None], texts(which, outcomes, generator)]
+        return np.broadcast_to(np.arange(places), cells.shape), cells
+
+    def shown(case: int, cell: int) -> str:
+        tokens = np.flatnonzero(pool[case] == cell)
+        return f"token {tokens[0]}" if len(tokens) == 1 else f"one of the {len(tokens)} tokens like {tokens[0]}"
+
+    return View(name, np.repeat(laws[:, None], places, axis=1), read, shown, main=True)
+
+
+def joint_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
+    """All tokens of a text together, in classes of tokens."""
+    size = max(2, int(MOST_TEXTS ** (1 / places) + 1e-9))
+    pool, laws = pooled(stacked(cases, "p"), stacked(cases, "q"), size)
+    size = laws.shape[-1]
+    joint = laws
+    for _ in range(places - 1):
+        joint = (joint[:, :, None] * laws[:, None]).reshape(len(cases), -1)
+
+    def read(which: Array, outcomes: Array, generator: Any) -> tuple[Array, Array]:
+        cells = pool[which[:, None], texts(which, outcomes, generator)] @ size ** np.arange(places)[::-1]
+        return np.zeros_like(cells)[:, None], cells[:, None]
+
+    def shown(case: int, cell: int) -> str:
+        return f"tokens of the classes {[cell // size**i % size for i in range(places)][::-1]}"
+
+    return View(name, joint[:, None], read, shown)
+
+
+def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
+    """Classes of tokens, int (cases, n), and their laws (cases, classes): neighbours in the order of p/q together.
+
+    At most `most` tokens are left alone. Tokens of mass 0 are the last class, whose law is 0.
+    """
+    n = p.shape[-1]
+    if n <= most:
+        return np.broadcast_to(np.arange(n), p.shape), p
+    order = np.argsort(np.where(p > 0, p / np.maximum(q, 1e-300), np.inf), axis=-1, kind="stable")
+    sums = np.take_along_axis(p, order, -1).cumsum(-1) - np.take_along_axis(p, order, -1) / 2
+    pool = np.empty(p.shape, dtype=np.int64)
+    np.put_along_axis(pool, order, np.minimum((sums * most).astype(np.int64), most - 1), -1)
+    pool = np.where(p > 0, pool, most)
+    return pool, np.stack([np.bincount(c, w, most + 1) for c, w in zip(pool, p, strict=True)])
+
+
+def draft_view(name: str, cases: list[LabelledProblem]) -> View:
+    """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other."""
+    n, k = cases[0].problem.n, cases[0].problem.k
+    if (n + 1) ** k > MOST_TUPLES:
+        return _in_turn_view(name, cases)
+    values = (n + 1) ** np.arange(k)[::-1]  # of each place of a tuple that is read as a number
+    tuples = np.array(list(np.ndindex(*(n + 1,) * k))).reshape(-1, k) - 1
+    laws = np.stack([case.problem.law.probability(case.problem.q, tuples) for case in cases])
+
+    def read(which: Array, outcomes: Array, generator: Any) -> tuple[Array, Array]:
+        cells = (outcomes[:, :k] + 1) @ values
+        return np.zeros_like(cells)[:, None], cells[:, None]
+
+    def shown(case: int, cell: int) -> str:
+        return f"drafts {tuples[cell].tolist()}"
+
+    return View(name, (laws / laws.sum(-1, keepdims=True))[:, None], read, shown, main=True)
+
+
+def _in_turn_view(name: str, cases: list[LabelledProblem]) -> View:
+    """Each draft given those before it, in sixteenths of its law; the condition is its place and where the one before it fell."""
+    q, k = stacked(cases, "q"), cases[0].problem.k
+    laws = np.zeros((len(cases), k * CLASSES, PARTS + 1))
+    laws[..., :PARTS] = 1 / PARTS
+
+    def read(which: Array, outcomes: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+        cells = np.empty((len(which), k), dtype=np.int64)
+        for place, case in enumerate(cases):
+            mine, law = which == place, case.problem.law
+            drafts = outcomes[mine, :k]
+            of_q = np.broadcast_to(q[place], (len(drafts), q.shape[-1]))
+            for i in range(k):
+                follows = np.broadcast_to(law.child(of_q, drafts, 0 * drafts[:, :1] + i), of_q.shape)
+                cells[mine, i] = _draft_part(follows, drafts[:, i], generator)
+        before = np.minimum(np.maximum(cells, 0) * CLASSES // PARTS, CLASSES - 1)
+        before = np.concatenate((0 * before[:, :1], before[:, :-1]), axis=-1)
+        return np.arange(k) * CLASSES + before, cells
+
+    def shown(case: int, cell: int) -> str:
+        return f"a draft in the {cell + 1}. of {PARTS} equal parts of its law (the likeliest first), given the drafts before it,"
+
+    return View(name, laws, read, shown, main=True, share=k / (1 + (k - 1) * CLASSES))  # nothing is before the first
+
+
+def _draft_part(law: Array, drafts: Array, generator: np.random.Generator) -> Array:
+    """Parts of drafts; one more where the draft is impossible, -1 where none was left to draw and it is absent."""
+    mass = np.take_along_axis(law, np.maximum(drafts, 0)[:, None], -1)[:, 0]
+    none = law.sum(-1) <= 0
+    right = np.where(none, drafts == -1, (drafts >= 0) & (mass > 0))
+    parts = part(np.where(none[:, None], 1, law), np.maximum(drafts, 0), generator)
+    return np.where(right, np.where(none, -1, parts), PARTS)
+
+
+def part(law: Array, outcome: Array, generator: np.random.Generator) -> Array:
+    """The part of its law in which an outcome falls, the likeliest first, by lot where it spans several: (m, n), (m,) -> (m,).
+
+    Every part has probability 1/16 under the law, whatever the law. An outcome of mass 0 falls in the last one.
+    """
+    mass = np.take_along_axis(law, outcome[:, None], -1)
+    likelier = (law > mass) | ((law == mass) & (np.arange(law.shape[-1]) < outcome[:, None]))
+    start = np.where(likelier, law, 0).sum(-1)
+    point = (start + generator.random(len(law)) * mass[:, 0]) / law.sum(-1)
+    return np.minimum((PARTS * point).astype(np.int64), PARTS - 1)
+
+
+PARTNERS = 4  # pairs of rows that are looked at between two looks at the evidence
+KINDS = 5  # of what an outcome is set beside, in batches
+REMEMBERED = 256  # batches from which such pairs are chosen
+
+
+class Dependence:
+    """Counts of what came out, given what came out elsewhere: of the main views of a group, in classes.
+
+    Kinds of "elsewhere": the row before; in batches also the same row of the batch before, the place in the batch, and other
+    rows of the same batch, single pairs and pairs at one distance, or with one sum of their numbers. For these, all pairs of
+    rows are compared on what was seen so far, by one product of matrices (rows^2 x batches), and those that are most alike, or
+    most unlike, are counted from then on: chosen before what is counted, so that the e-value holds.
+    """
+
+    def __init__(self, views: list[View], rows: int, batched: bool) -> None:
+        main = [view.laws[:, 0] for view in views if view.main]
+        self.rows, self.batched = rows, batched
+        middles = [laws.cumsum(-1) - laws / 2 for laws in main]
+        self.scores = [np.sqrt(12) * (middle - 0.5) for middle in middles]
+        self.classes = [np.minimum((CLASSES * middle).astype(np.int64), CLASSES - 1) for middle in middles]
+        self.laws = np.stack([_of_classes(c, laws) for c, laws in zip(self.classes, main, strict=True)])
+        shape = (len(main), KINDS if batched else 1, main[0].shape[0], CLASSES ** len(main), CLASSES)
+        self.counts = np.zeros(shape, dtype=np.int64)
+        self.latest = np.zeros(0, dtype=np.int64)  # classes of the calls before, all main views in one number
+        self.seen: list[Array] = []  # scores of latest batches: (main views, rows)
+        self.pairs = [np.zeros((0, 2), dtype=np.int64)] * 2  # single ones, and those of one distance or sum
+
+    def add(self, which: Array, cells: list[Array]) -> None:
+        """Cells of the main views in the next calls, (m,) each; in batches, m is the batch."""
+        classes = np.stack([table[which, cell] for table, cell in zip(self.classes, cells, strict=True)])
+        together = (classes.T @ CLASSES ** np.arange(len(classes))).astype(np.int64)
+        m = len(which)
+        self._count(0, np.concatenate((self.latest[-1:], together[:-1])), which, classes, np.arange(m))
+        if self.batched:
+            if len(self.latest) == m:
+                self._count(1, self.latest, which, classes, np.arange(m))
+            if m > 2:
+                slots = np.full(m, 3)
+                slots[[0, 1, -1]] = 0, 1, 2
+                self._count(2, slots, which, classes, np.arange(m))
+            for kind, (i, j) in enumerate((pairs.T for pairs in self.pairs), 3):
+                self._count(kind, together[i], which, classes, j)
+            scores = [table[which, cell] for table, cell in zip(self.scores, cells, strict=True)]
+            self.seen = [*self.seen[1 - REMEMBERED :], np.array(scores, dtype=np.float32)]
+        self.latest = together
+
+    def _count(self, kind: int, conditions: Array, which: Array, classes: Array, rows: Array) -> None:
+        rows = rows[len(rows) - len(conditions) :]  # the first call of all follows none
+        for view, own in enumerate(classes):
+            np.add.at(self.counts[view, kind], (which[rows], conditions, own[rows]), 1)
+
+    def choose_pairs(self) -> None:
+        """The pairs of rows to count from now on, each row at most once as the later one: so far most alike, or most unlike."""
+        if not self.seen or self.rows < 2:
+            return
+        scores = np.concatenate(self.seen)
+        alike = np.tril(scores.T @ scores, -1)
+        best = abs(alike).argmax(-1)
+        later = np.argsort(-abs(alike)[np.arange(self.rows), best], kind="stable")[:PARTNERS]
+        later = later[later > best[later]]
+        self.pairs = [np.stack((best[later], later), axis=-1), _in_line(alike)]
+
+    def evidence(self, explained: Array) -> Array:
+        """Log e-value against independence, beyond what is explained already, (cases,) each: the largest of all kinds.
+
+        Of the case alone, or of all cases together, which stands where the case alone says most.
+        """
+        laws = np.broadcast_to(self.laws[:, None, :, None], self.counts.shape)
+        alone = log_e_value_given(self.counts, laws).max((0, 1)) - explained
+        shape = (*self.counts.shape[:2], -1, CLASSES)
+        together = log_e_value_given(self.counts.reshape(shape), laws.reshape(shape)).max() - explained.sum()
+        alone[alone.argmax()] = max(alone.max(), together)
+        return alone
+
+    @property
+    def tests(self) -> int:
+        """Number of tests."""
+        views, kinds, cases = self.counts.shape[:3]
+        return views * kinds * (cases + 1)
+
+
+def _of_classes(classes: Array, laws: Array) -> Array:
+    return np.stack([np.bincount(c, w, CLASSES) for c, w in zip(classes, laws, strict=True)])
+
+
+def _in_line(alike: Array) -> Array:
+    """All pairs (i, j), i < j, of one distance j - i, or of one sum i + j, which together are most alike: (lower triangle) -> (m, 2)."""
+    j, i = np.tril_indices(len(alike), -1)
+    best, pairs = -1.0, np.zeros((0, 2), dtype=np.int64)
+    for line in (j - i, i + j):
+        number = np.bincount(line)
+        strength = abs(np.bincount(line, alike[j, i])) / np.sqrt(np.maximum(number, 1))
+        if strength.max() > best:
+            best, mine = strength.max(), line == strength.argmax()
+            pairs = np.stack((i[mine], j[mine]), axis=-1)
+    return pairs

@@ -1,0 +1,153 @@
+"""`Audit`: emitted tokens go in with their reported laws, a verdict comes out, whenever one asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+
+from ...arrays import Array
+from ...errors import CannotAudit
+from .bets import overlaps, scores
+from .bound import Bound
+from .past import Order, Past
+from .records import Token, Tokens, stack
+from .rounding import NOTHING, Rounding
+from .verdict import LeftOut, Verdict
+from .wealth import Learner, Wealth, in_context
+
+BLOCK = 512  # tokens whose bets are settled together
+LEVEL = 1e-6
+CONFIDENCE = 0.999
+TOLERANCE = 1e-4
+OUT_OF_ORDER = "not after the token before it in its text: give every token once, each text in its order and with a name of its own"
+
+
+class Audit:
+    """Whether tokens follow the laws reported for them: an e-value that may be looked at after every token.
+
+    level: probability of ever calling right tokens biased. confidence: of the bound on what bias is left. tolerance: relative error
+    that the reported probabilities may have; rounding: absolute error of each of them, beside what they show themselves (numbers of 16
+    bits, decimals whose sum misses 1). Memory is constant. Sources: Ville 1939; Shafer 2021 (testing by betting); Fan, Grama,
+    Liu 2015 (the bound).
+    """
+
+    def __init__(
+        self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE, rounding: float = 0.0
+    ) -> None:
+        for name, value in (("level", level), ("confidence", confidence)):
+            if not 0 < value < 1:
+                raise CannotAudit(f"{name} is {value}: give a number between 0 and 1")
+        for name, value, kind in (("tolerance", tolerance, "a relative"), ("rounding", rounding, "an absolute")):
+            if not 0 <= value < 0.1:
+                raise CannotAudit(f"{name} is {value}: give {kind} error from 0 up to 0.1")
+        self.level, self.confidence, self.tolerance = level, confidence, tolerance
+        self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
+        self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
+        self._rows: list[Token] = []
+        self._owed = 0  # tokens that every bet will be charged for
+        self._largest = 0.0
+        self._crossed: int | None = None
+        self.skipped, self.charged, self.left_out = 0, 0, LeftOut()
+        self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
+
+    def add(self, *tokens: Token) -> None:
+        """Take in tokens with their laws, in the order of their texts: from `Token.of_law` and its like, or `read_log`."""
+        for token in tokens:
+            self._rows.append(token)
+            if len(self._rows) == BLOCK:
+                self._flush()
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._read(stack(rows))
+        self._pay()
+
+    def _pay(self) -> None:
+        """Charge the bets for what is owed: before those of a block and under its weights, which is no later than it is due."""
+        if self._owed:
+            self._wealth.charge(self._owed, self._learner.reach)
+            self._owed = 0
+
+    def _read(self, tokens: Tokens) -> None:
+        """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
+        tokens = self._in_order(tokens)
+        self._pay()
+        if not len(tokens):
+            return
+        seen = self._past.read(tokens)
+        slack, nothing = self._rounding.read(tokens.mass, tokens.rest, tokens.total, tokens.size, tokens.whole,
+                                             tokens.relative, tokens.decimals, tokens.own[tokens.slot < 0])  # fmt: skip
+        scored = scores(tokens, self._past, seen)
+        y_scored, m_scored = scored.outcomes(tokens)
+        y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
+        self._wealth.settle(y, m, slack)
+        combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
+        self._wealth.settle_learned(combined, context, slack, self._learner.reach)
+        own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
+        none = own < NOTHING
+        self._wealth.settle_no_mass(none, nothing)
+        self._no_mass += int(np.count_nonzero(none))
+        self._bound.add(tokens, slack)
+        self._past.learn(tokens, seen)
+        self._learner.learn(tokens, scored, y_scored, m_scored)
+        self._largest = max(self._largest, self._wealth.total)
+        if self._crossed is None and self._largest >= -log(self.level):
+            self._crossed = self._bound.count
+
+    def _in_order(self, tokens: Tokens) -> Tokens:
+        """Those that can be judged, text by text, texts in the order in which they came: one may quote another that came before it.
+
+        A law tells the tokens before it: a token that is read after one that followed it, or twice, no longer looks drawn by its law.
+        """
+        late, request = self._order.read(tokens.request, tokens.position)
+        for row in np.flatnonzero(late).tolist():
+            self._count_out(OUT_OF_ORDER, f"request {request[row]}, position {tokens.position[row]}")
+        tokens = replace(tokens, request=request)
+        names = request[np.r_[True, request[1:] != request[:-1]]].tolist()
+        if not late.any() and len(set(names)) == len(names):
+            return tokens
+        rows = np.flatnonzero(~late)
+        _, first, text = np.unique(request[rows], return_index=True, return_inverse=True)
+        return tokens.take(rows[np.argsort(first[text], kind="stable")])
+
+    def leave_out(self, reason: str, where: str, tokens: int = 1) -> None:
+        """Count tokens that cannot be read, for a reason that may depend on them: every bet loses what it can lose at most."""
+        self._count_out(reason, where, tokens)
+
+    def charge(self, tokens: int) -> None:
+        """Take from every bet what it can lose at most on tokens that nobody saw, or of which nobody knows whether a bet was on."""
+        self.charged += tokens
+        self._owed += tokens
+
+    def _count_out(self, reason: str, where: str, tokens: int = 1) -> None:
+        self.left_out.add(reason, where, tokens)
+        self._owed += tokens
+
+    def skip(self, tokens: int = 1) -> None:
+        """Count tokens that were left out, for a reason that does not depend on them."""
+        self.skipped += tokens
+
+    @property
+    def tokens(self) -> int:
+        """Tokens added."""
+        return self._bound.count + len(self._rows)
+
+    @property
+    def log_e_value(self) -> float:
+        """Logarithm of the e-value now: of the wealth after all tokens."""
+        self._flush()
+        return self._wealth.total
+
+    @property
+    def biased(self) -> bool:
+        """Whether the e-value has ever reached 1 / level."""
+        self._flush()
+        return self._crossed is not None
+
+    def verdict(self) -> Verdict:
+        """The verdict after the tokens so far."""
+        self._flush()
+        return Verdict.of(self, self._wealth, self._bound, self._no_mass, self._largest, self._crossed)

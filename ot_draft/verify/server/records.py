@@ -1,0 +1,430 @@
+"""Emitted tokens with the laws that were reported for them, as arrays: what every test of the audit reads.
+
+A law is kept as its heaviest tokens and the rest, one number. Which tokens these are depends on the law alone, never on the token
+that was emitted: otherwise the mass of "the tokens that we look at" would not be known beforehand, and no bet on it would be fair.
+Laws that come one by one are checked at once, sorted and cut to their heaviest tokens a block at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import blake2b
+from numbers import Real
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import Array
+from ...errors import CannotAudit
+from .moments import BINS, mixed
+from .rounding import OFF, decimals_of, explains, log_error, relative_of
+
+TOP = 64  # tokens of a law that stay themselves
+NO_TOKEN = -1
+MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are below
+UNNAMED = -(2**62)  # the text of a token that names none
+LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among the heaviest
+_SMALL = np.arange(TOP)
+NUMBERS = ("request", "position", "batch", "place")  # what is known of a token beside its law
+# The names of an entry of a log.
+ENTRY = {*NUMBERS, "token", "law", "ids", "probabilities", "logprobs", "own", "whole", "draft_law"}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """T emitted tokens and their laws, N heaviest tokens of each.
+
+    token (T,): ids. ids, mass (T, N): the heaviest tokens in descending order, -1 and 0 where there are fewer. rest (T,): the mass
+    of all others. own (T,): reported probability of the emitted token, NaN where nobody said it. request, position, batch (T,):
+    which text, which place in it, which requests ran together. place (T,): how many tokens the same step of speculation had
+    emitted before, -1 unknown. draft (T, N), draft_rest (T,): the draft model's law on the same tokens, NaN unknown.
+    As reported, before anything was divided: total (T,), sum of the masses; size (T,), how many there were; whole (T,), whether these
+    are all tokens; relative, decimals (T,): error by the number type, and decimals in print (`rounding`).
+    """
+
+    token: Array
+    ids: Array
+    mass: Array
+    rest: Array
+    own: Array
+    request: Array
+    position: Array
+    batch: Array
+    place: Array
+    draft: Array
+    draft_rest: Array
+    total: Array
+    size: Array
+    whole: Array
+    relative: Array
+    decimals: Array
+
+    def __len__(self) -> int:
+        return len(self.token)
+
+    def take(self, rows: Array) -> Tokens:
+        """These rows, in this order."""
+        return Tokens(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    @cached_property
+    def slot(self) -> Array:
+        """Index of the emitted token among the heaviest, -1 where it is one of the rest: (T,)."""
+        found = self.ids == self.token[:, None]
+        return np.where(found.any(1), found.argmax(1), -1)
+
+    @cached_property
+    def by_rank(self) -> tuple[Array, Array]:
+        """The interval [a, b) of the emitted token where the unit interval is cut into the masses, heaviest first."""
+        return self._interval(np.cumsum(self.mass, axis=1) - self.mass)
+
+    @cached_property
+    def by_id(self) -> tuple[Array, Array]:
+        """The same where the masses lie in the order of token ids, and the rest behind them."""
+        before = np.where(self.ids < self.token[:, None], self.mass, 0.0).sum(1)
+        return self._interval(np.broadcast_to(before[:, None], self.mass.shape))
+
+    @cached_property
+    def shares(self) -> Array:
+        """Parts of the emitted token's intervals, by rank and by id, in each of BINS parts of the unit interval: (T, 2 BINS)."""
+        start, end = (BINS * np.stack(side, axis=1)[:, :, None] for side in zip(self.by_rank, self.by_id, strict=True))
+        parts = np.clip(end - np.arange(BINS), 0.0, 1.0) - np.clip(start - np.arange(BINS), 0.0, 1.0)
+        return (parts / np.maximum(end - start, 1e-300)).reshape(len(self), -1)
+
+    @cached_property
+    def with_rest(self) -> tuple[Array, Array]:
+        """The law and the draft model's, NaN unknown, with the rest as one token more, the last: (T, N + 1) each."""
+        return np.column_stack([self.mass, self.rest]), np.column_stack([self.draft, self.draft_rest])
+
+    @cached_property
+    def by_uniform(self) -> Array:
+        """The law of a token that is drafted for, given in which of BINS parts of the unit interval the uniform lies that tests its draft.
+
+        (T, BINS, N + 1), the rest as one token; the law itself where the draft model's is unknown. Draft x is taken where the uniform is
+        below p(x) / q(x), else the token comes from the residual: the mean over the parts is p.
+        """
+        p, q = self.with_rest
+        drafted: Array = np.where(np.isnan(q[:, :1]), p, q)
+        ratio: Array = p / np.maximum(drafted, 1e-300)
+        below = np.clip(BINS * ratio[:, None] - np.arange(BINS)[:, None], 0.0, 1.0)
+        taken, residual = drafted[:, None] * below, np.maximum(p - drafted, 0.0)
+        residual /= np.maximum(residual.sum(1, keepdims=True), 1e-300)
+        found: Array = taken + np.maximum(1 - taken.sum(2, keepdims=True), 0.0) * residual[:, None]
+        return found
+
+    @cached_property
+    def context(self) -> Array:
+        """A number for the law, the same for nearly the same laws: its four heaviest tokens, and sixteenths of the heaviest mass: (T,)."""
+        return mixed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))
+
+    def along_ids(self, mass: Array) -> Array:
+        """For every listed token the mass of those before it in the order of ids, and half its own: (T, N) -> (T, N)."""
+        order = self._order
+        there = np.take_along_axis(mass, order, axis=1)
+        found = np.empty_like(mass)
+        np.put_along_axis(found, order, np.cumsum(there, axis=1) - there / 2, axis=1)
+        return found
+
+    @cached_property
+    def _order(self) -> Array:
+        return np.argsort(self.ids, axis=1)
+
+    def _interval(self, starts: Array) -> tuple[Array, Array]:
+        start = self.at_slot(starts, 1 - self.rest)
+        return start, np.minimum(start + self.at_slot(self.mass, self.rest), 1.0)
+
+    def at_slot(self, values: Array, otherwise: Array | float) -> Array:
+        """values[t, slot t], and `otherwise` where the emitted token is one of the rest: (T, N) -> (T,)."""
+        there = values[np.arange(len(self)), self.slot]
+        return np.where(self.slot >= 0, there, otherwise)
+
+
+def whole_numbers(values: Array, what: str) -> Array:
+    """As int64; CannotAudit where they are of another kind: 3.7 is no token."""
+    found = _array(values, what)
+    if not found.size:
+        return np.zeros(found.shape, dtype=np.int64)
+    if found.dtype.kind not in "iu":
+        raise CannotAudit(f"{what} are not whole numbers but {found.dtype}: give whole numbers")
+    if found.dtype.kind == "u" and found.max() >= 2**63:
+        raise CannotAudit(f"{what} hold {found.max()}: give numbers below 2^63")
+    return found.astype(np.int64)
+
+
+def real_numbers(values: Array, what: str) -> Array:
+    """As float64; CannotAudit for complex numbers, texts, truth values and lists of unequal lengths."""
+    found = _array(values, what)
+    real = found.dtype.kind in "fiu" or (found.dtype == object and all(isinstance(each, Real) for each in found.flat))
+    if not real:
+        raise CannotAudit(f"{what} are of type {found.dtype}: give real numbers")
+    try:
+        return found.astype(np.float64)
+    except OverflowError as error:
+        raise CannotAudit(f"{what} are no numbers ({error}): give real numbers") from error
+
+
+def _array(values: Array, what: str) -> Array:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # ragged lists, tensors of other kinds
+        raise CannotAudit(f"{what} are no array ({error}): give an array of numbers") from error
+
+
+class ListedMasses(NamedTuple):
+    """Tokens of a law with their masses as reported, (m,) each, in any order.
+
+    total: what the masses are divided by. whole: whether the law speaks of all tokens that can come, `size` of them; error: relative
+    error of the masses, beside what they show themselves.
+    """
+
+    ids: Array
+    mass: Array
+    total: float
+    whole: bool
+    size: int
+    error: float = 0.0
+
+    @classmethod
+    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float) -> ListedMasses:
+        """A law of which some tokens are known, the heaviest, from numbers that are known to be right; whole: there are no others."""
+        total = math.fsum(mass.tolist())
+        return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error)
+
+    def cut(self) -> tuple[Array, Array, float]:
+        """The heaviest TOP tokens in descending order, their masses, and the mass of all others."""
+        order = np.lexsort((self.ids, -self.mass))[:TOP]
+        mass = self.mass[order] / self.total
+        return self.ids[order], mass, 0.0 if self.whole and self.size <= TOP else max(0.0, 1.0 - float(mass.sum()))
+
+
+class Token(NamedTuple):
+    """One emitted token and its law, checked: what an `Audit` takes in. Made by the functions below, which raise CannotAudit.
+
+    own: reported probability of the token, NaN where nobody said it. request, position: the text it belongs to and where in it, -1
+    where nobody said it (it is counted then; a position that does not go on is left out, or begins another text where none is named).
+    batch: which requests ran together. place: tokens that the same step of speculation had emitted before it, -1 unknown. draft (m,):
+    the draft model's law at the ids of `law`.
+    """
+
+    token: int
+    law: ListedMasses
+    own: float
+    request: int
+    position: int
+    batch: int
+    place: int
+    draft: Array | None
+
+    @classmethod
+    def of_law(
+        cls, token: int, law: Array, *, request: object = None, position: int = -1, batch: object = 0, place: int = -1,
+        draft_law: Array | None = None
+    ) -> Token:  # fmt: skip
+        """A token and its whole law (n,), with the draft model's (n,). request, batch: any names."""
+        row, law = dense_row(law), np.asarray(law)
+        token, draft = whole_number(token, "token"), None
+        if token >= len(law):
+            raise CannotAudit(f"token {token} is not one of the {len(law)} tokens of its law")
+        if draft_law is not None:
+            dense_row(draft_law, "draft law")
+            if len(draft_law) != len(law):
+                raise CannotAudit(f"a draft law of {len(draft_law)} tokens for a law of {len(law)}")
+            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
+        return cls(token, row, float(law[token]), *names(request, position, batch, place), draft)
+
+    @classmethod
+    def of_top(
+        cls, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = None,
+        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
+        error: float = 0.0
+    ) -> Token:  # fmt: skip
+        """A token, and its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
+
+        own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
+        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list must not
+        depend on the token: leave away the entry that servers append for it.
+        """
+        row, draft = top_row(ids, probabilities, whole, probability(error, "error")), None
+        if draft_law is not None:
+            there = top_row(ids, draft_law, name="draft law")
+            draft = there.mass / there.total
+        own, token = probability(own, "own"), whole_number(token, "token")
+        return cls(token, row, own, *names(request, position, batch, place), draft)
+
+    @classmethod
+    def of_arrays(cls, tokens: Array, laws: Array, **known: Array) -> list[Token]:
+        """Tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
+        tokens, laws = whole_numbers(tokens, "tokens"), real_numbers(laws, "laws")
+        if laws.ndim != 2 or tokens.shape != laws.shape[:1] or not laws.shape[1]:
+            raise CannotAudit(f"{tokens.shape} tokens for laws of shape {laws.shape}: give (T,) and (T, n)")
+        if unknown := sorted(set(known) - {*NUMBERS, "draft"}):
+            raise CannotAudit(f"{unknown[0]!r} is not known: the names are {', '.join(NUMBERS)}, draft")
+        numbers = {name: whole_numbers(known[name], name) for name in NUMBERS if name in known}
+        if wrong := [name for name, each in numbers.items() if each.shape != tokens.shape]:
+            raise CannotAudit(f"{wrong[0]} has shape {numbers[wrong[0]].shape} for {len(tokens)} tokens: give (T,)")
+        columns: dict[str, Any] = {name: each.tolist() for name, each in numbers.items()}
+        if "draft" in known:
+            columns["draft_law"] = real_numbers(known["draft"], "draft laws")
+            if columns["draft_law"].shape != laws.shape:
+                seen = f"draft laws of shape {columns['draft_law'].shape} for laws of shape {laws.shape}"
+                raise CannotAudit(f"{seen}: give the same")
+        found = []
+        for i, (token, law, *about) in enumerate(zip(tokens.tolist(), laws, *columns.values(), strict=True)):
+            try:
+                found.append(cls.of_law(token, law, **dict(zip(columns, about, strict=True))))
+            except CannotAudit as error:
+                raise CannotAudit(f"row {i}: {error}") from error
+        return found
+
+    @classmethod
+    def of_entry(cls, entry: dict[str, Any]) -> Token:
+        """Fields of an entry of a log, by the names of ENTRY, as JSON or an array held them."""
+        if not isinstance(entry.get("token"), int | np.integer) or isinstance(entry["token"], bool):
+            raise CannotAudit('the token is missing, or no whole number: write "token": 5')
+        known: dict[str, Any] = {name: entry[name] for name in NUMBERS if name in entry}
+        if "draft_law" in entry:
+            known["draft_law"] = _column(entry, "draft_law")
+        if "law" in entry:
+            return cls.of_law(entry["token"], _column(entry, "law"), **known)
+        if "ids" not in entry or ("probabilities" in entry) == ("logprobs" in entry):
+            raise CannotAudit("no law: give law, or ids with either probabilities or logprobs")
+        whole = entry.get("whole", False)
+        if type(whole) is not bool:
+            raise CannotAudit(f"whole is {whole!r:.40}: give true or false")
+        if "logprobs" in entry:
+            logs = _column(entry, "logprobs")
+            if logs.max(initial=0.0) > 1e-2:
+                raise CannotAudit(f"logprobs hold {logs.max():g}: give logarithms of probabilities")
+            mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(logs)
+        else:
+            mass = _column(entry, "probabilities")
+        return cls.of_top(entry["token"], entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
+
+
+def _column(entry: dict[str, Any], name: str) -> Array:
+    found = real_numbers(entry[name], name)
+    if found.ndim != 1 or np.isnan(found).any():
+        raise CannotAudit(f"{name} is no list of numbers: give real numbers")
+    return found
+
+
+def dense_row(law: Array, name: str = "law") -> ListedMasses:
+    """A law over the whole vocabulary (n,); CannotAudit where it is no law."""
+    if type(law) is not np.ndarray or law.dtype.kind != "f":
+        law = real_numbers(law, "probabilities")
+    if law.ndim != 1 or not len(law):
+        raise CannotAudit(f"the {name} has shape {law.shape}: give one probability a token, (n,)")
+    # .sum and .min take twice as long.
+    least = float(np.minimum.reduce(law))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(np.add.reduce(law, dtype=np.float64))
+    near = abs(total - 1) <= OFF or (math.isfinite(total) and explains(law[law > 0].astype(np.float64), len(law), True))
+    if not (least >= 0 and near):  # `not >=` is true of NaN
+        raise CannotAudit(f"the {name} has sum {total:.6g} and least entry {least:.6g}: give probabilities")
+    if len(law) <= TOP:
+        return ListedMasses(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
+    ids = np.flatnonzero(law > LIGHT)
+    return ListedMasses(ids, law[ids].astype(np.float64), total, True, len(law))
+
+
+def top_row(
+    ids: Sequence[int] | Array, mass: Sequence[float] | Array, whole: bool = False, error: float = 0.0, name: str = "law"
+) -> ListedMasses:  # fmt: skip
+    """A law of which some tokens are known, the heaviest; whole: there are no others; error: relative, of all masses.
+
+    CannotAudit where ids come twice, a mass is no number from 0 to 1, or their sum is above 1, or another than 1 if whole.
+    """
+    tokens = ids if type(ids) is np.ndarray and ids.dtype.kind == "i" else whole_numbers(ids, "ids")
+    masses = real_numbers(mass, "probabilities")
+    if tokens.ndim != 1 or masses.shape != tokens.shape or not len(tokens):
+        raise CannotAudit(f"{tokens.shape} token ids for {masses.shape} probabilities: give one for each")
+    named = set(tokens.tolist())
+    if len(named) < len(tokens):
+        raise CannotAudit(f"a token stands twice among the {len(tokens)} of the {name}")
+    if not 0 <= min(named) <= max(named) < MOST_IDS:
+        raise CannotAudit(f"ids are {min(named)} to {max(named)}: give numbers from 0 on below {MOST_IDS}")
+    values = masses.tolist()
+    total = math.fsum(values) if all(0 <= each <= 1 + OFF for each in values) else math.nan
+    if not (total <= 1 + OFF and (not whole or total >= 1 - OFF)):
+        _explained(tokens, masses, total, whole, error)
+    return ListedMasses(tokens, masses, total if whole else max(total, 1.0), whole, len(tokens), error)
+
+
+def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: float) -> None:
+    """CannotAudit where rounding does not explain that masses miss 1, or miss the numbers from 0 to 1."""
+    if math.isnan(total):
+        bad = next(i for i, each in enumerate(masses) if not 0 <= each <= 1 + OFF)
+        raise CannotAudit(f"token {tokens[bad]} has probability {masses[bad]:.6g}: give numbers from 0 to 1")
+    if abs(total - 1) <= error + OFF or explains(masses, len(masses), whole):
+        return
+    sums = f"the probabilities of {len(tokens)} tokens sum to {total:.6g}"
+    raise CannotAudit(f"{sums}: a {'whole law has a sum of 1' if whole else 'law has at most 1'}")
+
+
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """A token, a position, a place; CannotAudit where it is no whole number from `least` on, or beyond all."""
+    if type(value) is int and least <= value < MOST_IDS:
+        return value
+    try:
+        number = index(value)
+    except TypeError as error:
+        raise CannotAudit(f"{name} is {value!r:.40}: give a whole number") from error
+    if value is True or value is False or not least <= number < MOST_IDS:
+        said = value if abs(number) < 2**64 else "beyond 64 bits"
+        raise CannotAudit(f"{name} is {said}: give a whole number from {least} on below {MOST_IDS}")
+    return number
+
+
+def probability(value: Any, name: str) -> float:
+    """A number from 0 to 1, or NaN for unknown; CannotAudit where it is another."""
+    if not isinstance(value, float | int | np.floating | np.integer) or not (0 <= value <= 1 + OFF or value != value):
+        raise CannotAudit(f"{name} is {value!r:.40}: give a number from 0 to 1")
+    return float(value)
+
+
+def number_of(name: object) -> int:
+    """A whole number for a request's or batch's name: itself, or 62 bits of a text's digest; CannotAudit for NaN and infinity."""
+    if type(name) is int and -(2**62) < name < 2**62:
+        return name
+    if isinstance(name, np.integer):
+        return number_of(int(name))
+    if isinstance(name, float | np.floating) and not math.isfinite(name):
+        raise CannotAudit(f"{name} is no name of a request or a batch: give a whole number or a text")
+    text = hex(name) if isinstance(name, int) else str(name)  # Python writes no decimals of very long numbers
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big") >> 2
+
+
+def names(request: object, position: int, batch: object, place: int) -> tuple[int, int, int, int]:
+    """Request, position, batch and place as numbers; CannotAudit where they are none."""
+    return (UNNAMED if request is None else number_of(request), whole_number(position, "position", -1),
+            number_of(batch), whole_number(place, "place", -1))  # fmt: skip
+
+
+def stack(rows: Sequence[Token]) -> Tokens:
+    """The rows as one block."""
+    token, laws, own, request, position, batch, place, draft = zip(*rows, strict=True)
+    counts = np.array([len(law.mass) for law in laws])
+    there = np.arange(max(counts.max(), 1)) < counts[:, None]  # True in a row's own columns, from the left
+    ids, mass, q = (np.full(there.shape, filler) for filler in (NO_TOKEN, -1.0, 0.0))
+    ids[there] = np.concatenate([law.ids for law in laws])
+    mass[there] = np.concatenate([law.mass for law in laws])
+    known = np.array([law is not None for law in draft])
+    if known.any():
+        q[there & known[:, None]] = np.concatenate([law for law in draft if law is not None])
+    q[~known] = math.nan
+    order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # the columns that are not a row's own come last
+    ids, mass, q = (np.take_along_axis(side, order, axis=1) for side in (ids, mass, q))
+    mass = np.maximum(mass, 0.0)
+    divisor, whole, size, error = (np.array(column) for column in zip(*(law[2:] for law in laws), strict=True))
+    total = np.where(whole, divisor, mass.sum(1))
+    relative, decimals = np.maximum(relative_of(mass), error), decimals_of(mass)
+    mass /= divisor[:, None]
+    rest = np.where(whole & (size <= TOP), 0.0, np.maximum(0.0, 1 - mass.sum(1)))
+    numbers = (np.array(column, dtype=np.int64) for column in (token, request, position, batch, place))
+    named = dict(zip(("token", "request", "position", "batch", "place"), numbers, strict=True))
+    draft_rest = np.maximum(0.0, 1 - q.sum(1))
+    return Tokens(ids=ids, mass=mass, rest=rest, own=np.array(own), draft=q, draft_rest=draft_rest, total=total, size=size,
+                  whole=whole, relative=relative, decimals=decimals, **named)  # fmt: skip

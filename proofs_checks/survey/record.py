@@ -1,0 +1,102 @@
+"""What the court knows about one work: where it was read, what it claims, and the rules that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import ot_draft as ot
+from ot_draft import trees
+
+from .cases import Case
+from .defendants import AlongPath, Coupled, Defendant, OneToken
+from .rules import TOP
+
+__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NAIVE_TREE", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP",
+           "TREE", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
+
+SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
+TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
+TREE = trees.TreeShape.by_level((2, 2))  # on which every verifier of trees is judged as a walk
+NAIVE_TREE = AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP)  # the same for chosen children: the target's own walk
+LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
+ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
+READ, RUN = "read, not run", "run: its own function along all its coins, in float64, has the same law"
+
+
+class Known(NamedTuple):
+    """A recorded case and the total variation that must come out; under another drafting than the form's, `what`, if one is given."""
+
+    case: Case
+    total_variation: Fraction
+    what: str = ""
+    defendant: Any = None
+    by_hand: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """One rule of a work, as its paper or its code has it; or one of the choices that a description leaves open.
+
+    expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check behind it. by_hand: the rule
+    once more, as a program of draws and coin flips, for the independent enumeration; needed where it is not lossless.
+    line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
+    on_purpose: this form is lossy by design, where the work as a whole is not.
+    when: version and settings in which the form is reached. code: where this form was read, if elsewhere than the work's.
+    seen: for released code that is not lossless, how that was seen in the code itself. mended: where its authors repaired it.
+    through: the sampling settings, which the laws of every case go through before the trial. known: cases with the total variation
+    that must come out, beside the smallest.
+    """
+
+    name: str
+    defendant: Defendant
+    rests_on: str
+    expects: str = LOSSLESS
+    by_hand: Callable[..., Any] | None = None
+    line: str = ""
+    repair: Defendant | None = None
+    fix: str = ""
+    on_purpose: bool = False
+    when: str = ""
+    code: str = ""
+    seen: str = ""
+    mended: str = ""
+    through: Callable[[Any], Any] | None = None
+    known: tuple[Known, ...] = ()
+
+
+def biased(
+    name: str, defendant: Defendant, by_hand: Callable[..., Any], line: str, repair: Defendant, fix: str, **others: Any
+) -> Form:
+    """A form that is not lossless, by exact enumeration unless `rests_on` says more."""
+    others = {"rests_on": "exact enumeration"} | others
+    return Form(name, defendant, expects=NOT_LOSSLESS, by_hand=by_hand, line=line, repair=repair, fix=fix, **others)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One published verifier, or an engine's own sampler at a version.
+
+    paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read.
+    claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
+    engine: it is an engine that people run. not_judged: what of it has no verdict, and why, rule by rule.
+    """
+
+    name: str
+    title: str
+    paper: str
+    read: str
+    claim: str
+    cost: str
+    forms: tuple[Form, ...]
+    code: str = ""
+    on_purpose: bool = False
+    remarks: str = ""
+    not_judged: tuple[tuple[str, str], ...] = ()
+    engine: bool = False
+
+    @property
+    def kind(self) -> str:
+        return ENGINE if self.engine else LOSSY if self.on_purpose else METHOD

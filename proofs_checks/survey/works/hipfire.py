@@ -1,0 +1,21 @@
+"""hipfire: trees of the draft's likeliest tokens, followed by the target's draws; or children drawn without replacement, with q.
+
+In one test every node has one draw of the target, and the child that is that token is taken. The other draws the candidates of a depth
+without replacement, and rejects recursively with q renormalised; it tests every candidate that was drawn, in the tree or not, and stops
+where the taken one has no node.
+"""
+
+import ot_draft as ot
+from ot_draft import trees
+
+from ..record import TOP, TREE, AlongPath, Form, OneToken, Work
+from .several_drafts import walk
+
+WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+WORK = Work(
+    "hipfire", "hipfire", "", "code of both tests; pull 483", "the target's law at any temperature", "none beyond the target's sample",
+    (Form("tree by the target's draws", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw a node, followed; exact checks"),
+     Form("without replacement: node", OneToken(WITHOUT), "Coq: sampling.v, while q has mass left"),
+     Form("without replacement: tree", walk(WITHOUT), "Coq: adaptive_trees.v")),
+    "warpfront/hipfire crates/hipfire-runtime/src/ddtree.rs@2f05029, sample_verified_tree, swor_step", engine=True,
+)  # fmt: skip

@@ -1,0 +1,380 @@
+"""Files as people have them: each kind is read, with the values it means, or refused in a line that says what was found."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import ot_draft as ot
+from ot_draft.cli import main
+from ot_draft.data import open_shards, read_pairs
+
+P, Q = np.array([[[0.5, 0.5], [0.25, 0.75], [1, 0]], [[0.25, 0.75], [0.5, 0.5], [0, 1]]])
+LOGITS = np.random.default_rng(5).normal(0, 3, (2, 3, 8)).astype(np.float32)
+SHORT = {"target_logits": LOGITS[0], "draft_logits": LOGITS[1, :, :6]}
+RECORDS = [{"p": p, "q": q, "text": f"t{row}"} for row, (p, q) in enumerate(zip(P.tolist(), Q.tolist(), strict=True))]
+LINES = "".join(json.dumps(record) + "\n" for record in RECORDS)
+TABLE = [("pair", "p", "q"), *((pair, P[pair, t], Q[pair, t]) for pair in range(3) for t in range(2))]
+Laws = tuple[Any, Any]
+Case = tuple[str, Callable[[Path], object], Laws | str]
+
+
+def laws(*logits: Any) -> Laws:
+    exp = [np.exp(x.astype(float) - x.max(-1, keepdims=True)) for x in logits]
+    p, q = (x / x.sum(-1, keepdims=True) for x in exp)
+    return p, q
+
+
+def text(content: str | bytes) -> Callable[[Path], object]:
+    return lambda file: file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def table(delimiter: str = ",", comma: bool = False, rows: Sequence[Any] = TABLE) -> str:
+    plain = "\n".join(delimiter.join(map(str, row)) for row in rows) + "\n"
+    return plain.replace(".", ",") if comma else plain
+
+
+def tensors(of: Callable[[Any], dict[str, Any]], writer: str = "torch") -> Callable[[Path], object]:
+    """A file of what `of` makes, given torch, by torch.save or as safetensors."""
+
+    def write(file: Path) -> object:
+        torch = pytest.importorskip("torch")
+        if writer == "torch":
+            return torch.save(of(torch), file)
+        return pytest.importorskip("safetensors.torch").save_file(of(torch), file)
+
+    return write
+
+
+def logits(kind: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda torch: {
+        name: torch.tensor(x).to(getattr(torch, kind))
+        for name, x in zip(("target_logits", "draft_logits"), LOGITS, strict=True)
+    }
+
+
+def rounded(kind: str) -> Laws:
+    torch = pytest.importorskip("torch")
+    return laws(*(torch.tensor(x).to(getattr(torch, kind)).float().numpy() for x in LOGITS))
+
+
+def parquet(columns: dict[str, Any], **options: Any) -> Callable[[Path], object]:
+    return lambda file: pytest.importorskip("pyarrow.parquet").write_table(
+        pytest.importorskip("pyarrow").table(columns), file, **options
+    )
+
+
+def saved(save: Callable[..., None], *arrays: Any, **named: Any) -> Callable[[Path], object]:
+    def write(file: Path) -> None:
+        with file.open("wb") as stream:  # numpy would add an ending of its own
+            save(stream, *arrays, **named)
+
+    return write
+
+
+THREE_D = {"p": np.stack([P, P]).tolist(), "q": np.stack([Q, Q]).tolist()}
+BOTH = (np.concatenate([P, P]), np.concatenate([Q, Q]))
+
+READ: list[Case] = [
+    ("bf16.safetensors", tensors(logits("bfloat16"), "safetensors"), "bfloat16"),
+    ("e4m3.safetensors", tensors(logits("float8_e4m3fn"), "safetensors"), "float8_e4m3fn"),
+    ("e5m2.safetensors", tensors(logits("float8_e5m2"), "safetensors"), "float8_e5m2"),
+    ("f8.pt", tensors(logits("float8_e4m3fn")), "float8_e4m3fn"),
+    ("bf16.pth", tensors(logits("bfloat16")), "bfloat16"),
+    ("f16.bin", tensors(logits("float16")), "float16"),
+    ("old.pt", lambda file: pytest.importorskip("torch").save(
+        logits("float32")(pytest.importorskip("torch")), file, _use_new_zipfile_serialization=False), "float32"),
+    ("numpy.pt", tensors(lambda torch: {"p": P, "q": Q.astype("f4")}), (P, Q)),
+    ("stacked.pth", tensors(lambda torch: np.stack([P, Q])), (P, Q)),
+    ("records.pt", tensors(lambda torch: [{"p": torch.tensor(p), "q": torch.tensor(q)} for p, q in zip(P, Q, strict=True)]), (P, Q)),
+    ("lists.pt", tensors(lambda torch: {"p": [torch.tensor(p) for p in P], "q": Q.tolist()}), (P, Q)),
+    ("LOUD.NPZ", saved(np.savez, p=P, q=Q), (P, Q)),
+    ("fortran.npz", saved(np.savez, p=np.asfortranarray(P), q=Q), (P, Q)),
+    ("names.npz", saved(np.savez, **{"P": P, " q": Q}), (P, Q)),
+    ("LOUD.NPY", saved(np.save, np.stack([P, Q]).astype(">f4")), (P, Q)),
+    ("fortran.npy", saved(np.save, np.asfortranarray(np.stack([P, Q]))), (P, Q)),
+    ("lines.jsonl", text(LINES), (P, Q)),
+    ("lines.ndjson", text(LINES.replace("\n", "\r\n\r\n")), (P, Q)),
+    ("lines.json", text(LINES), (P, Q)),
+    ("list.json", text(json.dumps(RECORDS)), (P, Q)),
+    ("bom.jsonl", text("\ufeff" + LINES), (P, Q)),
+    ("lines.jsonl.gz", lambda file: file.write_bytes(gzip.compress(LINES.encode())), (P, Q)),
+    ("logits.jsonl", text('{"target_logits": [0, -Infinity], "draft_logits": [1, 1.0]}\n'), ([[1, 0]], [[0.5, 0.5]])),
+    ("comma.csv", text(table()), (P, Q)),
+    ("semicolon.csv", text(table(";")), (P, Q)),
+    ("decimal_commas.csv", text(table(";", comma=True)), (P, Q)),
+    ("excel.csv", text("\ufeffsep=;\r\n" + table(";", comma=True).replace("\n", "\r\n")), (P, Q)),
+    ("quoted.csv", text('"p","q"\n"0,5","0,25"\n"0,5","0,75"\n'), ([[0.5, 0.5]], [[0.25, 0.75]])),
+    ("tabs.tsv", text(table("\t", comma=True)), (P, Q)),
+    ("unicode.tsv", text(table("\t").encode("utf-16")), (P, Q)),
+    ("packed.csv.gz", lambda file: file.write_bytes(gzip.compress(table(";").encode())), (P, Q)),
+    ("not_packed.csv.gz", text(table()), (P, Q)),
+    ("packed_lines.json", lambda file: file.write_bytes(gzip.compress(LINES.encode())), (P, Q)),
+    ("smallest.csv", text("p,q\n1e-999,.5\n1,.5\n"), ([[0, 1]], [[0.5, 0.5]])),
+    ("capital.csv", text(table().replace("pair,p,q", " Pair, P , Q")), (P, Q)),
+    ("index.csv", text(",p,q\n0,.5,.25\n1,.5,.75\n"), ([[0.5, 0.5]], [[0.25, 0.75]])),
+    ("empty_rows.csv", text(table() + ",,\n,,\n\n"), (P, Q)),
+    ("empty_columns.csv", text("p,q,,\n.5,.25,,\n.5,.75,,\n"), ([[0.5, 0.5]], [[0.25, 0.75]])),
+    ("other_names.csv", text("Target;Draft\n1;0,5\n0;0,5\n"), ([[1, 0]], [[0.5, 0.5]])),
+    ("logits.csv", text("p_logits,q_logits\n0,1\n-inf,1\n"), ([[1, 0]], [[0.5, 0.5]])),
+    ("lists_of_lists.parquet", parquet(THREE_D), BOTH),
+    ("groups.parquet", parquet({"p": P.tolist(), "q": Q.tolist()}, row_group_size=1), (P, Q)),
+    ("two words é.npz", saved(np.savez, p=P, q=Q), (P, Q)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "write", "wanted"), READ, ids=[case[0] for case in READ])
+def test_what_is_unambiguous_is_read(
+    name: str, write: Callable[[Path], object], wanted: Laws | str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    write(file)
+    p, q = rounded(wanted) if isinstance(wanted, str) else wanted
+    pairs, (shard,) = read_pairs(file), open_shards([file])
+    np.testing.assert_allclose([pairs.p, pairs.q], [p, q], rtol=0, atol=1e-15)
+    each = [shard.read(row, row + 1) for row in range(shard.rows)]
+    np.testing.assert_array_equal(np.concatenate([p for p, _ in each]), pairs.p)
+    np.testing.assert_array_equal(np.concatenate([q for _, q in each]), pairs.q)
+    if "lines" in name or name == "list.json":
+        assert pairs.labels["text"] == ("t0", "t1", "t2")
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_every_number_of_a_type_that_numpy_has_not(kind: str, tmp_path: Path) -> None:
+    """All that 8 bits, and all that 16 bits may be, beside torch's own conversion."""
+    torch = pytest.importorskip("torch")
+    bits = torch.arange(1 << 16 if kind == "bfloat16" else 256, dtype=torch.int32)
+    stored = bits.to(torch.uint16 if kind == "bfloat16" else torch.uint8).view(getattr(torch, kind)).reshape(4, -1)
+    file = tmp_path / "a.safetensors"
+    pytest.importorskip("safetensors.torch").save_file({"p_logits": stored, "q_logits": stored.clone()}, file)
+    found = ot.data.formats.columns(file)["p_logits"]  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(found.whole().astype(np.float32), stored.float().numpy())
+    np.testing.assert_array_equal(found.rows(2, 3)[0].astype(np.float32), stored.float().numpy()[2])
+
+
+def npz_bytes(file: Path) -> bytes:
+    np.savez(file.with_suffix(".npz"), p=P, q=Q)
+    return file.with_suffix(".npz").read_bytes()
+
+
+def cut(file: Path) -> int:
+    return file.write_bytes(file.read_bytes()[:-99])
+
+
+REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
+    ("mixed.csv", text("p;q\n0,5;0.25\n0,5;0.75\n"), "decimal commas in line 2, decimal points in line 2: write all numbers in one way"),
+    ("header.csv", text("prob;draft_prob\n0,5;0,25\n"), "its first row is 'prob;draft_prob': give a header with the columns p and q"),
+    ("none.csv", text("0.5,0.25\n0.5,0.75\n"), "its first row is '0.5,0.25'"),
+    ("percent.csv", text("p,q\n50%,25%\n50%,75%\n"), "line 2, column p: '50%' is no mass"),
+    ("hole.csv", text("p,q\n.5,.25\n,\n.5,.75\n"), "line 3: the row is empty, and others follow"),
+    ("half.csv", text("p,q\n.5,.25\n.5,\n"), "line 3: nothing stands in column q"),
+    ("word.csv", text("p,q\n.5,.25\nn/a,.75\n"), "line 3, column p: 'n/a' is no mass"),
+    ("only_header.csv", text("p,q\n"), "a header and no row"),
+    ("empty.csv", text(""), "it is empty"),
+    ("latin.csv", text("p;q;Wörter\n".encode("latin1")), "cannot be read: 'utf-8' codec"),
+    ("thousands.csv", text("p;q\n1.000,5;1\n"), "decimal commas in line 2, decimal points in line 2"),
+    ("logits.csv", text("p_logits,q_logits\n0,1\nx,1\n"), "line 3, column p_logits: 'x' is no logit"),
+    ("scalar.json", text("3"), 'it holds a int: give one object {"p": [...], "q": [...]}, a list of such objects, or one a line'),
+    ("numbers.json", text("[[0.5, 0.5]]"), "it holds a list of list"),
+    ("nothing.json", text("[]"), "it holds a list of nothing"),
+    ("cut.json", text(json.dumps(RECORDS)[:40]), "cannot be read: Unterminated string"),
+    ("cut.jsonl", text(LINES[:-9]), "line 3: not JSON (Unterminated string"),
+    ("array.jsonl", text("[1, 2]\n"), "line 1: it holds a list"),
+    ("ragged.jsonl", text(LINES + '{"p": [1], "q": [1]}'), "line 4: p has shape (1,), that of the first has (2,)"),
+    ("lacking.jsonl", text(LINES + '{"p": [1, 0]}'), "line 4: has no q, which others have: it holds p"),
+    ("null.jsonl", text('{"p": [null, 1], "q": [1, 0]}'), "line 1: p[0]: null stands where a number belongs"),
+    ("percent.jsonl", text('{"p": ["50%", "50%"], "q": ["1", "0"]}'), "line 1: p[0]: '50%' is no mass"),
+    ("mixed.jsonl", text('{"p": ["1/2", 0.5], "q": [1, 0]}'), "line 1: p[1]: 0.5 stands among masses that are texts"),
+    ("true.jsonl", text('{"p": [true, 0], "q": [1, 0]}'), "line 1: p[0]: true is no mass"),
+    ("none.jsonl", text("\n"), "it holds nothing: give p and q"),
+    ("cut.csv.gz", lambda file: file.write_bytes(gzip.compress(table().encode() * 999)[:60]), "cannot be read: Compressed file ended"),
+    ("packed.npz.gz", lambda file: file.write_bytes(gzip.compress(npz_bytes(file))), "is compressed: unpack it"),
+    ("really.npy", lambda file: file.write_bytes(npz_bytes(file)), "It is a zip file, as .npz"),
+    ("really.npz", saved(np.save, np.stack([P, Q])), "It is an array of numpy: let its name end in .npy"),
+    ("lfs.npz", text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), "It is a pointer of Git LFS"),
+    ("page.safetensors", text("<!DOCTYPE html><html>" + "x" * 99), "It is a page of HTML or XML"),
+    ("raw.bin", text(P.tobytes()), "it is no file of torch.save, or a broken one"),
+    ("object.pt", tensors(lambda torch: {"p": Path("a"), "q": 1}), "it names pathlib."),
+    ("ragged.pt", tensors(lambda torch: {"p": [torch.ones(1), torch.ones(2) / 2], "q": [1.0, 0]}), "p is a list of no one shape"),
+    ("number.pth", tensors(lambda torch: 3), "holds a int; it should hold tensors by name"),
+    ("vector.pt", tensors(lambda torch: torch.ones(4) / 4), "give p and q stacked, shape (2, ..., n)"),
+    ("sparse.pt", tensors(lambda torch: {"p": torch.eye(2).to_sparse(), "q": torch.eye(2)}),
+     "p is a sparse tensor (sparse_coo): save p.to_dense()"),
+    ("null.parquet", parquet({"p": [[[0.5, 0.5]], [[0.5, None]]], "q": [[[0.5, 0.5]], [[1.0, 0]]]}), "row 1: p holds null"),
+    ("ragged.parquet", parquet({"p": [[[1.0, 0]], [[1.0]]], "q": [[[1.0, 0]], [[1.0, 0]]]}), "row 1: p holds a list of length 1"),
+    ("first.parquet", parquet({"p": [None, [1.0]], "q": [[1.0], [1.0]]}), "row 0: p holds null"),
+    ("words.parquet", parquet({"p": [["a", "b"]], "q": [["a", "b"]]}), "row 0: p holds string: give numbers"),
+    ("rounded.npz", saved(np.savez, p=P * 0.995, q=Q), "if the masses were rounded, --normalise (normalise=True) does"),
+    ("nan.npz", saved(np.savez, p=np.where(np.arange(3)[:, None] == 1, np.nan, P), q=Q), "row 1: p, token 0: mass nan is not finite"),
+    ("counts.npz", saved(np.savez, p=np.array([[3, 1]]), q=np.array([[1, 1]])), "p has dtype int64"),
+    ("complex.npz", saved(np.savez, p=P + 0j, q=Q), "p has dtype complex128"),
+    ("half.npz", saved(np.savez, p=P), "has no q, it holds p"),
+    ("twice.npz", saved(np.savez, **{"P": P, " p": P, "q": Q}), "has no p, it holds P, p, q"),
+    ("pairs.xlsx", text("PK"), "give a file that ends in"),
+    ("pairs", text("PK"), "give a file that ends in"),
+    ("cut.npy", lambda file: file.write_bytes(saved_bytes(file)[:-8]), "cannot be read: of shape (2, 3, 2)"),
+    ("cut.parquet", lambda file: (parquet({"p": P.tolist(), "q": Q.tolist()})(file), cut(file)), "cannot be read"),
+    ("cut.safetensors", lambda file: (tensors(logits("bfloat16"), "safetensors")(file), cut(file)),
+     "cannot be read as safetensors"),
+    ("cut.pt", lambda file: (tensors(logits("bfloat16"))(file), cut(file)), "holds no tensors alone"),
+    ("widths.npz", saved(np.savez, **SHORT), "where the token ids agree, --pad (pad=True) fills the shorter up with -inf at the end"),
+    ("rows.npz", saved(np.savez, p=P, q=Q[:2]), "p has shape (3, 2) and q has (2, 2): give both one shape"),
+]  # fmt: skip
+
+
+def loads_nested() -> bool:
+    """Whether torch loads nested tensors without running what a file holds, as it did below 2.15."""
+    try:
+        return [int(part) for part in metadata.version("torch").split(".")[:2]] < [2, 15]
+    except metadata.PackageNotFoundError:
+        return True
+
+
+# The same, as they are read: without the commands around it.
+NAMED: list[tuple[str, Callable[[Path], object], str]] = [
+    ("rows.pt", tensors(lambda torch: {"p": torch.eye(2), "q": torch.eye(2).to_sparse()}),
+     "q is a sparse tensor (sparse_coo): save q.to_dense()"),
+    ("meta.pt", tensors(lambda torch: {"p": torch.eye(2, device="meta"), "q": torch.eye(2)}),
+     "p is on the meta device, which has no numbers"),
+    ("quantised.pt", tensors(lambda torch: {"p": torch.quantize_per_tensor(torch.eye(2), 0.1, 0, torch.quint8), "q": torch.eye(2)}),
+     "p is quantised: save p.dequantize()"),
+    ("nested.pt", tensors(lambda torch: {"p": torch.nested.nested_tensor([torch.eye(2)], layout=torch.jagged), "q": torch.eye(2)}),
+     "p is nested: save p as one tensor" if loads_nested() else "a tensor in it is nested: save it as one tensor"),
+    ("words.pt", text("hello"), "it is no file of torch.save, or a broken one"),
+    ("blanks.csv", text("p q\n.5 .25\n.5 .75\n"), "its first row is 'p q', parted by blanks: part columns by commas"),
+    ("blanks.tsv", text("pair  target  draft\n0 1 1\n"), "parted by blanks: part columns by commas"),
+    ("smaller.csv", text("p,q\n1e-1001,.5\n1,.5\n"), "line 2, column p: '1e-1001' is beyond 1e-1000"),
+    ("smallest.json", text('{"p": ["1e-999", "1"], "q": [1, 0]}'), "p sums to 1 and about 1e-999 instead of 1"),
+    ("no_bytes.json", text(""), "it is empty"),
+    ("ragged.json", text('{"p": [[1, 0], [1]], "q": [[1, 0], [1, 0]]}'),
+     "p holds lists of different lengths: give all rows n masses"),
+    ("words.json", text('{"p_logits": [[0, 1], [0, "x"]], "q_logits": [[0, 1], [0, 1]]}'), "p_logits[1][1]: 'x' is no logit"),
+    ("inf.jsonl", text('{"p_logits": [0, 1], "q_logits": [0, 1]}\n{"p_logits": [0, 1], "q_logits": [0, Infinity]}\n'),
+     "row 1, q_logits, token 1: logit inf: capture the row again"),
+    ("shapes.npz", saved(np.savez, p=P[:1], q=Q[0, :1]), "give both one shape"),
+]  # fmt: skip
+
+
+def saved_bytes(file: Path) -> bytes:
+    saved(np.save, np.stack([P, Q]))(file)
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize(("name", "write", "message"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_the_rest_is_refused_in_one_line(
+    name: str, write: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    write(file)
+    for words in (["compare", file, "--jobs", 1], ["sweep", file, "--out", tmp_path / "out", "--engine", "sequential"]):
+        result = CliRunner().invoke(main, [*map(str, words), "--k", "2", "--rules", "Optimal"])
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1, (
+            result.exit_code,
+            result.output,
+            result.exception,
+        )
+        assert message in result.stderr and str(file) in result.stderr, result.stderr
+        assert len(result.stderr) < len(str(file)) + 420 and "array(" not in result.stderr
+    if "logits" in message:
+        assert "normalise" not in result.stderr
+
+
+@pytest.mark.parametrize(("name", "write", "message"), NAMED, ids=[case[0] for case in NAMED])
+@pytest.mark.filterwarnings("ignore")  # torch's own, of how such tensors are written
+def test_the_array_the_place_and_the_remedy_are_named(
+    name: str, write: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    write(file)
+    with pytest.raises(ot.InvalidDistribution) as error:
+        read_pairs(file)
+    said = str(error.value)
+    assert message in said and str(file) in said and len(said) < len(str(file)) + 300, said
+
+
+def test_a_folder_of_that_name(tmp_path: Path) -> None:
+    for name in ("a.npz", "a.csv", "a.pt", "a.safetensors", "a.parquet", "a.jsonl.gz"):
+        (tmp_path / name).mkdir()
+        result = CliRunner().invoke(main, ["compare", str(tmp_path / name)])
+        assert result.exit_code == 2 and re.search("directory", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("kind", ["f4", "f2", "i8"])
+def test_logits_of_two_widths_are_filled_up_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
+    file, scaled = tmp_path / "a.npz", {name: (10 * x).astype(kind) for name, x in SHORT.items()}
+    np.savez(file, **scaled)
+    pairs = read_pairs(str(file), pad=True)  # a name does as well as a path
+    p, q = laws(*scaled.values())
+    np.testing.assert_allclose(pairs.p, p, atol=1e-15)
+    np.testing.assert_allclose(pairs.q, np.pad(q, ((0, 0), (0, 2))), atol=1e-15)
+    assert pairs.padding == "draft_logits has 6 tokens, 8 with -inf at the end (--pad)"
+    result = CliRunner().invoke(main, ["compare", str(file), "--pad", "--k", "2", "--jobs", "1", "--rules", "Optimal"])
+    assert result.exit_code == 0 and pairs.padding in result.stderr, result.output
+    told = CliRunner().invoke(
+        main, ["compare", str(file), "--pad", "--k", "2", "--jobs", "1", "--rules", "Optimal", "--json"]
+    )
+    found = json.loads(told.stdout)
+    assert found["padding"] == pairs.padding
+    wanted = ot.optimal_acceptance(pairs.p, pairs.q, 2).mean()
+    assert found["summary"][0]["accepted"] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_masses_of_two_widths(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"p": [["1/2", "1/4", "1/4"]], "q": [["1/3", "2/3"]]}')
+    with pytest.raises(ot.InvalidDistribution, match=r"fills the shorter up with mass 0"):
+        read_pairs(file)
+    pairs = read_pairs(file, pad=True)
+    assert pairs.q.tolist() == [[ot.problem.Fraction(1, 3), ot.problem.Fraction(2, 3), 0]]  # type: ignore[attr-defined]
+    assert pairs.padding == "q has 2 tokens, 3 with mass 0 at the end (--pad)"
+
+
+def test_masses_of_every_kind_as_pairs_that_were_rounded(tmp_path: Path) -> None:
+    file, out = tmp_path / "a.csv", tmp_path / "out"
+    file.write_text("p;q\n0,333;0,25\n0,667;0,75\n0,001;0\n")
+    words = ["sweep", str(file), "--normalise", "--out", str(out), "--engine", "sequential", "--k", "2", "--json"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    p = np.array([0.333, 0.667, 0.001]) / 1.001
+    assert json.loads(result.stdout)[-1]["optimum"] == pytest.approx(
+        float(ot.optimal_acceptance(p, np.array([0.25, 0.75, 0]), 2))
+    )
+    refused = CliRunner().invoke(main, [*words[:2], *words[3:]])
+    assert refused.exit_code == 2
+
+
+def test_two_names_that_may_both_be_p_never_overwrite_each_other(tmp_path: Path) -> None:
+    """What is spelled so is p; of two spellings none is, and a name that stands twice is refused."""
+    file = tmp_path / "a.json"
+    for content in ('{"p": [1, 0], "P": [0, 1], "q": [1, 0]}', '[{"p": [1, 0], "P": [0, 1], "q": [1, 0]}]'):
+        file.write_text(content)
+        assert read_pairs(file).p.tolist() == [[1.0, 0.0]]
+    for content, said in (
+        ('{"P": [1, 0], " p": [0, 1], "q": [1, 0]}', "P,  p"),
+        ('{"p": [1, 0], "p": [0, 1], "q": [1, 0]}', "p stands twice in one object"),
+        ('{"pairs": [{"p": [1, 0], "q": [1, 0]}]}', "it holds pairs"),
+        ('{"p": {"a": 1}, "q": {"a": 1}}', "no name in it has a list of numbers: it holds p, q"),
+    ):
+        file.write_text(content)
+        with pytest.raises(ot.InvalidDistribution, match=re.escape(said)):
+            read_pairs(file)
+
+
+def test_a_file_of_torch_without_a_tensor_says_what_it_holds(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    file = tmp_path / "a.pt"
+    torch.save({"pairs": {"p": torch.ones(1, 1)}}, file)
+    with pytest.raises(ot.InvalidDistribution, match=re.escape("it holds pairs (a dict)")):
+        read_pairs(file)
+    file.write_bytes(b"")
+    with pytest.raises(ot.InvalidDistribution, match="it is empty"):
+        read_pairs(file)

@@ -1,0 +1,440 @@
+"""The court of record: verdicts, counterexamples confirmed by another enumeration, planted errors, and its pages."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from contributing import example
+from slow import slow, slow_except
+
+import ot_draft as ot
+from figures.survey_section import survey_section
+from ot_draft.cli import main
+from proofs_checks import branches
+from proofs_checks.lossy import engine_rules
+from proofs_checks.paths.path_cases import Told
+from proofs_checks.survey import REGISTER, by_hand, judge_work, pages, true_units, variants
+from proofs_checks.survey.cases import Case, along_path, one_token, pairs
+from proofs_checks.survey.defendants import AlongPath, OneToken
+from proofs_checks.survey.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
+from proofs_checks.survey.rules import chain
+from proofs_checks.survey.trial import judge
+from proofs_checks.survey.works import cactus, eagle, hsd, races, rm_bv, sglang, sjd, vllm, watermarks
+
+F = Fraction
+FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
+NOT = [form for _, form in FORMS if form.expects == NOT_LOSSLESS]
+EXACT = OneToken(ot.rules.SpeculativeSampling(), (1,))
+
+
+def test_the_register_says_what_was_read() -> None:
+    for work, reasoning in REGISTER.values():
+        assert (work.forms or work.not_judged) and reasoning and work.read and work.claim and work.cost
+        assert work.paper or work.code or all(form.code for form in work.forms)
+    for form in NOT:
+        assert form.by_hand is not None and form.line and form.repair is not None and form.fix
+
+
+@pytest.mark.parametrize("name", slow_except(REGISTER, "hsd", "cactus", *[*REGISTER][:10]))
+def test_every_verdict_comes_out_with_every_control(name: str) -> None:
+    work, reasoning = REGISTER[name]
+    judged = judge_work(work)
+    for one in judged:
+        assert one.sound, (name, one.form.name, one.verdict, one.found_out, one.confirmed, one.repair_holds)
+        if one.example is None:
+            assert one.found_out and 0 < one.worst.share <= 1
+            continue
+        assert one.example.case.n <= 3 and one.confirmed and one.repair_holds
+        assert all(isinstance(mass, Fraction) for mass in one.example.emitted.values())
+        assert sum(one.example.emitted.values()) == 1
+        note = pages.note(work, one)
+        assert [line[:2] for line in note] == ["1.", "2.", "3.", "4.", "5."]
+    assert work.claim in pages.record(work, reasoning, judged)
+
+
+def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("A work of the court", monkeypatch)
+    (one,) = judge_work(module.WORK)
+    assert one.sound and one.confirmed and one.repair_holds and one.example.total_variation > 0
+    monkeypatch.setattr(module, "usual_test", lambda p, q, x: 1)
+    assert not judge_work(module.WORK)[0].confirmed  # the second program has another law
+
+
+@pytest.mark.parametrize("one", [*NOT[:6], *map(slow, NOT[6:])], ids=lambda form: form.name)
+def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) -> None:
+    make = one_token if one.defendant.length == 1 else along_path
+    some = [case.through(one.through) for case in make(one.defendant.ks) if case.n <= 3][::7]
+    for trial in one.defendant.trials(some):
+        case, length = trial.case, len(next(iter(trial.due)))
+        assert branches.emitted(one.by_hand, case.target, case.draft, case.k, length) == trial.emitted, case  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("module", [branches, by_hand])
+def test_the_other_enumeration_shares_no_code(module: Any) -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [("." * node.level + str(node.module)) for node in found]
+    names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    assert set(names) <= {"__future__", "collections.abc", "fractions", "math", "typing", "..branches"}
+
+
+def test_the_other_enumeration_itself() -> None:
+    """Two coins and a draw, worked out by hand."""
+    masses = (F(1, 4), F(3, 4))
+
+    def program(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+        if chance.flip(F(1, 3)):
+            return (0,)
+        return (1, chance.draw(q()))
+
+    law = branches.emitted(program, lambda prefix=(): masses, lambda prefix=(): (F(1, 2), F(1, 2)), 1, 2)
+    assert law == {(0, 0): F(1, 12), (0, 1): F(1, 4), (1, 0): F(1, 3), (1, 1): F(1, 3)}
+    assert not branches.Chance([]).flip(0) and branches.Chance([]).flip(F(7, 5))
+
+
+WRONG_RULES: tuple[tuple[str, Callable[[Any, Any, Any], Any]], ...] = (
+    ("test against q alone", lambda p, q, x: q[x]),
+    ("the ratio upside down", lambda p, q, x: by_hand.ratio(q[x], p[x])),
+    ("always", lambda p, q, x: 1),
+)
+
+
+@pytest.mark.parametrize(("name", "test"), WRONG_RULES, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_counterexample_that_the_other_enumeration_denies_is_not_confirmed(
+    name: str, test: Callable[..., Any]
+) -> None:
+    llama = next(form for work, form in FORMS if work == "llama-cpp" and form.expects == NOT_LOSSLESS)
+    wrong = replace(llama, by_hand=by_hand.single(test, by_hand.usual_residual, lambda q: q))
+    one = judge(wrong)
+    assert one.verdict == NOT_LOSSLESS and not one.confirmed and not one.sound
+    assert not judge(replace(llama, by_hand=None)).sound
+
+
+def test_a_verdict_other_than_the_recorded_one_is_not_sound() -> None:
+    assert not judge(Form("claimed", OneToken(ot.rules.RecursiveRejection(), (1, 2), TOP), "nothing")).sound
+    fine = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
+    one = judge(biased("slandered", EXACT, fine, "none", EXACT, "none"))
+    assert one.verdict == LOSSLESS and not one.sound
+    broken = biased("repair that repairs nothing", OneToken(ot.rules.SpeculativeSampling(), (1,), TOP),
+                    by_hand.single(by_hand.usual_test, by_hand.usual_residual, by_hand.mode), "a line",
+                    OneToken(engine_rules.LenientSampling(), (1,)), "a fix")  # fmt: skip
+    assert not judge(broken).sound
+
+
+def test_the_command_fails_where_a_verdict_is_not_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, said = REGISTER["leviathan"]
+    wrong = replace(work, forms=(Form("claimed", OneToken(engine_rules.LenientSampling(), (1,)), "nothing"),))
+    monkeypatch.setitem(REGISTER, "leviathan", (wrong, said))
+    result = CliRunner().invoke(main, ["survey", "leviathan"])
+    assert result.exit_code == 1 and "NOT AS RECORDED" in result.output
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "length", "paper", "code", "distance"),
+    [
+        ((F(1, 3), F(2, 3)), (F(2, 3), F(1, 3)), 2, F(11, 9), F(4, 3), F(1, 9)),
+        ((F(1, 3), F(2, 3)), (F(2, 3), F(1, 3)), 4, F(166, 81), F(62, 27), F(29, 243)),
+        ((F(1, 2), F(1, 3), F(1, 6)), (F(1, 4), F(1, 4), F(1, 2)), 3, F(151, 96), F(373, 216), None),
+    ],
+)
+def test_the_last_test_of_hsd_without_its_cap(
+    p: Any, q: Any, length: int, paper: F, code: F, distance: F | None
+) -> None:
+    case = Case((p,), (q,), 1)
+    rule = AlongPath(chain(lambda ratio, weight: min(1, ratio)), length=length)
+    (trial,) = rule.trials([case])
+    assert (trial.most, trial.accepted) == (paper, code)
+    assert distance is None or trial.total_variation == distance
+    assert round(float(trial.total_variation), 3) == {2: 0.111, 4: 0.119, 3: 0.101}[length]
+    law = branches.emitted(lambda *given: hsd.code(*given, length=length), case.target, case.draft, 1, length + 1)
+    assert law == trial.emitted
+
+
+def test_chain_with_the_weight_is_block_verification() -> None:
+    for trial in AlongPath(chain(lambda ratio, weight: weight)).trials(along_path((1,))):
+        assert trial.lossless and trial.accepted == trial.most
+
+
+def test_no_lossless_rule_for_one_path_accepts_more_than_block_verification() -> None:
+    for _, form in FORMS:
+        if isinstance(form.defendant, AlongPath) and form.defendant.ks == (1,) and form.expects == LOSSLESS:
+            assert all(trial.accepted <= trial.most for trial in form.defendant.trials(along_path((1,))))
+
+
+def test_cactus_emits_more_than_its_knob_says() -> None:
+    p, q = np.full(100, 0.01), np.where(np.arange(100) < 33, 1 / 33, 0.0)
+    found = true_units.measure(cactus.Cactus(0.02), p[None], q[None])
+    assert round(float(found.accepts[0]), 3) == 0.987 and round(float(found.kl[0]), 2) == 1.03
+    assert round(cactus.promised(p, 0.02), 3) == 0.013
+
+
+def test_noise_used_again_is_a_law_and_fresh_noise_is_lossless() -> None:
+    for p, q in pairs():
+        output, accepted = vllm.used_again(p, q, 1)
+        assert sum(output) == 1 and accepted == sum(map(min, p, q))
+    output, _ = vllm.used_again((F(1, 10), F(6, 10), F(3, 10)), (F(7, 10), F(1, 10), F(2, 10)), 1)
+    assert output[0] == F(1, 10) and output[1] > F(6, 10)
+
+
+def test_one_arrival_is_the_gumbel_coupling_and_more_arrivals_lose_nothing() -> None:
+    for p, q in pairs()[::9]:
+        output, accepted = races.coupling(p, q, 1)
+        kept = [watermarks.arrivals(p, q, k)[1] for k in (1, 2, 3)]
+        assert watermarks.arrivals(p, q, 1) == (output, accepted) and kept == sorted(kept)
+
+
+@pytest.mark.parametrize("one_level", [races.alive, watermarks.alive], ids=["lists", "arrivals"])
+def test_how_many_drafts_hold_the_output_is_what_many_races_count(one_level: Any) -> None:
+    p, q = (F(1, 6), F(1, 3), F(1, 2)), (F(1, 2), F(1, 3), F(1, 6))
+    generator, target, draft = np.random.default_rng(3), np.array(p, float), np.array(q, float)
+    noise = generator.exponential(size=(2 * 10**5, 2, 3))
+    if one_level is races.alive:
+        output = (noise.min(1) / target).argmin(-1)
+        drafts = (noise / draft).argmin(-1)
+    else:
+        output = (noise[:, 0] / target).argmin(-1)
+        drafts = np.argsort((noise.cumsum(1) / draft).reshape(-1, 6), -1)[:, :2] % 3
+    number = (drafts == output[:, None]).sum(-1)
+    for count, masses in enumerate(one_level(p, q, 2)):
+        for token, mass in enumerate(masses):
+            assert abs(((number == count) & (output == token)).mean() - float(mass)) < 5e-3
+
+
+def test_no_case_of_jacobi_decoding_lies_where_rounding_decides() -> None:
+    for p, q in pairs():
+        laws = sjd.nucleus(p), sjd.nucleus(q)
+        for law in (p, q, by_hand.norm(by_hand.minus(*laws), laws[0])):
+            assert sjd.PART not in accumulate(sorted(law, reverse=True)), (p, q)
+
+
+@pytest.mark.parametrize(("after", "tokens"), [(((9, 1), (1, 9)), F(3)), (((9, 1), (9, 1)), F(13, 5))])
+def test_rm_bv_emits_as_many_tokens_as_its_notes_count(after: Any, tokens: F) -> None:
+    half = np.array([F(1, 2)] * 2, dtype=object)
+    second = [np.array([F(mass, 10) for mass in row], dtype=object) for row in after]
+    model = Told(lambda prefix: second[prefix[0]] if len(prefix) == 1 else half, lambda prefix: half)
+    laws = [rm_bv.root_last(1)(model, SimpleNamespace(tokens=(token,))) for token in (0, 1)]
+    assert sum(len(text) * mass for law in laws for text, mass in law.items()) / 2 == tokens
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
+    """SGLang's kernel with one coin, walked for 720 evenly spaced coins."""
+    for p, q in pairs()[::9]:
+        counts = [0] * len(p)
+        for number in range(720):
+            coin, reached, drafts = F(2 * number + 1, 1440), F(0), by_hand.likeliest(q, k)
+            for x in drafts:
+                reached += p[x]
+                if coin < reached:
+                    break
+            else:
+                rest = [F(0) if y in drafts else mass for y, mass in enumerate(p)]
+                place = coin * sum(rest)
+                x = next(y for y in range(len(p)) if sum(rest[: y + 1]) > place)
+            counts[x] += 1
+        drafts = by_hand.likeliest(q, k)
+        taken, last = sglang.with_one_coin(list(p), drafts)
+        output = [mass + sum(t for x, t in zip(drafts, taken, strict=True) if x == y) for y, mass in enumerate(last)]
+        assert sum(output) == 1 and taken == [p[x] for x in drafts]
+        assert all(abs(F(count, 720) - mass) <= F(1, 360) for count, mass in zip(counts, output, strict=True))
+
+
+def block_kernel(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+    """vLLM's block kernel for a chosen path of two tokens: independent coins, the last that passes decides."""
+    (x,) = by_hand.likeliest(q(), 1)
+    (y,) = by_hand.likeliest(q((x,)), 1)
+    first, both = p()[x], p()[x] * p((x,))[y]
+    rest = first * (1 - p((x,))[y])
+    passes = chance.flip(rest / (rest + 1 - first) if rest + 1 - first else 1)
+    if chance.flip(both):
+        return (x, y, chance.draw(p((x, y))))
+    return (x, chance.draw(by_hand.without(p((x,)), (y,)))) if passes else (chance.draw(by_hand.without(p(), (x,))),)
+
+
+def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
+    form = next(form for work, form in FORMS if work == "vllm" and form.name.startswith("V2 block, no law"))
+    for trial in form.defendant.trials(along_path((1,))):
+        case = trial.case
+        assert branches.emitted(block_kernel, case.target, case.draft, 1, 3) == trial.emitted, case
+
+
+def test_what_is_not_judged_is_printed_with_its_reason() -> None:
+    for name in ("hsd", "rheo", "univer"):
+        work, _ = REGISTER[name]
+        ((rule, why),) = work.not_judged
+        table = CliRunner().invoke(main, ["survey", name, "--format", "markdown", "--short"])
+        assert table.exit_code == 0 and f"{rule}: not judged: {why}" in " ".join(table.output.split())
+    assert "not judged: its rule: abstract only" in CliRunner().invoke(main, ["survey", "univer"]).output
+
+
+def nested(places: list[tuple[int, ...]], at: tuple[int, ...] = ()) -> Any:
+    """The tree whose nodes stand at these places, each as the tuple of its children."""
+    return tuple(nested(places, place) for place in sorted(places) if place[:-1] == at and len(place) == len(at) + 1)
+
+
+def test_eagle_1_on_its_default_tree() -> None:
+    """Six tokens of a four-token example: only the second child of the deepest node is followed by a wrong law."""
+    first = ["0", "1", "2", "3", "00", "01", "02", "10", "11", "20", "21", "30"]
+    deeper = ["000", "001", "002", "010", "011", "020", "021", "100", "0000", "0001", "0002", "00000", "00001"]
+    tree = nested([tuple(map(int, place)) for place in first + deeper])
+    p, q = (tuple(F(mass, 10) for mass in masses) for masses in ((1, 2, 3, 4), (2, 1, 4, 3)))
+    wrong = branches.emitted(eagle.walked(tree, False, True), lambda prefix=(): p, lambda prefix=(): q, 1, 6)
+    due = branches.continued((), lambda prefix: p, 6)
+    assert sum(abs(wrong.get(text, 0) - mass) for text, mass in due.items()) / 2 == F(896, 46875)
+    accepted = sum(map(min, p, q))
+    rest = by_hand.norm(by_hand.minus(p, q))
+    second = sum(
+        (q[x] - min(p[x], q[x])) * sum(map(min, rest, by_hand.without(q, [x]))) for x in range(4)
+    )  # the first child is refused, the second one taken
+    assert accepted**4 * second * sum(map(max, by_hand.minus(rest, p), (0,) * 4)) == F(896, 46875)
+
+
+DRAWN_TREES = [
+    "spectr",
+    "mcsd",
+    "spechub",
+    "khisti",
+    "hu",
+    "specinfer",
+    "sequoia",
+    "traversal",
+    "eagle",
+    "dyspec",
+    "hipfire",
+    "rheo",
+]
+CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specexec", "uno", "tensorrt"]
+
+
+@pytest.mark.parametrize("name", DRAWN_TREES + CHOSEN_TREES)
+def test_who_verifies_a_tree_is_judged_as_a_walk(name: str) -> None:
+    shapes = [getattr(form.defendant, "shape", None) for form in REGISTER[name][0].forms]
+    assert any(shape and shape.length > 1 and shape.most > 1 for shape in shapes)
+
+
+@pytest.mark.parametrize("name", ["gls", "mpfr"])
+def test_who_races_along_several_paths_is_judged_as_a_walk(name: str) -> None:
+    one_level = {"gls": races.alive, "mpfr": watermarks.alive}[name]
+
+    def program(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
+        text: tuple[int, ...] = ()
+        while k and len(text) < 3:
+            flat = [mass for masses in one_level(p(), q(), k) for mass in masses]
+            k, token = divmod(chance.draw(flat), len(p()))
+            text = (*text, token)
+        return text
+
+    form = REGISTER[name][0].forms[-1]
+    one = judge(form)
+    assert form.defendant.text == 3 and form.defendant.ks == (2,) and one.sound and len(one.found_out) == 2  # type: ignore[union-attr]
+    trials = form.defendant.trials([Case((p,), (q,), 2) for p, q in pairs()[:40:2]])
+    assert (
+        max(trial.accepted for trial in trials) == 2 and min(trial.accepted for trial in trials) < 1
+    )  # p = q, and far from it
+
+
+@pytest.mark.parametrize("name", ["sglang", "tensorrt"])
+def test_a_walk_that_ends_at_its_first_token_is_not_confirmed(name: str) -> None:
+    form = next(form for form in REGISTER[name][0].forms if form.name.endswith((" = 1/2: tree", " .9: tree")))
+    assert judge(form).sound
+    assert not judge(replace(form, by_hand=lambda *given: form.by_hand(*given)[:1])).confirmed  # type: ignore[misc]
+
+
+def test_a_recorded_case_that_comes_out_otherwise_is_not_sound() -> None:
+    form = next(form for work, form in FORMS if work == "hsd" and form.known)
+    (known,) = form.known
+    assert judge(form).sound
+    assert not judge(replace(form, known=(known._replace(total_variation=F(1, 10)),))).sound
+    another = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
+    assert not judge(replace(form, known=(known._replace(by_hand=another),))).sound
+
+
+def test_laws_that_settings_have_changed() -> None:
+    law = (F(1, 6), F(1, 3), F(1, 2))
+    assert by_hand.rooted(by_hand.squared(law)) == law
+    with pytest.raises(ValueError, match="no square"):
+        by_hand.rooted(law)
+    assert Case((law,), (law,), 1).through(by_hand.squared).p == (by_hand.squared(law),)
+
+
+@pytest.mark.parametrize("form", [form for _, form in FORMS if form.seen], ids=lambda form: form.name)
+def test_a_no_about_released_code_says_how_it_was_seen(form: Form) -> None:
+    assert form.expects == NOT_LOSSLESS and form.seen.startswith(("run: ", "read, not run", "not read: "))
+
+
+def test_a_no_about_an_engine_says_when() -> None:
+    for work, _ in REGISTER.values():
+        for form in work.forms:
+            if work.engine and form.expects == NOT_LOSSLESS:
+                assert form.when and form.seen, (work.name, form.name)
+
+
+def test_the_question_of_tree_verification_is_answered() -> None:
+    sound, table = variants.page("markdown")
+    assert sound and "| not lossless |" in table and "q set to 1" in table
+    worded = {form.name: form.expects for form in variants.VARIANTS}
+    assert worded["top-k children, tested with q as it is"] == NOT_LOSSLESS
+    assert worded["top-k children, q set to 1, a refused child's p set to 0"] == LOSSLESS
+
+
+@pytest.mark.slow
+def test_recalibrated_knobs_emit_what_is_asked() -> None:
+    plane, again = true_units.rows()
+    for row in again:
+        if row[3]:
+            asked = float(row[1].split()[1])
+            assert abs(float(row[3]) - asked) <= 0.011 * asked
+    for row in plane:
+        accepts, by_kl, by_tv = float(row[2]), float(row[7]), float(row[8])
+        assert accepts <= by_kl + 2e-3 and accepts <= by_tv + 2e-3, row
+
+
+def test_the_section_of_the_report(tmp_path: Path) -> None:
+    file = tmp_path / "survey.json"
+    assert survey_section(file) == ""
+    assert CliRunner().invoke(main, ["survey", "mtad", "--format", "json", "--out", str(file)]).exit_code == 0
+    section = survey_section(file)
+    assert (
+        section.startswith('<section id="survey">')
+        and "not lossless, by design" in section
+        and "1 works, 1 rules" in section
+    )
+    (tmp_path / "broken.json").write_text('[{"work": 1}]')
+    assert survey_section(tmp_path / "broken.json") == ""
+
+
+def test_the_formats(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    found = json.loads(run(main, ["survey", "leviathan", "llama-cpp", "--format", "json"]).output)
+    assert [row["verdict"] for row in found[:4]] == ["lossless", "lossless", "lossless", "not lossless"]
+    assert found[3]["confirmed"] and len(found[3]["note"]) == 5 and found[3]["known"]
+    markdown = run(main, ["survey", "leviathan", "--format", "markdown"]).output.splitlines()
+    assert markdown[0].count("|") == len(pages.HEADS) + 1 and len(markdown) == 4
+    latex = run(main, ["survey", "tensorrt", "--format", "latex"]).output
+    assert latex.startswith(r"\begin{longtable}") and r"\&" not in latex and r"\_" not in latex.split(r"\hline")[0]
+    file = tmp_path / "court.txt"
+    assert run(main, ["survey", "hsd", "--out", str(file)]).exit_code == 0
+    assert "total variation 1/" in file.read_text() and "independent enumeration: the same law" in file.read_text()
+    assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_page_are_what_the_command_prints() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "court.md").read_text()
+    for options in (["--short"], ["--page", "variants"], ["--page", "true-units"]):
+        printed = CliRunner().invoke(main, ["survey", *options, "--format", "markdown"]).output
+        for table in printed.strip().split("\n\n"):
+            assert table in text, (
+                f"put the output of  ot-draft survey {' '.join(options)} --format markdown  into docs/survey.md"
+            )

@@ -1,0 +1,237 @@
+"""Path rules refuse what they cannot take, and say what to give instead."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+from typing import Any
+
+import numpy as np
+import pytest
+from random_problems import Everywhere
+
+import ot_draft as ot
+from ot_draft import trees
+from ot_draft.trees.drafting.growing import Growing, Grown, TreeDraws
+from ot_draft.trees.tree import PlainTree
+
+HALVES = np.array([F(1, 2), F(1, 2)])
+
+
+UNIFORM = Everywhere(HALVES, HALVES)
+WIDE, UNEVEN = trees.TreeShape((0, 0)), trees.TreeShape((0, 0, 1, 1, 2))
+
+
+def drafted(shape: Any = WIDE, rows: int = 0, dtype: Any = np.float64, law: ot.DraftLaw | None = None) -> Any:
+    """One drafted tree in float64, or one that does not fit together."""
+    p = np.full((1, rows or shape.size + 1, 2), 0.5)
+    return shape.tree(np.zeros((1, shape.size), dtype=np.int64), p, p.astype(dtype), law or ot.IID())
+
+
+ERRORS = [
+    (lambda: trees.BlockVerification()(UNIFORM, [(0, 1), (1, 1)]), ot.InvalidDrafts, "one drafted path, not 2.*Joint"),
+    (
+        lambda: trees.TokenWise(ot.rules.Greedy())(UNIFORM, [(0, 1), (0, 1)]),
+        ot.InvalidDrafts,
+        r"children follow Hybrid\(top=-1\), and .* IID\(\): take Traversal\(\) or NaivePath\(\)",
+    ),
+    (
+        lambda: trees.TokenWise(ot.rules.KSeq())(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
+        ot.InvalidDrafts,
+        r"follow IID\(\), and .* WithoutReplacement\(\): take Traversal\(\)",
+    ),
+    (
+        lambda: trees.Joint()(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
+        ot.InvalidDrafts,
+        r"Joint\(\) is valid on trees whose children follow IID\(\) or Hybrid\(top\)",
+    ),
+    (
+        lambda: trees.BlockVerification()(UNIFORM, PlainTree(trees.TreeShape((0,)), (0,), ot.Hybrid(1))),
+        ot.InvalidDrafts,
+        r"Hybrid\(top=1\): take Traversal\(\) or NaivePath\(\), valid under every law",
+    ),
+    (
+        lambda: trees.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
+        ot.InvalidDrafts,
+        r"equally many children, or none; take Hybrid\(top=j\)",
+    ),
+    (
+        lambda: trees.TokenWise(ot.rules.Greedy())(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
+        ot.InvalidDrafts,
+        "equally many children",
+    ),
+    (lambda: trees.TreeShape((0, 2)), ot.InvalidDrafts, "node 2 has parent 2: number the nodes breadth first"),
+    (lambda: trees.TreeShape((0, 0, 1, 0)), ot.InvalidDrafts, "node 4 has parent 0"),
+    (lambda: trees.TreeShape.chains(0, 2), ot.InvalidDrafts, "K is 0"),
+    (lambda: trees.TreeShape.by_level((2, 0)), ot.InvalidDrafts, r"\(2, 0\): give numbers >= 1"),
+    (lambda: drafted(rows=2), ot.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
+    (lambda: drafted(dtype=np.float32), ot.InvalidDrafts, "one number type"),
+    (lambda: drafted(law="iid"), ot.InvalidDrafts, "law is 'iid': give a draft law"),
+    (lambda: drafted(law=ot.Hub(), shape=trees.TreeShape((0,))), ot.InvalidDrafts, "hub law has k = 2"),
+    (
+        lambda: trees.Joint().select(drafted(), np.zeros((1, 2))),
+        ot.InvalidArgument,
+        r"Joint takes \(1, 3\) for this tree",
+    ),
+    (
+        lambda: trees.Joint().select(drafted(law=ot.WithoutReplacement()), np.zeros((1, 3))),
+        ot.InvalidDrafts,
+        "drawn by WithoutReplacement",
+    ),
+    (lambda: trees.TokenWise(ot.rules.KSeq), ot.InvalidArgument, "give a selection rule"),
+    (lambda: trees.Joint()(UNIFORM, []), ot.InvalidDrafts, "K >= 1"),
+    (lambda: trees.Joint()(UNIFORM, [(0, 1), (0,)]), ot.InvalidDrafts, r"lengths \[2, 1\]"),
+    (lambda: trees.Joint()(UNIFORM, [(0, 2)]), ot.InvalidDrafts, "path 0 holds 2"),
+    (lambda: trees.Joint()(UNIFORM, [(0, -1)]), ot.InvalidDrafts, "path 0 holds -1"),
+    (lambda: trees.Joint()(UNIFORM, np.array([[0.5]])), ot.InvalidDrafts, "token ids"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (0, 1)), ot.InvalidDrafts, "K is 0"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, -1)), ot.InvalidDrafts, "L is -1"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 1.0)), ot.InvalidDrafts, "L is 1.0"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (7, 3)), ot.InvalidArgument, "2097152 drafted trees.*out of reach"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 30)), ot.InvalidArgument, r"2\^31 sequences"),
+    (lambda: trees.MarkovModel.random(np.random.default_rng(0), 0), ot.InvalidDistribution, "n >= 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=[text for *_, text in ERRORS])
+def test_errors(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "text"),
+    [
+        (HALVES, np.array([F(1, 2), F(1, 3)]), r"draft distribution after prefix \(\): .*sums to 5/6"),
+        (HALVES, np.array([0.5, 0.5]), "one kind"),
+        (HALVES, np.array([F(1)]), "shapes must be equal"),
+        (np.array([HALVES]), np.array([HALVES]), "one vector"),
+    ],
+)
+def test_a_model_that_gives_no_distributions_is_refused(p: Any, q: Any, text: str) -> None:
+    with pytest.raises(ot.InvalidDistribution, match=text):
+        trees.Joint()(Everywhere(p, q), [(0,)])
+
+
+def test_a_vocabulary_that_changes_is_refused() -> None:
+    row = {0: [F(1)], 1: [F(1, 2), F(1, 2)]}
+    model = trees.MarkovModel({(): row[1], (0,): row[0], (1,): row[1]}, {(): row[1]}, 1)
+    with pytest.raises(
+        ot.InvalidDistribution, match=r"target distribution after prefix \(0,\).*one vector of n masses"
+    ):
+        trees.Joint()(model, [(0,)])
+
+
+def test_torch_is_refused_for_now() -> None:
+    torch = pytest.importorskip("torch")
+    half = torch.tensor([0.5, 0.5])
+    with pytest.raises(ot.InvalidDistribution, match="torch"):
+        trees.Joint()(Everywhere(half, half), [(0,)])
+
+
+class Giving(trees.NaivePath):
+    """A rule whose outcomes are what it is given."""
+
+    def __init__(self, outcomes: Any) -> None:
+        self.given = outcomes
+
+    def outcomes(self, nodes: Any, tree: Any) -> Any:
+        return self.given
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        None,
+        5,
+        [None],
+        [(1, 2)],
+        [((), 1, None)],
+        [((), 1, [1, 0])],
+        [((), "a", HALVES)],
+        [(3, F(1), HALVES)],
+        [((5,), F(1), HALVES)],
+    ],
+    ids=repr,
+)
+def test_what_a_rule_of_ones_own_gives_is_named(outcomes: Any) -> None:
+    with pytest.raises(ot.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, law"):
+        trees.evaluate(Giving(outcomes), UNIFORM, (2, 1))
+
+
+@pytest.mark.parametrize("law", [None, 5, {3: 1}, {(7,): 1}, {(0,): "a"}], ids=repr)
+def test_what_a_function_gives_is_named(law: Any) -> None:
+    with pytest.raises(ot.InvalidArgument, match=r"the path rule gave .*give a dictionary"):
+        trees.evaluate(lambda model, drafts: law, UNIFORM, (2, 1))
+
+
+class Grows(Growing):
+    """A tree that is as it is given, after a level that reads a token."""
+
+    def __init__(self, draws: TreeDraws, tokens: list[int], parents: list[int], read: list[int]) -> None:
+        super().__init__(draws, 1 + len(read))
+        self.slots = 0 * draws.root
+        self._given, self._reads = (tokens, parents), read
+
+    def grow(self, q: Any) -> None:
+        self.levels -= 1
+        if self._reads:
+            one = 1 + 0 * self._draws.root
+            self._show(one, self._reads.pop() * one, 0 * one)
+
+    def grown(self) -> Grown:
+        rows, size = len(self._draws.root), len(self._given[0])
+        tokens, parents = (np.tile(each, (rows, 1)) for each in self._given)
+        return Grown(
+            tokens, parents, np.zeros((rows, size + 1), dtype=np.int64), np.zeros((rows, size + 1), dtype=np.int64)
+        )
+
+
+class Own(trees.TreeDrafter):
+    """A drafter of one's own."""
+
+    bounds, law, rule, label = trees.TreeShape((0, 0)), ot.IID(), trees.NaivePath(), "own"  # type: ignore[assignment]
+
+    def __init__(self, *given: list[int]) -> None:
+        self.given = given
+
+    def growing(self, draws: TreeDraws) -> Growing:
+        return Grows(draws, *map(list, self.given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (([0, 1], [2, 0], []), "node 1 has parent 2: number the nodes breadth first"),
+        (([0, 1], [0, 5], []), "node 2 has parent 5: number the nodes breadth first"),
+        (([0, 7], [0, 0], []), "holds 7: give token ids"),
+        (([0, 1], [0, 0], [7]), r"slot 1 reads token 7: the vocabulary is 0 \.\. 1"),
+    ],
+)
+def test_a_drafter_of_ones_own_that_names_what_is_not_there(given: Any, said: str) -> None:
+    assert trees.evaluate(trees.NaivePath(), UNIFORM, Own([0, 1], [0, 0], [1])).lossless
+    with pytest.raises(ot.InvalidDrafts, match=said):
+        trees.evaluate(trees.NaivePath(), MarkovOnly(), Own(*given))
+
+
+class MarkovOnly:
+    """A model that knows its own tokens alone."""
+
+    def target(self, prefix: Any) -> Any:
+        return {(): HALVES, 0: HALVES, 1: HALVES}[prefix[-1] if prefix else ()]
+
+    draft = target
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((5, UNIFORM, (2, 1)), "5 is no path rule"),
+        ((trees.NaivePath, UNIFORM, (2, 1)), "is no path rule"),
+        ((trees.NaivePath(), 5, (2, 1)), "5 is no model"),
+        ((trees.NaivePath(), UNIFORM, 5), "5 is no drafting"),
+        ((trees.NaivePath(), UNIFORM, (2,)), "is no drafting"),
+    ],
+)
+def test_what_is_evaluated_is_named(given: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        trees.evaluate(*given)

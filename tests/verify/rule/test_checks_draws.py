@@ -1,0 +1,284 @@
+"""check_draws: the declared law is the law by which drafts are drawn, or a named check says that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from slow import slow, slow_except
+
+import ot_draft as ot
+from ot_draft import laws
+from ot_draft.laws import is_defined
+from ot_draft.statistics import smallest_distance
+from ot_draft.verify.corners import LabelledProblem, corner_problems
+from ot_draft.verify.rule import drawn
+from ot_draft.verify.rule.drawn import drawn_drafts
+from ot_draft.verify.rule.report import check_property
+from ot_draft.verify.sampler import check_draws
+from ot_draft.verify.sampler.samplers import DraftSampler
+
+Array = Any
+LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()]
+PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []
+
+
+def caught_by(name: str, **options: Any) -> Callable[[Any], Any]:
+    """Decorator: a wrong draft sampler, the check that rejects it, and how it is called."""
+
+    def plant(draft: Callable[..., Any]) -> Callable[..., Any]:
+        PLANTED.append((draft, name, options))
+        return draft
+
+    return plant
+
+
+def drawn_by(law: ot.DraftLaw) -> Callable[..., Any]:
+    """The library's own draws, for one row or many."""
+
+    def drafts(q: Array, k: int, generator: Any) -> Array:
+        return ot.draw(law, q, k, generator)
+
+    return drafts
+
+
+def chosen(q: Array, k: int, generator: np.random.Generator) -> Array:
+    """As a user would draw them."""
+    return generator.choice(len(q), k, p=q)
+
+
+@caught_by("declared_law", batched=True)
+def temperature_0_9_reported_at_1(q: Array, k: int, generator: Any) -> Array:
+    return ot.draw(ot.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
+
+
+@caught_by("declared_law")
+def greedy_reported_as_sampled(q: Array, k: int, generator: Any) -> Array:
+    return np.full(k, q.argmax())
+
+
+@caught_by("declared_law", batched=True)
+def one_draft_repeated(q: Array, k: int, generator: Any) -> Array:
+    """Each alone is distributed as q; together they are not."""
+    return np.repeat(ot.draw(ot.IID(), q, 1, generator), k, axis=-1)
+
+
+@caught_by("declared_law", law=ot.WithoutReplacement())
+def without_replacement_in_falling_order(q: Array, k: int, generator: Any) -> Array:
+    """The right sets of tokens, sorted."""
+    drafts = ot.draw(ot.WithoutReplacement(), q, k, generator)
+    return drafts[np.argsort(-np.where(drafts >= 0, q[drafts], -1), kind="stable")]
+
+
+@caught_by("possible_drafts", law=ot.WithoutReplacement())
+def with_replacement(q: Array, k: int, generator: Any) -> Array:
+    return chosen(q, k, generator)
+
+
+@caught_by("possible_drafts")
+def without_replacement(q: Array, k: int, generator: Any) -> Array:
+    return ot.draw(ot.WithoutReplacement(), q, k, generator)
+
+
+@caught_by("possible_drafts")
+def one_draft_too_few(q: Array, k: int, generator: Any) -> Array:
+    return chosen(q, k, generator)[1:]
+
+
+@caught_by("possible_drafts")
+def token_beyond_the_vocabulary(q: Array, k: int, generator: Any) -> Array:
+    return chosen(q, k, generator) + 1
+
+
+@caught_by("end_uniforms", samples=250)
+def sums_up_to_the_uniform(q: Array, k: int, generator: Any) -> Array:
+    """cumulative >= u instead of > u: at u = 0 the first token, whatever its mass."""
+    return np.searchsorted(np.cumsum(q)[:-1], generator.random(k), side="left")
+
+
+@caught_by("independent_steps", batched=True)
+def rows_share_their_seed(q: Array, k: int, generator: Any) -> Array:
+    return ot.IID().draw(q, np.tile(generator.random(k), (len(q), 1)))
+
+
+@caught_by("inputs_unchanged", samples=250)
+def scratch_memory(q: Array, k: int, generator: Any) -> Array:
+    drafts = chosen(q, k, generator)
+    q[drafts] = 0
+    return drafts
+
+
+@pytest.mark.parametrize(("draft", "name", "options"), PLANTED, ids=[f"{d.__name__}-{name}" for d, name, _ in PLANTED])
+def test_a_planted_draft_sampler_is_rejected_by_its_check(draft: Any, name: str, options: dict[str, Any]) -> None:
+    report = check_draws(draft, seconds=None, **options)
+    assert report[name].status == "failed", report
+    assert report[name].label in str(report) and "check_draws" in report.code
+
+
+@pytest.mark.parametrize("law", slow_except(LAWS, "IID()", "WithoutReplacement()", "Hybrid(top=-1)", name=repr))
+@pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])
+def test_the_librarys_draws_follow_every_law(law: ot.DraftLaw, seed: int) -> None:
+    report = check_draws(drawn_by(law), law, batched=True, samples=10_000, seconds=None, seed=seed)
+    report.raise_if_failed()
+    assert {outcome.status for outcome in report.outcomes} == {"passed"}
+    one_by_one = check_draws(drawn_by(law), law, samples=100, seconds=None, seed=seed)
+    one_by_one.raise_if_failed()
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
+    """Its masses are those of `probability`, absent drafts included, and sum to 1."""
+    for problem in [*corner_problems(law, largest_k=2).values(), ot.Problem([1.0], [1.0], 2, law)]:
+        tuples = np.array(list(np.ndindex(*[problem.n + 1] * problem.k))) - 1
+        (view,) = DraftSampler(drawn_by(law), batched=True).views([LabelledProblem("", problem)])
+        if view.laws.shape[1] > 1:  # too many to be counted all together
+            continue
+        _, cells = view.read(np.zeros(len(tuples), dtype=int), tuples, np.random.default_rng(0))
+        assert cells[:, 0].tolist() == list(range((problem.n + 1) ** problem.k))
+        wanted = np.array([law.probability(problem.q, each) for each in tuples])
+        assert wanted.sum() == pytest.approx(1) and view.laws[0, 0] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law: ot.DraftLaw) -> None:
+    """A sixteenth of right drafts in every part, another share of tempered ones; drafts that cannot be are impossible."""
+    k = 2 if not is_defined(law, 3) else 3
+    q = np.random.default_rng(0).dirichlet(np.ones(80))
+    case = LabelledProblem("", ot.Problem(q, q, k, law))
+    (view,) = DraftSampler(drawn_by(law), batched=True).views([case])
+    generator, which = np.random.default_rng(1), np.zeros(20_000, dtype=int)
+    drafts = drawn_by(law)(np.broadcast_to(q, (20_000, 80)), k, generator)
+    seen = view.read(which, drafts, generator)
+    view.add(which, seen)
+    assert not view.impossible(which, seen).size and view.evidence()[0] < np.log(1e6)
+    cooler = drawn_by(law)(np.broadcast_to(q**1.5 / (q**1.5).sum(), (20_000, 80)), k, generator)
+    view.add(which, view.read(which, cooler, generator))
+    assert view.evidence()[0] > np.log(1e12)
+    absent = np.where(np.arange(k) == k - 1, -1, drafts)
+    assert view.impossible(which, view.read(which, absent, generator)).size == 20_000
+
+
+def test_user_problems_and_many_tuples() -> None:
+    law = ot.WithoutReplacement()
+    q = np.array([0.5, 0.3, 0.2])
+    report = check_draws(drawn_by(law), law, [ot.Problem(q, q, k, law) for k in (2, 4)], samples=250)
+    assert report.passed and report["declared_law"].samples == 250  # with k = 4, one draft is absent
+    wide = np.full(100, 0.01)
+    assert check_draws(chosen, problems=[ot.Problem(wide, wide, k=2)], samples=250).passed
+
+
+def test_check_rule_takes_the_draft_sampler_too() -> None:
+    rule = ot.rules.SpeculativeSampling()
+    seen: list[str] = []
+    right = ot.check_rule(
+        rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.property)
+    )
+    assert right.passed and seen == ["output_law", "declared_law"]
+    assert (
+        right["declared_law"].cases == len(corner_problems(rule.law))
+        and repr(rule.law) in right["declared_law"].statement
+    )
+    wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
+    assert [outcome.property for outcome in wrong.failures] == ["declared_law"]
+    assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
+    assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].code
+
+
+def until_used_up(q: np.ndarray, k: int, generator: np.random.Generator) -> list[int]:
+    """Draws without replacement while there is mass."""
+    drawn: list[int] = []
+    while len(drawn) < min(k, int((q > 0).sum())):
+        left = np.where(np.isin(np.arange(len(q)), drawn), 0, q)
+        drawn.append(int(generator.choice(len(q), p=left / left.sum())))
+    return drawn
+
+
+FILLED = {  # with what a drafter goes on when q is used up, and whether it is the law's way
+    "stops": (lambda free, generator: -1, False),
+    "the lowest id": (lambda free, generator: free[0], False),
+    "equal chances": (lambda free, generator: int(generator.choice(free)), True),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: str) -> None:
+    fill, right = FILLED[name]
+
+    def draft(q: np.ndarray, k: int, generator: np.random.Generator) -> np.ndarray:
+        drawn = until_used_up(q, k, generator)
+        while len(drawn) < k:
+            free = [x for x in range(len(q)) if x not in drawn]
+            drawn.append(fill(free, generator) if free else -1)
+        return np.array(drawn)
+
+    corners = corner_problems(ot.WithoutReplacement(), used_up=True)
+    used = [problem for label, problem in corners.items() if label.startswith("q is used up")]
+    assert len(used) == 1 and not any(
+        label.startswith("q is used up") for label in corner_problems(ot.WithoutReplacement())
+    )
+    for problems in (used, None) if not right else (used,):  # by default, too
+        report = ot.check_draws(draft, ot.WithoutReplacement(), problems, samples=1000, seconds=None)
+        assert report.passed == right
+        assert ("q is used up: the law fills with equal chances" in str(report)) == (not right), str(report)
+
+
+class OneUniform(ot.IID):
+    """States i.i.d. drafts, and draws all of them with one number."""
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return super().draw(q, 0 * uniforms + uniforms[..., :1])
+
+
+class FirstToken(ot.IID):
+    """States draws from q, and drafts token 0, which may have no mass."""
+
+    def draw(self, q: Array, uniforms: Array) -> Array:
+        return 0 * super().draw(q, uniforms)
+
+
+class Halved(ot.IID):
+    """Its probabilities do not sum to 1."""
+
+    def probability(self, q: Array, drafts: Array) -> Array:
+        return super().probability(q, drafts) / 2
+
+
+class Under(ot.SelectionRule):
+    """A rule, said to be for drafts of another law."""
+
+    def __init__(self, rule: ot.SelectionRule, law: ot.DraftLaw) -> None:
+        self.rule, self.law = rule, law
+
+    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
+        return self.rule(p, q, drafts)
+
+
+@pytest.mark.parametrize("law", laws.ALL, ids=lambda law: law.name)
+def test_every_law_draws_what_it_states(law: ot.DraftLaw) -> None:
+    outcome = check_property(drawn_drafts, ot.rules.NaiveTarget(law))
+    assert outcome.status == "passed" and outcome.cases == len(drawn.TRIED)
+
+
+@pytest.mark.parametrize(
+    ("rule", "law", "verdict", "seen"),
+    [
+        (ot.rules.KSeq(), OneUniform(), "no", "in 2,036 of 10,000 calls, and says that this has probability 0.04"),
+        (ot.rules.KSeq(), FirstToken(), "no", "in 10,000 of 10,000 calls"),
+        (ot.rules.NaiveTarget(), OneUniform(), "not decided", "in 2,036 of 10,000 calls"),
+        (ot.rules.NaiveTarget(), Halved(), "not decided", "sum to 1/2"),
+    ],
+)
+def test_a_law_that_draws_otherwise_than_it_states_is_not_lossless(
+    rule: ot.SelectionRule, law: ot.DraftLaw, verdict: str, seen: str
+) -> None:
+    """A rule that is right under every law is not refuted by it, but the verdict is no yes."""
+    report = ot.check_rule(Under(rule, law), 3, ["drawn_drafts"])
+    assert report.lossless == verdict
+    assert seen in report["drawn_drafts"].reason
+
+
+def test_the_power_that_drawn_drafts_states() -> None:
+    assert 0.063 < smallest_distance(drawn.DRAWS, 6, 1 / drawn.LIMIT) < 0.064
+    assert 0.095 < smallest_distance(drawn.DRAWS, 216, 1 / drawn.LIMIT) < 0.096

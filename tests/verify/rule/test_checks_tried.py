@@ -1,0 +1,212 @@
+"""What stands beside a yes was tried together: a rule that is wrong at a combination of sizes is found, or the sentence leaves it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ot_draft as ot
+from ot_draft.arrays import is_torch, to_host
+from ot_draft.verify.rule.recording import Range
+from ot_draft.verify.rule.strategies import MOST_ROWS, all_together
+
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+When = Callable[[Any, Any, Any], Any]
+
+
+class Sometimes(ot.SelectionRule):
+    """Recursive rejection; the draft model's law where `when` says so, (..., 1) or one truth value."""
+
+    law = ot.IID()
+
+    def __init__(self, when: When) -> None:
+        self.when = when
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        right = ot.rules.RecursiveRejection()(p, q, drafts)
+        wrong = self.when(p, q, drafts)
+        if wrong is False or not np.any(to_host(wrong)):
+            return right
+        wrong = np.broadcast_to(wrong, (*p.shape[:-1], 1))
+        if is_torch(p):
+            import torch
+
+            wrong = torch.from_numpy(np.array(wrong))
+            return ot.Selection(torch.where(wrong, 0, right.accept), torch.where(wrong, q, right.residual))
+        return ot.Selection(np.where(wrong, 0, right.accept), np.where(wrong, q, right.residual))
+
+
+def least(p: Any) -> float:
+    mass = to_host(p).astype(float)
+    return float(mass[mass > 0].min()) if (mass > 0).any() else 1.0
+
+
+def rows_from(number: int, axis: int, axes: int) -> When:
+    """Rows from this one on, by one axis of those before the last, in a batch of so many or more."""
+
+    def when(p: Any, q: Any, drafts: Any) -> Any:
+        shape = tuple(p.shape[:-1])
+        if sum(each > 1 for each in shape) < axes or shape[axis] <= number:
+            return False
+        at = np.arange(shape[axis]) >= number
+        return at.reshape(*(-1 if i == axis % len(shape) else 1 for i in range(len(shape))), 1)
+
+    return when
+
+
+def late_rows(p: Any, q: Any, drafts: Any) -> Any:
+    """Flattened rows from the eighth on, where there are two axes or more."""
+    shape = tuple(p.shape[:-1])
+    return sum(each > 1 for each in shape) >= 2 and (np.arange(np.prod(shape)) >= 8).reshape(*shape, 1)
+
+
+WRONG: dict[str, When] = {
+    "rows from the eighth on, in two axes or more": late_rows,
+    "the first of two axes from 8 on": rows_from(8, 0, 2),
+    "the last of two axes from 20 on": rows_from(20, -1, 2),
+    "the middle of three axes from 8 on": rows_from(8, 1, 3),
+    "a thousand tokens with eight drafts": lambda p, q, drafts: p.shape[-1] >= 1000 and drafts.shape[-1] >= 8,
+    "float32 with masses below 1e-11": lambda p, q, drafts: "float32" in str(p.dtype) and least(p) < 1e-11,
+    "64 rows with a hundred tokens": lambda p, q, drafts: np.prod(p.shape[:-1]) >= 64 and p.shape[-1] >= 100,
+    "64 rows with eight drafts": lambda p, q, drafts: np.prod(p.shape[:-1]) >= 64 and drafts.shape[-1] >= 8,
+    "tensors of 64 rows in three axes": lambda p, q, drafts: (
+        is_torch(p) and p.ndim == 4 and np.prod(p.shape[:-1]) >= 64
+    ),
+    "a thousand tokens with masses below 1e-11": lambda p, q, drafts: p.shape[-1] >= 1000 and least(p) < 1e-11,
+}
+
+
+BY = {  # the property that finds it, where it is not that of batches in Fractions
+    "a thousand tokens with eight drafts": "engine_sizes",
+    "float32 with masses below 1e-11": "law_in_floats",
+    "tensors of 64 rows in three axes": "law_in_torch",
+    "a thousand tokens with masses below 1e-11": "engine_sizes",
+    "64 rows with a hundred tokens": "law_in_floats",
+    "64 rows with eight drafts": "law_in_floats",
+}
+QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes from 8 on")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in WRONG]
+)
+@pytest.mark.usefixtures("unhurried_searches")
+def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> None:
+    by = BY.get(name, "output_law_in_batches")
+    report = ot.check_rule(Sometimes(WRONG[name]), max_examples=2, properties=(by,))
+    assert report[by].status == "failed" and report[by].refutes, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unhurried_searches")
+def test_what_is_said_of_a_right_rule() -> None:
+    report = ot.check_rule(Sometimes(lambda p, q, drafts: False), max_examples=10)
+    lines = {line.partition(":")[0].strip(): line for line in str(report).splitlines()}
+    assert "lossless: yes, for n <= 1000, k <= 8, masses down to 1e0 or n <= " in lines["lossless"]
+    assert "batches of 64, 2 x 32, 32 x 2, 8 x 8, 16 x 2 x 2" in lines["lossless"]
+    assert "with n <= 5, k <= 2, masses down to 1e-12" in lines["lossless"]
+    assert "batches of 64, 8 x 8, 4 x 4 x 4 with n <= 100, k <= 4, masses down to 1e-12" in lines["in floats"], lines
+
+
+def test_a_rule_that_writes_into_p_hears_of_that_first() -> None:
+    class Writes(ot.SelectionRule):
+        law = ot.IID()
+
+        def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+            chosen = ot.rules.RecursiveRejection()(p, q, drafts)
+            p[...] = 0
+            return chosen
+
+    report = ot.check_rule(Writes(), max_examples=2, properties=("law_in_torch", "inputs_unchanged"))
+    first = str(report).splitlines()[1]
+    assert "overwritten" in first and "write into a copy" in first, str(report)
+    assert "any axes before the last" not in str(report)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("temperature"), "in the rule's own code"),
+        (AttributeError("'NoneType' object has no attribute 'shape'"), "in the rule's own code"),
+        (RuntimeError("no server"), "in the rule's own code"),
+        (ValueError("operands could not be broadcast together with shapes (2,) (3,)"), "any axes before the last"),
+        (IndexError("too many"), "any axes before the last"),
+        (TypeError("only 0-dimensional arrays can be converted to Python scalars"), "any axes before the last"),
+    ],
+)
+def test_the_remedy_is_that_of_the_error(error: Exception, said: str) -> None:
+    class Raises(ot.SelectionRule):
+        law = ot.IID()
+
+        def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+            raise error
+
+    crash = ot.check_rule(Raises(), max_examples=1, properties=("probabilities",))["probabilities"].crash
+    assert said in crash, crash
+
+
+def a_sampler(*arguments: Any) -> int:
+    return 0
+
+
+BAD: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ot.check_step(None), r"check_step was given None: give a function step\(p, q, k, generator\)"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler("a"), "check_sampler was given 'a': give a function sampler"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, draft="a"), "was given 'a': give a function draft"),  # type: ignore[arg-type]
+    (lambda: ot.check_draws(None), "check_draws was given None: give a function draft"),  # type: ignore[arg-type]
+    (lambda: ot.check_draws(a_sampler, "iid"), "law is 'iid': give a draft law"),  # type: ignore[arg-type]
+    (lambda: ot.check_draws(a_sampler, ot.IID), "law is <class .*: give a draft law"),  # type: ignore[arg-type]
+    (lambda: ot.check_step(a_sampler, rule="KSeq"), "rule is 'KSeq': give a rule"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, 3), "problems is 3: give a list"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, seconds=-1), "seconds is -1: give a time from 0 on"),
+    (lambda: ot.check_sampler(a_sampler, seed=-1), "seed is -1: give a whole number from 0 on"),
+    (lambda: ot.check_sampler(a_sampler, samples=1.5), "samples is 1.5: give a whole number from 1 on"),  # type: ignore[arg-type]
+    (lambda: ot.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
+    (lambda: ot.check_rule(ot.rules.KSeq(), max_examples=0), "max_examples is 0: give a whole number from 1 on"),
+    (lambda: ot.check_rule(ot.rules.KSeq(), seed="a"), "seed is 'a': give a whole number"),  # type: ignore[arg-type]
+    (lambda: ot.check_rule(ot.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
+    (
+        lambda: ot.check_rule(ot.rules.KSeq(), properties="floats"),
+        r"properties is 'floats': give a list .*\['floats'\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), BAD)
+def test_a_bad_argument_is_refused_before_anything_is_tried(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ot.DraftSelectionError, match=said):
+        call()
+
+
+def test_ranges_that_stand_together_were_tried_together() -> None:
+    here = Range({"": [(1000, 1, 0)], "8 x 8": [(2, 1, -3)]}, 1)
+    here.add(Range({"": [(5, 4, -12), (4, 4, 0)], "64": [(3, 2, -1)]}, 2)).add(Range({"64": [(2, 2, 0)]}, 1))
+    assert (
+        here.sizes == {"": [(5, 4, -12), (1000, 1, 0)], "8 x 8": [(2, 1, -3)], "64": [(3, 2, -1)]} and here.calls == 4
+    )
+    assert str(here) == (
+        "n <= 1000, k <= 1, masses down to 1e0 or n <= 5, k <= 4, masses down to 1e-12; batches of 64 with n <= 3, k <= 2, "
+        "masses down to 1e-1; batches of 8 x 8 with n <= 2, k <= 1, masses down to 1e-3; 4 calls"
+    )
+    both = here.and_in(Range({"": [(7, 2, -4)], "8 x 8": [(9, 9, -9)]}, 5))
+    assert both.sizes == {"": [(5, 2, -4), (7, 1, 0)], "8 x 8": [(2, 1, -3)]} and both.calls == 9
+
+
+@pytest.mark.parametrize(
+    "law", [ot.IID(), ot.WithoutReplacement(), ot.Hub(), ot.Hybrid(top=1)], ids=lambda law: law.name
+)
+def test_what_is_always_tried(law: ot.DraftLaw) -> None:
+    """Every largest batch, and in a single pair the largest vocabulary, all with masses over twelve decades."""
+    problems = all_together(law)
+    assert {problem.batch for problem in problems} == {(), *MOST_ROWS}
+    assert max(problem.n for problem in problems if not problem.batch) == 1000
+    for problem in problems:
+        of_both = max(least(problem.p), least(problem.q))
+        one_token = (
+            not problem.batch and (problem.q > 0).sum() == 1
+        )  # the one with the most drafts that is tried in Fractions
+        assert (least(problem.p) if one_token else of_both) < 1.1e-12

@@ -1,0 +1,399 @@
+"""The verdict first: lossless yes, no or not decided, apart from findings, apart from claims; each for the right reason."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+from slow import slow
+
+import ot_draft as ot
+from ot_draft.verify.rule import Report, check_rule, child, search
+from ot_draft.verify.rule.answers import Answers
+from ot_draft.verify.rule.outcome import Outcome, Status
+from ot_draft.verify.rule.properties import ALL, CLAIMS, LOSSLESS, ROBUST
+from ot_draft.verify.rule.report_files import json_text
+
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+Decide = Callable[[Any, Any, Any], Any]
+
+
+class Rule(ot.SelectionRule):
+    """Recursive rejection that does something else where the test says so."""
+
+    law = ot.IID()
+
+    def __init__(self, decide: Decide, claims: tuple[str, ...] = ()) -> None:
+        self.decide, self.claims = decide, claims
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> Any:
+        return self.decide(p, q, drafts)
+
+
+def right(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    return ot.rules.RecursiveRejection()(p, q, drafts)
+
+
+def checked(decide: Decide, claims: tuple[str, ...] = (), examples: int = 20) -> Report:
+    chosen = [each for each in ALL if each.name in {*map(str, claims), "extreme_cases"} or each in LOSSLESS]
+    return check_rule(Rule(decide, claims), examples, chosen)
+
+
+def raises_on_no_rows(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    assert 0 not in p.shape
+    return right(p, q, drafts)
+
+
+def forgets_masses_below_the_normal(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    return right(np.where(p < 1e-300, 0 * p, p), q, drafts)
+
+
+@pytest.mark.parametrize("decide", [raises_on_no_rows, forgets_masses_below_the_normal])
+def test_wrong_on_no_proper_problem_is_lossless_with_a_finding(decide: Decide) -> None:
+    report = checked(decide)
+    assert report.lossless == "yes" and [each.property for each in report.findings] == ["extreme_cases"]
+    assert not report.passed and report.answers.lines()[1] == "robust: 1 finding (extreme_cases)"
+    assert report.answers.lines()[0].startswith("lossless: yes, for n <= ")
+    with pytest.raises(AssertionError, match="lossless: yes"):
+        report.raise_if_failed()
+
+
+def forgets(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    return ot.Selection(right(p, q, drafts).accept, p)
+
+
+def forgets_or_raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    """Raises an error on most problems, and is wrong on the others: the error does not hide it."""
+    assert (q > 0).all()
+    return forgets(p, q, drafts)
+
+
+@pytest.mark.parametrize("decide", [forgets, forgets_or_raises])
+def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
+    report = checked(decide, examples=60)
+    assert report.lossless == "no" and report["output_law"].refutes
+    assert report["output_law"].reason.startswith("output law (") and report.failures[0].property == "output_law"
+    assert report.answers.law.because.startswith("output_law")
+
+
+def first_target_for_all(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    """Right for one pair; in a batch all rows get the target of the first."""
+    first = p.reshape(-1, p.shape[-1])[:1] + 0 * p if p.size else p
+    return right(first, q, drafts)
+
+
+def test_a_batch_whose_rows_get_anothers_law_is_not_lossless() -> None:
+    report = checked(first_target_for_all)
+    assert report["output_law"].status == "passed" and report["output_law_in_batches"].refutes
+    assert report.lossless == "no" and report.answers.law.because == "output_law_in_batches"
+
+
+def raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    raise RuntimeError("not yet")
+
+
+def a_tuple(p: Any, q: Any, drafts: Any) -> Any:
+    return tuple(vars(right(p, q, drafts)).values())
+
+
+def in_floats(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    return ot.Selection(1.0 * selection.accept, 1.0 * selection.residual)
+
+
+def small_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if p.shape[-1] > 3:
+        raise ot.InvalidArgument("only three tokens")
+    return right(p, q, drafts)
+
+
+def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> None:
+    report = check_rule(Rule(small_only), 20, ["output_law", "probabilities"])
+    assert report["output_law"].refused > 0 and report["output_law"].status == "passed"
+    everything = [Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "output_law"]
+    found = Answers([report["output_law"], *everything])
+    said = found.lines()[0]
+    assert said.startswith("lossless: yes, for n <= 3, k <= 4, ") and "problems (only three tokens)" in said
+
+
+@pytest.mark.parametrize(
+    ("decide", "remedy"),
+    [(raises, "the error is in the rule's own code"), (a_tuple, "return ot.Selection(accept, residual)")],
+)
+def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide, remedy: str) -> None:
+    report = check_rule(Rule(decide), 5, ["output_law", "engine_sizes"])
+    first, second, *_ = report.answers.lines()
+    assert first.startswith("crash: the rule raised ") and remedy in first
+    assert second.startswith("lossless: not decided") and report["engine_sizes"].status == "skipped"
+    assert "Smallest problem on which the rule crashes, output_law" in str(report)
+    assert report["output_law"].record["crash"] and not report.answers.refuted
+
+
+def in_float16(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    if p.dtype == object:
+        return selection
+    return ot.Selection(selection.accept.astype("f2").astype(p.dtype), selection.residual)
+
+
+def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
+    report = check_rule(Rule(in_float16), 20, [*LOSSLESS, "law_in_floats"])
+    assert report.lossless == "yes" and report.answers.in_floats == "no" and report.answers.refuted
+    assert report.answers.lines()[1] == "in floats: no (law_in_floats)" and report.findings == ()
+    assert json.loads(json_text(report.outcomes))["rules"][0]["in_floats"] == "no"
+
+
+def overwrites(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    p[...] = q
+    return selection
+
+
+def test_arguments_that_are_overwritten_stand_in_the_first_lines() -> None:
+    report = check_rule(Rule(overwrites), 5, ["inputs_unchanged"])
+    assert (
+        report.answers.lines()[0].startswith("arguments: overwritten (inputs_unchanged): ") and report.answers.refuted
+    )
+
+
+@pytest.mark.parametrize("decide", [slow(raises), slow(a_tuple), in_floats])
+def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
+    report = checked(decide)
+    assert report.lossless == "not decided" and "output_law" in report.answers.law.because
+    assert report["output_law"].status == "failed" and not report["output_law"].decides
+    assert report["output_law"] in report.findings
+
+
+def test_floats_that_are_wrong_beyond_rounding_decide() -> None:
+    def wrong(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        return ot.Selection(0.999 * right(p, q, drafts).accept, right(p, q, drafts).residual)
+
+    assert checked(wrong).lossless == "no"
+
+
+def test_what_was_not_asked_is_not_decided() -> None:
+    report = check_rule(Rule(right), 5, ["output_law"])
+    assert report.passed and report.lossless == "not decided"
+    assert report.answers.law.because == "not asked: " + ", ".join(each.name for each in LOSSLESS[1:])
+    assert report.answers.lines()[1] == "robust: not asked"
+
+
+def test_claims_are_a_question_of_their_own() -> None:
+    report = checked(right, claims=("optimal", "maximal"), examples=60)
+    assert report.lossless == "yes" and report.answers.findings == ()
+    assert dict(report.answers.claims) == {"maximal": True, "optimal": False}
+    assert report.answers.lines()[2] == "claims: maximal holds, optimal does not hold"
+    assert [each.property for each in report.findings] == ["optimal"]
+
+
+def test_drafts_of_another_law_refute_the_rule_with_its_drafts() -> None:
+    def most_probable(q: Any, k: int, generator: Any) -> Any:
+        return np.full(k, int(q.argmax()))
+
+    def broken(q: Any, k: int, generator: Any) -> Any:
+        raise RuntimeError("no drafts today")
+
+    chosen = ["output_law"]
+    wrong, silent = (check_rule(Rule(right), 2, chosen, draft_sampler=draft) for draft in (most_probable, broken))
+    assert wrong.lossless == "no" and wrong.answers.law.because == "declared_law"
+    assert silent.lossless == "not decided" and not silent["declared_law"].decides
+
+
+@pytest.mark.parametrize(
+    ("statuses", "verdict"),
+    [
+        (["passed"] * len(LOSSLESS), ("yes", "")),
+        (["failed", *["passed"] * (len(LOSSLESS) - 1)], ("no", "output_law")),
+        (["skipped", *["passed"] * (len(LOSSLESS) - 1)], ("not decided", "skipped: output_law")),
+        (["passed"] * (len(LOSSLESS) - 1), ("not decided", f"not asked: {LOSSLESS[-1].name}")),
+    ],
+)
+def test_the_verdict_is_read_off_the_properties(statuses: list[Any], verdict: tuple[str, str]) -> None:
+    results = [
+        Outcome(property=each.name, status=Status(status), category=each.category)
+        for each, status in zip(LOSSLESS, statuses, strict=False)
+    ]
+    found = Answers([*results, Outcome(property="torch_agrees", status=Status.SKIPPED)])
+    assert (found.lossless, found.law.because) == verdict
+    assert found.lines()[1] == "robust: not decided (skipped: torch_agrees)"  # nothing of it was looked at
+
+
+def test_every_property_answers_one_question() -> None:
+    assert {each.category for each in LOSSLESS} == {"lossless"} and {each.category for each in ROBUST} == {"robust"}
+    assert [each for each in ALL if each.category == "claims"] == list(CLAIMS)
+
+
+class Alternating(Rule):
+    """Another right rule at every call: each call has the right law, but no two of them the same."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        self.calls += 1
+        return (ot.rules.NaiveTarget() if self.calls % 2 else ot.rules.RecursiveRejection())(p, q, drafts)
+
+
+@pytest.mark.usefixtures("unhurried_searches")
+def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
+    report = check_rule(Alternating(), 2, ["output_law_in_batches"])
+    assert report.lossless == "not decided" and "output_law_in_batches" in report.answers.law.because
+    assert "the same arguments get another answer the second time" in report["output_law_in_batches"].reason
+
+
+class Unfinished(Rule):
+    """Right, but for what a call that was stopped in the middle leaves behind: a flag that is never cleared."""
+
+    def __init__(self) -> None:
+        self.state = {"busy": False}
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        if self.state["busy"]:
+            return forgets(p, q, drafts)
+        self.state["busy"] = True
+        end = process_time() + (60 if p.shape[-1] > 30 else 0)
+        while process_time() < end:
+            pass
+        self.state["busy"] = False
+        return right(p, q, drafts)
+
+
+def test_a_rule_that_was_stopped_half_way_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the stopped call left behind ended with its process: the next property meets the rule as it was made."""
+    monkeypatch.setattr(search, "ENOUGH", 0.3)
+    rule = Unfinished()
+    report = check_rule(rule, 20, ["engine_sizes", "output_law_in_batches", "boundary_cases"])
+    assert report["engine_sizes"].interrupted and not report.failures and not rule.state["busy"]
+    assert report["boundary_cases"].status == "passed"
+
+
+def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def catches(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        try:
+            end = process_time() + (60 if p.shape[-1] > 100 else 0)
+            while process_time() < end:
+                pass
+        except BaseException:
+            return forgets(p, q, drafts)
+        return right(p, q, drafts)
+
+    monkeypatch.setattr(search, "ENOUGH", 0.3)
+    report = check_rule(Rule(catches), 20, ["engine_sizes", "output_law_in_batches"])
+    assert report.failures == () and any(outcome.interrupted for outcome in report.outcomes)
+
+
+@pytest.mark.parametrize("way", ["asleep", "at work"])
+def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        while p.shape[-1] == 3:
+            time.sleep(1000 if way == "asleep" else 0)
+        return right(p, q, drafts)
+
+    monkeypatch.setattr(search, "PATIENCE", 0.1)
+    report = check_rule(Rule(endless), 40, [*LOSSLESS, "exactness"])
+    assert report.lossless == "not decided" and report.answers.crash.startswith("gave no answer within 0 s of the CPU")
+    assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].reason
+
+
+def ends_the_process(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if p.shape[-1] == 3:
+        os._exit(0)
+    return right(p, q, drafts)
+
+
+def stops_all_threads(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    """Code that holds the interpreter: no thread of its process can watch it."""
+    if p.shape[-1] == 3:
+        ctypes.PyDLL(None).sleep(1000)
+    return right(p, q, drafts)
+
+
+@pytest.mark.skipif(not child.can_fork(), reason="no child process")
+@pytest.mark.parametrize(("decide", "said"), [(ends_the_process, child.ENDED), (stops_all_threads, child.STUCK)])
+def test_a_process_that_says_nothing_more_is_no_verdict(
+    decide: Decide, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "DEAF", 2.0)
+    report = check_rule(Rule(decide), 20, ["output_law", "probabilities"])
+    assert report.lossless == "not decided" and report.answers.crash == said and not report.answers.refuted
+    assert report["probabilities"].status == "skipped"
+    unseen = check_rule(Rule(decide), 20, ["output_law", "exactness"])
+    assert "robust: not decided (skipped: exactness)" in unseen.answers.lines()
+
+
+def test_without_a_child_the_search_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = check_rule(Rule(forgets), 20, ["output_law"])["output_law"]
+    monkeypatch.setattr(child, "can_fork", lambda: False)
+    here = check_rule(Rule(forgets), 20, ["output_law"])["output_law"]
+    assert (here.code, here.cases, here.counterexample) == (there.code, there.cases, there.counterexample)
+
+
+@pytest.mark.parametrize("raised", [SystemExit(0), GeneratorExit(), MemoryError("much"), RecursionError("deep")])
+def test_what_a_rule_raises_to_end_the_program_is_a_crash(raised: BaseException) -> None:
+    def ends(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        raise raised
+
+    report = check_rule(Rule(ends), 5, ["output_law"])
+    assert report.lossless == "not decided" and report.answers.crash.startswith(f"raised {type(raised).__name__}")
+
+
+def test_ctrl_c_goes_through() -> None:
+    def interrupted(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_rule(Rule(interrupted), 5, ["output_law"])
+
+
+def returns_read_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    selection = right(p, q, drafts)
+    parts = [x + 0 for x in (selection.accept, selection.residual)]
+    for x in parts:
+        x.flags.writeable = False
+    return ot.Selection(*parts)
+
+
+def reversed_rows(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if p.ndim == 1 or 0 in p.shape:
+        return right(p, q, drafts)
+    mirrored = right(p[..., ::-1], q[..., ::-1], np.where(drafts < 0, -1, p.shape[-1] - 1 - drafts))
+    return ot.Selection(mirrored.accept, mirrored.residual[..., ::-1])
+
+
+def prints_and_asks_threads(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    print("noise")
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(right, p, q, drafts).result()
+
+
+def two_drafts(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    if drafts.shape[-1] < 2:
+        raise NotImplementedError("two drafts at least")
+    return right(p, q, drafts)
+
+
+@pytest.mark.parametrize(
+    "decide", [slow(returns_read_only), slow(reversed_rows), slow(prints_and_asks_threads), two_drafts]
+)
+def test_right_rules_of_odd_kinds_are_lossless(decide: Decide) -> None:
+    chosen = ["law_in_floats", "inputs_unchanged"]
+    report = check_rule(Rule(decide), 10, [*LOSSLESS, *[each for each in ALL if each.name in chosen]])
+    assert report.lossless == "yes" and report.answers.in_floats == "yes" and not report.answers.overwritten
+
+
+def test_requests_with_fewer_drafts_than_others_are_tried() -> None:
+    def as_many_as_the_longest(p: Any, q: Any, drafts: Any) -> ot.Selection:
+        selection, number = right(p, q, drafts), (drafts >= 0).sum(-1)
+        short = (number < number.max(initial=0))[..., None]
+        return ot.Selection(selection.accept, np.where(short, p + 0 * selection.residual, selection.residual))
+
+    assert check_rule(Rule(as_many_as_the_longest), 20, ["absent_drafts"]).failures

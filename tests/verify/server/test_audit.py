@@ -1,0 +1,268 @@
+"""`Audit`: wrong samplers are found, right ones are not; what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mutants.catalogue import TABLES
+from mutants.runs import LINKED, REUSED, RUNS, share_of_old_numbers
+from slow import slow, slow_except
+
+import ot_draft as ot
+from ot_draft.verify.server import Audit, CannotAudit, Token, read_log
+from ot_draft.verify.server.bets import BETS
+from ot_draft.verify.server.wealth import Wealth
+
+from . import right_ones
+from .chains import Pair, as_log, distance, inverse, random_pair, right, run, share_for
+from .power import REQUESTS, feed
+
+SEED = 1
+SMALL = {"the draft's noise again", "odds bent by the context"}  # biases of 2 and 3 %, other ones in every context
+WITHOUT_DRAFT = set(RUNS) - set(LINKED)  # of plain sampling
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return random_pair(SEED)
+
+
+@pytest.mark.parametrize(
+    "name",
+    slow_except(
+        [*TABLES, *RUNS],
+        "residual is p",
+        "residual is p without the draft",
+        "recovery with the test's number",
+        "the last row of a batch",
+    ),
+)
+def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Path) -> None:
+    """At its full strength or 10 % total variation a token, whichever is less, at the level 1e-6."""
+    generator = np.random.default_rng(SEED)
+    if name in RUNS:
+        emitted = RUNS[name](pair, generator)
+    else:
+        wrong = TABLES[name](pair)
+        share, length = min(1.0, 0.1 / distance(pair, wrong)), 800 if name in SMALL else 480
+        emitted = run(pair, wrong, share, REQUESTS, length, generator)
+    np.savez(tmp_path / "log.npz", **as_log(pair, emitted, with_draft=name not in WITHOUT_DRAFT))
+    audit = Audit()
+    for token in read_log(tmp_path / "log.npz", audit.leave_out):
+        audit.add(token)
+    verdict = audit.verdict()
+    assert verdict.biased, verdict
+    assert "What gave it away" in str(verdict)
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_random_numbers_used_twice_are_found(name: str, pair: Pair) -> None:
+    audit = Audit()
+    share = share_of_old_numbers(name, pair, 0.1)
+    feed(audit, pair, REUSED[name](pair, share, (REQUESTS, 200), np.random.default_rng(SEED)), with_draft=False)
+    verdict = audit.verdict()
+    assert verdict.biased, verdict
+    assert verdict.findings[0].family in {"neighbours", "requests"}
+    assert "number" in verdict.findings[0].event
+
+
+def test_the_bias_of_a_wrong_sampler_is_what_is_said(pair: Pair) -> None:
+    """The enumerated distance of two of them against the frequencies of a long run."""
+    assert distance(pair, right(pair)) < 1e-12
+    for name in ("odds / 0.7", "last token greedy"):
+        wrong = TABLES[name](pair)
+        assert distance(pair, wrong, share_for(pair, wrong, 0.01)) == pytest.approx(0.01, rel=1e-3)
+        emitted = run(pair, wrong, 1.0, 400, 500, np.random.default_rng(0))
+        counts = np.zeros((4, pair.n, pair.n))
+        np.add.at(counts, (emitted.place[:, 20:], emitted.last[:, 20:], emitted.token[:, 20:]), 1)
+        total = counts.sum(-1, keepdims=True)
+        seen = (np.abs(counts - total * pair.p).sum(-1) / 2).sum() / counts.sum()
+        noise = 0.5 * np.sqrt(2 / np.pi * total * pair.p * (1 - pair.p)).sum() / counts.sum()
+        assert distance(pair, wrong) - 0.01 < seen < distance(pair, wrong) + noise + 0.01
+
+
+def test_right_samplers_are_not_called_wrong() -> None:
+    """100 runs of 512 tokens at the level .01; `power.py right` is the long form."""
+    alarms = 0
+    pairs = [random_pair(seed) for seed in range(10)]
+    for seed in range(100):
+        audit = Audit(level=0.01)
+        pair, generator = pairs[seed % 10], np.random.default_rng([seed, 3])
+        last = generator.integers(pair.n, size=512)
+        audit.add(
+            *Token.of_arrays(inverse(pair.p[last], generator.random(512)), pair.p[last], request=np.arange(512) // 16)
+        )
+        alarms += audit.biased
+    assert alarms <= 1  # expected below .1
+
+
+@pytest.mark.parametrize("seeds", [range(6), slow(range(6, 100))], ids=str)
+def test_right_audits_of_many_kinds_are_not_biased(seeds: range) -> None:
+    """Vocabularies, lists, batches, rules and number types of `right_ones`, whose command is the long form."""
+    for seed in seeds:
+        audit = right_ones.audited(seed, 1000, 1e-6)
+        assert not audit.biased, (seed, str(audit.verdict()))
+
+
+def test_one_by_one_is_as_in_blocks(pair: Pair) -> None:
+    emitted = run(pair, right(pair), 0.0, 1, 700, np.random.default_rng(0))
+    token, last, place = emitted.token[0], emitted.last[0], emitted.place[0]
+    singly, at_once, by_top = Audit(), Audit(), Audit()
+    at_once.add(*Token.of_arrays(token, pair.p[last], place=place, draft=pair.q[last]))
+    for i in range(700):
+        law = pair.p[last[i]]
+        singly.add(Token.of_law(int(token[i]), law, place=int(place[i]), draft_law=pair.q[last[i]]))
+        order = np.argsort(-law)
+        by_top.add(
+            Token.of_top(
+                int(token[i]), order, law[order], place=int(place[i]), draft_law=pair.q[last[i]][order], whole=True
+            )
+        )
+    assert singly.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
+    assert by_top.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
+    assert singly.verdict().bound == pytest.approx(at_once.verdict().bound)
+
+
+def test_memory_is_constant(pair: Pair) -> None:
+    audit, generator = Audit(), np.random.default_rng(0)
+
+    def more(requests: range) -> int:
+        for request in requests:
+            last = generator.integers(pair.n, size=64)
+            audit.add(
+                *Token.of_arrays(
+                    inverse(pair.p[last], generator.random(64)), pair.p[last], request=np.full(64, request)
+                )
+            )
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        first, second = more(range(40)), more(range(40, 80))
+    finally:
+        tracemalloc.stop()
+    assert second - first < 40 * 2_500  # what is remembered of a request, of the last 4,096 of them
+    assert audit.tokens == 80 * 64
+
+
+def test_it_says_what_it_knows(pair: Pair) -> None:
+    audit, generator = Audit(), np.random.default_rng(5)
+    last = generator.integers(pair.n, size=4000)
+    audit.add(*Token.of_arrays(inverse(pair.p[last], generator.random(4000)), pair.p[last]))
+    verdict = audit.verdict()
+    assert not verdict.biased and verdict.decided_at is None
+    assert 0.01 < verdict.bound < 0.1 and verdict.seen < verdict.bound
+    assert 4000 < verdict.for_bounds["0.01"] < verdict.for_bounds["0.001"]
+    assert "no bias found in 4,000 tokens" in str(verdict)
+    assert verdict.as_dict()["verdict"] == "no bias found"
+    hinted = Audit(level=1e-12)
+    slightly = 0.85 * pair.p[last] + 0.15 / pair.n
+    while hinted.log_e_value < 5:
+        hinted.add(*Token.of_arrays(inverse(slightly, generator.random(4000)), pair.p[last]))
+    assert hinted.biased or hinted.verdict().more
+
+
+def test_a_law_of_no_mass_is_refused_and_a_liar_still_found(pair: Pair) -> None:
+    """It made the wealth NaN, and then nothing was ever biased."""
+    audit, generator = Audit(), np.random.default_rng(0)
+    for mass in ([0.0, 0.0], [np.nan, 1.0], [5e-324, 0.0], [np.inf, 0.0], [1e308, 1e308]):
+        with pytest.raises(CannotAudit):
+            audit.add(Token.of_top(0, [0, 1], mass, whole=True))
+        audit.leave_out("no law", "here")
+    last = generator.integers(pair.n, size=4000)
+    audit.add(*Token.of_arrays(pair.p[last].argmax(1), pair.p[last]))
+    assert audit.biased and np.isfinite(audit.log_e_value)
+
+
+def test_a_wealth_that_is_no_number_is_an_error_of_ours() -> None:
+    audit = Audit()
+    audit.add(Token.of_law(0, [0.5, 0.5]))
+    audit._wealth._combined[0] = np.nan
+    with pytest.raises(RuntimeError, match="error of ot_draft") as caught:
+        audit.verdict()
+    assert not isinstance(caught.value, ot.DraftSelectionError)
+
+
+def test_what_is_left_out_costs_what_it_could_have_cost(pair: Pair) -> None:
+    """No token, whatever its law, takes more from a bet than `charge` does."""
+    generator = np.random.default_rng(4)
+    y, m = generator.random((400, len(BETS))), generator.random((400, len(BETS)))
+    y[:100], y[100:200], m[50:150], m[150:250] = 0, 1, 0, 1
+    charged = Wealth(1e-4)
+    charged.charge(1)
+    for row in range(400):
+        lost = Wealth(1e-4)
+        lost.settle(y[[row]], m[[row]], np.zeros(1))
+        assert np.all(charged._log <= lost._log + 1e-12)
+    assert charged.total < 0
+
+
+def test_left_out_by_the_token_is_not_biased(pair: Pair) -> None:
+    """Of right tokens, every twentieth that is not the likeliest cannot be read: those that were read lean, and it is not their fault."""
+    generator = np.random.default_rng(5)
+    last = generator.integers(pair.n, size=20_000)
+    token = inverse(pair.p[last], generator.random(20_000))
+    lost = (token != pair.p[last].argmax(1)) & (generator.random(20_000) < 0.1)
+    audit, blind = Audit(level=0.01), Audit(level=0.01)
+    for start in range(0, 20_000, 500):
+        part = np.arange(start, start + 500)[~lost[start : start + 500]]
+        for each in (audit, blind):
+            each.add(*Token.of_arrays(token[part], pair.p[last[part]]))
+        for _ in range(500 - len(part)):
+            audit.leave_out("no token", "here")
+    assert blind.biased and not audit.biased and audit.verdict().bound > lost.mean()
+
+
+def test_a_token_of_no_mass_is_enough() -> None:
+    audit = Audit()
+    audit.add(Token.of_law(0, np.array([1.0, 0.0])))
+    assert not audit.biased
+    audit.add(Token.of_law(1, np.array([1.0, 0.0])))
+    audit.add(Token.of_law(1, np.array([1.0, 0.0])))
+    assert audit.biased and audit.verdict().findings[0].name == "no mass"
+
+
+def test_it_is_there_when_it_is_asked_for() -> None:
+    assert ot.Audit is Audit and issubclass(CannotAudit, ot.DraftSelectionError)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda audit: audit.add(Token.of_law(0, np.array([0.5, 0.2]))), "the law has sum 0.7"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([1.5, -0.5]))), "least entry -0.5"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([np.nan, 1]))), "nan"),
+        (lambda audit: audit.add(Token.of_law(2, np.array([0.5, 0.5]))), "2 is not one of the 2 tokens"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones((1, 2)) / 2)), "shape"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_law=np.ones(3) / 3)), "draft law of 3 tokens"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_law=np.ones(2))), "the draft law has sum 2"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 1], [0.2, 0.2])), "stands twice"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.7, 0.7])), "sum to 1.4"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.7, -0.1])), "token 2 has probability -0.1"),
+        (lambda audit: audit.add(Token.of_top(0, [1], [0.7, 0.1])), "give one for each"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 5]), np.ones((2, 2)) / 2)), "row 1: token 5"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 0]), np.array([[0.5, 0.5], [1, 1]]))), "row 1: the law has sum 2"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((2, 2)) / 2)), "give (T,) and (T, n)"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.2, 0.2], whole=True)), "a whole law has a sum of 1"),
+        (lambda audit: audit.add(Token.of_top(-1, [1, 2], [0.2, 0.2])), "token is -1"),
+        (lambda audit: audit.add(Token.of_top(0, [-1, 2], [0.2, 0.2])), "ids are -1 to 2"),
+        (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.2, 0.2], -0.1)), "own is -0.1"),
+        (lambda audit: audit.add(Token.of_law(1.5, np.ones(2) / 2)), "token is 1.5"),
+        (lambda audit: audit.add(Token.of_law(2**70, np.ones(2) / 2)), "beyond 64 bits"),
+        (lambda audit: audit.add(Token.of_law(10**5000, np.ones(2) / 2)), "beyond 64 bits"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, request=np.nan)), "no name of a request"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([0.5 + 0.1j, 0.5]))), "complex128: give real"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0.7]), np.ones((1, 2)) / 2)), "tokens are not whole numbers"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, draft_law=np.ones((1, 2)) / 2)), "is not known"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, request=np.array([0.5]))), "request are not whole"),
+        (lambda audit: Audit(level=0), "level is 0"),
+        (lambda audit: Audit(confidence=1), "confidence is 1"),
+        (lambda audit: Audit(tolerance=-1), "tolerance is -1"),
+    ],
+)  # fmt: skip
+def test_what_is_no_law_is_refused(call: object, said: str) -> None:
+    with pytest.raises(CannotAudit, match=said.replace("(", r"\(").replace(")", r"\)")):
+        call(Audit())  # type: ignore[operator]

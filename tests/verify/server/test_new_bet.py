@@ -1,0 +1,28 @@
+"""The bet of CONTRIBUTING.md is fair, and takes its weight from its family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contributing import example
+
+from ot_draft.verify.server import Token, wealth
+from ot_draft.verify.server.bets import BETS, Scores
+from ot_draft.verify.server.records import stack
+
+
+def test_it_is_fair_and_no_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("A bet of the audit", monkeypatch)
+    laws = np.random.default_rng(0).dirichlet(np.ones(100), size=5)  # of more tokens than are kept: there is a rest
+    mean = np.zeros((5, 1))
+    for token in range(100):
+        tokens = stack(Token.of_arrays(np.full(5, token), laws))
+        listed, rest = module.even_ids(tokens)
+        y, m = Scores(listed[None], np.full((1, 5), rest)).outcomes(tokens)
+        mean += laws[:, [token]] * y
+    assert np.allclose(mean, m) and m.min() > 0.1 and m.max() < 0.9
+    before = np.exp(wealth.Wealth(1e-4)._weights)
+    monkeypatch.setattr(wealth, "BETS", (*BETS, module.EVEN))
+    after = np.exp(wealth.Wealth(1e-4)._weights)
+    others = np.array([bet.family != module.EVEN.family for bet in BETS])
+    assert np.isclose(after.sum(), before.sum()) and np.allclose(after[:-1][others], before[others])

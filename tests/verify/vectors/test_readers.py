@@ -1,0 +1,74 @@
+"""The readers in C++, JavaScript and Rust: each passes a right verifier in its language, and fails one that draws a coin again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ot_draft.verify.vectors.files import CORPUS, read
+from ot_draft.verify.vectors.readers import read as reader
+
+HERE, READERS = Path(__file__).parent, Path(reader.__file__).parent
+RULES = ("flashinfer-chain", "greedy")
+Words = Sequence[str]
+
+
+def build(words: Words, folder: Path) -> None:
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def of_cpp(folder: Path) -> tuple[Words, Words]:
+    """The commands of the right and of the wrong verifier."""
+    for name, options in (("right", ()), ("wrong", ("-DCOIN_AGAIN",))):
+        words = ("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *options, f"-I{READERS}", "-o", name)
+        build((*words, str(HERE / "verifier.cpp")), folder)
+    return (str(folder / "right"), str(CORPUS)), (str(folder / "wrong"), str(CORPUS))
+
+
+def of_rust(folder: Path) -> tuple[Words, Words]:
+    """The same; a variable of the environment plants the fault."""
+    for file in (HERE / "verifier.rs", READERS / "read.rs"):
+        shutil.copy(file, folder)
+    build(("rustc", "--edition", "2021", "-O", "-A", "dead_code", "-o", "right", "verifier.rs"), folder)
+    return (str(folder / "right"), str(CORPUS)), ("env", "COIN_AGAIN=1", str(folder / "right"), str(CORPUS))
+
+
+def of_javascript(folder: Path) -> tuple[Words, Words]:
+    """The same, of two exported functions."""
+    words = ("node", str(READERS / "read.mjs"), str(CORPUS))
+    return (*words, f"{HERE / 'verifier.mjs'}:right"), (*words, f"{HERE / 'verifier.mjs'}:coinAgain")
+
+
+@pytest.mark.parametrize(("tool", "commands"), [("g++", of_cpp), ("node", of_javascript), ("rustc", of_rust)])
+def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
+    tool: str, commands: Callable[[Path], tuple[Words, Words]], tmp_path: Path
+) -> None:
+    if shutil.which(tool, path=os.environ.get("PATH")) is None:
+        pytest.skip(f"{tool} is not installed")
+    right, wrong = commands(tmp_path)
+    passed = subprocess.run((*right, *RULES), capture_output=True, text=True, check=False)
+    everything = sum(len(read()[rule]) for rule in RULES)
+    assert (passed.stdout, passed.returncode) == (f"{everything} vectors, 0 failed\n", 0), passed.stdout + passed.stderr
+    failed = subprocess.run((*wrong, "flashinfer-chain"), capture_output=True, text=True, check=False)
+    seen = {line.partition(":")[0] for line in failed.stdout.splitlines()[:-1]}
+    vectors = read()["flashinfer-chain"]
+    assert failed.returncode == 1
+    assert seen >= {vector["id"] for vector in vectors if "flashinfer-424" in vector["kills"]}
+    assert {name for name in seen if name in replays(vectors)} == {
+        vector["id"] for vector in vectors if vector["level"] == "replay" and "flashinfer-424" in vector["kills"]
+    }
+
+
+def replays(vectors: list[dict[str, str]]) -> set[str]:
+    return {vector["id"] for vector in vectors if vector["level"] == "replay"}
+
+
+@pytest.mark.parametrize("name", ["read.py", "read.hpp", "read.mjs", "read.rs"])
+def test_a_reader_is_short(name: str) -> None:
+    assert len((READERS / name).read_text().splitlines()) <= 100
