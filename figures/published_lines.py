@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import Line
 from figures.paths import spectr_real, spectr_table_1
@@ -42,7 +42,7 @@ def spectr() -> Iterator[Line]:
     yield Line("abstract", "speed-up, K = 8 over K = 1, L = 8", "1.37", f"{by_k[0] / by_k[1]:.2f}", "at their costs")
     for k in (2, 4, 8):
         least = min(shares(k))
-        bound = float(ot.kseq_bound(k))
+        bound = float(otd.kseq_bound(k))
         yield Line(
             "Theorem 1", f"K-SEQ over the optimum, k = {k}", f"≥ {bound:.4f}", f"≥ {least:.4f}", "320 real contexts"
         )
@@ -52,7 +52,7 @@ def spectr() -> Iterator[Line]:
 def multi_candidate() -> Iterator[Line]:
     """MCSD: acceptance against k."""
     for k in (1, 2, 4, 8):
-        kept = acceptance(ot.rules.RecursiveRejection(), k)
+        kept = acceptance(otd.rules.RecursiveRejection(), k)
         shown = ", ".join(f"{value:.3f} at T = {temperature:g}" for temperature, value in kept.items())
         yield Line("acceptance against k", f"k = {k}, with replacement", None, shown)
     yield Line("speed-up tables", "its drafts of 68M and 160M parameters", None, None)
@@ -90,7 +90,7 @@ def _sequoia() -> Iterator[Line]:
 
 
 def _spec_hub() -> Iterator[Line]:
-    hub, recursive = (acceptance(rule, 2) for rule in (ot.rules.SpecHub(), ot.rules.RecursiveRejection()))
+    hub, recursive = (acceptance(rule, 2) for rule in (otd.rules.SpecHub(), otd.rules.RecursiveRejection()))
     gains = ", ".join(f"{hub[temperature] - recursive[temperature]:.3f} (T = {temperature:g})" for temperature in hub)
     one = "sign only"
     yield Line("abstract", "more tokens than recursive rejection, k = 2", ".05 to .27", gains, one)
@@ -102,7 +102,7 @@ def _khisti() -> Iterator[Line]:
     q = [Fraction(1, 3)] * 3
     low, high = Fraction(1, 9), Fraction(5, 9)
     grid = [[Fraction(1, 3), Fraction(i, 90), Fraction(60 - i, 90)] for i in range(61)]
-    right = [(ot.optimal_acceptance(p, q, 2) == 1) == (low <= min(p) and max(p) <= high) for p in grid]
+    right = [(otd.optimal_acceptance(p, q, 2) == 1) == (low <= min(p) and max(p) <= high) for p in grid]
     ours = f"exact at {sum(right)} of {len(right)} targets"
     yield Line("Theorem, Figure 2", "acceptance 1, uniform q, k = 2", "iff p(H) ≥ q(H)²", ours, "p(1) = 1/3")
     yield Line("tables", "block efficiency and token rates, OPT models", None, None, "abstract and summaries read")
@@ -111,10 +111,10 @@ def _khisti() -> Iterator[Line]:
 def _block_verification() -> Iterator[Line]:
     model = same_everywhere([Fraction(1, 3), Fraction(2, 3)], [Fraction(2, 3), Fraction(1, 3)])
     for name, rule, theirs in (
-        ("token by token", ot.trees.TokenWise(ot.rules.SpeculativeSampling()), "10/9"),
-        ("by block", ot.trees.BlockVerification(), "11/9"),
+        ("token by token", otd.trees.TokenWise(otd.rules.SpeculativeSampling()), "10/9"),
+        ("by block", otd.trees.BlockVerification(), "11/9"),
     ):
-        accepted = ot.trees.evaluate(rule, model, (1, 2)).expected_length
+        accepted = otd.trees.evaluate(rule, model, (1, 2)).expected_length
         yield Line("Section 1, example", f"accepted of two drafts, {name}", theirs, str(accepted), "exact")
     trees = style.read(spectr_real.TREES)
     for L in (4, 8):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from llm_demo.bench.trees.summary import cells, over
 
@@ -23,9 +23,9 @@ def pairs() -> dict[float, tuple[Any, Any]]:
         return {float(t): (p, q) for t, p, q in zip(stored["temperatures"], stored["p"], stored["q"], strict=True)}
 
 
-def acceptance(rule: ot.SelectionRule, k: int) -> dict[float, float]:
+def acceptance(rule: otd.SelectionRule, k: int) -> dict[float, float]:
     """Mean over the real contexts, by temperature."""
-    kept = {t: rule.closed_form(ot.Problem(p, q, k, rule.law)) for t, (p, q) in pairs().items()}
+    kept = {t: rule.closed_form(otd.Problem(p, q, k, rule.law)) for t, (p, q) in pairs().items()}
     return {t: float(both[0].mean()) for t, both in kept.items() if both is not None}
 
 
@@ -33,9 +33,9 @@ def shares(k: int) -> list[float]:
     """K-SEQ over the optimum in every real context."""
     found: list[float] = []
     for p, q in pairs().values():
-        both = ot.rules.KSeq().closed_form(ot.Problem(p, q, k))
+        both = otd.rules.KSeq().closed_form(otd.Problem(p, q, k))
         assert both is not None
-        found += (both[0] / ot.optimal_acceptance(p, q, k)).tolist()
+        found += (both[0] / otd.optimal_acceptance(p, q, k)).tolist()
     return found
 
 
@@ -64,7 +64,7 @@ def mean_ratio(above: tuple[str, int], below: tuple[str, int], temperature: floa
     return float(np.mean(ratios))
 
 
-def same_everywhere(p: list[Fraction], q: list[Fraction]) -> ot.trees.MarkovModel:
+def same_everywhere(p: list[Fraction], q: list[Fraction]) -> otd.trees.MarkovModel:
     """Models that do not look at the context."""
     law, draft = np.array(p, dtype=object), np.array(q, dtype=object)
-    return ot.trees.MarkovModel({(): law}, {(): draft}, order=0)
+    return otd.trees.MarkovModel({(): law}, {(): draft}, order=0)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import scripts
 from llm_demo.machine import processor
 from ot_draft.data import Study
@@ -27,8 +27,8 @@ PACKAGES = ("numpy", "scipy", "matplotlib", "torch", "numba")
 def key(name: str, full: bool) -> str:
     """What the data of a figure depend on: its script and what that imports here, its inputs, the library, the options."""
     sources = [_file(module).read_bytes() for module in sorted(modules(name))]
-    paths = any(b"ot.trees" in source for source in sources)
-    digest = hashlib.sha256(f"{ot.__version__} {full} {_library(paths)}".encode())
+    paths = any(b"otd.trees" in source for source in sources)
+    digest = hashlib.sha256(f"{otd.__version__} {full} {_library(paths)}".encode())
     for source in sources:
         digest.update(source)
         for data in sorted((FOLDER / "data").iterdir()):
@@ -116,7 +116,7 @@ def compared(pairs: Path, settings: Study, out: Path = FOLDER / "out") -> list[d
 
 def where() -> dict[str, str]:
     """Date, versions and machine, in words."""
-    versions = {"ot_draft": ot.__version__, "Python": platform.python_version()}
+    versions = {"ot_draft": otd.__version__, "Python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)

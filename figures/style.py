@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.about import Number, as_summaries
 from figures.sheet import LETTERS, PANEL, PAPER, WIDTH, current, fit, labels_beside, line_to, paper
 from llm_demo.rows import read, write
@@ -62,8 +62,8 @@ Rows = list[dict[str, str]]
 
 # The rules read off programs lie on the lines of the optima; hybrid drafting with j chosen from q is added.
 ALL_BUT_PROGRAMS = (
-    *(rule for rule in ot.rules.ALL if not rule.cost.solves_program),
-    ot.rules.Optimal(ot.Hybrid("auto")),
+    *(rule for rule in otd.rules.ALL if not rule.cost.solves_program),
+    otd.rules.Optimal(otd.Hybrid("auto")),
 )
 
 

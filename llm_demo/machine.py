@@ -8,14 +8,14 @@ import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-import ot_draft as ot
+import ot_draft as otd
 
 
 def machine(device: str = "cpu") -> dict[str, str]:
     """Columns for the rows of a CSV: date, machine, load (of the last minute, when it began), versions."""
     import torch
 
-    versions = {"ot_draft": ot.__version__, "Python": platform.python_version()}
+    versions = {"ot_draft": otd.__version__, "Python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
     if torch.device(device).type == "cuda":
         used = f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"

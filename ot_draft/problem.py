@@ -71,13 +71,13 @@ def check_law(law: Any, k: Any) -> None:
 def check_is_law(given: Any) -> None:
     """Refuse what is no draft law, a class for one: InvalidDrafts."""
     if not isinstance(given, DraftLaw):
-        raise InvalidDrafts(f"law is {given!r}: give a draft law, for example ot.IID() or ot.WithoutReplacement()")
+        raise InvalidDrafts(f"law is {given!r}: give a draft law, for example otd.IID() or otd.WithoutReplacement()")
 
 
 def check_problem(given: Any) -> None:
     """Refuse what is no Problem, p alone for one: InvalidArgument."""
     if not isinstance(given, Problem):
-        raise InvalidArgument(f"problem is a {type(given).__name__}: give ot.Problem(p, q, k, law)")
+        raise InvalidArgument(f"problem is a {type(given).__name__}: give otd.Problem(p, q, k, law)")
 
 
 def as_array(x: Any, name: str) -> Array:

@@ -70,12 +70,12 @@ class Siblings:
 class SelectionRule(ABC):
     """A selection rule: a function of (p, q, drafts), and the draft law under which it keeps the target's law.
 
-    A rule of your own is this class with a `law` and one method; `ot.evaluate(rule, problem)` then says exactly whether it
-    is valid. The arrays are trusted (`ot.Problem` validates them); they must not be changed.
+    A rule of your own is this class with a `law` and one method; `otd.evaluate(rule, problem)` then says exactly whether it
+    is valid. The arrays are trusted (`otd.Problem` validates them); they must not be changed.
     """
 
     law: DraftLaw
-    # What the rule promises beyond validity, for `ot.check_rule`: "maximal", "optimal", "kseq_bound", "cover".
+    # What the rule promises beyond validity, for `otd.check_rule`: "maximal", "optimal", "kseq_bound", "cover".
     claims: tuple[str, ...] = ()
     cost: Cost = Cost()
     siblings: Siblings = Siblings()
@@ -178,7 +178,7 @@ def approximate_for(rule: Rule, law: DraftLaw) -> Rule:
 def check_callable(rule: Any) -> None:
     """Refuse a rule that cannot be called, and a class in the place of a rule: InvalidArgument."""
     if isinstance(rule, type) or not callable(rule):
-        raise InvalidArgument(f"rule is {rule!r}: give a rule, as ot.rules.KSeq()")
+        raise InvalidArgument(f"rule is {rule!r}: give a rule, as otd.rules.KSeq()")
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
@@ -192,7 +192,7 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
         f"{type(x).__name__} {tuple(getattr(x, 'shape', ()))} {getattr(x, 'dtype', '')}".rstrip() for x in parts
     )
     raise InvalidArgument(
-        f"the rule gave {seen or type(given).__name__}: give ot.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
+        f"the rule gave {seen or type(given).__name__}: give otd.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
         f" {type(p).__module__.split('.')[0]} arrays as p is"
     )
 

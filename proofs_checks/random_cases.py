@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from .statement import Statement, StatementOutcome
 
@@ -41,9 +41,9 @@ class Case:
         denominators = [mass.denominator for mass in self.p + self.q]
         return len(self.p), self.k, max(denominators), sum(denominators)
 
-    def problem(self, law: ot.DraftLaw | None = None) -> ot.Problem:
+    def problem(self, law: otd.DraftLaw | None = None) -> otd.Problem:
         """The same as a Problem of the library."""
-        return ot.Problem(list(self.p), list(self.q), self.k, law)
+        return otd.Problem(list(self.p), list(self.q), self.k, law)
 
 
 def _case(p: str, q: str, k: int) -> Case:

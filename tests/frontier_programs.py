@@ -15,34 +15,34 @@ from typing import Any
 import numpy as np
 from random_problems import random_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy
 from ot_draft.bias import bias_of
 from ot_draft.laws import probability_inside
 from ot_draft.lossy.base import Target
 
 Array = Any
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1), ot.Hybrid(-1)]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(1), otd.Hybrid(-1)]
 EPS, FACTOR = Fraction(1, 7), Fraction(3, 2)
 KLS = (0.01, 0.05, 0.3)
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 CLARABEL = {"tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9}
 
 
-def draw(number: int) -> ot.Problem:
+def draw(number: int) -> otd.Problem:
     """A random problem in Fractions; zeros, ties and one-hot laws occur."""
     generator = np.random.default_rng([19, number])
     n, k = int(generator.integers(1, 7)), int(generator.integers(1, 5))
-    return ot.Problem(*random_pair(generator, n), k, LAWS[number % len(LAWS)] if number % 2 else ot.IID())
+    return otd.Problem(*random_pair(generator, n), k, LAWS[number % len(LAWS)] if number % 2 else otd.IID())
 
 
-def token_sets(problem: ot.Problem) -> tuple[Array, Array]:
+def token_sets(problem: otd.Problem) -> tuple[Array, Array]:
     """All token sets, bool (2^n, n), and the probability that all drafts lie in each."""
     sets = np.array(list(product((False, True), repeat=problem.n)))
     return sets, np.array([probability_inside(problem.law, problem.q, each, problem.k) for each in sets])
 
 
-def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, Target, Fraction]]:
+def closed_forms(problem: otd.Problem) -> Iterator[tuple[str, Target, Fraction]]:
     """For total variation and ratio: the target, and the most acceptance, by all token sets, in Fractions."""
     sets, inside = token_sets(problem)
     masses = np.array([sum(problem.p[each], Fraction(0)) for each in sets])
@@ -51,7 +51,7 @@ def closed_forms(problem: ot.Problem) -> Iterator[tuple[str, Target, Fraction]]:
     yield "ratio", lossy.Ratio(factor=FACTOR), min(Fraction(1), 1 + min(FACTOR * masses - inside))
 
 
-def is_reached(problem: ot.Problem, name: str, target: Target, best: Fraction) -> bool:
+def is_reached(problem: otd.Problem, name: str, target: Target, best: Fraction) -> bool:
     """Whether the target's law is one, within its budget, and has just this acceptance over all token sets: with ==."""
     sets, inside = token_sets(problem)
     r = target(problem.p, problem.q, problem.k, problem.law)
@@ -61,7 +61,7 @@ def is_reached(problem: ot.Problem, name: str, target: Target, best: Fraction) -
     return bool(r.sum() == 1 and (r >= 0).all() and reached == best and within)
 
 
-def linear_program(problem: ot.Problem, divergence: str) -> float:
+def linear_program(problem: otd.Problem, divergence: str) -> float:
     """max over r of 1 + min over H of r(H) - Q(all in H): variables r, alpha, and (r - p)+ for tv. HiGHS."""
     from scipy import optimize
 
@@ -87,7 +87,7 @@ def linear_program(problem: ot.Problem, divergence: str) -> float:
     return -float(found.fun)
 
 
-def convex_program(problem: ot.Problem, eps: float) -> float:
+def convex_program(problem: otd.Problem, eps: float) -> float:
     """The most acceptance with KL(r || p) <= eps: variables r on the tokens with p > 0, and alpha. Clarabel."""
     import cvxpy
 
@@ -103,7 +103,7 @@ def convex_program(problem: ot.Problem, eps: float) -> float:
 def kl_differences(number: int) -> tuple[float, float]:
     """For one problem and one budget: what the frontier has beside the convex program, and its own certificate's gap."""
     problem, eps = draw(number), KLS[number % len(KLS)]
-    found = ot.frontier(problem.p.astype(float), problem.q.astype(float), problem.k, problem.law, "kl", [eps])
+    found = otd.frontier(problem.p.astype(float), problem.q.astype(float), problem.k, problem.law, "kl", [eps])
     return abs(float(found.acceptance[0]) - convex_program(problem, eps)), float(found.gap[0])
 
 

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 Array = Any
 
-LAWS = [ot.IID(), ot.WithoutReplacement(), *(ot.Hybrid(top) for top in (0, 1, 2, -1, "auto")), ot.Hub(), ot.Fixed((0,))]
+LAWS = [
+    otd.IID(),
+    otd.WithoutReplacement(),
+    *(otd.Hybrid(top) for top in (0, 1, 2, -1, "auto")),
+    otd.Hub(),
+    otd.Fixed((0,)),
+]
 SIZES = [(1, 3), (2, 1), (2, 3), (2, 9), (3, 2), (3, 4), (3, 6), (4, 1), (4, 3), (5, 2), (5, 4), (10, 3), (31, 2)]
 WHOLES = (1, 2, 3, 7, 12, 60, 1000)  # 1 makes one-hot laws, 2 and 3 make zeros and ties
 SMALL_SIZES = [(n, k) for n, k in SIZES if n**k <= 64]
@@ -39,16 +45,16 @@ def random_pair(generator: np.random.Generator, n: int) -> tuple[Array, Array]:
     return p, q
 
 
-def random_problems(seed: int, n: int, k: int, law: ot.DraftLaw, number: int = 6) -> list[ot.Problem]:
+def random_problems(seed: int, n: int, k: int, law: otd.DraftLaw, number: int = 6) -> list[otd.Problem]:
     generator = np.random.default_rng([seed, n, k])
-    return [ot.Problem(*random_pair(generator, n), k, law) for _ in range(number)]
+    return [otd.Problem(*random_pair(generator, n), k, law) for _ in range(number)]
 
 
-def fits(law: ot.DraftLaw, k: int) -> bool:
+def fits(law: otd.DraftLaw, k: int) -> bool:
     """Whether the law is defined for k drafts."""
     try:
         law.check(k)
-    except ot.InvalidDrafts:
+    except otd.InvalidDrafts:
         return False
     return True
 

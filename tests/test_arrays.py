@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 
 X = [F(1, 4), F(0), F(3, 4)]
@@ -62,7 +62,7 @@ def test_parts_are_broadcast_before_they_stand_side_by_side(kind: Any) -> None:
 
 
 def test_another_axis_is_refused_rather_than_taken_for_the_last(kind: Any) -> None:
-    with pytest.raises(ot.InvalidArgument, match="axis is 0: rules join along the last axis"):
+    with pytest.raises(otd.InvalidArgument, match="axis is 0: rules join along the last axis"):
         xp.concat((kind.make(X), kind.make(X)), axis=0)  # type: ignore[arg-type]
 
 
@@ -102,14 +102,14 @@ FLOATS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FLOATS)
 def test_a_float_among_fractions_is_refused(name: str) -> None:
     with pytest.raises(
-        ot.InvalidArgument, match=r'the float 0\.5 among Fractions .*: give fractions\.Fraction\("0\.5"\)'
+        otd.InvalidArgument, match=r'the float 0\.5 among Fractions .*: give fractions\.Fraction\("0\.5"\)'
     ):
         FLOATS[name](np.array(X, dtype=object))
     FLOATS[name](np.array(X, dtype=np.float64))  # among floats it is one
 
 
 def test_floats_among_fractions_are_refused_as_an_array_too() -> None:
-    with pytest.raises(ot.InvalidArgument, match="floats among Fractions"):
+    with pytest.raises(otd.InvalidArgument, match="floats among Fractions"):
         xp.where(np.array([True, False]), np.array(X[:2], dtype=object), np.ones(2))
 
 
@@ -132,8 +132,8 @@ def test_whole_numbers_of_an_array_become_fractions() -> None:
 
 def test_a_parameter_may_be_a_float_where_that_is_said() -> None:
     assert xp.number(0.5, np.array(X, dtype=object)) == F(1, 2) and xp.number(F(1, 2), np.ones(1)) == 0.5
-    problem = ot.Problem([F(1, 2), F(1, 2)], [F(1, 4), F(3, 4)], 2)
-    accepted, taken = ot.rules.KSeq(1.5).closed_form(problem)  # type: ignore[misc]
+    problem = otd.Problem([F(1, 2), F(1, 2)], [F(1, 4), F(3, 4)], 2)
+    accepted, taken = otd.rules.KSeq(1.5).closed_form(problem)  # type: ignore[misc]
     assert type(accepted) is F and type(taken[()]) is F
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.selection import watermarks
 from ot_draft.data import read_pairs
 from ot_draft.data.estimate import expected_acceptance
@@ -98,7 +98,7 @@ def table_of_results() -> Numbers:
         for temperature in (1.0, 0.6):
             for k in (2, 4, 8):
                 pairs = real(temperature)
-                yield float(accepted(getattr(ot.rules, name)(), ot.Problem(pairs.p, pairs.q, k)).mean())
+                yield float(accepted(getattr(otd.rules, name)(), otd.Problem(pairs.p, pairs.q, k)).mean())
 
 
 def accepted(rule: Any, problem: Any) -> Any:
@@ -266,7 +266,7 @@ def trained_for_more() -> Numbers:
 
 def independent() -> Numbers:
     for pairs in (real(1.0), real(0.6)):
-        yield float(ot.optimal_acceptance(pairs.p, pairs.q, 4).mean())
+        yield float(otd.optimal_acceptance(pairs.p, pairs.q, 4).mean())
 
 
 def statements() -> Numbers:
@@ -322,8 +322,8 @@ def lossy() -> dict[str, dict[str, float]]:
     """The rows of `ot-draft figures lossy --full` that need no frontier of KL."""
     figure = importlib.import_module("figures.acceptance.lossy")
     p, q = real(1.0).p, real(1.0).q
-    rows = {name: figure._measured(rule, ot.Problem(p, q, 1)) for name, rule in figure.lossy_rules().items()}
-    hybrid = ot.Problem(p, q, figure.TOP, ot.Hybrid(top=figure.TOP))
+    rows = {name: figure._measured(rule, otd.Problem(p, q, 1)) for name, rule in figure.lossy_rules().items()}
+    hybrid = otd.Problem(p, q, figure.TOP, otd.Hybrid(top=figure.TOP))
     return rows | {name: figure._measured_on_tops(rule, hybrid) for name, rule in figure.TREES.items()}
 
 
@@ -338,7 +338,7 @@ def table_of_lossy_rules() -> Numbers:
 
 
 def optimum() -> Numbers:
-    yield float(ot.optimal_acceptance(real(1.0).p, real(1.0).q, 1).mean())
+    yield float(otd.optimal_acceptance(real(1.0).p, real(1.0).q, 1).mean())
 
 
 def table_along_texts() -> Numbers:
@@ -347,7 +347,7 @@ def table_along_texts() -> Numbers:
     chain = importlib.import_module("figures.paths.context_chain").ContextChain(real(1.0).p, real(1.0).q)
     rows = {row["name"]: row for row in figure._engines(chain)}
     for kind, values in (("KL", (0.0, 0.01, 0.03, 0.1, 0.3)), ("Ratio", (0.15, 0.4, 1.0))):
-        rows |= {f"{kind} {each:g}": figure._token_wise(chain, "", getattr(ot.lossy, kind)(each)) for each in values}
+        rows |= {f"{kind} {each:g}": figure._token_wise(chain, "", getattr(otd.lossy, kind)(each)) for each in values}
     for names in (
         ["KL 0"],
         [f"KL {budget}" for budget in (0.01, 0.03, 0.1, 0.3)],
@@ -364,7 +364,7 @@ def table_along_texts() -> Numbers:
 def errors_of_results() -> Numbers:
     """The least and the largest standard error of that table, whole texts being the independent draws."""
     found = [
-        clustered_error(accepted(getattr(ot.rules, name)(), ot.Problem(pairs.p, pairs.q, k)), pairs.text)
+        clustered_error(accepted(getattr(otd.rules, name)(), otd.Problem(pairs.p, pairs.q, k)), pairs.text)
         for name in RESULTS
         for pairs in (real(1.0), real(0.6))
         for k in (2, 4, 8)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import is_defined
 
 GOOD = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
@@ -63,13 +63,13 @@ def test_no_distribution(case: str, name: str) -> None:
     if isinstance(good, np.ndarray) and good.shape == GOOD.shape:
         good = GOOD.astype(x.dtype)
     pair = (x, good) if name == "p" else (good, x)
-    with pytest.raises(ot.InvalidDistribution) as error:
-        ot.Problem(*pair)
+    with pytest.raises(otd.InvalidDistribution) as error:
+        otd.Problem(*pair)
     first = name if good is not x else "p"  # where both are bad, p is named
     assert str(error.value).startswith(first) and message in str(error.value)
-    assert isinstance(error.value, ValueError) and isinstance(error.value, ot.DraftSelectionError)
-    with pytest.raises(ot.InvalidDistribution, match=re.escape(str(error.value))):
-        ot.optimal_acceptance(*pair)
+    assert isinstance(error.value, ValueError) and isinstance(error.value, otd.DraftSelectionError)
+    with pytest.raises(otd.InvalidDistribution, match=re.escape(str(error.value))):
+        otd.optimal_acceptance(*pair)
 
 
 PAIRS = {
@@ -91,8 +91,8 @@ PAIRS = {
 @pytest.mark.parametrize("case", PAIRS)
 def test_no_pair(case: str) -> None:
     p, q, message = PAIRS[case]
-    with pytest.raises(ot.InvalidDistribution, match="^" + re.escape(message)):
-        ot.Problem(p, q)
+    with pytest.raises(otd.InvalidDistribution, match="^" + re.escape(message)):
+        otd.Problem(p, q)
 
 
 def test_torch_tensors() -> None:
@@ -110,44 +110,44 @@ def test_torch_tensors() -> None:
         (torch.tensor(spoiled(-0.25)), "q row [1], token 2: mass -0.25 is negative"),
         (torch.tensor(spoiled(0.25)), "q row [1] sums to 0.75 instead of 1 (tolerance 1e-09)"),
     ):
-        with pytest.raises(ot.InvalidDistribution, match=re.escape(message)):
-            ot.Problem(good, bad)
+        with pytest.raises(otd.InvalidDistribution, match=re.escape(message)):
+            otd.Problem(good, bad)
 
 
 def test_whole_numbers_among_fractions_are_exact() -> None:
-    problem = ot.Problem([F(1, 2), F(1, 2), 0], [0, 1, F(0)])
+    problem = otd.Problem([F(1, 2), F(1, 2), 0], [0, 1, F(0)])
     assert {type(v) for v in [*problem.p, *problem.q]} == {F}
 
 
 @pytest.mark.parametrize("k", [-1, True, 2.0, "2", None, F(2)])
 def test_no_number_of_drafts(k: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
-        ot.Problem(GOOD, GOOD, k)
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
+        otd.Problem(GOOD, GOOD, k)
 
 
 def test_numpy_integers_are_numbers_of_drafts() -> None:
-    assert type(ot.Problem(GOOD, GOOD, np.int64(3)).k) is int
+    assert type(otd.Problem(GOOD, GOOD, np.int64(3)).k) is int
 
 
-@pytest.mark.parametrize("law", ["iid", ot.IID, 3, ot.rules.KSeq()])
+@pytest.mark.parametrize("law", ["iid", otd.IID, 3, otd.rules.KSeq()])
 def test_no_law(law: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=r"law is .*: give a draft law, for example ot.IID\(\)"):
-        ot.Problem(GOOD, GOOD, 2, law)
+    with pytest.raises(otd.InvalidDrafts, match=r"law is .*: give a draft law, for example otd.IID\(\)"):
+        otd.Problem(GOOD, GOOD, 2, law)
 
 
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_the_hub_has_two_drafts(k: int) -> None:
     message = re.escape(f"the hub law has k = 2 drafts, not {k}: {'take Hybrid(top=2)' if k == 3 else 'give k = 2'}")
-    with pytest.raises(ot.InvalidDrafts, match=message):
-        ot.Problem(GOOD, GOOD, k, ot.Hub())
-    with pytest.raises(ot.InvalidDrafts, match=message):
-        ot.draw(ot.Hub(), GOOD, k, np.random.default_rng(0))
+    with pytest.raises(otd.InvalidDrafts, match=message):
+        otd.Problem(GOOD, GOOD, k, otd.Hub())
+    with pytest.raises(otd.InvalidDrafts, match=message):
+        otd.draw(otd.Hub(), GOOD, k, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("top", [-2, True, 1.0, None])
 def test_no_number_of_top_tokens(top: Any) -> None:
-    with pytest.raises(ot.InvalidArgument, match=re.escape(f"Hybrid(top={top!r}): give the number of top tokens")):
-        ot.Hybrid(top)
+    with pytest.raises(otd.InvalidArgument, match=re.escape(f"Hybrid(top={top!r}): give the number of top tokens")):
+        otd.Hybrid(top)
 
 
 @pytest.mark.parametrize("token", [3, -2, 151_936])
@@ -155,62 +155,62 @@ def test_ids_outside_the_vocabulary(token: int, valued: Any) -> None:
     p, drafts = valued.make(EXACT), [[0, 1], [2, token]]
     generator = _generator(valued)
     message = f"drafts row [1], position 1: token {token} is outside the vocabulary 0 .. 2; give -1 for an absent draft"
-    with pytest.raises(ot.InvalidDrafts, match=re.escape(message)):
-        ot.sample(ot.rules.KSeq(), p, p, valued.tokens(drafts), generator)
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(message)):
+        otd.sample(otd.rules.KSeq(), p, p, valued.tokens(drafts), generator)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.bool_])
 def test_drafts_that_are_no_integers(dtype: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=f"drafts have dtype {np.dtype(dtype)}: give integer token ids"):
-        ot.sample(ot.rules.KSeq(), GOOD, GOOD, np.zeros((2, 2), dtype=dtype), np.random.default_rng(0))
+    with pytest.raises(otd.InvalidDrafts, match=f"drafts have dtype {np.dtype(dtype)}: give integer token ids"):
+        otd.sample(otd.rules.KSeq(), GOOD, GOOD, np.zeros((2, 2), dtype=dtype), np.random.default_rng(0))
 
 
 def test_enumeration_out_of_reach() -> None:
     p = np.full(151_936, 1 / 151_936)
     message = r"enumerating 151936\^2 draft tuples is out of reach \(limit 4194304\): use optimal_acceptance, or sample the rule"
-    with pytest.raises(ot.InvalidArgument, match=message):
-        ot.evaluate(ot.rules.KSeq(), ot.Problem(p, p, 2))
+    with pytest.raises(otd.InvalidArgument, match=message):
+        otd.evaluate(otd.rules.KSeq(), otd.Problem(p, p, 2))
 
 
 def test_arrays_with_rules_of_their_own() -> None:
     matrix = GOOD.view(np.matrix)
     for x in (matrix, np.ma.MaskedArray(GOOD, mask=GOOD == 0)):
-        with pytest.raises(ot.InvalidDistribution, match=f"^p is a {type(x).__name__}: give a plain array"):
-            ot.Problem(x, GOOD)
+        with pytest.raises(otd.InvalidDistribution, match=f"^p is a {type(x).__name__}: give a plain array"):
+            otd.Problem(x, GOOD)
     torch = pytest.importorskip("torch")
     for bad in (torch.tensor(GOOD, requires_grad=True), torch.tensor(GOOD).to_sparse()):
         with pytest.raises(
-            ot.InvalidDistribution, match=r"^q is sparse or takes part in a gradient: give q.detach\(\)"
+            otd.InvalidDistribution, match=r"^q is sparse or takes part in a gradient: give q.detach\(\)"
         ):
-            ot.optimal_acceptance(torch.tensor(GOOD), bad)
+            otd.optimal_acceptance(torch.tensor(GOOD), bad)
 
 
 @pytest.mark.parametrize("k", [0, -1, True, 2.5, None])
 def test_no_number_of_drafts_for_the_guarantee(k: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 1 here")):
-        ot.kseq_bound(k)
-    assert ot.kseq_bound(np.int64(3)) == F(19, 27)
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 1 here")):
+        otd.kseq_bound(k)
+    assert otd.kseq_bound(np.int64(3)) == F(19, 27)
 
 
 @pytest.mark.parametrize("token_set", [None, "ab", [0, 2], [0.1, 0.0, 1.0], [True], [[True] * 4], [[True] * 3] * 5])
 def test_no_token_set(token_set: Any) -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"token_set has dtype|shapes do not fit together: token_set"):
-        ot.cut_value(ot.Problem(GOOD, GOOD), token_set)
+    with pytest.raises(otd.InvalidArgument, match=r"token_set has dtype|shapes do not fit together: token_set"):
+        otd.cut_value(otd.Problem(GOOD, GOOD), token_set)
 
 
 def test_token_sets_of_another_kind(valued: Any) -> None:
     torch = pytest.importorskip("torch")
-    problem = ot.Problem(valued.make(EXACT), valued.make(EXACT))
+    problem = otd.Problem(valued.make(EXACT), valued.make(EXACT))
     for token_set in ([True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])):
-        assert ot.cut_value(problem, token_set).tolist() == [1.25, 1.1875]
+        assert otd.cut_value(problem, token_set).tolist() == [1.25, 1.1875]
 
 
 @pytest.mark.parametrize("k", [-1, True, 2.0])
 def test_no_number_of_drafts_to_draw(k: Any) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
-        ot.draw(ot.IID(), GOOD, k, np.random.default_rng(0))
-    with pytest.raises(ot.InvalidDrafts, match="law is 'iid': give a draft law"):
-        ot.draw("iid", GOOD, 2, np.random.default_rng(0))  # type: ignore[arg-type]
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
+        otd.draw(otd.IID(), GOOD, k, np.random.default_rng(0))
+    with pytest.raises(otd.InvalidDrafts, match="law is 'iid': give a draft law"):
+        otd.draw("iid", GOOD, 2, np.random.default_rng(0))  # type: ignore[arg-type]
 
 
 def test_generators_of_another_kind(valued: Any) -> None:
@@ -218,9 +218,9 @@ def test_generators_of_another_kind(valued: Any) -> None:
     q = valued.make(EXACT)
     for generator in (None, 3, np.random.default_rng(0) if valued.is_torch else torch.Generator()):
         with pytest.raises(
-            ot.InvalidArgument, match=f"the generator is a {type(generator).__name__}: give a .*Generator"
+            otd.InvalidArgument, match=f"the generator is a {type(generator).__name__}: give a .*Generator"
         ):
-            ot.draw(ot.IID(), q, 2, generator)
+            otd.draw(otd.IID(), q, 2, generator)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32"])
@@ -228,55 +228,55 @@ def test_drafts_in_narrow_integers(dtype: str, valued: Any) -> None:
     p, drafts = valued.make(EXACT), [[0, 1], [2, 0]]
     narrow = valued.tokens(drafts)
     narrow = narrow.to(getattr(__import__("torch"), dtype)) if valued.is_torch else narrow.astype(dtype)
-    for rule in (ot.rules.Greedy(), ot.rules.KSeq(), ot.rules.NaiveTarget()):
-        wide, found = (ot.sample(rule, p, p, x, _generator(valued)) for x in (valued.tokens(drafts), narrow))
+    for rule in (otd.rules.Greedy(), otd.rules.KSeq(), otd.rules.NaiveTarget()):
+        wide, found = (otd.sample(rule, p, p, x, _generator(valued)) for x in (valued.tokens(drafts), narrow))
         assert [x.tolist() for x in found] == [x.tolist() for x in wide]
         assert {str(x.dtype).removeprefix("torch.") for x in found} == {"int64"}
 
 
 def test_a_sample_of_shapes_that_do_not_fit() -> None:
-    rule, generator = ot.rules.KSeq(), np.random.default_rng(0)
-    with pytest.raises(ot.InvalidDrafts, match="drafts are the single number 1"):
-        ot.sample(rule, GOOD, GOOD, np.array(1), generator)
+    rule, generator = otd.rules.KSeq(), np.random.default_rng(0)
+    with pytest.raises(otd.InvalidDrafts, match="drafts are the single number 1"):
+        otd.sample(rule, GOOD, GOOD, np.array(1), generator)
     for p, q, drafts in ((GOOD, GOOD[:, :2], [[0, 1]]), (GOOD, GOOD, [[0, 1]] * 3)):
-        with pytest.raises(ot.InvalidDrafts, match=r"shapes do not fit together: p \(2, 3\), q .*, drafts"):
-            ot.sample(rule, p, q, np.array(drafts), generator)
-    with pytest.raises(ot.InvalidDistribution, match="p is numpy float64, q is Fractions: give both in one kind"):
-        ot.sample(rule, GOOD, EXACT, np.array([[0, 1]]), generator)
+        with pytest.raises(otd.InvalidDrafts, match=r"shapes do not fit together: p \(2, 3\), q .*, drafts"):
+            otd.sample(rule, p, q, np.array(drafts), generator)
+    with pytest.raises(otd.InvalidDistribution, match="p is numpy float64, q is Fractions: give both in one kind"):
+        otd.sample(rule, GOOD, EXACT, np.array([[0, 1]]), generator)
 
 
 NO_SELECTIONS: dict[str, Any] = {
     "nothing": lambda given: None,
     "a tuple": lambda given: (given.accept, given.residual),
-    "lists": lambda given: ot.Selection(given.accept.tolist(), given.residual.tolist()),
-    "accept of one draft": lambda given: ot.Selection(given.accept[..., :1], given.residual),
-    "accept without drafts": lambda given: ot.Selection(given.accept[..., 0], given.residual),
-    "too many tokens": lambda given: ot.Selection(given.accept, np.concatenate([given.residual] * 2, -1)),
-    "complex": lambda given: ot.Selection(given.accept.astype(complex), given.residual),
-    "text": lambda given: ot.Selection(given.accept.astype(str), given.residual),
+    "lists": lambda given: otd.Selection(given.accept.tolist(), given.residual.tolist()),
+    "accept of one draft": lambda given: otd.Selection(given.accept[..., :1], given.residual),
+    "accept without drafts": lambda given: otd.Selection(given.accept[..., 0], given.residual),
+    "too many tokens": lambda given: otd.Selection(given.accept, np.concatenate([given.residual] * 2, -1)),
+    "complex": lambda given: otd.Selection(given.accept.astype(complex), given.residual),
+    "text": lambda given: otd.Selection(given.accept.astype(str), given.residual),
 }
 
 
 @pytest.mark.parametrize("case", NO_SELECTIONS)
 def test_rules_that_give_no_selection(case: str) -> None:
     def rule(p: Any, q: Any, drafts: Any) -> Any:
-        return NO_SELECTIONS[case](ot.rules.KSeq()(p, q, drafts))
+        return NO_SELECTIONS[case](otd.rules.KSeq()(p, q, drafts))
 
-    message = r"^the rule gave .*: give ot.Selection\(accept, residual\) of numbers \(..., 2\) and \(..., 3\)"
-    with pytest.raises(ot.InvalidArgument, match=message):
-        ot.evaluate(rule, ot.Problem(GOOD, GOOD))
-    with pytest.raises(ot.InvalidArgument, match=message):
-        ot.sample(rule, GOOD[0], GOOD[0], np.array([[0, 1], [1, 2], [0, 0]]), np.random.default_rng(0))
+    message = r"^the rule gave .*: give otd.Selection\(accept, residual\) of numbers \(..., 2\) and \(..., 3\)"
+    with pytest.raises(otd.InvalidArgument, match=message):
+        otd.evaluate(rule, otd.Problem(GOOD, GOOD))
+    with pytest.raises(otd.InvalidArgument, match=message):
+        otd.sample(rule, GOOD[0], GOOD[0], np.array([[0, 1], [1, 2], [0, 0]]), np.random.default_rng(0))
 
 
 def test_a_rule_that_writes_into_its_arguments_changes_nothing(valued: Any) -> None:
     def rule(p: Any, q: Any, drafts: Any) -> Any:
-        given = ot.rules.KSeq()(p, q, drafts)
+        given = otd.rules.KSeq()(p, q, drafts)
         p[...], drafts[...] = q + 0, 0
         return given
 
     p, q = valued.make(EXACT), valued.make(EXACT[::-1].copy())
-    found, right = (ot.evaluate(each, ot.Problem(p, q)) for each in (rule, ot.rules.KSeq()))
+    found, right = (otd.evaluate(each, otd.Problem(p, q)) for each in (rule, otd.rules.KSeq()))
     assert (p == valued.make(EXACT)).all()
     assert (found.output == right.output).all() and found.lossless
 
@@ -291,7 +291,7 @@ def _generator(kind: Any) -> Any:
 
 def test_an_argument_is_no_draft() -> None:
     """Who catches the one does not catch the other; what asks for a name is told by the right one."""
-    assert not issubclass(ot.InvalidArgument, ot.InvalidDrafts)
+    assert not issubclass(otd.InvalidArgument, otd.InvalidDrafts)
     from ot_draft.cli.plan import path_rule
     from ot_draft.cli.refused import Refused
     from ot_draft.data.tables import _title
@@ -300,23 +300,23 @@ def test_an_argument_is_no_draft() -> None:
     with pytest.raises(Refused, match="there is no rule 'unheard': take"):
         path_rule("unheard")
     for k, known in ((1, False), (2, True), (3, False)):
-        assert is_defined(ot.Hub(), k) is known
+        assert is_defined(otd.Hub(), k) is known
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda problem: ot.evaluate(ot.rules.KSeq, problem), "rule is <class 'ot_draft.rules.k_seq"),
-        (lambda problem: ot.evaluate(None, problem), "rule is None: give a rule, as ot.rules.KSeq()"),
+        (lambda problem: otd.evaluate(otd.rules.KSeq, problem), "rule is <class 'ot_draft.rules.k_seq"),
+        (lambda problem: otd.evaluate(None, problem), "rule is None: give a rule, as otd.rules.KSeq()"),
         (
-            lambda problem: ot.evaluate(ot.rules.KSeq(), problem.p),
-            "problem is a ndarray: give ot.Problem(p, q, k, law)",
+            lambda problem: otd.evaluate(otd.rules.KSeq(), problem.p),
+            "problem is a ndarray: give otd.Problem(p, q, k, law)",
         ),
-        (lambda problem: ot.solve(problem.p), "problem is a ndarray: give ot.Problem(p, q, k, law)"),
-        (lambda problem: ot.solve(problem.p, "flow"), "problem is a ndarray"),
-        (lambda problem: ot.sample(ot.rules.KSeq, problem.p, problem.q, np.array([0]), None), "rule is <class"),
+        (lambda problem: otd.solve(problem.p), "problem is a ndarray: give otd.Problem(p, q, k, law)"),
+        (lambda problem: otd.solve(problem.p, "flow"), "problem is a ndarray"),
+        (lambda problem: otd.sample(otd.rules.KSeq, problem.p, problem.q, np.array([0]), None), "rule is <class"),
     ],
 )
-def test_what_is_no_rule_or_no_problem(call: Callable[[ot.Problem], object], message: str) -> None:
-    with pytest.raises(ot.DraftSelectionError, match=re.escape(message)):
-        call(ot.Problem([0.5, 0.5], [0.25, 0.75], 1))
+def test_what_is_no_rule_or_no_problem(call: Callable[[otd.Problem], object], message: str) -> None:
+    with pytest.raises(otd.DraftSelectionError, match=re.escape(message)):
+        call(otd.Problem([0.5, 0.5], [0.25, 0.75], 1))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import extras
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +25,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_the_advice_names_the_extra() -> None:
-    assert str(ot.MissingPackage("transformers", "llm")) == (
+    assert str(otd.MissingPackage("transformers", "llm")) == (
         "transformers is not installed: run  pip install 'ot_draft[llm]'"
     )
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from random_problems import all_tuples, fits, random_masses
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import probability_inside
 
-RULES = pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
+RULES = pytest.mark.parametrize("rule", otd.rules.ALL, ids=lambda rule: rule.name)
 
 
-def count(rule: ot.SelectionRule) -> int:
+def count(rule: otd.SelectionRule) -> int:
     return 3 if fits(rule.law, 3) else 2
 
 
@@ -27,7 +27,7 @@ def pairs(seed: int, shape: tuple[int, ...] = (), n: int = 4) -> tuple[Any, Any]
     return p, q
 
 
-def skip_where_values_are_needed(rule: ot.SelectionRule, kind: Any) -> None:
+def skip_where_values_are_needed(rule: otd.SelectionRule, kind: Any) -> None:
     if kind.meta and rule.cost.on_host:
         pytest.skip(
             "what computes on the host needs values; that it says so is tested in test_from_coupling.py and test_head_and_tail.py"
@@ -35,7 +35,7 @@ def skip_where_values_are_needed(rule: ot.SelectionRule, kind: Any) -> None:
 
 
 @RULES
-def test_the_type_that_came_in_goes_out(rule: ot.SelectionRule, kind: Any) -> None:
+def test_the_type_that_came_in_goes_out(rule: otd.SelectionRule, kind: Any) -> None:
     skip_where_values_are_needed(rule, kind)
     k = count(rule)
     p, q = (kind.make(x) for x in pairs(32, (3,)))
@@ -52,15 +52,15 @@ def test_the_type_that_came_in_goes_out(rule: ot.SelectionRule, kind: Any) -> No
 
 
 @RULES
-def test_float32_numpy_stays_float32(rule: ot.SelectionRule) -> None:
+def test_float32_numpy_stays_float32(rule: otd.SelectionRule) -> None:
     p, q = (x.astype(np.float32) for x in pairs(33, (3,)))
     selection = rule(p, q, np.arange(3 * count(rule)).reshape(3, -1) % 4)
     assert selection.accept.dtype == selection.residual.dtype == np.float32
-    assert ot.evaluate(rule, ot.Problem(p, q, count(rule), rule.law)).lossless
+    assert otd.evaluate(rule, otd.Problem(p, q, count(rule), rule.law)).lossless
 
 
 @RULES
-def test_inputs_are_left_alone(rule: ot.SelectionRule, kind: Any) -> None:
+def test_inputs_are_left_alone(rule: otd.SelectionRule, kind: Any) -> None:
     """Also through a second call with the results of the first in use: results share no memory with inputs or each other."""
     skip_where_values_are_needed(rule, kind)
     p, q = (kind.make(x) for x in pairs(34, (6,)))
@@ -74,8 +74,8 @@ def test_inputs_are_left_alone(rule: ot.SelectionRule, kind: Any) -> None:
         assert all((kind.back(x) == y).all() for x, y in zip((first.accept, first.residual), kept, strict=True))
 
 
-@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()], ids=repr)
-def test_laws_on_every_kind(law: ot.DraftLaw, kind: Any) -> None:
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()], ids=repr)
+def test_laws_on_every_kind(law: otd.DraftLaw, kind: Any) -> None:
     _, q = pairs(38, (3,))
     drafts = all_tuples(4, 2)
     chance = law.probability(kind.make(q)[:, None], kind.tokens(drafts))
@@ -84,6 +84,6 @@ def test_laws_on_every_kind(law: ot.DraftLaw, kind: Any) -> None:
     drawn = law.draw(kind.make(q), kind.make(uniforms))
     assert tuple(drawn.shape) == (3, 2) and str(drawn.dtype).removeprefix("torch.") == "int64"
     sets = np.array([[True, True, False, True], [False, False, True, True], [True] * 4])
-    if not (kind.meta and law == ot.WithoutReplacement()):
+    if not (kind.meta and law == otd.WithoutReplacement()):
         mask = kind.tokens(sets) > 0
         assert kind.agrees(probability_inside(law, kind.make(q), mask, 2), probability_inside(law, q, sets, 2))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 
 torch = pytest.importorskip("torch")
@@ -20,13 +20,13 @@ from ot_draft.lossy.losses import acceptance_loss, accepted_length_loss  # noqa:
 from ot_draft.trees.model import MarkovModel  # noqa: E402
 
 LAWS = [
-    (ot.IID(), 1),
-    (ot.IID(), 2),
-    (ot.IID(), 4),
-    (ot.Hybrid(top=1), 3),
-    (ot.Hybrid(top=-1), 3),
-    (ot.Hybrid(top="auto"), 4),
-    (ot.Hub(), 2),
+    (otd.IID(), 1),
+    (otd.IID(), 2),
+    (otd.IID(), 4),
+    (otd.Hybrid(top=1), 3),
+    (otd.Hybrid(top=-1), 3),
+    (otd.Hybrid(top="auto"), 4),
+    (otd.Hub(), 2),
 ]
 WITH_K = pytest.mark.parametrize(("law", "k"), LAWS, ids=str)
 
@@ -36,7 +36,7 @@ def logits(rows: int, n: int, seed: int, dtype: Any = torch.float64) -> tuple[An
     return tuple((2 * torch.randn(rows, n, generator=generator, dtype=torch.float64)).to(dtype) for _ in range(2))
 
 
-def least_cut(p: Any, q: Any, k: int, law: ot.DraftLaw) -> Any:
+def least_cut(p: Any, q: Any, k: int, law: otd.DraftLaw) -> Any:
     """1 + min over all 2^n token sets of p(H) - Q(all drafts in H)."""
     sets = [torch.tensor(chosen) for chosen in product((False, True), repeat=p.shape[-1])]
     return 1 + torch.stack(
@@ -45,7 +45,7 @@ def least_cut(p: Any, q: Any, k: int, law: ot.DraftLaw) -> Any:
 
 
 @WITH_K
-def test_the_loss_is_that_of_all_token_sets(law: ot.DraftLaw, k: int) -> None:
+def test_the_loss_is_that_of_all_token_sets(law: otd.DraftLaw, k: int) -> None:
     target, draft = logits(20, 6, seed=k)
     p, q = target.softmax(-1), draft.softmax(-1)
     found = acceptance_loss(p, q, k, law)
@@ -53,7 +53,7 @@ def test_the_loss_is_that_of_all_token_sets(law: ot.DraftLaw, k: int) -> None:
 
 
 @WITH_K
-def test_the_gradient_is_that_of_finite_differences(law: ot.DraftLaw, k: int) -> None:
+def test_the_gradient_is_that_of_finite_differences(law: otd.DraftLaw, k: int) -> None:
     target, draft = logits(6, 7, seed=10 + k)
     draft.requires_grad_()
     # Away from ties of the cut and of the top tokens, which are a null set, the loss is smooth.
@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_finite_differences(law: ot.DraftLaw, k: int) ->
 
 
 @WITH_K
-def test_the_gradient_is_that_of_the_least_of_all_cuts(law: ot.DraftLaw, k: int) -> None:
+def test_the_gradient_is_that_of_the_least_of_all_cuts(law: otd.DraftLaw, k: int) -> None:
     target, draft = logits(10, 6, seed=20 + k)
     mine, brute = (draft.clone().requires_grad_() for _ in range(2))
     acceptance_loss(target.softmax(-1), mine.softmax(-1), k, law).sum().backward()
@@ -93,7 +93,7 @@ def test_narrow_numbers_are_read_and_the_gradient_comes_back_in_them(k: int, dty
 def test_nearly_disjoint_laws_keep_their_digits() -> None:
     p = torch.tensor([1 - 1e-6, 1e-6], dtype=torch.float32)
     q = torch.tensor([1e-6, 1 - 1e-6], dtype=torch.float32)
-    exact = ot.optimal_acceptance(p.double() / p.double().sum(), q.double() / q.double().sum(), 4)
+    exact = otd.optimal_acceptance(p.double() / p.double().sum(), q.double() / q.double().sum(), 4)
     assert np.isclose(acceptance_loss(p, q, 4).exp().item() ** -1, float(exact), rtol=1e-5)
 
 
@@ -113,31 +113,31 @@ def test_descent_on_it_raises_the_acceptance_with_k_drafts() -> None:
         optimizer.zero_grad()
         acceptance_loss(target.softmax(-1), draft.softmax(-1), 4).sum().backward()
         optimizer.step()
-    before, after = (ot.optimal_acceptance(target.softmax(-1), x.detach().softmax(-1), 4) for x in (start, draft))
+    before, after = (otd.optimal_acceptance(target.softmax(-1), x.detach().softmax(-1), 4) for x in (start, draft))
     assert bool((after > before + 0.2).all()) or bool((after > 0.99).all())
 
 
 @pytest.mark.parametrize(
     ("k", "law", "said"),
-    [(0, None, "k is 0"), (3, ot.Hub(), "k = 2")],
+    [(0, None, "k is 0"), (3, otd.Hub(), "k = 2")],
 )
 def test_wrong_arguments_are_told(k: int, law: Any, said: str) -> None:
     p = torch.ones(4) / 4
-    with pytest.raises(ot.InvalidDrafts, match=said):
+    with pytest.raises(otd.InvalidDrafts, match=said):
         acceptance_loss(p, p, k, law)
 
 
 def test_a_law_without_a_known_gradient_is_refused_only_where_one_is_wanted() -> None:
     target, draft = logits(5, 6, seed=7)
     p, q = target.softmax(-1), draft.softmax(-1)
-    found = acceptance_loss(p, q, 2, ot.WithoutReplacement())
-    assert torch.allclose(found, -least_cut(p, q, 2, ot.WithoutReplacement()).log(), rtol=0, atol=1e-12)
-    with pytest.raises(ot.InvalidDrafts, match="gradient under WithoutReplacement"):
-        acceptance_loss(p, q.requires_grad_(), 2, ot.WithoutReplacement())
+    found = acceptance_loss(p, q, 2, otd.WithoutReplacement())
+    assert torch.allclose(found, -least_cut(p, q, 2, otd.WithoutReplacement()).log(), rtol=0, atol=1e-12)
+    with pytest.raises(otd.InvalidDrafts, match="gradient under WithoutReplacement"):
+        acceptance_loss(p, q.requires_grad_(), 2, otd.WithoutReplacement())
 
 
 def test_different_vocabularies_are_told() -> None:
-    with pytest.raises(ot.InvalidDistribution, match="p has 4 tokens, q has 5"):
+    with pytest.raises(otd.InvalidDistribution, match="p has 4 tokens, q has 5"):
         acceptance_loss(torch.ones(4) / 4, torch.ones(5) / 5)
 
 
@@ -161,7 +161,7 @@ def test_the_mean_accepted_length_over_texts_is_the_exact_one(seed: int, n: int,
     model, (p, q), texts = tables(seed, n, L)
     drawn = probability(p, texts) > 0
     p, q, texts = p[drawn], q[drawn], texts[drawn]
-    exact = ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, L)).expected_length
+    exact = otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, L)).expected_length
     mean = (probability(p, texts) * accepted_length_loss(p, q, texts)).sum()
     assert torch.allclose(-mean, torch.tensor(float(exact), dtype=torch.float64), rtol=0, atol=1e-12)
 
@@ -173,7 +173,7 @@ def test_without_earlier_places_the_accepted_length_is_another() -> None:
     p, q, texts = p[drawn], q[drawn], texts[drawn]
     own_p, own_q = (x.gather(-1, texts[..., None])[..., 0].cumprod(-1) for x in (p, q))
     wrong = (own_p[:, -1] * torch.minimum(own_q / own_p, torch.ones(())).sum(-1)).sum()
-    exact = ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, 3)).expected_length
+    exact = otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, 3)).expected_length
     assert wrong > float(exact) + 1e-3
 
 
@@ -187,7 +187,7 @@ def test_the_gradient_of_the_mean_is_that_of_the_exact_length() -> None:
     def exact(scores: Any) -> float:
         laws = [law.detach().numpy() for law in (p, scores.softmax(-1))]
         model = MarkovModel({(): laws[0]}, {(): laws[1]}, 0)
-        return float(ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, 3)).expected_length)
+        return float(otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, 3)).expected_length)
 
     along = [law.expand(27, 3, 3) for law in (p, slopes.softmax(-1))]
     (probability(along[0], texts) * accepted_length_loss(*along, texts)).sum().backward()
@@ -215,7 +215,7 @@ def test_ratios_that_no_float_holds_decide_nothing() -> None:
 
 def test_a_text_that_the_target_does_not_write_is_refused() -> None:
     p = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    with pytest.raises(ot.InvalidDistribution, match=r"place \[1\]: p is 0 for the text's token: give a text"):
+    with pytest.raises(otd.InvalidDistribution, match=r"place \[1\]: p is 0 for the text's token: give a text"):
         accepted_length_loss(p, p, torch.tensor([0, 1]))
 
 
@@ -231,7 +231,7 @@ def test_a_text_that_the_target_does_not_write_is_refused() -> None:
     ids=["one text for all", "a text too short", "q of one token", "no place", "no places"],
 )
 def test_other_shapes_are_refused_where_torch_would_broadcast(p: Any, q: Any, text: Any) -> None:
-    with pytest.raises(ot.InvalidDistribution, match=rf"text {re.escape(str(text))}: give p and q"):
+    with pytest.raises(otd.InvalidDistribution, match=rf"text {re.escape(str(text))}: give p and q"):
         accepted_length_loss(torch.ones(p), torch.ones(q), torch.zeros(text, dtype=torch.int64))
 
 
@@ -306,14 +306,14 @@ ROWS = torch.ones(2, 2) / 2
     ],
 )
 def test_what_is_no_law_is_told_by_both(p: Any, said: str) -> None:
-    with pytest.raises(ot.InvalidDistribution, match=said):
+    with pytest.raises(otd.InvalidDistribution, match=said):
         acceptance_loss(p, ROWS[0])
-    with pytest.raises(ot.InvalidDistribution, match=said):
+    with pytest.raises(otd.InvalidDistribution, match=said):
         accepted_length_loss(p, ROWS, torch.tensor([0, 1]))
 
 
 def test_batches_that_do_not_fit_are_told() -> None:
-    with pytest.raises(ot.InvalidDistribution, match=r"p \(3, 2\), q \(2, 2\)"):
+    with pytest.raises(otd.InvalidDistribution, match=r"p \(3, 2\), q \(2, 2\)"):
         acceptance_loss(torch.ones(3, 2) / 2, ROWS)
 
 
@@ -328,7 +328,7 @@ def test_batches_that_do_not_fit_are_told() -> None:
     ],
 )
 def test_what_is_no_text_is_told(text: Any, said: str) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=said):
+    with pytest.raises(otd.InvalidDrafts, match=said):
         accepted_length_loss(ROWS, ROWS, text)
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 
 PAGE = Path(__file__).parents[1] / "docs" / "transport.html"
 RULES = {
-    "Optimal": ot.rules.Optimal(),
-    "K-SEQ": ot.rules.KSeq(),
-    "recursive rejection": ot.rules.RecursiveRejection(),
+    "Optimal": otd.rules.Optimal(),
+    "K-SEQ": otd.rules.KSeq(),
+    "recursive rejection": otd.rules.RecursiveRejection(),
 }
 EXACT = 1e-11  # what is the same number in two orders of summing
 ANSWER = """
@@ -86,7 +86,7 @@ def mathematics() -> str:
     return found[1]
 
 
-def plan_of(rule: ot.SelectionRule, problem: ot.Problem) -> dict[int, np.ndarray]:
+def plan_of(rule: otd.SelectionRule, problem: otd.Problem) -> dict[int, np.ndarray]:
     """Mass of every drafted set (a bit a token) with every output."""
     n, k = problem.n, problem.k
     tuples = np.array(np.meshgrid(*[np.arange(n)] * k, indexing="ij")).reshape(k, -1).T
@@ -100,7 +100,7 @@ def plan_of(rule: ot.SelectionRule, problem: ot.Problem) -> dict[int, np.ndarray
     return plan
 
 
-def has_ties(problem: ot.Problem) -> bool:
+def has_ties(problem: otd.Problem) -> bool:
     """Whether tokens share a ratio p/q: which of them comes first is then the sort's choice, and there are several optimal plans."""
     ratios = np.sort(problem.p[problem.q > 0] / problem.q[problem.q > 0])
     return bool((np.diff(ratios) < 1e-9).any())
@@ -110,14 +110,14 @@ def differences(asked: list[dict[str, Any]], answered: list[dict[str, Any]]) -> 
     """Where the page and the library do not agree, in words."""
     wrong = []
     for given, said in zip(asked, answered, strict=True):
-        problem = ot.Problem(given["p"], given["q"], given["k"])
-        best = ot.optimal_acceptance(problem.p, problem.q, problem.k)
+        problem = otd.Problem(given["p"], given["q"], given["k"])
+        best = otd.optimal_acceptance(problem.p, problem.q, problem.k)
         members = np.isin(np.arange(problem.n), said["optimum"]["best"]["tokens"])
-        if max(abs(said["optimum"]["value"] - best), abs(ot.cut_value(problem, members) - best)) > EXACT:
+        if max(abs(said["optimum"]["value"] - best), abs(otd.cut_value(problem, members) - best)) > EXACT:
             wrong.append(f"optimum of {given}")
         for name, rule in RULES.items():
             of_page = {key: np.array(row) for key, row in said["plans"][name]["mass"]}
-            ours, law = plan_of(rule, problem), ot.evaluate(rule, problem)
+            ours, law = plan_of(rule, problem), otd.evaluate(rule, problem)
             apart = [np.abs(of_page.get(key, 2) - row).max() for key, row in ours.items()]
             if (
                 abs(said["plans"][name]["accepted"] - law.acceptance) > EXACT
@@ -132,7 +132,7 @@ def differences(asked: list[dict[str, Any]], answered: list[dict[str, Any]]) -> 
 def test_the_mathematics_are_the_librarys(tmp_path: Path) -> None:
     """Optimum, token set, and for three rules every entry of the transport plan, on 700 problems (Optimal's where it is one only)."""
     asked = problems(700)
-    assert sum(has_ties(ot.Problem(each["p"], each["q"])) for each in asked) < 350
+    assert sum(has_ties(otd.Problem(each["p"], each["q"])) for each in asked) < 350
     assert differences(asked, answers(mathematics(), asked, tmp_path)) == []
 
 
@@ -181,9 +181,9 @@ def page(browser: Any) -> Iterator[Any]:
     opened.close()
 
 
-def shown_is_the_librarys(page: Any) -> ot.Problem:
+def shown_is_the_librarys(page: Any) -> otd.Problem:
     """The numbers that the page shows, against the library's for the problem that it shows."""
-    problem = ot.Problem(
+    problem = otd.Problem(
         *([value / 1000 for value in page.evaluate(f"state.{law}")] for law in "pq"), page.evaluate("state.k")
     )
     for law, masses in (("p", problem.p), ("q", problem.q)):
@@ -196,16 +196,16 @@ def shown_is_the_librarys(page: Any) -> ot.Problem:
         assert abs(float(exact) - float(text)) < 6e-5  # what is read is what was computed
         return float(exact)
 
-    assert value("#optimum") == pytest.approx(ot.optimal_acceptance(problem.p, problem.q, problem.k), abs=EXACT)
+    assert value("#optimum") == pytest.approx(otd.optimal_acceptance(problem.p, problem.q, problem.k), abs=EXACT)
     tokens = page.locator("#optimum").get_attribute("data-tokens")
-    assert ot.cut_value(problem, np.array([name in tokens for name in "abcdef"[: problem.n]])) == pytest.approx(
+    assert otd.cut_value(problem, np.array([name in tokens for name in "abcdef"[: problem.n]])) == pytest.approx(
         value("#optimum"), abs=EXACT
     )
     for name, rule in RULES.items():
         place = f"#accepted-{type(rule).__name__}"
-        assert value(place) == pytest.approx(ot.evaluate(rule, problem).acceptance, abs=EXACT)
+        assert value(place) == pytest.approx(otd.evaluate(rule, problem).acceptance, abs=EXACT)
         for k in (1, 2, 3, 4):
-            ours = ot.evaluate(rule, ot.Problem(problem.p, problem.q, k)).acceptance
+            ours = otd.evaluate(rule, otd.Problem(problem.p, problem.q, k)).acceptance
             assert value(f'td[data-curve="{name}"][data-k="{k}"]') == pytest.approx(ours, abs=EXACT)
         area = page.evaluate(
             "(id) => [...document.querySelectorAll(`#${id} rect`)].filter((r) => !r.getAttribute('fill').startsWith('url'))"
@@ -213,7 +213,7 @@ def shown_is_the_librarys(page: Any) -> ot.Problem:
             f"box-{type(rule).__name__}",
         )
         whole = page.evaluate(f"(at('box-{type(rule).__name__}').clientWidth - GUTTER) * HIGH")
-        assert area / whole == pytest.approx(ot.evaluate(rule, problem).acceptance, abs=0.01)  # the picture too
+        assert area / whole == pytest.approx(otd.evaluate(rule, problem).acceptance, abs=0.01)  # the picture too
     return problem
 
 
@@ -269,7 +269,7 @@ def test_the_address_holds_the_problem_and_the_code_on_the_page_runs(
     assert (problem.n, problem.k, problem.p[1]) == (6, 4, 0.1)
     exec(page.inner_text("#code"), {})
     printed = capsys.readouterr().out
-    assert f"Optimal {ot.evaluate(ot.rules.Optimal(), problem).acceptance}" in printed
+    assert f"Optimal {otd.evaluate(otd.rules.Optimal(), problem).acceptance}" in printed
     assert page.evaluate("document.documentElement.scrollWidth") <= 390  # no sideways scrolling on a phone
     page.goto(PAGE.as_uri() + "#p=1,2&q=no&k=9")  # no problem at all: the page starts as if nothing was asked
     page.reload()

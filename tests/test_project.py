@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import ot_draft as ot
+import ot_draft as otd
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
@@ -107,7 +107,7 @@ def not_public(source: str) -> list[str]:
 
 
 def dotted(node: ast.AST, bound: dict[str, str]) -> str:
-    """`ot.rules.KSeq` as ot_draft.rules.KSeq; empty for all else."""
+    """`otd.rules.KSeq` as ot_draft.rules.KSeq; empty for all else."""
     if isinstance(node, ast.Name):
         return bound.get(node.id, "")
     if isinstance(node, ast.Attribute) and (start := dotted(node.value, bound)):
@@ -175,11 +175,11 @@ PRIVATE_FOR_SCRIPTS = (
 def is_public(name: str) -> bool:
     """Whether the name is in ot_draft.__all__, or in the __all__ of a module in it; so are their attributes."""
     _, *parts = name.split(".")
-    owner = ot
+    owner = otd
     for part in parts:
         if part == "__version__":
             return True
-        if owner is ot and part in PUBLIC_PACKAGES:
+        if owner is otd and part in PUBLIC_PACKAGES:
             owner = importlib.import_module(f"ot_draft.{part}")
             continue
         if part not in getattr(owner, "__all__", ()):
@@ -267,11 +267,11 @@ def test_there_is_something_to_look_at() -> None:
         ("ot_draft.exact", "from .rules import KSeq", ["ot_draft.rules"]),
         ("ot_draft.exact", "from . import rules", ["ot_draft.rules"]),
         ("ot_draft.lp.program", "def f():\n    from ..rules.k_seq import KSeq", ["ot_draft.rules.k_seq"]),
-        ("ot_draft.rules.k_seq", "import ot_draft as ot", ["ot_draft"]),
+        ("ot_draft.rules.k_seq", "import ot_draft as otd", ["ot_draft"]),
         ("ot_draft.rules.k_seq", "from ..trees import Joint", ["ot_draft.trees"]),
         ("ot_draft.rules", "from .k_seq import KSeq", []),
         ("ot_draft.rules.k_seq", "from ..arrays import divide\nfrom ..laws import IID\nfrom .greedy import Greedy", []),
-        ("ot_draft.cli", "import ot_draft as ot\nfrom . import rules\nfrom .exact import evaluate", []),
+        ("ot_draft.cli", "import ot_draft as otd\nfrom . import rules\nfrom .exact import evaluate", []),
     ],
 )
 def test_an_import_against_the_direction_is_seen(module: str, source: str, wrong: list[str]) -> None:
@@ -290,10 +290,10 @@ def test_a_class_name_stands_for_one_class() -> None:
 @pytest.mark.parametrize(
     ("source", "wrong"),
     [
-        ("import ot_draft as ot\not.evaluate(ot.rules.KSeq(), ot.Problem([1], [1], 1)).output", []),
+        ("import ot_draft as otd\notd.evaluate(otd.rules.KSeq(), otd.Problem([1], [1], 1)).output", []),
         ("from ot_draft import rules, evaluate\nrules.ALL", []),
         ("from ot_draft.rules import KSeq", []),
-        ("import ot_draft as ot\not.lp", ["ot_draft.lp"]),
+        ("import ot_draft as otd\notd.lp", ["ot_draft.lp"]),
         ("import ot_draft\not_draft.rules.k_seq", ["ot_draft.rules.k_seq"]),
         ("from ot_draft.arrays import divide", []),
         ("def f():\n    from ot_draft.arrays import gcd", ["ot_draft.arrays.gcd"]),
@@ -306,8 +306,8 @@ def test_a_private_name_is_seen(source: str, wrong: list[str]) -> None:
 
 
 def test_every_public_name_exists() -> None:
-    assert [name for name in ot.__all__ if not hasattr(ot, name)] == []
-    assert len(set(ot.__all__)) == len(ot.__all__)
+    assert [name for name in otd.__all__ if not hasattr(otd, name)] == []
+    assert len(set(otd.__all__)) == len(otd.__all__)
 
 
 def test_the_private_modules_of_scripts_are_used_and_sorted() -> None:
@@ -428,8 +428,8 @@ def test_one_python_version() -> None:
 
 
 def test_one_version_of_the_project() -> None:
-    assert f"\nversion: {ot.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"\n## [{ot.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {otd.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## [{otd.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

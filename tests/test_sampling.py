@@ -11,7 +11,7 @@ from random_problems import fits, fractions
 from scipy import stats
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import inverse_cdf
 from ot_draft.sampling import choose, uniforms
 
@@ -50,14 +50,14 @@ def test_the_power_of_the_chi_square_test(draws: int, distance: F) -> None:
 
 
 @pytest.mark.parametrize("draws", [FEWER, slow(DRAWS)])
-@pytest.mark.parametrize("rule", ot.rules.ALL, ids=lambda rule: rule.name)
-def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, draws: int, floats: Any) -> None:
+@pytest.mark.parametrize("rule", otd.rules.ALL, ids=lambda rule: rule.name)
+def test_tokens_and_positions_follow_the_exact_law(rule: otd.SelectionRule, draws: int, floats: Any) -> None:
     k = 3 if fits(rule.law, 3) else 2
     p, q, generator = floats.make(P), floats.make(Q), generator_of(floats, 61)
     drafts = rule.law.draw(q, uniforms((draws, k), q, generator))
-    token, position = ot.sample(rule, p, q, drafts, generator)
+    token, position = otd.sample(rule, p, q, drafts, generator)
     assert tuple(token.shape) == tuple(position.shape) == (draws,)
-    exact = ot.evaluate(rule, ot.Problem(P, Q, k, rule.law))
+    exact = otd.evaluate(rule, otd.Problem(P, Q, k, rule.law))
     accept = exact.accept.astype(float)
     token, position, drafts = (np.asarray(x) for x in (token, position, drafts))
     assert plausible(token, P)
@@ -67,8 +67,8 @@ def test_tokens_and_positions_follow_the_exact_law(rule: ot.SelectionRule, draws
     assert plausible((drafts == token[:, None]).any(-1).astype(int), [1 - exact.acceptance, exact.acceptance])
 
 
-@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()], ids=repr)
-def test_drafts_follow_their_law(law: ot.DraftLaw, floats: Any) -> None:
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()], ids=repr)
+def test_drafts_follow_their_law(law: otd.DraftLaw, floats: Any) -> None:
     q = floats.make(Q)
     drafts = np.asarray(law.draw(q, uniforms((DRAWS, 2), q, generator_of(floats, 62))))
     pairs = np.array([(a, b) for a in range(6) for b in range(6)])
@@ -77,15 +77,15 @@ def test_drafts_follow_their_law(law: ot.DraftLaw, floats: Any) -> None:
 
 def test_drawing_is_by_row(valued: Any) -> None:
     q = valued.make(fractions([[0, 1, 0], [0, 0, 1]]))
-    drafts = ot.draw(ot.IID(), q, 2, generator_of(valued, 63))
+    drafts = otd.draw(otd.IID(), q, 2, generator_of(valued, 63))
     assert np.asarray(drafts).tolist() == [[1, 1], [2, 2]]
-    token, position = ot.sample(ot.rules.KSeq(), q, q, drafts, generator_of(valued, 63))
+    token, position = otd.sample(otd.rules.KSeq(), q, q, drafts, generator_of(valued, 63))
     assert np.asarray(token).tolist() == [1, 2] and np.asarray(position).tolist() == [0, 0]
 
 
 def test_without_drafts_the_target_is_sampled(valued: Any) -> None:
     p = valued.make(fractions([0, 1, 0]))
-    token, position = ot.sample(ot.rules.KSeq(), p, p, valued.tokens(np.zeros((5, 0))), generator_of(valued, 64))
+    token, position = otd.sample(otd.rules.KSeq(), p, p, valued.tokens(np.zeros((5, 0))), generator_of(valued, 64))
     assert np.asarray(token).tolist() == [1] * 5 and np.asarray(position).tolist() == [-1] * 5
 
 
@@ -101,7 +101,7 @@ def test_extreme_uniforms_never_choose_mass_zero(valued: Any) -> None:
         ([F(1), F(0), F(0), F(0)], [0] * 4),
     ):
         rows = [np.array([row] * 4, dtype=object) for row in (accept, [F(0), F(0), F(1, 7), F(0), F(6, 7), F(0)])]
-        token, position = choose(ot.Selection(*(valued.make(x) for x in rows)), drafts, valued.make(ends))
+        token, position = choose(otd.Selection(*(valued.make(x) for x in rows)), drafts, valued.make(ends))
         if valued.exact or sum(accept) != 1:  # in floats, 1/3 + 2/3 may be rounded to below the last uniform
             assert np.asarray(position).tolist() == positions
         fresh = [2, 4, 2, 4]
@@ -144,14 +144,14 @@ def test_inverse_cdf_of_fractions_is_exact_across_blocks() -> None:
     assert inverse_cdf(mass, uniform).tolist() == [int((cumulative <= u).sum()) for u in uniform]
 
 
-@pytest.mark.parametrize("rule", [ot.rules.KSeq(), ot.rules.Greedy()], ids=lambda rule: rule.name)
-def test_all_randomness_is_the_generators(rule: ot.SelectionRule, valued: Any) -> None:
+@pytest.mark.parametrize("rule", [otd.rules.KSeq(), otd.rules.Greedy()], ids=lambda rule: rule.name)
+def test_all_randomness_is_the_generators(rule: otd.SelectionRule, valued: Any) -> None:
     p, q = (valued.make(np.broadcast_to(x, (200, 6))) for x in (P, Q))
 
     def run(seed: int) -> list[Any]:
         generator = generator_of(valued, seed)
-        drafts = ot.draw(rule.law, q, 2, generator)
-        first, second = (ot.sample(rule, p, q, drafts, generator) for _ in range(2))
+        drafts = otd.draw(rule.law, q, 2, generator)
+        first, second = (otd.sample(rule, p, q, drafts, generator) for _ in range(2))
         assert np.asarray(first[0]).tolist() != np.asarray(second[0]).tolist()  # fresh at every call
         return [np.asarray(x).tolist() for x in (drafts, *first, *second)]
 

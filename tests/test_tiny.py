@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 
 FILE = Path(__file__).parents[1] / "examples" / "tiny.py"
 
@@ -26,12 +26,12 @@ def tiny() -> Any:
 
 
 def test_it_says_what_the_library_says(tiny: Any) -> None:
-    problem = ot.Problem(tiny.p, tiny.q, tiny.k, ot.IID())
-    assert tiny.optimum() == ot.optimal_acceptance(tiny.p, tiny.q, tiny.k, ot.IID()) == Fraction(29, 36)
+    problem = otd.Problem(tiny.p, tiny.q, tiny.k, otd.IID())
+    assert tiny.optimum() == otd.optimal_acceptance(tiny.p, tiny.q, tiny.k, otd.IID()) == Fraction(29, 36)
     law, kept = tiny.judge(tiny.recursive_rejection)
-    assert (law == tiny.p).all() and kept == ot.evaluate(ot.rules.RecursiveRejection(), problem).acceptance
+    assert (law == tiny.p).all() and kept == otd.evaluate(otd.rules.RecursiveRejection(), problem).acceptance
     law, kept = tiny.judge(tiny.k_seq)
-    assert (law == tiny.p).all() and kept == pytest.approx(float(ot.evaluate(ot.rules.KSeq(), problem).acceptance))
+    assert (law == tiny.p).all() and kept == pytest.approx(float(otd.evaluate(otd.rules.KSeq(), problem).acceptance))
 
 
 def test_its_judge_finds_a_wrong_rule(tiny: Any) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 
 PAIRS = ((Fraction(1, 2), Fraction(1, 4)), (Fraction(1, 2), Fraction(1, 10)))  # P(1) under target and draft
 # k = 2, to four digits: optimum, K-SEQ, recursive rejection.
 CHECKS = {"1/4": (0.9375, 0.8476, 0.8125), "1/10": (0.69, 0.6584, 0.64)}
-RULES = tuple(rule for rule in ot.rules.ALL if rule.law == ot.IID() and "optimal" not in rule.claims)
+RULES = tuple(rule for rule in otd.rules.ALL if rule.law == otd.IID() and "optimal" not in rule.claims)
 ABOUT = About(
     title="Acceptance against k: Bernoulli pairs",
     claim="Two tokens are enough to tell the rules apart: the optimum is above K-SEQ, and K-SEQ above recursive rejection, for"
@@ -31,9 +31,9 @@ def compute(full: bool = False, jobs: int = 1, ks: tuple[int, ...] | None = None
     rows: list[dict[str, Any]] = []
     for target, draft in PAIRS:
         for k in ks or range(1, 13 if full else 9):
-            problem = ot.Problem([1 - target, target], [1 - draft, draft], k)
-            acceptances = {"optimum": ot.optimal_acceptance(problem.p, problem.q, k)}
-            acceptances |= {rule.name: ot.evaluate(rule, problem).acceptance for rule in RULES}
+            problem = otd.Problem([1 - target, target], [1 - draft, draft], k)
+            acceptances = {"optimum": otd.optimal_acceptance(problem.p, problem.q, k)}
+            acceptances |= {rule.name: otd.evaluate(rule, problem).acceptance for rule in RULES}
             point = {"target": target, "draft": draft, "k": k}
             rows += [point | {"rule": name, "acceptance": value} for name, value in acceptances.items()]
     return rows

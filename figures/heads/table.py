@@ -19,7 +19,7 @@ import click
 import torch
 from torch import Tensor
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.heads.model import PLACES, Heads, train
 from llm_demo.bench.trees.measure import Behind, DraftLaws, Models, measure
 from llm_demo.bench.trees.methods import JOINT, NAIVE, TOPS, TRAVERSAL, Way
@@ -64,31 +64,31 @@ class BehindHeads(Behind):
         return DraftLaws(logits, self.context.temperature)
 
 
-def likeliest(budget: int) -> ot.trees.TreeDrafter:
+def likeliest(budget: int) -> otd.trees.TreeDrafter:
     """The prefixes of largest product of their tokens' masses, best first: DDTree, and OPT-Tree on laws that know the path."""
     return ConfidentTree(budget, PLACES, budget, budget)
 
 
-def chains(budget: int, law: ot.DraftLaw) -> ot.trees.TreeDrafter:
+def chains(budget: int, law: otd.DraftLaw) -> otd.trees.TreeDrafter:
     """Paths of all places."""
-    return ot.trees.FixedTree.chains(budget // PLACES, PLACES, law)
+    return otd.trees.FixedTree.chains(budget // PLACES, PLACES, law)
 
 
-def branching(budget: int) -> ot.trees.TreeDrafter:
+def branching(budget: int) -> otd.trees.TreeDrafter:
     """Half of the nodes at the first place, drawn without replacement, and one behind each."""
-    return ot.trees.FixedTree(ot.trees.TreeShape.by_level((budget // 2, 1)), ot.WithoutReplacement())
+    return otd.trees.FixedTree(otd.trees.TreeShape.by_level((budget // 2, 1)), otd.WithoutReplacement())
 
 
 WAYS = {
     "drawn by place, one path": Way(
-        lambda plan, budget, greedy: chains(PLACES, ot.IID()), ot.trees.BlockVerification()
+        lambda plan, budget, greedy: chains(PLACES, otd.IID()), otd.trees.BlockVerification()
     ),
-    "drawn by place, paths": Way(lambda plan, budget, greedy: chains(budget, ot.IID()), JOINT),
+    "drawn by place, paths": Way(lambda plan, budget, greedy: chains(budget, otd.IID()), JOINT),
     "drawn by place, tree": Way(lambda plan, budget, greedy: branching(budget), TRAVERSAL),
     "argmax path": Way(lambda plan, budget, greedy: chains(PLACES, TOPS), NAIVE),
     "likeliest products": Way(lambda plan, budget, greedy: likeliest(budget), NAIVE),
-    "adaptive": Way(lambda plan, budget, greedy: ot.trees.AdaptiveTree(budget, PLACES), TRAVERSAL),
-    "counted": Way(lambda plan, budget, greedy: ot.trees.CountedTree(budget, PLACES), TRAVERSAL),
+    "adaptive": Way(lambda plan, budget, greedy: otd.trees.AdaptiveTree(budget, PLACES), TRAVERSAL),
+    "counted": Way(lambda plan, budget, greedy: otd.trees.CountedTree(budget, PLACES), TRAVERSAL),
 }
 BEST_FIXED = "likeliest for the target"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from ot_draft.data import read_pairs
@@ -31,11 +31,11 @@ and k - j draws outside them; j = k - 1 is greedy drafting. The hub law exists f
 drafting. A tail class of the data is drafted once at most without replacement."""
 
 
-def laws(k: int) -> dict[str, ot.DraftLaw]:
+def laws(k: int) -> dict[str, otd.DraftLaw]:
     """Name -> law, for k drafts."""
-    hybrid = {f"hybrid, j = {j}{', greedy' * (j == k - 1)}": ot.Hybrid(j) for j in range(1, k + 1)}
-    named: dict[str, ot.DraftLaw] = {INDEPENDENT: ot.IID(), **hybrid, AUTO: ot.Hybrid("auto")}
-    return named | ({HUB: ot.Hub()} if k == 2 else {}) | {WITHOUT_REPLACEMENT: ot.WithoutReplacement()}
+    hybrid = {f"hybrid, j = {j}{', greedy' * (j == k - 1)}": otd.Hybrid(j) for j in range(1, k + 1)}
+    named: dict[str, otd.DraftLaw] = {INDEPENDENT: otd.IID(), **hybrid, AUTO: otd.Hybrid("auto")}
+    return named | ({HUB: otd.Hub()} if k == 2 else {}) | {WITHOUT_REPLACEMENT: otd.WithoutReplacement()}
 
 
 def compute(
@@ -58,10 +58,10 @@ def compute(
     return rows
 
 
-def _optima(pairs: Pairs, k: int, law: ot.DraftLaw, jobs: int) -> Any:
-    if law != ot.WithoutReplacement():
-        return np.asarray(ot.optimal_acceptance(pairs.p, pairs.q, k, law))
-    optimum = delayed(ot.optimal_acceptance)
+def _optima(pairs: Pairs, k: int, law: otd.DraftLaw, jobs: int) -> Any:
+    if law != otd.WithoutReplacement():
+        return np.asarray(otd.optimal_acceptance(pairs.p, pairs.q, k, law))
+    optimum = delayed(otd.optimal_acceptance)
     return np.array(Parallel(jobs)(optimum(p, q, k, law) for p, q in zip(pairs.p, pairs.q, strict=True)))
 
 

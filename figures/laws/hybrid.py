@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from ot_draft.data import read_pairs
@@ -62,26 +62,26 @@ def compute(
 
 def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str], Any]:
     """Acceptance (pairs,) of every way to draft; the rule's from its own law of the selected token."""
-    of_law = Parallel(jobs)(delayed(_fixed)(pairs, k, ot.Hybrid(j)) for j in range(k + 1))
+    of_law = Parallel(jobs)(delayed(_fixed)(pairs, k, otd.Hybrid(j)) for j in range(k + 1))
     optimum, attained = (np.stack(columns, -1) for columns in zip(*of_law, strict=True))
     ways: dict[tuple[str, int | str], Any] = {(FIXED, j): optimum[:, j] for j in range(k + 1)}
     ways |= {(RULE, j): attained[:, j] for j in range(k + 1)}
-    optimal = delayed(ot.optimal_acceptance)
+    optimal = delayed(otd.optimal_acceptance)
     without_replacement = Parallel(jobs)(
-        optimal(p, q, k, ot.WithoutReplacement()) for p, q in zip(pairs.p, pairs.q, strict=True)
+        optimal(p, q, k, otd.WithoutReplacement()) for p, q in zip(pairs.p, pairs.q, strict=True)
     )
     ways |= {(WITHOUT_REPLACEMENT, ""): np.array(without_replacement), (BEST, ""): optimum.max(-1)}
     choices: dict[str, Any] = {AUTO: {}, **{f"{AUTO}, {name} = {x}": {name: x} for name, x in CONSTANTS}}
     for name, constants in choices.items():
-        j = (ot.Hybrid("auto", StandIn(**constants)).fixed_drafts(pairs.q, k) >= 0).sum(-1)
+        j = (otd.Hybrid("auto", StandIn(**constants)).fixed_drafts(pairs.q, k) >= 0).sum(-1)
         ways[name, ""] = np.take_along_axis(optimum, j[:, None], -1)[:, 0]
     return ways
 
 
-def _fixed(pairs: Pairs, k: int, law: ot.Hybrid) -> tuple[Any, Any]:
+def _fixed(pairs: Pairs, k: int, law: otd.Hybrid) -> tuple[Any, Any]:
     """Optimum of a law, and what the rule attains by its own law of the selected token: (pairs,) each."""
-    problem = ot.Problem(pairs.p, pairs.q, k, law)
-    return ot.optimal_acceptance(pairs.p, pairs.q, k, law), ot.rules.Optimal(law).attained(problem)
+    problem = otd.Problem(pairs.p, pairs.q, k, law)
+    return otd.optimal_acceptance(pairs.p, pairs.q, k, law), otd.rules.Optimal(law).attained(problem)
 
 
 def numbers(rows: style.Rows) -> list[Number]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 
@@ -18,7 +18,7 @@ ABOUT = About(
     title="Several draft models at one node",
     claim="One draft from each of k models can be selected from almost no better than k i.i.d. drafts from their mixture, for which the"
     " optimum is reached in near-linear time; recursive rejection, the rule known for drafts of different laws, loses several points.",
-    source="this project; the optimum of different laws by the least cut of a product of masses (ot.Several)",
+    source="this project; the optimum of different laws by the least cut of a product of masses (otd.Several)",
     comparison="SpecInfer drafts by several models and verifies by recursive rejection; it publishes no acceptance at one node.",
 )
 CAPTION = """Mean optimum over {contexts} simulated contexts of n = {n} tokens, k draft models of equal quality (mean of sum min(p, q) =
@@ -62,14 +62,14 @@ def _acceptances(p: np.ndarray, drafts: list[np.ndarray]) -> tuple[float, ...]:
     """What each way accepts, in the order of COLOURS, and last one draft of the first model."""
     k, mixture = len(drafts), np.mean(drafts, axis=0)
 
-    def optimum(q: np.ndarray, law: ot.DraftLaw) -> float:
-        return float(ot.optimal_acceptance(p, q, k, law))
+    def optimum(q: np.ndarray, law: otd.DraftLaw) -> float:
+        return float(otd.optimal_acceptance(p, q, k, law))
 
     return (
-        optimum(drafts[0], ot.IID()),
-        optimum(mixture, ot.IID()),
-        optimum(mixture, ot.Hybrid("auto")),
-        optimum(drafts[0], ot.Several(drafts[1:])),
+        optimum(drafts[0], otd.IID()),
+        optimum(mixture, otd.IID()),
+        optimum(mixture, otd.Hybrid("auto")),
+        optimum(drafts[0], otd.Several(drafts[1:])),
         max(_recursive(p, drafts), _recursive(p, drafts[::-1])),
         float(np.minimum(p, drafts[0]).sum()),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
@@ -18,7 +18,7 @@ from ot_draft.data.summary import clustered_error
 
 FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS, PAIRS, SAMPLES = 20, 20, 256
-LAW = ot.WithoutReplacement()
+LAW = otd.WithoutReplacement()
 ORDERS = {"RandomOrder": 64, "RandomOrder, at most 4 orders": 4, "RandomOrder, 1 order": 1}
 HEADS = {"HeadAndTail": None, "HeadAndTail, 256 classes": 256}
 RECURSIVE, OPTIMUM, HYBRID, INDEPENDENT = "RecursiveRejectionWithoutReplacement", "optimum", "Hybrid(auto)", "i.i.d."
@@ -76,23 +76,23 @@ def compute(
 def one_pair(p: np.ndarray, q: np.ndarray, k: int, seed: int) -> dict[str, tuple[float, float, float]]:
     """Acceptance, number of orders and seconds of one selection, for every way."""
     generator = np.random.default_rng([seed, k])
-    best = ot.optimal_acceptance(p, q, k, LAW)
-    results = {OPTIMUM: (best, np.nan, _seconds(ot.optimal_acceptance, p, q, k, LAW))}
+    best = otd.optimal_acceptance(p, q, k, LAW)
+    results = {OPTIMUM: (best, np.nan, _seconds(otd.optimal_acceptance, p, q, k, LAW))}
     for way, orders in ORDERS.items():
-        rule = ot.rules.RandomOrder(orders=orders)
-        seconds = _seconds(rule, p, q, ot.draw(LAW, q, k, generator))
+        rule = otd.rules.RandomOrder(orders=orders)
+        seconds = _seconds(rule, p, q, otd.draw(LAW, q, k, generator))
         ranks, _, selected = rule.mixture(p, q, k)  # what the call above has left
         results[way] = (np.minimum(p, selected).sum(), len(ranks), seconds)
     for way, classes in HEADS.items():
-        selection = ot.rules.HeadAndTail(classes=classes)
-        seconds = _seconds(selection, p, q, ot.draw(LAW, q, k, generator))
+        selection = otd.rules.HeadAndTail(classes=classes)
+        seconds = _seconds(selection, p, q, otd.draw(LAW, q, k, generator))
         results[way] = (np.minimum(p, selection.selected_law(p, q, k)).sum(), np.nan, seconds)
-    recursive = ot.rules.RecursiveRejectionWithoutReplacement()
-    estimate = expected_acceptance(recursive, ot.Problem(p, q, k, LAW), SAMPLES, generator)
-    results[RECURSIVE] = (estimate.value, np.nan, _seconds(recursive, p, q, ot.draw(LAW, q, k, generator)))
-    for way, law in ((HYBRID, ot.Hybrid("auto")), (INDEPENDENT, ot.IID())):
-        seconds = _seconds(ot.rules.Optimal(law), p, q, ot.draw(law, q, k, generator))
-        results[way] = (ot.optimal_acceptance(p, q, k, law), np.nan, seconds)
+    recursive = otd.rules.RecursiveRejectionWithoutReplacement()
+    estimate = expected_acceptance(recursive, otd.Problem(p, q, k, LAW), SAMPLES, generator)
+    results[RECURSIVE] = (estimate.value, np.nan, _seconds(recursive, p, q, otd.draw(LAW, q, k, generator)))
+    for way, law in ((HYBRID, otd.Hybrid("auto")), (INDEPENDENT, otd.IID())):
+        seconds = _seconds(otd.rules.Optimal(law), p, q, otd.draw(law, q, k, generator))
+        results[way] = (otd.optimal_acceptance(p, q, k, law), np.nan, seconds)
     return results
 
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, sequoia
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 from ot_draft.trees.evaluation.simulate import drafted_trees, simulate
 from ot_draft.trees.model import Rows
 
 WIDEST = 16  # children of a node
-WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
-IN_TURN = ot.trees.TokenWise(WITHOUT)
-STATIC: dict[str, tuple[ot.trees.PathRule, ot.DraftLaw]] = {
-    "k-ary": (IN_TURN, ot.WithoutReplacement()),
-    "Sequoia": (IN_TURN, ot.WithoutReplacement()),
-    "Sequoia, traversal": (ot.trees.Traversal(), ot.WithoutReplacement()),
-    "hybrid, joint": (ot.trees.Joint(), ot.Hybrid(1)),
+WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
+IN_TURN = otd.trees.TokenWise(WITHOUT)
+STATIC: dict[str, tuple[otd.trees.PathRule, otd.DraftLaw]] = {
+    "k-ary": (IN_TURN, otd.WithoutReplacement()),
+    "Sequoia": (IN_TURN, otd.WithoutReplacement()),
+    "Sequoia, traversal": (otd.trees.Traversal(), otd.WithoutReplacement()),
+    "hybrid, joint": (otd.trees.Joint(), otd.Hybrid(1)),
 }
 CONTEXTS = 100  # that a drafting is fitted to
 FOLLOWING = ("DySpec", "EAGLE-2", "counted, traversal", "adaptive, joint", "SpecDec++")
@@ -52,7 +52,7 @@ def simulate_budget(
     "counted, traversal", "adaptive, joint": `CountedTree`, `AdaptiveTree`, which follow the draft level by level, fitted to other contexts.
     """
     if way not in WAYS or budget < 1 or length < 1:
-        raise ot.InvalidArgument(
+        raise otd.InvalidArgument(
             f"{way!r}, budget {budget}, length {length}: give one of {', '.join(WAYS)}, and numbers >= 1"
         )
     if way in STATIC:
@@ -60,18 +60,18 @@ def simulate_budget(
         shares = acceptance_by_child(WITHOUT, model, WIDEST, seed=seed)
         shape = sequoia(shares, budget, length) if "Sequoia" in way else best_by_level(shares, budget, length)
         return BudgetRun(
-            way, shape.size, simulate(rule, model, ot.trees.FixedTree(shape, law), iterations, seed).lengths
+            way, shape.size, simulate(rule, model, otd.trees.FixedTree(shape, law), iterations, seed).lengths
         )
     drafting = _following(way, model, budget, length, iterations, seed)
     trees = [tree for tree, _ in drafted_trees(model, drafting, iterations, seed)]
     nodes = sum(int((tree.tokens >= 0).sum()) for tree in trees) / iterations
     if way == "EAGLE-2":
         return BudgetRun(way, nodes, np.concatenate([covered(tree) for tree in trees]))
-    rule = ot.trees.TokenWise(ot.rules.SpeculativeSampling()) if way == "SpecDec++" else drafting.rule
+    rule = otd.trees.TokenWise(otd.rules.SpeculativeSampling()) if way == "SpecDec++" else drafting.rule
     return BudgetRun(way, nodes, simulate(rule, model, drafting, iterations, seed).lengths)
 
 
-def covered(tree: ot.trees.DraftTree) -> np.ndarray:
+def covered(tree: otd.trees.DraftTree) -> np.ndarray:
     """(B,) expected accepted length of naive target sampling where no siblings are equal: the sum over the nodes of the
     target's probability of the way down to them. Of a tree in numpy."""
     rows, reached = np.arange(len(tree.tokens)), np.ones((len(tree.tokens), tree.bounds.size + 1))
@@ -81,7 +81,7 @@ def covered(tree: ot.trees.DraftTree) -> np.ndarray:
     return reached[:, 1:].sum(-1)
 
 
-def _following(way: str, model: Any, budget: int, length: int, iterations: int, seed: int) -> ot.trees.TreeDrafter:
+def _following(way: str, model: Any, budget: int, length: int, iterations: int, seed: int) -> otd.trees.TreeDrafter:
     """The drafting of a way that follows the draft, fitted to contexts of the model where it has something to fit."""
     if way == "EAGLE-2":
         return ConfidentTree(budget, length, budget, budget)
@@ -91,15 +91,15 @@ def _following(way: str, model: Any, budget: int, length: int, iterations: int, 
     pairs = [rows.pair(rows.root(iterations + number), {}) for number in range(CONTEXTS)]
     p, q = map(np.stack, zip(*pairs, strict=True))
     if way == "SpecDec++":
-        return _stopped(ot.trees.StoppedPath(2 * length).fitted(p, q), model, budget, iterations, seed)
+        return _stopped(otd.trees.StoppedPath(2 * length).fitted(p, q), model, budget, iterations, seed)
     return (
-        ot.trees.CountedTree(budget, length) if way == "counted, traversal" else ot.trees.AdaptiveTree(budget, length)
+        otd.trees.CountedTree(budget, length) if way == "counted, traversal" else otd.trees.AdaptiveTree(budget, length)
     ).fitted(p, q)
 
 
-def _stopped(path: ot.trees.StoppedPath, model: Any, budget: int, iterations: int, seed: int) -> ot.trees.StoppedPath:
+def _stopped(path: otd.trees.StoppedPath, model: Any, budget: int, iterations: int, seed: int) -> otd.trees.StoppedPath:
     """The path with the threshold at which it is so long on average, on the drafts of this seed."""
-    chains = ot.trees.FixedTree(ot.trees.TreeShape.chains(1, path.budget))
+    chains = otd.trees.FixedTree(otd.trees.TreeShape.chains(1, path.budget))
     trees = [tree for tree, _ in drafted_trees(model, chains, iterations, seed)]
     low, high = 0.0, 1.0
     for _ in range(20):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.bias import bias_of
 from ot_draft.trees.evaluation.simulate import drafted_trees
 
@@ -58,7 +58,7 @@ class Remembered:
     @cached_property
     def made(self) -> dict[int, Any]:
         """r (C, n), by k."""
-        return {k: self.target(self.model.p, self.model.q, k, ot.IID()) for k in (self.paths, 1)}
+        return {k: self.target(self.model.p, self.model.q, k, otd.IID()) for k in (self.paths, 1)}
 
     def __call__(self, p: Any, q: Any, k: int, law: Any) -> Any:
         return self.made[k][self.model.contexts_of(p)]
@@ -80,8 +80,8 @@ class Drafted:
 
 def drafted(model: ContextChain, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
     """So many trees, in batches."""
-    shape = ot.trees.TreeShape.chains(paths, length)
-    batches = drafted_trees(model, ot.trees.FixedTree(shape), iterations, seed)
+    shape = otd.trees.TreeShape.chains(paths, length)
+    batches = drafted_trees(model, otd.trees.FixedTree(shape), iterations, seed)
     most = 2 * shape.size + 2
     return [
         Drafted(tree, model.contexts_of(tree.p), np.stack([generator.random(most) for generator in generators]))
@@ -96,7 +96,7 @@ def emitted(rule: Any, target: Any, model: ContextChain, trees: list[Drafted]) -
     """
     paths = len(trees[0].tree.shape(0).children(0))
     made = Remembered(model, target, paths)
-    toward = ot.trees.TowardPath(made, rule)
+    toward = otd.trees.TowardPath(made, rule)
     tokens, spent = [], []
     for batch in trees:
         shape = batch.tree.shape(0)

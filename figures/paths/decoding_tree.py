@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 
@@ -20,7 +20,7 @@ ABOUT = About(
     claim="Token-wise selection drops a path at its first refusal; joint selection looks at a whole path first, and may keep more of it.",
     source="this project; SpecTr for the token-wise walk",
 )
-RULES: tuple[ot.trees.PathRule, ...] = (ot.trees.TokenWise(ot.rules.KSeq()), ot.trees.Joint())
+RULES: tuple[otd.trees.PathRule, ...] = (otd.trees.TokenWise(otd.rules.KSeq()), otd.trees.Joint())
 ACCEPTED, REFUSED, DROPPED, EXTRA = "accepted", "refused", "below a refusal", "the one token more"
 COLOURS = {ACCEPTED: "#009E73", REFUSED: "#D55E00", DROPPED: "#A0A0A0", EXTRA: "#0072B2"}
 CAPTION = f"""One iteration with K = {K} drafted paths of length L = {L}, the same drafts for two rules; the
@@ -35,8 +35,8 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
     """A row for each rule and node of the merged tree: its words from the root, how many paths hold it, p, q, what became of it."""
     words, model = word_models()
     generator = np.random.default_rng(seed)
-    shape = ot.trees.TreeShape.chains(K, L)
-    tree = ot.trees.drafting.draft_trees(ot.trees.FixedTree(shape), model, [()], generator.random((1, shape.size)))
+    shape = otd.trees.TreeShape.chains(K, L)
+    tree = otd.trees.drafting.draft_trees(otd.trees.FixedTree(shape), model, [()], generator.random((1, shape.size)))
     uniforms = generator.random((1, max(rule.n_uniforms(shape) for rule in RULES)))
     rows: list[dict[str, Any]] = []
     for rule in RULES:
@@ -52,7 +52,7 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
     return rows
 
 
-def word_models() -> tuple[list[str], ot.trees.MarkovModel]:
+def word_models() -> tuple[list[str], otd.trees.MarkovModel]:
     """A few words, and a target and a draft over them: the next word follows from the last one."""
     lines = [entry.strip().split(":") for entry in FOLLOWERS.split("|")]
     words = sorted({word for _, line in lines for word in line.split()[::2]})
@@ -67,7 +67,7 @@ def word_models() -> tuple[list[str], ot.trees.MarkovModel]:
     for number in range(len(words)):  # words that end a sentence
         targets.setdefault((number,), np.eye(len(words))[number])
         drafts.setdefault((number,), np.eye(len(words))[number])
-    return words, ot.trees.MarkovModel(targets, drafts, 1)
+    return words, otd.trees.MarkovModel(targets, drafts, 1)
 
 
 def _state(way: tuple[int, ...], emitted: list[int]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.lossy import CONTEXTS, FILE, curve_of_kl, lossy_rules
@@ -25,7 +25,7 @@ SEED = 19
 KLS, TVS, RATIOS = (0.01, 0.03, 0.1, 0.3), (0.05, 0.1, 0.2), (0.15, 0.4, 1.0)
 ONE_PATH, SEVERAL = "one path", f"{PATHS} paths"
 FRONTIER, ENGINE, NOTHING = "frontier", "engine", "0"
-JOINT, OPTIMAL = ot.trees.Joint(), ot.trees.TokenWise(ot.rules.Optimal())
+JOINT, OPTIMAL = otd.trees.Joint(), otd.trees.TokenWise(otd.rules.Optimal())
 ABOUT = About(
     title="Tokens a target call bought with bias, along paths",
     claim="The KL of a text is the sum of its tokens' KL, so a budget a token is a budget a text. On one path the rules of engines lie"
@@ -60,24 +60,24 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list
 
 
 MAKERS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
-    "KL": (ot.lossy.KL, KLS),
-    "TV": (ot.lossy.TotalVariation, TVS),
-    "ratio": (ot.lossy.Ratio, RATIOS),
+    "KL": (otd.lossy.KL, KLS),
+    "TV": (otd.lossy.TotalVariation, TVS),
+    "ratio": (otd.lossy.Ratio, RATIOS),
 }
 # What selects, and for which kinds of budgets.
-PATH_RULES: dict[str, tuple[tuple[ot.trees.PathRule, tuple[str, ...]], ...]] = {
+PATH_RULES: dict[str, tuple[tuple[otd.trees.PathRule, tuple[str, ...]], ...]] = {
     ONE_PATH: ((JOINT, ("KL",)),),
     SEVERAL: (
         (JOINT, tuple(MAKERS)),
         (OPTIMAL, ("KL",)),
-        (ot.trees.TokenWise(ot.rules.KSeq()), ("KL",)),
+        (otd.trees.TokenWise(otd.rules.KSeq()), ("KL",)),
     ),
 }
 
 
 def budgets(kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The budgets of these kinds, and 0 once, which is the same for all: name and target."""
-    yield NOTHING, ot.lossy.KL(0.0)
+    yield NOTHING, otd.lossy.KL(0.0)
     for kind in kinds:
         make, values = MAKERS[kind]
         yield from ((f"{kind} {value:g}", make(value)) for value in values)
@@ -89,14 +89,14 @@ def _row(paths: str, rule: str, budget: str, found: dict[str, float], name: str 
 
 def _token_wise(model: ContextChain, budget: str, target: Any) -> dict[str, Any]:
     """The optimum for r on one path, which speculative sampling has."""
-    r = target(model.p, model.q, 1, ot.IID())
+    r = target(model.p, model.q, 1, otd.IID())
     spent = bias_of(r, model.p).kl.mean()
     return _row(ONE_PATH, OPTIMAL.name, budget, _on_one_path(np.minimum(r, model.q).sum(-1).mean(), spent))
 
 
 def _engines(model: ContextChain) -> Iterator[dict[str, Any]]:
     for name, rule in lossy_rules().items():
-        result = ot.evaluate(rule, ot.Problem(model.p, model.q, 1))
+        result = otd.evaluate(rule, otd.Problem(model.p, model.q, 1))
         taken = result.accept.sum(-1)  # the walk goes on only where the draft itself is taken
         yield _row(ONE_PATH, ENGINE, "", _on_one_path(taken.mean(), result.bias.kl.mean()), name)
 

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.paths.path_rules import look
 
 SIZES = ((3, 1, 3), (3, 2, 2), (3, 3, 2), (2, 3, 3))  # vocabulary, K, L
-TOKEN_WISE = (ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal())
-RULES: tuple[ot.trees.PathRule, ...] = (
-    *(ot.trees.TokenWise(rule) for rule in TOKEN_WISE),
-    ot.trees.Traversal(),
-    ot.trees.Joint(),
+TOKEN_WISE = (otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal())
+RULES: tuple[otd.trees.PathRule, ...] = (
+    *(otd.trees.TokenWise(rule) for rule in TOKEN_WISE),
+    otd.trees.Traversal(),
+    otd.trees.Joint(),
 )
 ABOUT = About(
     title="How much any lossless path rule could still gain",
@@ -44,14 +44,15 @@ def _model(n: int, K: int, L: int, number: int) -> list[dict[str, Any]]:
     generator = np.random.default_rng([n, K, L, number])
     contexts = [(), *((token,) for token in range(n))]
     targets, drafts = ({context: generator.dirichlet(np.ones(n)) for context in contexts} for _ in range(2))
-    model = ot.trees.MarkovModel(targets, drafts, 1)
-    bounds = [ot.trees.path_bound(model, K, L, solver) for solver in SOLVERS]
+    model = otd.trees.MarkovModel(targets, drafts, 1)
+    bounds = [otd.trees.path_bound(model, K, L, solver) for solver in SOLVERS]
     values = [float(bound.value) for bound in bounds]
     upper = float(bounds[0].certificate.upper)
     common = {"n": n, "K": K, "L": L, "model": number, "bound": upper}
     common |= {"width": float(bounds[0].certificate.width), "apart": max(values) - min(values)}
     return [
-        common | {"rule": rule.name, "length": ot.trees.evaluate(rule, model, (K, L)).expected_length} for rule in RULES
+        common | {"rule": rule.name, "length": otd.trees.evaluate(rule, model, (K, L)).expected_length}
+        for rule in RULES
     ]
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from ot_draft.trees.evaluation.simulate import simulate_chains
 
 CHUNKS = 4  # seeds that the iterations are divided among, whatever the number of processes
 KSEQ, JOINT = "TokenWise(KSeq)", "Joint"
-TOKEN_WISE = (ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal(classes=256))
-CHAIN_RULES = (*map(ot.trees.TokenWise, TOKEN_WISE), ot.trees.Traversal(), ot.trees.Joint())
+TOKEN_WISE = (otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal(classes=256))
+CHAIN_RULES = (*map(otd.trees.TokenWise, TOKEN_WISE), otd.trees.Traversal(), otd.trees.Joint())
 LOOKS = {
     JOINT: style.Look("#44AA99", "*", "-", "joint"),
     "Traversal": style.Look("#AA4499", "D", "-", "traversal"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.paths.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
@@ -51,7 +51,7 @@ def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | 
 
 def fitted(n: int, published: float, iterations: int) -> SimulatedModel:
     """The model whose one-draft block efficiency at L = 4 is the wanted one: acceptance by bisection, on the same random numbers."""
-    rule, low, high = ot.trees.TokenWise(ot.rules.SpeculativeSampling()), 0.4, 0.8
+    rule, low, high = otd.trees.TokenWise(otd.rules.SpeculativeSampling()), 0.4, 0.8
     for _ in range(7):
         model = SimulatedModel(n=n).with_acceptance((low + high) / 2)
         efficiency = simulate(rule, model, (1, 4), 2 * iterations, seed=7).block_efficiency

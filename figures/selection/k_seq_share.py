@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.acceptance_random import N, random_pairs
@@ -53,7 +53,7 @@ def compute(
             rows.append({"case": name, "k": k, "mean": shares.mean(), "low": low, "least": shares.min()})
     for k in ks:
         worst = {
-            GUARANTEE: float(ot.kseq_bound(k)),
+            GUARANTEE: float(otd.kseq_bound(k)),
             WORST: worst_of_two(k),
             SEARCHED: worst_by_search(k, 6 * searches if full else searches),
         }
@@ -63,7 +63,7 @@ def compute(
 
 def _shares(pairs: Pairs, ks: tuple[int, ...], jobs: int) -> dict[int, Any]:
     shares: dict[int, list[float]] = {k: [] for k in ks}
-    for row in compare_rules(pairs, Study(ks, (ot.rules.KSeq(),), lp_limit=0), jobs):
+    for row in compare_rules(pairs, Study(ks, (otd.rules.KSeq(),), lp_limit=0), jobs):
         if row.rule == "KSeq" and row.optimum > 0:
             shares[row.k].append(row.taken / row.optimum)
     return {k: np.array(values) for k, values in shares.items()}
@@ -71,8 +71,8 @@ def _shares(pairs: Pairs, ks: tuple[int, ...], jobs: int) -> dict[int, Any]:
 
 def share(p: Any, q: Any, k: int) -> float:
     """What K-SEQ's drafts get of the optimum."""
-    taken = expected_acceptance(ot.rules.KSeq(), ot.Problem(p, q, k)).taken
-    return float(taken) / float(ot.optimal_acceptance(p, q, k))
+    taken = expected_acceptance(otd.rules.KSeq(), otd.Problem(p, q, k)).taken
+    return float(taken) / float(otd.optimal_acceptance(p, q, k))
 
 
 def worst_of_two(k: int) -> float:

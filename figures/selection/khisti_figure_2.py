@@ -9,13 +9,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 
 K = 2
 FIRST = (Fraction(1, 3), Fraction(1, 6))  # p(1) in the left and in the right panel
-RULES = (ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.ImportanceWeighted())
+RULES = (otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.ImportanceWeighted())
 ABOUT = About(
     title="Three tokens, two drafts: Khisti's Figure 2",
     claim="With two i.i.d. drafts acceptance 1 is possible for targets other than the draft: here iff every mass of the target lies in"
@@ -36,9 +36,9 @@ def compute(full: bool = False, jobs: int = 1, steps: int | None = None) -> list
     for first in FIRST:
         for step in range(steps + 1):
             x = (1 - first) * Fraction(step, steps)
-            problem = ot.Problem([first, x, 1 - first - x], draft, K)
-            acceptances = {"optimum": ot.optimal_acceptance(problem.p, problem.q, K)}
-            acceptances |= {rule.name: ot.evaluate(rule, problem).acceptance for rule in RULES}
+            problem = otd.Problem([first, x, 1 - first - x], draft, K)
+            acceptances = {"optimum": otd.optimal_acceptance(problem.p, problem.q, K)}
+            acceptances |= {rule.name: otd.evaluate(rule, problem).acceptance for rule in RULES}
             rows += [{"first": first, "x": x, "rule": name, "acceptance": value} for name, value in acceptances.items()]
     return rows
 

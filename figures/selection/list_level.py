@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from ot_draft.data.estimate import expected_acceptance
 
 N, PAIRS, SEED, STEP = 10, 100, 6, 0.2
 RACE, BOUND, OPTIMUM, LP = "list-level race", "its lower bound", "optimum", "optimum by LP"
-RULES = (ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.ImportanceWeighted())
+RULES = (otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.ImportanceWeighted())
 ABOUT = About(
     title="The list-level race on random pairs",
     claim="Coupling k drafts with the output by one exponential race accepts at least what the list matching lemma says. It starts"
@@ -57,11 +57,11 @@ def compute(
     rows: list[dict[str, Any]] = []
     for k in ks:
         race = np.array([race_acceptance(*pair, k) for pair in zip(p, q, strict=True)])
-        acceptances = {OPTIMUM: np.array(ot.optimal_acceptance(p, q, k)), RACE: race[:, 0], BOUND: race[:, 1]}
+        acceptances = {OPTIMUM: np.array(otd.optimal_acceptance(p, q, k)), RACE: race[:, 0], BOUND: race[:, 1]}
         for rule in RULES:
-            acceptances[rule.name] = np.array(expected_acceptance(rule, ot.Problem(p, q, k)).value)
+            acceptances[rule.name] = np.array(expected_acceptance(rule, otd.Problem(p, q, k)).value)
         if k in solved_ks:
-            solutions = [ot.solve(ot.Problem(p[i], q[i], k), "highs") for i in range(checked)]
+            solutions = [otd.solve(otd.Problem(p[i], q[i], k), "highs") for i in range(checked)]
             acceptances[LP] = np.array([float(solution.acceptance) for solution in solutions])
         for way, values in acceptances.items():
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0

@@ -6,17 +6,17 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 
 K, TOKENS = 2, "abc"
 P, Q = (Fraction(1, 6), Fraction(1, 3), Fraction(1, 2)), (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))
 RULES = {
-    "LP optimum": ot.rules.FromCoupling(solver="flow"),
-    "Optimal": ot.rules.Optimal(),
-    "K-SEQ": ot.rules.KSeq(),
-    "recursive rejection": ot.rules.RecursiveRejection(),
+    "LP optimum": otd.rules.FromCoupling(solver="flow"),
+    "Optimal": otd.rules.Optimal(),
+    "K-SEQ": otd.rules.KSeq(),
+    "recursive rejection": otd.rules.RecursiveRejection(),
 }
 ABOUT = About(
     title="Transport plans",
@@ -32,7 +32,7 @@ linear program's plan is one vertex among many optimal ones."""
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
     """A row for each rule, draft pair and output: the mass of the plan."""
-    problem = ot.Problem(list(P), list(Q), K)
+    problem = otd.Problem(list(P), list(Q), K)
     rows: list[dict[str, Any]] = []
     for name, rule in RULES.items():
         for drafts in product(range(len(P)), repeat=K):
@@ -48,7 +48,7 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
     return rows
 
 
-def plan_row(rule: ot.SelectionRule, problem: ot.Problem, drafts: tuple[int, ...]) -> list[Fraction]:
+def plan_row(rule: otd.SelectionRule, problem: otd.Problem, drafts: tuple[int, ...]) -> list[Fraction]:
     """Mass of this draft tuple with every output."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from proofs_checks.races.watermarks import cells, frontier_point
@@ -15,7 +15,7 @@ from proofs_checks.random_cases import Case
 
 P, Q = ((Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)), (Fraction(1, 10), Fraction(3, 10), Fraction(6, 10)))
 RACE, NONE = "race", "no key"
-RULES = (ot.rules.KSeq(), ot.rules.Optimal())
+RULES = (otd.rules.KSeq(), otd.rules.Optimal())
 FALSE_ALARM, SEED = 0.01, 38
 COLOURS = {1: "#A0A0A0", 2: "#0072B2", 4: "#D55E00", 8: "#000000"}
 ABOUT = About(
@@ -42,7 +42,7 @@ def compute(
     """Rows of the frontier, by k and price, and rows of detection, by rule."""
     rows: list[dict[str, Any]] = []
     for number in ks:
-        masses, best = cells(Case(P, Q, number, 0)), ot.optimal_acceptance(list(P), list(Q), number)
+        masses, best = cells(Case(P, Q, number, 0)), otd.optimal_acceptance(list(P), list(Q), number)
         points = {frontier_point(masses, P, Fraction(2 * step + 1, 2 * steps)) for step in range(steps + 1)}
         for accepted, strength in sorted(points, key=lambda point: point[1]):
             row = {"kind": "frontier", "k": number, "accepted": float(accepted), "strength": float(strength)}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from ot_draft.data import Study, compare_rules
@@ -37,8 +37,8 @@ def compute(
     full: bool = False, jobs: int = 1, n: int = N, ks: tuple[int, ...] = (2, 8), classes: tuple[int, ...] = CLASSES
 ) -> list[dict[str, Any]]:
     """A row for each spread, k and rule: loss, and time in softmaxes for one of the spreads."""
-    rules: dict[str, ot.SelectionRule] = {K_SEQ: ot.rules.KSeq()}
-    rules |= {str(number): ot.rules.Optimal(classes=number) for number in classes} | {EXACT: ot.rules.Optimal()}
+    rules: dict[str, otd.SelectionRule] = {K_SEQ: otd.rules.KSeq()}
+    rules |= {str(number): otd.rules.Optimal(classes=number) for number in classes} | {EXACT: otd.rules.Optimal()}
     x, z = np.random.default_rng(11).standard_normal((2, n))
     rows: list[dict[str, Any]] = []
     for spread in SPREADS:
@@ -54,7 +54,7 @@ def compute(
     return rows
 
 
-def _in_softmaxes(rule: ot.SelectionRule, logits: np.ndarray, k: int, repeats: int) -> float:
+def _in_softmaxes(rule: otd.SelectionRule, logits: np.ndarray, k: int, repeats: int) -> float:
     """Time of a selection in float32 over that of a softmax of the same row: the median of rounds that time both in turn."""
     import torch
 
@@ -62,7 +62,7 @@ def _in_softmaxes(rule: ot.SelectionRule, logits: np.ndarray, k: int, repeats: i
     torch.set_num_threads(1)
     target_logits, draft_logits = torch.tensor(logits, dtype=torch.float32)
     p, q = torch.softmax(target_logits, -1), torch.softmax(draft_logits, -1)
-    drafts = ot.draw(rule.law, q, k, torch.Generator().manual_seed(12))
+    drafts = otd.draw(rule.law, q, k, torch.Generator().manual_seed(12))
     ratios = []
     for _ in range(repeats + 2):  # the first two warm up, and compile
         start = perf_counter()

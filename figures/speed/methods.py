@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from ot_draft.laws import is_defined
 from ot_draft.lp import network_simplex
 from ot_draft.lp.program import Program, build
 
 RULES = {
-    **{rule.name: rule for rule in ot.rules.ALL if not rule.cost.solves_program and is_defined(rule.law, 8)},
-    "Optimal, 1024 classes": ot.rules.Optimal(classes=1024),
+    **{rule.name: rule for rule in otd.rules.ALL if not rule.cost.solves_program and is_defined(rule.law, 8)},
+    "Optimal, 1024 classes": otd.rules.Optimal(classes=1024),
 }
 FIRST = (20, 2)  # (n, k) of the call that imports and compiles: numba takes no fewer than 17 tokens
 FIRST_LONG = (4096, 2)  # the same of the passes over long rows, of which no table of all sets is made
@@ -55,17 +55,17 @@ def call(name: str, n: int, k: int) -> Callable[[], object]:
     if name in NETWORK_SIMPLEX:
         return partial(NETWORK_SIMPLEX[name], program_of(n, k))
     if name in PEERS:
-        return partial(ot.solve, ot.Problem(p, q, k), name)
+        return partial(otd.solve, otd.Problem(p, q, k), name)
     if name == "optimum":
-        return partial(ot.optimal_acceptance, p, q, k)
+        return partial(otd.optimal_acceptance, p, q, k)
     if name in OURS:
         return partial(construction, p, q, k, name)
-    return partial(RULES[name], p, q, ot.draw(RULES[name].law, q, k, np.random.default_rng(n)))
+    return partial(RULES[name], p, q, otd.draw(RULES[name].law, q, k, np.random.default_rng(n)))
 
 
 def construction(p: Any, q: Any, k: int, name: str) -> object:
     """The constructed plan; with its certificate; or as a table over all draft sets."""
-    found = ot.solve(ot.Problem(p, q, k), "construction")
+    found = otd.solve(otd.Problem(p, q, k), "construction")
     return {"construction": lambda: found, "certified": found.certificate, "table": found.plan.table}[name]()
 
 
@@ -79,7 +79,7 @@ def masses(n: int) -> np.ndarray:
 def program_of(n: int, k: int) -> Program:
     """The program of one problem, with its right-hand sides as floats."""
     p, q = masses(n)
-    program = build(ot.Problem(p, q, k))
+    program = build(otd.Problem(p, q, k))
     _ = program.bounds  # as floats, once
     return program
 

@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.speed.methods import FIRST, OURS, PACKAGES, PEERS, RULES, call, label_of, megabytes
@@ -79,7 +79,7 @@ def in_turns(
             for name in [name for name in here if sum(times[name]) <= limit]:
                 try:
                     times[name].append(_timed(call(name, n, k)))
-                except (ot.SolverFailed, ot.InvalidArgument, ot.MissingPackage):
+                except (otd.SolverFailed, otd.InvalidArgument, otd.MissingPackage):
                     here.remove(name)
         for name in here:
             first, *later = times[name]
@@ -93,7 +93,7 @@ def _is_ready(name: str) -> bool:
     """Whether a method runs: a first call, which imports and compiles."""
     try:
         call(name, *FIRST)()
-    except (ot.SolverFailed, ot.MissingPackage):
+    except (otd.SolverFailed, otd.MissingPackage):
         return False
     return True
 
@@ -108,7 +108,7 @@ def _times(name: str, points: list[tuple[int, int]], limit: float) -> Iterator[f
     for n, k in points:
         try:
             seconds = seconds_of(call(name, n, k), limit, warm=name not in PEERS)
-        except (ot.SolverFailed, ot.InvalidArgument, ot.MissingPackage):
+        except (otd.SolverFailed, otd.InvalidArgument, otd.MissingPackage):
             return
         yield seconds
         if seconds > limit:

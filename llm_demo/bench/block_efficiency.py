@@ -20,7 +20,7 @@ import click
 import numpy as np
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.models.load import DRAFTS, load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import append
@@ -38,19 +38,19 @@ DEEP = 4  # every so many texts have all sizes
 CLASSES = 512  # of tokens, as Joint has them on large vocabularies: all tokens cost four times as much
 DRAWS = 16
 SEED = 4
-ONE = ot.rules.SpeculativeSampling()
-TOKEN_WISE = (ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal(classes=CLASSES))
-CONTROLS = ((ONE, 1), (TOKEN_WISE[0], K), (TOKEN_WISE[1], K), (ot.rules.Optimal(), K))
-WALKS = (ot.trees.TokenWise(ONE), *map(ot.trees.TokenWise, TOKEN_WISE), ot.trees.Joint(CLASSES))
+ONE = otd.rules.SpeculativeSampling()
+TOKEN_WISE = (otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal(classes=CLASSES))
+CONTROLS = ((ONE, 1), (TOKEN_WISE[0], K), (TOKEN_WISE[1], K), (otd.rules.Optimal(), K))
+WALKS = (otd.trees.TokenWise(ONE), *map(otd.trees.TokenWise, TOKEN_WISE), otd.trees.Joint(CLASSES))
 
 
-def mean_length(rule: ot.trees.PathRule, tree: ot.trees.DraftTree, draws: int, generator: torch.Generator) -> float:
+def mean_length(rule: otd.trees.PathRule, tree: otd.trees.DraftTree, draws: int, generator: torch.Generator) -> float:
     """Mean accepted length of so many independent selections on one tree."""
     uniforms = torch.rand(draws, rule.n_uniforms(tree.bounds), generator=generator, dtype=tree.p.dtype)
     return float(rule.select(tree.repeated(draws), uniforms).length.double().mean())
 
 
-def survival(rule: ot.trees.PathRule, tree: ot.trees.DraftTree) -> np.ndarray:
+def survival(rule: otd.trees.PathRule, tree: otd.trees.DraftTree) -> np.ndarray:
     """(L,) P(accepted length >= d | the tree) for d = 1 .. L, of a batch of one tree, exactly."""
     shape, tokens = tree.shape(0), tree.tokens[0].tolist()
     ways = [tuple(tokens[node - 1] for node in shape.path(v)) for v in range(shape.size + 1)]
@@ -58,12 +58,12 @@ def survival(rule: ot.trees.PathRule, tree: ot.trees.DraftTree) -> np.ndarray:
         {way: row / row.sum() for way, row in zip(ways, laws[0].double().cpu().numpy(), strict=False)}
         for laws in (tree.p, tree.q)
     )
-    model = ot.trees.MarkovModel(targets, drafts, tree.bounds.length)
-    found = ot.trees.rules.lengths(rule, model, PlainTree(shape, tuple(tokens), tree.law))
+    model = otd.trees.MarkovModel(targets, drafts, tree.bounds.length)
+    found = otd.trees.rules.lengths(rule, model, PlainTree(shape, tuple(tokens), tree.law))
     return np.array([sum(p for length, p in found.items() if length >= d) for d in range(1, tree.bounds.length + 1)])
 
 
-def controls_on(tree: ot.trees.DraftTree) -> dict[str, float]:
+def controls_on(tree: otd.trees.DraftTree) -> dict[str, float]:
     """Variables of mean 0 over the drafts of one tree of K paths, by name."""
     p, q = (x[0, 0].double().cpu().numpy() for x in (tree.p, tree.q))
     seen = q > 0
@@ -71,13 +71,13 @@ def controls_on(tree: ot.trees.DraftTree) -> dict[str, float]:
     p, q = (np.append(x[seen], x[~seen].sum()) for x in (p, q))
     controls = {}
     for rule, k in CONTROLS:
-        mean = expected_acceptance(rule, ot.Problem(p / p.sum(), q / q.sum(), k)).value
-        on_these = survival(ot.trees.TokenWise(rule), first_chains(tree, k, 1))[0]
+        mean = expected_acceptance(rule, otd.Problem(p / p.sum(), q / q.sum(), k)).value
+        on_these = survival(otd.trees.TokenWise(rule), first_chains(tree, k, 1))[0]
         controls[f"control {rule.name}"] = on_these - float(mean)
     return controls
 
 
-def lengths_on(tree: ot.trees.DraftTree, sizes: Sequence[tuple[int, int]], draws: int, seed: int) -> dict[str, float]:
+def lengths_on(tree: otd.trees.DraftTree, sizes: Sequence[tuple[int, int]], draws: int, seed: int) -> dict[str, float]:
     """Expected accepted lengths on one tree of K x L paths, by 'rule KxL'."""
     generator = torch.Generator().manual_seed(seed)
     lengths: dict[str, float] = {}
@@ -85,21 +85,21 @@ def lengths_on(tree: ot.trees.DraftTree, sizes: Sequence[tuple[int, int]], draws
         deepest = max(length for paths, length in sizes if paths == width)
         whole = first_chains(tree, width, deepest)
         for rule in (ONE,) if width == 1 else TOKEN_WISE:
-            walk = ot.trees.TokenWise(rule)
+            walk = otd.trees.TokenWise(rule)
             lives = survival(walk, whole)
             for length in (length for paths, length in sizes if paths == width):  # a walk does not look ahead
                 lengths[f"{walk.name} {width}x{length}"] = sum(lives[:length])
     for width, length in sizes:
         cut = first_chains(tree, width, length)
-        others = (ot.trees.BlockVerification(),) if width == 1 else (ot.trees.Traversal(), ot.trees.Joint(CLASSES))
+        others = (otd.trees.BlockVerification(),) if width == 1 else (otd.trees.Traversal(), otd.trees.Joint(CLASSES))
         for path_rule in others:
             lengths[f"{path_rule.name} {width}x{length}"] = mean_length(path_rule, cut, draws, generator)
     return lengths
 
 
 def trees(
-    pair: Pair, prompt: Sequence[int], walk: ot.trees.PathRule, options: DecodeOptions, size: tuple[int, int] = (K, L)
-) -> Iterator[ot.trees.DraftTree]:
+    pair: Pair, prompt: Sequence[int], walk: otd.trees.PathRule, options: DecodeOptions, size: tuple[int, int] = (K, L)
+) -> Iterator[otd.trees.DraftTree]:
     """The trees of K x L paths behind one prompt, a step of decoding each; `walk` chooses how the text goes on."""
     drafting = Drafting.chains(*size, walk)
     for step in decode_steps(pair, [prompt], drafting, options):

@@ -18,7 +18,7 @@ from time import perf_counter
 import click
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
@@ -35,8 +35,8 @@ STEPS = 4  # of one visit, of which the first is not counted
 
 def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int = STEPS) -> list[float]:
     """Milliseconds of the target's part of a few steps: `rows` texts of `context` tokens, `positions` new ones each."""
-    shape = ot.trees.TreeShape((0,) * (positions - 1))  # the root, and tokens below it
-    drafting = Drafting(ot.trees.FixedTree(shape), ot.trees.NaivePath()) if shape.size else Drafting.plain()
+    shape = otd.trees.TreeShape((0,) * (positions - 1))  # the root, and tokens below it
+    drafting = Drafting(otd.trees.FixedTree(shape), otd.trees.NaivePath()) if shape.size else Drafting.plain()
     prompts = [[1 + (row + place) % 99 for place in range(context)] for row in range(rows)]
     options = DecodeOptions(max_tokens=4 * steps, stop=())
     timed = list(islice(decode_steps(pair, prompts, drafting, options), steps))[1:]
@@ -46,7 +46,7 @@ def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int
 def draft_times(pair: Pair, paths: int, context: int, steps: int = STEPS) -> list[float]:
     """Milliseconds of the draft's part of a few steps that draft one token on each of so many paths."""
     prompt = [1 + place % 99 for place in range(context)]
-    drafting, options = Drafting.chains(paths, 1, ot.trees.NaivePath()), DecodeOptions(max_tokens=4 * steps, stop=())
+    drafting, options = Drafting.chains(paths, 1, otd.trees.NaivePath()), DecodeOptions(max_tokens=4 * steps, stop=())
     return [
         1000 * step.seconds.draft for step in list(islice(decode_steps(pair, [prompt], drafting, options), steps))[1:]
     ]

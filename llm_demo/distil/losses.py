@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.distil.text import Text, read_corpus
 from llm_demo.distil.train import batch_of
 from llm_demo.models.load import load_pair
@@ -49,14 +49,14 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def for_drafts(k: int) -> Loss:
     """-log of the optimal acceptance with k i.i.d. drafts."""
-    return lambda p, log_q, text: ot.losses.acceptance_loss(p, log_q.exp(), k)
+    return lambda p, log_q, text: otd.losses.acceptance_loss(p, log_q.exp(), k)
 
 
 def for_a_path(p: Tensor, log_q: Tensor, text: Tensor) -> Tensor:
     """Minus the accepted length of a path: what the subset leaves out is one token more, which is never drafted."""
     outside = (1 - p.sum(-1, keepdim=True)).clamp(min=torch.finfo(p.dtype).tiny)
     p, q = torch.cat((p, outside), -1), torch.nn.functional.pad(log_q.exp(), (0, 1))
-    return ot.losses.accepted_length_loss(p, q, text % p.shape[-1])[:, None]
+    return otd.losses.accepted_length_loss(p, q, text % p.shape[-1])[:, None]
 
 
 LOSSES: dict[str, Loss] = {
@@ -138,7 +138,7 @@ def accepted(pair: Pair, text: Sequence[int]) -> np.ndarray:
     places = range(max(1, len(text) - LAST), len(text), EVERY)
     p, q = pair.logits_along(text, places)
     laws = [((p.double() / t).softmax(-1), (q.double() / t).softmax(-1)) for t in TEMPERATURES]
-    return np.array([[ot.optimal_acceptance(a, b, k).numpy() for k in KS] for a, b in laws])
+    return np.array([[otd.optimal_acceptance(a, b, k).numpy() for k in KS] for a, b in laws])
 
 
 @torch.inference_mode()
@@ -150,7 +150,7 @@ def accepted_length(pair: Pair, text: Sequence[int]) -> np.ndarray:
         logits.softmax(-1).view(count, LENGTH, -1)
         for logits in pair.logits_along(text, range(first, first + count * LENGTH))
     )
-    return -ot.losses.accepted_length_loss(
+    return -otd.losses.accepted_length_loss(
         p, q, torch.tensor(text[first : first + count * LENGTH]).view(count, -1)
     ).numpy()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.gpu.roofline import SWITCH
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, decode_steps, reference_decode
 from ot_draft.decoding.draft_models import StateDraft
@@ -41,12 +41,12 @@ ROUNDING = 1e-5  # of float32
 # Kernels find K-SEQ's factor and the masses of recursive rejection by bounds, and Optimal its levels by classes.
 TOLERANCE = {"KSeq": 5e-3, "RecursiveRejection": 2e-3, "Optimal": 2e-2}
 WAYS = ("torch", "triton")
-NEAR = {"Optimal": ot.rules.Optimal(classes=256)}  # on a device always by classes
+NEAR = {"Optimal": otd.rules.Optimal(classes=256)}  # on a device always by classes
 
 
 def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32_000), rows: int = 4) -> Iterator[Row]:
     """Every rule: its output law over all drafts of the boundary cases, and single drafts of larger problems."""
-    for rule in (NEAR.get(rule.name, rule) for rule in ot.rules.ALL if not rule.cost.solves_program):
+    for rule in (NEAR.get(rule.name, rule) for rule in otd.rules.ALL if not rule.cost.solves_program):
         for k in (1, 2, 3):
             for way in WAYS if is_defined(rule.law, k) else ():
                 worst, case = _boundary(rule, device, k, way)
@@ -72,18 +72,18 @@ def _row(check: str, name: str, way: str, error: float, limit: float, case: str 
     return {"check": check, "of": name, "way": way, "error": f"{error:.3g}", "limit": limit, "passed": passed, "case": case}  # fmt: skip
 
 
-def _boundary(rule: ot.SelectionRule, device: torch.device, k: int, way: str) -> tuple[float, str]:
+def _boundary(rule: otd.SelectionRule, device: torch.device, k: int, way: str) -> tuple[float, str]:
     """Largest error of the output law, which must be p, over all boundary cases, and the case."""
     worst = []
     for name, (p, q) in BOUNDARY.items():
         target, draft = (torch.tensor(x, dtype=torch.float32, device=device) for x in (p, q))
         with computed_by(way, device):
-            output = ot.evaluate(rule, ot.Problem(target, draft, k, rule.law)).output
+            output = otd.evaluate(rule, otd.Problem(target, draft, k, rule.law)).output
         worst.append((float((output - target).abs().max()), name))
     return max(worst, key=lambda case: (case[0] != case[0], case[0]))
 
 
-def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> dict[str, float]:
+def _random(rule: otd.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> dict[str, float]:
     """By way, the largest difference of accept, and of the residual times its chance, to float64 on the CPU.
 
     Tokens drawn under the rule's law; every other row has an absent draft where the law is i.i.d. A rule that makes a plan is compared with
@@ -92,8 +92,8 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
     generator = torch.Generator().manual_seed(1000 * n + k)
     logits = 3 * torch.randn(rows, n, generator=generator)
     p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(rows, n, generator=generator), -1)
-    drafts = ot.draw(rule.law, q, k, generator)
-    if isinstance(rule.law, ot.IID):
+    drafts = otd.draw(rule.law, q, k, generator)
+    if isinstance(rule.law, otd.IID):
         drafts[::2, -1] = -1
     target, draft = p, q
     if not rule.cost.plans_on_host:
@@ -110,20 +110,20 @@ def _random(rule: ot.SelectionRule, device: torch.device, rows: int, n: int, k: 
 
 
 PATH_RULES = (
-    (ot.trees.TokenWise(ot.rules.KSeq()), ot.IID()),
-    (ot.trees.TokenWise(ot.rules.RecursiveRejection()), ot.IID()),
-    (ot.trees.TokenWise(ot.rules.Optimal(classes=256)), ot.IID()),
-    (ot.trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()),
-    (ot.trees.Joint(classes=256), ot.IID()),
-    (ot.trees.Joint(classes=256), ot.Hybrid(top=1)),
-    (ot.trees.Traversal(), ot.IID()),
-    (ot.trees.NaivePath(), ot.IID()),
+    (otd.trees.TokenWise(otd.rules.KSeq()), otd.IID()),
+    (otd.trees.TokenWise(otd.rules.RecursiveRejection()), otd.IID()),
+    (otd.trees.TokenWise(otd.rules.Optimal(classes=256)), otd.IID()),
+    (otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement()), otd.WithoutReplacement()),
+    (otd.trees.Joint(classes=256), otd.IID()),
+    (otd.trees.Joint(classes=256), otd.Hybrid(top=1)),
+    (otd.trees.Traversal(), otd.IID()),
+    (otd.trees.NaivePath(), otd.IID()),
 )
 
 
 def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[Row]:
     """Share of trees on which a path rule chooses other tokens than on the CPU, from the same uniforms, in float64."""
-    shape = ot.trees.TreeShape.by_level((3, 2, 1))
+    shape = otd.trees.TreeShape.by_level((3, 2, 1))
     for number, (rule, law) in enumerate(PATH_RULES):
         generator = torch.Generator().manual_seed(number)
         logits = 2 * torch.randn(trees, shape.size + 1, n, generator=generator, dtype=torch.float64)
@@ -132,7 +132,7 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
         for node in range(shape.size):
             if children := shape.children(node):
                 count = len(children)
-                tokens[:, children.start - 1 : children.stop - 1] = ot.draw(law, q[:, node], count, generator)
+                tokens[:, children.start - 1 : children.stop - 1] = otd.draw(law, q[:, node], count, generator)
         uniforms = torch.rand(trees, rule.n_uniforms(shape), generator=generator, dtype=torch.float64)
         chosen = []
         for where in (torch.device("cpu"), device):
@@ -149,7 +149,7 @@ DRAFTINGS = {
         for rule, law in PATH_RULES
         if not isinstance(rule, NaivePath)
     },
-    **{f"dynamic, {name}": Drafting.of(make(6)) for name, make in ot.trees.drafting.ALL.items()},
+    **{f"dynamic, {name}": Drafting.of(make(6)) for name, make in otd.trees.drafting.ALL.items()},
 }
 
 

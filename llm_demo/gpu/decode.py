@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.auto import plain_method
 from llm_demo.bench.contenders import bench
 from llm_demo.distil import command as distillation
@@ -42,7 +42,7 @@ def methods() -> list[Method]:
     one = [method_called("block", None, shape_of(1, length, None)) for length in (1, 2, 4)]
     many = [method_called(rule, None, shape_of(8, 4, None)) for rule in ("kseq", "optimal", "joint")]
     few = method_called("joint", None, shape_of(4, 2, None))
-    return [plain_method(), *one, few, *many, *(dynamic_method(ot.trees.drafting.ALL[name](32)) for name in TREES)]
+    return [plain_method(), *one, few, *many, *(dynamic_method(otd.trees.drafting.ALL[name](32)) for name in TREES)]
 
 
 def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict[str, Any]]:

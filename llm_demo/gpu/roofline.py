@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 
 SIZES = [(rows, n) for n in (151_936, 32_000) for rows in (64, 1, 8, 512)]  # what targets are set for comes first
 DRAFTS = 8
@@ -83,22 +83,22 @@ def laws(rows: int, n: int, device: torch.device) -> tuple[Any, Any, Any, Any]:
     logits = 3 * torch.randn(rows, n, generator=generator, device=device)
     other = logits + torch.randn(rows, n, generator=generator, device=device)
     p, q = torch.softmax(logits, -1), torch.softmax(other, -1)
-    return logits, p, q, ot.draw(ot.IID(), q, DRAFTS, generator)
+    return logits, p, q, otd.draw(otd.IID(), q, DRAFTS, generator)
 
 
 def calls(p: Any, q: Any, drafts: Any) -> dict[str, Callable[[], Any]]:
     """What is timed. Joint: one node with eight children, from both laws to the token; its verification included."""
-    shape = ot.trees.TreeShape.chains(DRAFTS, 1)
-    joint = ot.trees.Joint()
+    shape = otd.trees.TreeShape.chains(DRAFTS, 1)
+    joint = otd.trees.Joint()
     tree = shape.tree(drafts, p[:, None].expand(-1, DRAFTS + 1, -1), q[:, None])
     numbers = torch.rand(len(p), joint.n_uniforms(shape), device=p.device)
-    k_seq, recursive, optimal = ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal(classes=256)
+    k_seq, recursive, optimal = otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.Optimal(classes=256)
     return {
         "KSeq": lambda: k_seq(p, q, drafts),
         "RecursiveRejection": lambda: recursive(p, q, drafts),
         "Optimal": lambda: optimal(p, q, drafts),
         "Joint, one node": lambda: joint.select(tree, numbers),
-        "draw": lambda: ot.IID().draw(q, numbers[:, :1]),
+        "draw": lambda: otd.IID().draw(q, numbers[:, :1]),
     }
 
 

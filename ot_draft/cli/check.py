@@ -57,7 +57,7 @@ def check(
 ) -> None:  # fmt: skip
     """Is each RULE lossless? Every property on many small problems, in exact arithmetic, and the smallest counterexample.
 
-    RULE: FILE.py:NAME or package.module:NAME, where NAME is a subclass of ot.SelectionRule, a rule, or a function that
+    RULE: FILE.py:NAME or package.module:NAME, where NAME is a subclass of otd.SelectionRule, a rule, or a function that
     returns one, with literal arguments if need be ('my_rule.py:MyRule(factor=2)'); or the name of a rule of the library
     (KSeq). The code is imported, so check only rules that you would run.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..data import open_shards
 from ..data.formats import columns
@@ -121,7 +121,7 @@ ABOUT = ("token", "position", "text")  # what a capture says of each row besides
 
 
 def survivors(
-    rule: ot.SelectionRule, p: Floats, q: Floats, token: int, alive: int, draws: int, generator: Any
+    rule: otd.SelectionRule, p: Floats, q: Floats, token: int, alive: int, draws: int, generator: Any
 ) -> Floats:
     """Law (alive + 1,) of how many of the living paths hold the token, given that it is the rule's output; p, q: (n,)."""
     others = q.copy()
@@ -135,7 +135,7 @@ def survivors(
         drafts = np.full((tuples, alive), token)
         if count < alive:
             away = generator.random((tuples, alive - count))
-            drafts[:, count:] = ot.IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
+            drafts[:, count:] = otd.IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
         drafts = generator.permuted(drafts, axis=1)
         shape = (tuples, len(p))
         rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).output(drafts)
@@ -171,7 +171,7 @@ def chain(laws: list[list[Floats]], K: int, L: int) -> tuple[float, float]:
 
 def replay_texts(
     shards: Sequence[Shard],
-    rule: ot.SelectionRule,
+    rule: otd.SelectionRule,
     sizes: Sequence[tuple[int, int]],
     temperature: float,
     draws: int,

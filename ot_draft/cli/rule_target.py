@@ -52,14 +52,14 @@ def rule_at(text: str) -> NamedRule:
         raise Refused(f"{text}: {name} is a rule, which takes no arguments here: leave the brackets out")
     if not _is_rule(rule):
         what = f"the class {rule.__name__}" if isinstance(rule, type) else f"of type {type(rule).__name__}"
-        raise Refused(f"{text} is {what}, no selection rule: give a subclass of ot.SelectionRule with a law")
+        raise Refused(f"{text} is {what}, no selection rule: give a subclass of otd.SelectionRule with a law")
     for part in ("name", "law", "claims", "cost"):
         try:
             getattr(rule, part, None)
         except (Exception, SystemExit) as error:  # a property of a user's class
             raise Refused(f"{text}: its {part} cannot be read: {type(error).__name__}: {error}") from error
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
-        raise Refused(f"{text} has no draft law: write  law = ot.IID()  in the class")
+        raise Refused(f"{text} has no draft law: write  law = otd.IID()  in the class")
     return NamedRule(rule, _source(rule, named, place, name, call))
 
 
@@ -73,7 +73,7 @@ def _source(rule: SelectionRule, named: Any, place: str | None, name: str, call:
         return rule_source(rule)
     module = _module_name(place)
     expression = name if named is rule else f"{name}{call or '()'}"
-    expression = re.sub(rf"\b({'|'.join(_laws())})\(", r"ot.\1(", expression.removeprefix(name))
+    expression = re.sub(rf"\b({'|'.join(_laws())})\(", r"otd.\1(", expression.removeprefix(name))
     return RuleSource(tuple(import_lines(module, name)), name + expression)
 
 
@@ -82,7 +82,7 @@ def _is_rule(value: Any) -> bool:
 
 
 def _held(known: list[str]) -> str:
-    return f"; it holds {', '.join(known)}" if known else "; it holds no subclass of ot.SelectionRule"
+    return f"; it holds {', '.join(known)}" if known else "; it holds no subclass of otd.SelectionRule"
 
 
 def _rules_in(module: ModuleType) -> list[str]:
@@ -164,7 +164,7 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
         if not inspect.isclass(maker) and not (arguments or options):
             raise Refused(
                 f"{text} is a function of {', '.join(inspect.signature(maker).parameters)}: a rule is an object, write it as __call__ of a"
-                f" subclass of ot.SelectionRule; where it makes one, '{text}({names})'; a sampler is for ot.check_sampler"
+                f" subclass of otd.SelectionRule; where it makes one, '{text}({names})'; a sampler is for otd.check_sampler"
             ) from error
         like = f"{text.partition('(')[0]}({names})"
         raise Refused(f"{text}: {error}; give literals in brackets, like '{like}'") from error

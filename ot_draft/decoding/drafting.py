@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..errors import CannotDecode
 from ..trees.drafting.baselines import LookupPath
@@ -21,31 +21,31 @@ from .given import check_whole
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
 
-NOTHING = ot.trees.FixedTree(ot.trees.TreeShape())  # is drafted
+NOTHING = otd.trees.FixedTree(otd.trees.TreeShape())  # is drafted
 
 
 @dataclass(frozen=True)
 class Drafting:
     """A way to draft trees, and the path rule that selects from them; as a `Policy`, the same in every step.
 
-    tree: `ot.trees.CountedTree(32)` for instance, or an `ot.trees.FixedTree` of N nodes; without nodes: autoregressive decoding. rule:
+    tree: `otd.trees.CountedTree(32)` for instance, or an `otd.trees.FixedTree` of N nodes; without nodes: autoregressive decoding. rule:
     InvalidDrafts where it is not valid on such trees. lookup: what looks up tokens in the text, for a tree that takes such
-    (`ot.trees.LookupTree`, `LookupPath`). `of` says what is usual where no rule and no lookup are given.
+    (`otd.trees.LookupTree`, `LookupPath`). `of` says what is usual where no rule and no lookup are given.
     """
 
-    tree: ot.trees.TreeDrafter
-    rule: ot.trees.PathRule
+    tree: otd.trees.TreeDrafter
+    rule: otd.trees.PathRule
     lookup: TokenSource | None = None
 
     uses_clock: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tree, ot.trees.TreeDrafter):
-            raise CannotDecode(f"tree is {self.tree!r}: give a way to draft, as ot.trees.FixedTree.chains(4, 4)")
-        if not isinstance(self.rule, ot.trees.PathRule):
-            raise CannotDecode(f"rule is {self.rule!r}: give a path rule, as ot.trees.Joint()")
-        if not isinstance(self.tree.law, ot.DraftLaw):
-            raise CannotDecode(f"law is {self.tree.law!r}: give a draft law, as ot.IID()")
+        if not isinstance(self.tree, otd.trees.TreeDrafter):
+            raise CannotDecode(f"tree is {self.tree!r}: give a way to draft, as otd.trees.FixedTree.chains(4, 4)")
+        if not isinstance(self.rule, otd.trees.PathRule):
+            raise CannotDecode(f"rule is {self.rule!r}: give a path rule, as otd.trees.Joint()")
+        if not isinstance(self.tree.law, otd.DraftLaw):
+            raise CannotDecode(f"law is {self.tree.law!r}: give a draft law, as otd.IID()")
         if self.rule != self.tree.rule and not self.tree.bounds.size:
             raise CannotDecode("a path rule needs a tree: give one, or no rule to decode autoregressively")
         if self.lookup is not None and not self.tree.counts.n_lookup_tokens:
@@ -59,8 +59,8 @@ class Drafting:
     @classmethod
     def of(
         cls,
-        tree: ot.trees.TreeDrafter = NOTHING,
-        rule: ot.trees.PathRule | None = None,
+        tree: otd.trees.TreeDrafter = NOTHING,
+        rule: otd.trees.PathRule | None = None,
         lookup: TokenSource | None = None,
     ) -> Self:
         """Such trees by the rule that is usual for them, and as many looked-up tokens as they take, where nothing else is given."""
@@ -74,13 +74,13 @@ class Drafting:
         return cls.of()
 
     @classmethod
-    def chains(cls, paths: int, length: int, rule: ot.trees.PathRule, law: ot.DraftLaw | None = None) -> Self:
+    def chains(cls, paths: int, length: int, rule: otd.trees.PathRule, law: otd.DraftLaw | None = None) -> Self:
         """K paths of length L that share nothing but the root."""
         check_whole("K, the number of paths,", paths)
         check_whole("L, their length,", length)
         if paths < 1 or length < 1:
             raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
-        return cls(ot.trees.FixedTree.chains(paths, length, law), rule)
+        return cls(otd.trees.FixedTree.chains(paths, length, law), rule)
 
     @classmethod
     def looked_up(cls, lookup: PromptLookup | None = None) -> Self:
@@ -139,7 +139,7 @@ class Drafting:
         """Numbers of one step (B, uniforms), on the CPU, of texts that have emitted so many tokens; n: tokens of the target."""
         return numbers
 
-    def select(self, tree: ot.trees.DraftTree, numbers: Any) -> PathSelection:
+    def select(self, tree: otd.trees.DraftTree, numbers: Any) -> PathSelection:
         """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
         first = self.tree.counts.n_uniforms
         return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)])

@@ -272,7 +272,7 @@ def check_kinds(prompts: Any, policy: Any) -> None:
             raise CannotDecode(f"prompt {row} holds {other[0]!r}: give token ids, whole numbers")
     if isinstance(policy, type) or not hasattr(policy, "begin"):
         raise CannotDecode(
-            f"{policy!r} chooses no drafting: give Drafting.chains(4, 4, ot.trees.Joint()), Auto() or a Policy of your own"
+            f"{policy!r} chooses no drafting: give Drafting.chains(4, 4, otd.trees.Joint()), Auto() or a Policy of your own"
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 
 from ..errors import CannotDecode
@@ -25,11 +25,11 @@ from .drafters import Drafter, ModelDrafter
 from .reader import Reader
 
 AHEAD = 3  # tokens that the third model drafts at a time
-RULE = ot.trees.BlockVerification()  # by which the draft model takes what the third one drafts
+RULE = otd.trees.BlockVerification()  # by which the draft model takes what the third one drafts
 
 
 @dataclass(frozen=True)
-class StagedPath(ot.trees.FixedTree):
+class StagedPath(otd.trees.FixedTree):
     """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
 
     ahead: int = AHEAD
@@ -42,12 +42,12 @@ class StagedPath(ot.trees.FixedTree):
             raise CannotDecode(
                 f"a path of {length} tokens in pieces of {ahead}: give pieces of at least 1, at most the path"
             )
-        return cls(ot.trees.TreeShape.chains(1, length), ahead=ahead)
+        return cls(otd.trees.TreeShape.chains(1, length), ahead=ahead)
 
     @cached_property
-    def piece(self) -> ot.trees.FixedTree:
+    def piece(self) -> otd.trees.FixedTree:
         """The tree that the third model drafts at a time."""
-        return ot.trees.FixedTree.chains(1, self.ahead)
+        return otd.trees.FixedTree.chains(1, self.ahead)
 
     @property
     def counts(self) -> DraftCounts:

@@ -4,8 +4,9 @@
 with this benchmark in it (evalscope looks for no plugins); or import this module before `evalscope.run_task`. Written against evalscope
 1.14.1, and run with it.
 
-evalscope asks, and keeps the answers with their log-probabilities; `ot_draft.verify.server` judges them once all are there. Requests are sent
-by the model's own API object with a configuration of this module alone: what the task says of temperature, seeds or stops would shape the
+evalscope asks, and keeps the answers with their log-probabilities; `ot_draft.verify.server` judges them
+once all are there. Requests are sent by the model's own API object with a configuration of this module alone:
+what the task says of temperature, seeds or stops would shape the
 law, and evalscope's retries (and those inside the client of `openai`) would hide answers that were drawn and lost. Both stay visible here.
 """
 

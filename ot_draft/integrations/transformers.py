@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import ot_draft as ot
+import ot_draft as otd
 
 from .. import defaults
 from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
@@ -28,16 +28,16 @@ __all__ = ["multi_draft"]
 
 def multi_draft(
     draft_model: Any = None,
-    rule: ot.trees.PathRule | ot.SelectionRule | None = None,
+    rule: otd.trees.PathRule | otd.SelectionRule | None = None,
     paths: int | None = None,
     length: int | None = None,
-    law: ot.DraftLaw | None = None,
-    tree: ot.trees.TreeShape | None = None,
+    law: otd.DraftLaw | None = None,
+    tree: otd.trees.TreeShape | None = None,
     seed: int | None = None,
     on_step: Callable[[Step], None] | None = None,
     stateless: Sequence[type] = (),
     shape: str | None = None,
-    costs: ot.trees.Costs | None = None,
+    costs: otd.trees.Costs | None = None,
     prompt_lookup_num_tokens: int | None = None,
     max_matching_ngram_size: int | None = None,
     tokenizer: Any = None,
@@ -49,7 +49,7 @@ def multi_draft(
     shape: "auto", the default, chooses before every step what promises most tokens a second (`ot_draft.decoding.Auto`); rule, paths,
     length, law or tree say one shape for all steps in its place: K paths of length L (4 of 4), or a tree. costs: of `auto`, in the place
     of the clock: a seed then reproduces texts, if the same prompts came before. A target that is split between processes has one shape.
-    rule: a path rule, or a selection rule that is applied token by token; `ot.trees.Joint()` by default. law: of a node's children, the
+    rule: a path rule, or a selection rule that is applied token by token; `otd.trees.Joint()` by default. law: of a node's children, the
     rule's own by default. seed: by default drawn from torch's generator, so that torch.manual_seed reproduces the texts.
     tokenizer: the target's, for `stop_strings`: what is given to `generate` itself transformers hands on to its own loops only.
     on_step: sees every `ot_draft.decoding.Step`. stateless: types of your own processors that depend on input_ids and scores alone.
@@ -87,27 +87,27 @@ def multi_draft(
 
 
 def _one_shape(
-    rule: ot.trees.PathRule | ot.SelectionRule | None = None,
+    rule: otd.trees.PathRule | otd.SelectionRule | None = None,
     paths: int | None = None,
     length: int | None = None,
-    law: ot.DraftLaw | None = None,
-    tree: ot.trees.TreeShape | None = None,
+    law: otd.DraftLaw | None = None,
+    tree: otd.trees.TreeShape | None = None,
 ) -> Drafting:
-    if isinstance(rule, ot.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
+    if isinstance(rule, otd.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
         law = rule.law if law is None else law
-        rule = ot.trees.TokenWise(rule)
-    chosen = ot.trees.Joint() if rule is None else rule
+        rule = otd.trees.TokenWise(rule)
+    chosen = otd.trees.Joint() if rule is None else rule
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
         raise CannotDecode(
-            f"rule is {rule!r}: give a path rule, as ot.trees.Joint(), or a selection rule, as ot.rules.KSeq()"
+            f"rule is {rule!r}: give a path rule, as otd.trees.Joint(), or a selection rule, as otd.rules.KSeq()"
         )
-    law = ot.IID() if law is None else law
+    law = otd.IID() if law is None else law
     if tree is not None:
-        if not isinstance(tree, ot.trees.TreeShape):
-            raise CannotDecode(f"tree is {tree!r}: give a shape, as ot.trees.TreeShape.by_level((4, 2, 1))")
+        if not isinstance(tree, otd.trees.TreeShape):
+            raise CannotDecode(f"tree is {tree!r}: give a shape, as otd.trees.TreeShape.by_level((4, 2, 1))")
         if paths is not None or length is not None:
             raise CannotDecode("tree stands in the place of paths and length: give the one or the others")
-        return Drafting(ot.trees.FixedTree(tree, law), chosen)
+        return Drafting(otd.trees.FixedTree(tree, law), chosen)
     return Drafting.chains(
         defaults.PATHS if paths is None else paths, defaults.LENGTH if length is None else length, chosen, law
     )

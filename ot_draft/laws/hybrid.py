@@ -50,7 +50,7 @@ class StandIn:
     def fitted(cls, p: Array, q: Array, head: int = 128) -> StandIn:
         """The stand-in of largest likelihood for pairs (rows, n) of a target and its draft, in powers of .1 to 1.5 by tenths.
 
-        `number` does well with a stand-in flatter than the target; who asks how likely a token is (`ot.trees.AdaptiveTree`) takes this.
+        `number` does well with a stand-in flatter than the target; who asks how likely a token is (`otd.trees.AdaptiveTree`) takes this.
         """
         p, q = (x.astype(float) if xp.is_exact(x) else xp.double(x) for x in (p, q))
         head = min(head, q.shape[-1])

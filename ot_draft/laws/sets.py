@@ -85,7 +85,7 @@ def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
 def too_many() -> InvalidArgument:
     """The error for a law with more sets than the linear program takes."""
     return InvalidArgument(
-        f"the linear program has over {MAX_SETS} draft sets or {MAX_TOKENS} tokens: ot.optimal_acceptance gives the"
+        f"the linear program has over {MAX_SETS} draft sets or {MAX_TOKENS} tokens: otd.optimal_acceptance gives the"
         " optimum without it"
     )
 

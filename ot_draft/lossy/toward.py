@@ -16,9 +16,9 @@ from ..selection import ClosedForm, Retargetable, Selection, SelectionRule
 class Toward(SelectionRule):
     """Select by a rule, and for its draft law, as if the target were r = target(p, q, k, law). Its output law is r, not p.
 
-    target: one of `ot.lossy`, or any function of (p, q, k, law). rule: any lossless rule; with `Optimal` and a target of the frontier, no
-    rule within the target's budget accepts more. k is the number of draft positions. `ot.check_rule` holds it against r and its
-    budget; `ot.evaluate(...).bias` says how far r is from p. Never lossless, but where r is p.
+    target: one of `otd.lossy`, or any function of (p, q, k, law). rule: any lossless rule; with `Optimal` and a target of the frontier, no
+    rule within the target's budget accepts more. k is the number of draft positions. `otd.check_rule` holds it against r and its
+    budget; `otd.evaluate(...).bias` says how far r is from p. Never lossless, but where r is p.
     Source: this project (docs/lossy.md).
     """
 
@@ -27,9 +27,9 @@ class Toward(SelectionRule):
 
     def __post_init__(self) -> None:
         if not callable(self.target) or isinstance(self.target, SelectionRule):  # the two may have been given in turn
-            raise InvalidArgument(f"Toward({self.target!r}, ...): give a target first, for example ot.lossy.KL(0.02)")
+            raise InvalidArgument(f"Toward({self.target!r}, ...): give a target first, for example otd.lossy.KL(0.02)")
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
-            raise InvalidArgument(f"Toward(..., {self.rule!r}): give a selection rule, for example ot.rules.Optimal()")
+            raise InvalidArgument(f"Toward(..., {self.rule!r}): give a selection rule, for example otd.rules.Optimal()")
         for name in ("law", "cost", "siblings"):  # what the rule says of itself holds here
             object.__setattr__(self, name, getattr(self.rule, name))
 

@@ -127,7 +127,7 @@ def check_one(problem: Problem) -> None:
     if problem.batch:
         raise InvalidDistribution(
             f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
-            " ot.optimal_acceptance takes batches"
+            " otd.optimal_acceptance takes batches"
         )
     if xp.is_meta(problem.p):
         raise InvalidDistribution("p and q are on torch's meta device, which holds no values: solve needs them")

@@ -189,7 +189,7 @@ class Nodes:
         """The model as Nodes; itself if it is that already."""
         if not (hasattr(model, "target") and hasattr(model, "draft")):
             raise InvalidArgument(
-                f"{model!r} is no model: give one with target(prefix) and draft(prefix), as ot.trees.MarkovModel"
+                f"{model!r} is no model: give one with target(prefix) and draft(prefix), as otd.trees.MarkovModel"
             )
         return model if isinstance(model, Nodes) else Nodes(model)
 

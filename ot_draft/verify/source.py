@@ -113,9 +113,9 @@ def _named(value: Any, imports: list[str], instead: str = "") -> str:
         imports.append(f"{instead} = ...  # {name} of {module}: paste it here")
         return instead
     if module.startswith("ot_draft.laws"):
-        return f"ot.{name}"
+        return f"otd.{name}"
     if module.startswith("ot_draft.rules") and isinstance(value, type):
-        return f"ot.rules.{name}"
+        return f"otd.rules.{name}"
     if "<locals>" in name:
         short = str(name.rpartition(".")[2])
         imports.append(f"# {short} is defined inside a function of {module}: paste it here")
@@ -139,7 +139,7 @@ def import_lines(module: str, name: str) -> list[str]:
     return ["import sys", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {name}"]
 
 
-EVALUATE = 'result = ot.evaluate(rule, problem)\nprint("output:", *result.output)\nprint("target:", *problem.p)'
+EVALUATE = 'result = otd.evaluate(rule, problem)\nprint("output:", *result.output)\nprint("target:", *problem.p)'
 
 
 class Counterexample(AssertionError):
@@ -174,7 +174,7 @@ class Counterexample(AssertionError):
         seen = "".join(f"# {line}\n" for line in self.seen.splitlines())
         before = [*source.imports, *imports]
         plain = {line for line in before if line.startswith("import ")} | {"from fractions import Fraction as F"}
-        others = {f"import {name}" for name in ("torch",) if f"{name}." in body} | {"import ot_draft as ot"}
+        others = {f"import {name}" for name in ("torch",) if f"{name}." in body} | {"import ot_draft as otd"}
         others |= {"import numpy as np"} if "np." in body else set()
         own = [line for line in dict.fromkeys(before) if line not in plain]
         blocks = (sorted(plain, key=lambda line: line.startswith("from")), sorted(others), own, [body + seen])
@@ -184,4 +184,4 @@ class Counterexample(AssertionError):
 def problem_source(problem: Problem, imports: list[str]) -> str:
     """The problem as an expression; the lines that its law needs are added to imports."""
     p, q = (value_source(x.tolist(), []) if x.size else f"np.zeros({x.shape})" for x in (problem.p, problem.q))
-    return f"ot.Problem({p}, {q}, k={problem.k}, law={value_source(problem.law, imports)})"
+    return f"otd.Problem({p}, {q}, k={problem.k}, law={value_source(problem.law, imports)})"

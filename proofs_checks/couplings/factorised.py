@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.trees.drafting.baselines import ConfidentTree
 
 from ..checking import check
@@ -45,12 +45,12 @@ ZERO = Fraction(0)
 Joint = dict[tuple[int, int], Fraction]
 
 
-def draw_heads(seed: int) -> ot.trees.MarkovModel:
+def draw_heads(seed: int) -> otd.trees.MarkovModel:
     """The case of this number: a target of order 1; its draft's laws at the root and after token 0 are the two heads."""
-    return ot.trees.MarkovModel.random(np.random.default_rng([seed, 55]), 2 + seed % 2, 1)
+    return otd.trees.MarkovModel.random(np.random.default_rng([seed, 55]), 2 + seed % 2, 1)
 
 
-def parts(case: ot.trees.MarkovModel) -> tuple[list[Fraction], list[Fraction], Joint]:
+def parts(case: otd.trees.MarkovModel) -> tuple[list[Fraction], list[Fraction], Joint]:
     """min(m_1, p), the second head, and c."""
     first = [min(a, b) for a, b in zip(case.target(()).tolist(), case.draft(()).tolist(), strict=True)]
     after = {x: case.target((x,)).tolist() for x in range(len(first))}
@@ -61,14 +61,14 @@ def parts(case: ot.trees.MarkovModel) -> tuple[list[Fraction], list[Fraction], J
     )
 
 
-def best(case: ot.trees.MarkovModel, error: str = "") -> Fraction:
+def best(case: otd.trees.MarkovModel, error: str = "") -> Fraction:
     """The theorem's value."""
     first, second, chances = parts(case)
     columns = [sum((chances[x, y] for x in range(len(first))), ZERO) for y in range(len(second))]
     return sum(first, ZERO) + sum(columns if error else [min(a, b) for a, b in zip(second, columns, strict=True)], ZERO)
 
 
-def best_coupling(case: ot.trees.MarkovModel) -> Joint:
+def best_coupling(case: otd.trees.MarkovModel) -> Joint:
     """The coupling of the proof."""
     _, second, chances = parts(case)
     joint, heads = dict.fromkeys(chances, ZERO), [case.draft(()).tolist(), list(second)]
@@ -80,21 +80,21 @@ def best_coupling(case: ot.trees.MarkovModel) -> Joint:
     return joint
 
 
-def by_itself(case: ot.trees.MarkovModel) -> Joint:
+def by_itself(case: otd.trees.MarkovModel) -> Joint:
     """Each position drawn by its head."""
     return {
         (x, y): a * b for x, a in enumerate(case.draft(()).tolist()) for y, b in enumerate(case.draft((0,)).tolist())
     }
 
 
-def sampled(case: ot.trees.MarkovModel, joint: Joint) -> Any:
+def sampled(case: otd.trees.MarkovModel, joint: Joint) -> Any:
     """Block verification of paths drawn by a coupling of the heads."""
     n = len(case.target(()))
     drafts: dict[tuple[int, ...], Any] = {(): case.draft(())}
     for x in range(n):
         row = np.array([joint[x, y] for y in range(n)], dtype=object)
         drafts[(x,)] = row / row.sum() if row.sum() else case.draft((0,))
-    return ot.trees.evaluate(ot.trees.BlockVerification(), ot.trees.MarkovModel(case.targets, drafts, 1), (1, 2))
+    return otd.trees.evaluate(otd.trees.BlockVerification(), otd.trees.MarkovModel(case.targets, drafts, 1), (1, 2))
 
 
 def likeliest(head: list[Fraction]) -> int:
@@ -102,14 +102,14 @@ def likeliest(head: list[Fraction]) -> int:
     return head.index(max(head))
 
 
-def fixed_path(case: ot.trees.MarkovModel) -> Fraction:
+def fixed_path(case: otd.trees.MarkovModel) -> Fraction:
     """Tokens accepted of the two likeliest ones, by the target's own draws."""
     x, y = likeliest(case.draft(()).tolist()), likeliest(case.draft((0,)).tolist())
     accepted: Fraction = case.target(())[x] * (1 + case.target((x,))[y])
     return accepted
 
 
-def theorem(case: ot.trees.MarkovModel, error: str) -> bool:
+def theorem(case: otd.trees.MarkovModel, error: str) -> bool:
     """The coupling has the heads as its laws, is lossless, and accepts the value; drawing each by itself accepts no more."""
     joint = by_itself(case) if error == EACH_BY_ITSELF else best_coupling(case)
     tokens = range(len(case.target(())))
@@ -123,15 +123,15 @@ def theorem(case: ot.trees.MarkovModel, error: str) -> bool:
     return found.lossless and found.expected_length == value >= sampled(case, by_itself(case)).expected_length
 
 
-def draws_are_better(case: ot.trees.MarkovModel, error: str) -> bool:
+def draws_are_better(case: otd.trees.MarkovModel, error: str) -> bool:
     """The false claim that a drawn path accepts at least what the likeliest one does."""
     if error:
         even = np.array([Fraction(1, len(case.target(())))] * len(case.target(())), dtype=object)
-        case = ot.trees.MarkovModel(dict.fromkeys(case.targets, even), dict.fromkeys(case.drafts, even), 1)
+        case = otd.trees.MarkovModel(dict.fromkeys(case.targets, even), dict.fromkeys(case.drafts, even), 1)
     return bool(sampled(case, by_itself(case)).expected_length >= fixed_path(case))
 
 
-def shown(case: ot.trees.MarkovModel) -> str:
+def shown(case: otd.trees.MarkovModel) -> str:
     """The target's laws and the two heads."""
     rows = [("p", case.target(())), *((f"p after {x}", case.target((x,))) for x in range(len(case.target(()))))]
     rows += [("m1", case.draft(())), ("m2", case.draft((0,)))]
@@ -169,10 +169,10 @@ class Crowd:
         return found
 
     @property
-    def models(self) -> list[ot.trees.MarkovModel]:
+    def models(self) -> list[otd.trees.MarkovModel]:
         """The targets beside their heads."""
         heads = [_laws(joint) for joint in self.joints]
-        return [ot.trees.MarkovModel(dict(p), {(): p[()], **{v: second for v in p if v}}, 1) for p, second in heads]
+        return [otd.trees.MarkovModel(dict(p), {(): p[()], **{v: second for v in p if v}}, 1) for p, second in heads]
 
     @property
     def masses(self) -> dict[tuple[int, ...], Fraction]:
@@ -232,7 +232,7 @@ def best_fixed(crowd: Crowd, error: str) -> bool:
             return False
         if not error and len(crowd.shifts) == CELLS:
             drafted = ConfidentTree(budget, 2, budget, budget)
-            every = [ot.trees.evaluate(ot.trees.NaivePath(), model, drafted) for model in crowd.models]
+            every = [otd.trees.evaluate(otd.trees.NaivePath(), model, drafted) for model in crowd.models]
             if not all(found.lossless for found in every) or sum(f.expected_length for f in every) != CELLS * best:
                 return False
     return True
@@ -371,11 +371,11 @@ STATEMENTS = (
 )
 
 
-def own_marginals(case: ot.trees.MarkovModel) -> ot.trees.MarkovModel:
+def own_marginals(case: otd.trees.MarkovModel) -> otd.trees.MarkovModel:
     """The same target, with heads that are the laws of its two tokens."""
     first = case.target(())
     second = sum((mass * case.target((x,)) for x, mass in enumerate(first)), 0 * first)
-    return ot.trees.MarkovModel(case.targets, {(): first, **{(x,): second for x in range(len(first))}}, 1)
+    return otd.trees.MarkovModel(case.targets, {(): first, **{(x,): second for x in range(len(first))}}, 1)
 
 
 def means(cases: int = 200, tokens: int = 0, budget: int = 2) -> dict[str, float]:
@@ -389,7 +389,7 @@ def means(cases: int = 200, tokens: int = 0, budget: int = 2) -> dict[str, float
         drawn: Any = blind(crowd, products(crowd))
         if budget > 2:
             model = crowd.models[number % CELLS].in_floats()
-            drawn = ot.trees.evaluate(ot.trees.Traversal(), model, ot.trees.CountedTree(budget, 2)).expected_length
+            drawn = otd.trees.evaluate(otd.trees.Traversal(), model, otd.trees.CountedTree(budget, 2)).expected_length
         found = ceiling(crowd, budget), drawn, sum(list(crowd.masses.values())[:budget], ZERO)
         for name, value in zip(totals, found, strict=True):
             totals[name] += float(value) / cases

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from . import bridge_drafting, bridge_levels, bridge_optimum, bridge_paths, bridge_trees
 from .bridge_optimum import CASES, problem
@@ -24,21 +24,21 @@ from .coq_text import Definition, NumbersFile, entries, number, numbers
 FOLDER = Path(__file__).parent / "computed"
 
 
-def rules(factor: Fraction) -> tuple[ot.SelectionRule, ...]:
+def rules(factor: Fraction) -> tuple[otd.SelectionRule, ...]:
     """The rules that are formalised, in the order of bridge.v; each is judged under the law that it is made for."""
     return (
-        ot.rules.NaiveTarget(),
-        ot.rules.SpeculativeSampling(),
-        ot.rules.RecursiveRejection(),
-        ot.rules.RecursiveRejectionWithoutReplacement(),
-        ot.rules.KSeq(factor=factor),
-        ot.rules.Optimal(),
+        otd.rules.NaiveTarget(),
+        otd.rules.SpeculativeSampling(),
+        otd.rules.RecursiveRejection(),
+        otd.rules.RecursiveRejectionWithoutReplacement(),
+        otd.rules.KSeq(factor=factor),
+        otd.rules.Optimal(),
     )
 
 
-def judged(rule: ot.SelectionRule, p: list[Fraction], q: list[Fraction], k: int) -> str:
+def judged(rule: otd.SelectionRule, p: list[Fraction], q: list[Fraction], k: int) -> str:
     """Output law and acceptance, and for every tuple of drafts that can occur its probability, accept_i and the whole row."""
-    found = ot.evaluate(rule, ot.Problem(p, q, k, law=rule.law))
+    found = otd.evaluate(rule, otd.Problem(p, q, k, law=rule.law))
     rows = [f"({numbers(found.output.tolist())}, {numbers([found.acceptance])})"]
     target, draft = (np.array(masses, dtype=object) for masses in (p, q))
     for drafts in product(range(len(p)), repeat=k):
@@ -63,10 +63,10 @@ def hybrid_cases() -> Iterator[str]:
     for index in range(CASES):
         p, q, k, _ = problem(index)
         for top in range(1, k):
-            law = ot.Hybrid(top=top)
+            law = otd.Hybrid(top=top)
             tops = [token for token in law.fixed_drafts(np.array(q, dtype=object), k).tolist() if token >= 0]
             if len(tops) == top and sum(q) > sum(q[token] for token in tops):
-                rule = ot.rules.Optimal(law=law)
+                rule = otd.rules.Optimal(law=law)
                 fixed = f"{entries(map(str, tops))}%nat"
                 yield f"({numbers(p)}, {numbers(q)}, {fixed}, {k - top}%nat,\n   {judged(rule, p, q, k)})"
 
@@ -74,7 +74,7 @@ def hybrid_cases() -> Iterator[str]:
 ROWS = "list (list Q * list Q)"
 ABOUT = """Written by `python -m proofs_checks.formal.bridge`: small problems, and what the rules do on them in Fractions.
 
-   A case is ({}, and for {}: (output law, [acceptance]) as ot.evaluate gives them, and then
+   A case is ({}, and for {}: (output law, [acceptance]) as otd.evaluate gives them, and then
    for every tuple of drafts that can occur, in lexicographic order, (its probability and accept_i, the law of what is emitted))."""
 FILES = (
     NumbersFile(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import DraftLaw
 from ot_draft.trees.drafting.baselines import SampledTree
 from ot_draft.trees.drafting.growing import Growing, Grown, TreeDraws
@@ -28,11 +28,11 @@ CASES = 3  # models for every way to draft
 
 
 @dataclass(frozen=True)
-class TossedTree(ot.trees.TreeDrafter):
+class TossedTree(otd.trees.TreeDrafter):
     """One child of the root, or, where a coin of 1/3 says so, two, and below the second, where that is token 0, one more."""
 
-    law: ClassVar[DraftLaw] = ot.IID()
-    rule: ClassVar[ot.trees.PathRule] = ot.trees.Traversal()
+    law: ClassVar[DraftLaw] = otd.IID()
+    rule: ClassVar[otd.trees.PathRule] = otd.trees.Traversal()
     label: ClassVar[str] = "tossed"
     bounds: ClassVar[TreeBounds] = TreeBounds(3, 2, 2)
 
@@ -70,13 +70,13 @@ class TossedGrowth(Growing):
 
 
 # In the order of bridge_drafting.v: the way to draft, the tokens, the length, the rules.
-STOPPED = ot.trees.StoppedPath(3, threshold=0.5, edges=(0.5,), accepted=(0.25, 0.75))
+STOPPED = otd.trees.StoppedPath(3, threshold=0.5, edges=(0.5,), accepted=(0.25, 0.75))
 SAMPLED = SampledTree(3, length=2, most=2, beam=3)
-BOTH = (ot.trees.Traversal(), ot.trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()))
-DRAWINGS: tuple[tuple[ot.trees.TreeDrafter, int, int, tuple[ot.trees.PathRule, ...]], ...] = (
-    (STOPPED, 2, 3, (ot.trees.Traversal(),)),
+BOTH = (otd.trees.Traversal(), otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement()))
+DRAWINGS: tuple[tuple[otd.trees.TreeDrafter, int, int, tuple[otd.trees.PathRule, ...]], ...] = (
+    (STOPPED, 2, 3, (otd.trees.Traversal(),)),
     (SAMPLED, 3, 2, BOTH),
-    (TossedTree(), 2, 2, (ot.trees.Traversal(),)),
+    (TossedTree(), 2, 2, (otd.trees.Traversal(),)),
 )
 
 
@@ -115,7 +115,7 @@ def case(drawing: int, index: int) -> str:
         return sum(those, Fraction(0))
 
     chances = [mean([Fraction(1)] * len(trees), prefix) for prefix in prefixes]
-    rows = [f"({numbers(chances)}, {numbers([ot.trees.cap_bound(nodes, trees)])})"]
+    rows = [f"({numbers(chances)}, {numbers([otd.trees.cap_bound(nodes, trees)])})"]
     for rule in rules:
         laws = [extended(rule(nodes, tree), nodes.target, L + 1) for tree, _ in trees]
         for prefix in prefixes:

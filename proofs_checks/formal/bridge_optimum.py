@@ -1,4 +1,4 @@
-"""The bridge for the optimum: what `ot.optimal_acceptance` says of the problems of bridge.py, and K-SEQ's own factor on them."""
+"""The bridge for the optimum: what `otd.optimal_acceptance` says of the problems of bridge.py, and K-SEQ's own factor on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.rules.k_seq.division_factor import DIGITS, division_factor
 
 from .bridge_paths import any_law
@@ -55,7 +55,7 @@ def gamma(p: list[Fraction], q: list[Fraction], k: int) -> Fraction:
 def cases() -> Iterator[str]:
     """All cases in Coq's notation."""
     for p, q, k, _ in map(problem, range(CASES)):
-        best = [ot.optimal_acceptance(p, q, k, law) for law in (ot.IID(), ot.WithoutReplacement())]
+        best = [otd.optimal_acceptance(p, q, k, law) for law in (otd.IID(), otd.WithoutReplacement())]
         yield f"({numbers(p)}, {numbers(q)}, {k}%nat, {numbers(best)}, {number(gamma(p, q, k))})"
 
 

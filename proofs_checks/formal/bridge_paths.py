@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.model import Nodes
 
@@ -58,8 +58,8 @@ def _normalised(masses: list[int]) -> list[Fraction]:
 def path_rules(K: int) -> tuple[trees.PathRule, ...]:
     """The path rules that are formalised, in the order of bridge_paths.v."""
     several = (
-        trees.TokenWise(ot.rules.RecursiveRejection()),
-        trees.TokenWise(ot.rules.Optimal()),
+        trees.TokenWise(otd.rules.RecursiveRejection()),
+        trees.TokenWise(otd.rules.Optimal()),
         trees.Traversal(),
         trees.Joint(),
     )
@@ -108,7 +108,7 @@ def texts(n: int, L: int) -> Iterator[tuple[int, ...]]:
 
 
 def average(rule: trees.PathRule, case: PathCase, nodes: Nodes) -> str:
-    """The law of the L + 1 tokens and the expected number of accepted tokens, as ot.trees.evaluate gives them."""
+    """The law of the L + 1 tokens and the expected number of accepted tokens, as otd.trees.evaluate gives them."""
     target, _, K, L = case
     found = trees.evaluate(rule, nodes, (K, L))
     law = [found.law.get(text, Fraction(0)) for text in texts(len(target[0]), L)]
@@ -187,7 +187,7 @@ FILE = NumbersFile(
 
    A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
    after token 0, 1, .., and of order 2 those after 0 0, 0 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
-   path_cases: (law of the text, expected accepted tokens), as ot.trees.evaluate gives them.
+   path_cases: (law of the text, expected accepted tokens), as otd.trees.evaluate gives them.
    path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law given them of the texts that
    begin and end with token 0). long_rows: the same, of order 2, for paths whose last two tokens are equal.
    scaled_rows: the same for Joint alone, where selecting for p and for w p differ, for paths without token 2.""",

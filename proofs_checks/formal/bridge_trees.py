@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.model import Nodes
 from ot_draft.trees.tree import PlainTree
@@ -18,13 +18,13 @@ from .bridge_paths import PathCase, markov, models, positive_law
 from .coq_text import Definition, NumbersFile, entries, numbers
 
 SHAPE = trees.TreeShape((0, 0, 1, 1))
-LAW = ot.WithoutReplacement()
+LAW = otd.WithoutReplacement()
 CASES = 2
 
 
 def tree_rules() -> tuple[trees.PathRule, ...]:
     """Traversal and recursive rejection, in the order of bridge_trees.v."""
-    return trees.Traversal(), trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+    return trees.Traversal(), trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement())
 
 
 def problem(index: int) -> PathCase:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..random_cases import Case
 from ..rational_functions import Less, drafts_of
@@ -75,20 +75,20 @@ def output(p: Any, q: Any, k: int, less: Less = lt, s: Any = 1, *, error: str = 
 
 
 @dataclass(frozen=True)
-class AsPublished(ot.SelectionRule):
+class AsPublished(otd.SelectionRule):
     """K-SEQ with a fixed factor to the letter. The library's differs where it would be valid below gamma*: its h is at most gamma."""
 
     factor: Fraction
-    law = ot.IID()
+    law = otd.IID()
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         target, draft = p.reshape(-1), q.reshape(-1)
         b = np.minimum(draft, target / self.factor)
         left = np.maximum(target - b * geometric(b.sum(), drafts.shape[-1]), 0)
         take = b[drafts] / draft[drafts]
         refused = np.ones_like(take).cumprod(-1)
         refused[:, 1:] = (1 - take[:, :-1]).cumprod(-1)
-        return ot.Selection(take * refused, left / left.sum() if left.sum() else target)
+        return otd.Selection(take * refused, left / left.sum() if left.sum() else target)
 
 
 @dataclass(frozen=True)

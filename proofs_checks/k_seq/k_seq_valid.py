@@ -31,7 +31,7 @@ from math import inf
 
 import z3
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_z3 import Part, decide, is_law, reals
 from ..checking import check
@@ -92,21 +92,21 @@ def valid_iff(case: Case, error: str) -> bool:
     """K-SEQ with a fixed factor keeps p iff max(gamma, c) >= gamma*; the library's from gamma* on, and with its own factor."""
     least = least_ratio(case)
     for factor in {Fraction(1), Fraction(case.k + 1, 2), Fraction(case.k), *around_the_smallest(case)}:
-        lossless = ot.evaluate(AsPublished(factor), case.problem()).lossless
+        lossless = otd.evaluate(AsPublished(factor), case.problem()).lossless
         best = factor if error == NAIVE or least == inf else max(factor, Fraction(least))
         beta = covered(case.p, case.q, best)
         predicted = geometric(beta, case.k) < best if error == STRICT else is_valid(case, best)
         if lossless != (predicted or not beta):
             return False
-        if is_valid(case, factor) and not ot.evaluate(ot.rules.KSeq(factor), case.problem()).lossless:
+        if is_valid(case, factor) and not otd.evaluate(otd.rules.KSeq(factor), case.problem()).lossless:
             return False
-    return ot.evaluate(ot.rules.KSeq(), case.problem()).lossless
+    return otd.evaluate(otd.rules.KSeq(), case.problem()).lossless
 
 
 def only_if(case: Case, error: str) -> bool:
     """The naive claim for gamma = 1 and beta > 0: if K-SEQ keeps p, then gamma* <= 1."""
     least = least_ratio(case)
-    if least == inf or not ot.evaluate(AsPublished(Fraction(1)), case.problem()).lossless:
+    if least == inf or not otd.evaluate(AsPublished(Fraction(1)), case.problem()).lossless:
         return True
     return is_valid(case, max(Fraction(1), Fraction(least)) if error else Fraction(1))
 
@@ -127,8 +127,8 @@ def accepted(case: Solved, error: str) -> bool:
     factor = case.factor if error != ABOVE else Fraction(case.k)
     if error == BELOW:
         lower = max(Fraction(1), case.factor - Fraction(1, 1000))
-        return case.factor <= 1 or ot.evaluate(ot.rules.KSeq(lower), case.problem()).lossless
-    evaluation = ot.evaluate(ot.rules.KSeq(factor), case.problem())
+        return case.factor <= 1 or otd.evaluate(otd.rules.KSeq(lower), case.problem()).lossless
+    evaluation = otd.evaluate(otd.rules.KSeq(factor), case.problem())
     beta = covered(case.p, case.q, factor)
     by_position = [beta * (1 - beta) ** i for i in range(case.k)]
     whole = sum(by_position, Fraction(0))

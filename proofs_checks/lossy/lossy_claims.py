@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy
 from ot_draft.bias import bias_of, divergence
 from proofs_checks.lossy import engine_rules, published_targets
@@ -62,15 +62,15 @@ def lenience(case: Case, error: str) -> bool:
     p, q = _masses(case)
     factor = 1 / LENIENCES[case.seed % len(LENIENCES)]
     rule = engine_rules.LenientSampling(1 / factor, "target" if error == FROM_TARGET else "excess")
-    result = ot.evaluate(rule, case.problem(ot.IID()))
-    best = ot.optimal_acceptance(lossy.Ratio(factor=factor)(p, q, 1), q, 1)
+    result = otd.evaluate(rule, case.problem(otd.IID()))
+    best = otd.optimal_acceptance(lossy.Ratio(factor=factor)(p, q, 1), q, 1)
     bounded = (result.output <= p * (factor * Fraction(3, 4) if error == TIGHTER else factor)).all()
     accepted = np.minimum(q, factor * p).sum()
     return bool(bounded) and result.acceptance == best == accepted and _on_frontier(case, result)
 
 
 def _on_frontier(case: Case, result: Any) -> bool:
-    lossless = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+    lossless = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     return result.acceptance == lossless + result.bias.total_variation
 
 
@@ -79,8 +79,8 @@ def ensemble(case: Case, error: str) -> bool:
     case = replace(case, k=1) if error == ONE_DRAFT else case
     p, q = _masses(case)
     r = published_targets.Ensemble(HALF)(p, q)
-    lossless = ot.optimal_acceptance(p, q, case.k)
-    return ot.optimal_acceptance(r, q, case.k) == min(1, lossless + bias_of(r, p).total_variation)
+    lossless = otd.optimal_acceptance(p, q, case.k)
+    return otd.optimal_acceptance(r, q, case.k) == min(1, lossless + bias_of(r, p).total_variation)
 
 
 def ensemble_under_chi_squared(case: Case, error: str) -> bool:
@@ -88,9 +88,9 @@ def ensemble_under_chi_squared(case: Case, error: str) -> bool:
     p, q = _masses(case)
     r = published_targets.Ensemble(HALF)(p, q)
     name = "tv" if error == ONLY_TV else "chi-squared"
-    accepted, spent = ot.optimal_acceptance(r, q, 1), divergence(name, r, p)
+    accepted, spent = otd.optimal_acceptance(r, q, 1), divergence(name, r, p)
     other = lossy.TotalVariation(bias_of(r, p).total_variation)(p, q, 1)  # accepts as much, and r/p is clipped
-    same = ot.optimal_acceptance(other, q, 1) >= accepted
+    same = otd.optimal_acceptance(other, q, 1) >= accepted
     return not (same and divergence(name, other, p) < spent)
 
 
@@ -113,8 +113,8 @@ def token_cascade(case: Case, error: str) -> bool:
     r = published_targets.Cascade("token-v3", Fraction(1, 5))(p, q)
     if error == BETWEEN and not ((np.minimum(p, q) <= r) & (r <= np.maximum(p, q))).all():
         return True
-    lossless = ot.optimal_acceptance(p, q, 1)
-    return ot.optimal_acceptance(r, q, 1) == lossless + bias_of(r, p).total_variation
+    lossless = otd.optimal_acceptance(p, q, 1)
+    return otd.optimal_acceptance(r, q, 1) == lossless + bias_of(r, p).total_variation
 
 
 def mentored(case: Case, error: str) -> bool:
@@ -123,7 +123,7 @@ def mentored(case: Case, error: str) -> bool:
     p, q = _masses(case)
     r = lossy.Ratio(factor=Fraction(3, 2))(p, q, 1)
     best = lossy.Ratio(factor=Fraction(3, 2))(p, q, case.k)
-    return ot.optimal_acceptance(r, q, case.k) == ot.optimal_acceptance(best, q, case.k)
+    return otd.optimal_acceptance(r, q, case.k) == otd.optimal_acceptance(best, q, case.k)
 
 
 METHOD = "Fractions, exact"

@@ -3,7 +3,7 @@
 Let g(H) = Q(all drafts in H). A law r is accepted with at most alpha(r) = 1 + min over H of r(H) - g(H), and that is reached.
 
 TV. r(H) <= p(H) + eps for every law within eps, so alpha(r) <= alpha(p) + eps for the set H that is best for p. RATIO. r(H) <= b p(H), so
-alpha(r) <= 1 + min over H of b p(H) - g(H). Both are reached by r = clip(m, a p, b p) with the law m of `ot.lossy.envelope`.
+alpha(r) <= 1 + min over H of b p(H) - g(H). Both are reached by r = clip(m, a p, b p) with the law m of `otd.lossy.envelope`.
 F-DIVERGENCES. m is the element of the base polytope of g with the most equal ratios m/p (Fujishige 1980), hence r of that form, with one
 free parameter, is best under every f-divergence. Checked here by Lagrange duality in rationals, for chi-squared, where everything is
 rational: with l = 1 / (f'(b) - f'(a)) and c = l (f'(r/p) - f'(a)) on the tokens, falling from 1 to 0 along the order of p/q, the steps of c
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy
 from ot_draft.bias import bias_of
 from proofs_checks.lossy import engine_rules, published_targets
@@ -98,10 +98,10 @@ def chi_squared(case: Case, error: str) -> bool:
 def own_law(case: Case, error: str) -> bool:
     """Every rule of an engine accepts at most the optimum for its own output law, and that optimum is within alpha(p) + TV."""
     for rule in RULES:
-        result = ot.evaluate(rule, case.problem(ot.IID()))
+        result = otd.evaluate(rule, case.problem(otd.IID()))
         output = list(case.p) if error == ENGINE_BETTER else list(result.output)
-        best = ot.optimal_acceptance(output, list(case.q), case.k)
-        lossless = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+        best = otd.optimal_acceptance(output, list(case.q), case.k)
+        lossless = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
         if not result.acceptance <= best <= lossless + (0 if error == DOUBLED else result.bias.total_variation):
             return False
     return True
@@ -109,19 +109,19 @@ def own_law(case: Case, error: str) -> bool:
 
 def retargeted(case: Case, error: str) -> bool:
     """Toward(target, Optimal()) outputs the target's law with == and accepts its optimum."""
-    problem = case.problem(ot.IID())
+    problem = case.problem(otd.IID())
     for target in (
         lossy.TotalVariation(EPS),
         lossy.Ratio(factor=FACTOR),
         lossy.KL(0.05),
         published_targets.Lenience(Fraction(1, 2)),
     ):
-        rule = ot.lossy.Toward(target, ot.rules.KSeq() if error == DRAFT_ONLY else ot.rules.Optimal())
-        result, kept = ot.evaluate(rule, problem), rule.kept_law(problem.p, problem.q, problem.k)
+        rule = otd.lossy.Toward(target, otd.rules.KSeq() if error == DRAFT_ONLY else otd.rules.Optimal())
+        result, kept = otd.evaluate(rule, problem), rule.kept_law(problem.p, problem.q, problem.k)
         kept = problem.p if error == ENGINE_BETTER else kept
         if not (result.output == kept).all():
             return False
-        if result.acceptance != ot.optimal_acceptance(kept, problem.q, problem.k):
+        if result.acceptance != otd.optimal_acceptance(kept, problem.q, problem.k):
             return False
     return True
 

@@ -4,7 +4,7 @@ Sequoia asks for it. It is a property of the law of the drafts as much as of the
 some probability a token of p is not drafted at all; drafts without replacement, greedy drafts and hub pairs cover all k tokens.
 Sequoia's example: p on one token, q uniform on two, k = 2; K-SEQ accepts 3/4.
 
-CHECK. Every rule of ot.rules.ALL under its own law: the acceptance is 1 in every case, or less than 1 in the example.
+CHECK. Every rule of otd.rules.ALL under its own law: the acceptance is 1 in every case, or less than 1 in the example.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import is_defined
 
 from ..checking import check
@@ -42,9 +42,9 @@ def covered_cases(wider: bool = False) -> Iterator[Case]:
         yield Case(tuple(p.get(y, zero) for y in range(n)), tuple(q.get(y, zero) for y in range(n)), k, number)
 
 
-def accepted(rule: ot.SelectionRule, case: Case) -> Fraction:
+def accepted(rule: otd.SelectionRule, case: Case) -> Fraction:
     """Acceptance of the rule under its own law; where it is not lossless there, that is an error of the library."""
-    evaluation = ot.evaluate(rule, case.problem(rule.law))
+    evaluation = otd.evaluate(rule, case.problem(rule.law))
     if not evaluation.lossless:
         raise AssertionError(f"{rule.name} does not output p: {case}")
     return evaluation.acceptance
@@ -55,13 +55,13 @@ def table(error: str) -> Proof:
     has: list[str] = []
     lacks: list[str] = []
     count = 0
-    for rule in ot.rules.ALL:
+    for rule in otd.rules.ALL:
         cases = [case for case in covered_cases(error == WIDER) if is_defined(rule.law, case.k)]
         kept = [(accepted(rule, case), case) for case in cases]
         refused = [(acceptance, case) for acceptance, case in kept if acceptance != 1]
         count += len(cases)
         expected = (
-            not isinstance(rule.law, ot.IID) or error == ALL_RULES or (error == OPTIMAL_RULES and is_optimal(rule))
+            not isinstance(rule.law, otd.IID) or error == ALL_RULES or (error == OPTIMAL_RULES and is_optimal(rule))
         )
         if expected == bool(refused):
             return Proof(
@@ -72,10 +72,10 @@ def table(error: str) -> Proof:
     return Proof(outcome, count, kind="verified")
 
 
-def is_optimal(rule: ot.SelectionRule) -> bool:
+def is_optimal(rule: otd.SelectionRule) -> bool:
     """Whether the rule attains the optimum of its law in every case."""
     return all(
-        accepted(rule, case) == ot.optimal_acceptance(list(case.p), list(case.q), case.k, rule.law)
+        accepted(rule, case) == otd.optimal_acceptance(list(case.p), list(case.q), case.k, rule.law)
         for case in covered_cases()
         if is_defined(rule.law, case.k)
     )

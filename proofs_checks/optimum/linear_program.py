@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import z3
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import is_defined
 
 from ..by_z3 import Part, decide, is_law, power, reals, token_sets, total
@@ -33,14 +33,14 @@ from ..statement import Proof, Statement
 
 __all__ = ["STATEMENTS", "Flow", "check", "problems"]
 
-LAWS = (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub())
+LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub())
 FLOW_ALONE, WRONG_LAW = "the flow alone is a coupling", "the token set of i.i.d. drafts"
 BY_DRAFT, BY_TARGET = "prefixes in the order of q", "prefixes in the order of p"
 LEFT_OUT, ONE_TOKEN = "the token set of the first token left out", "token sets of one token only"
 SIZES = ((2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2))
 
 
-def problems(case: Case) -> list[ot.Problem]:
+def problems(case: Case) -> list[otd.Problem]:
     """The case under every law that is defined for so many drafts."""
     return [case.problem(law) for law in LAWS if is_defined(law, case.k)]
 
@@ -48,18 +48,18 @@ def problems(case: Case) -> list[ot.Problem]:
 def agree(case: Case, error: str) -> bool:
     """Coupling and token set are feasible, and both values are the optimum; under each of LAWS."""
     for problem in problems(case):
-        solution = ot.solve(problem, "flow")
+        solution = otd.solve(problem, "flow")
         proved = solution.certificate()
-        law = ot.IID() if error == WRONG_LAW else problem.law
-        alpha, chosen = ot.optimal_cut(problem.p, problem.q, problem.k, law)
-        if not proved.lower == proved.upper == solution.acceptance == alpha == ot.cut_value(problem, chosen):
+        law = otd.IID() if error == WRONG_LAW else problem.law
+        alpha, chosen = otd.optimal_cut(problem.p, problem.q, problem.k, law)
+        if not proved.lower == proved.upper == solution.acceptance == alpha == otd.cut_value(problem, chosen):
             return False
         if not is_coupling(problem, solution, alone=error == FLOW_ALONE):
             return False
     return True
 
 
-def is_coupling(problem: ot.Problem, solution: ot.Solution, alone: bool) -> bool:
+def is_coupling(problem: otd.Problem, solution: otd.Solution, alone: bool) -> bool:
     """Whether pi(x, y) has rows Q(x), columns p(y), and the solution's value on the pairs with y drafted."""
     drafts, mass = solution.plan.full()
     drafted = np.array([[y in row for y in range(problem.n)] for row in drafts.tolist()]).reshape(mass.shape)
@@ -74,12 +74,12 @@ def prefixes(case: Case, error: str) -> bool:
     """The least cut over all token sets is that of a prefix; under the four laws of LAWS, not under any (docs/theory.md)."""
     for problem in problems(case):
         p, q, n = problem.p, problem.q, problem.n
-        alpha = ot.optimal_acceptance(p, q, problem.k, problem.law)
+        alpha = otd.optimal_acceptance(p, q, problem.k, problem.law)
         if error:
             rank = np.argsort(np.argsort(q if error == BY_DRAFT else p, kind="stable"))
-            alpha = ot.cut_value(problem, rank < np.arange(n + 1)[:, None]).min()
+            alpha = otd.cut_value(problem, rank < np.arange(n + 1)[:, None]).min()
         every_set = np.array([[y in H for y in range(n)] for H in token_sets(n)])
-        if alpha != ot.cut_value(problem, every_set).min():
+        if alpha != otd.cut_value(problem, every_set).min():
             return False
     return True
 

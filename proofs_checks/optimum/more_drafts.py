@@ -18,7 +18,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..checking import check
 from ..random_cases import Case
@@ -27,23 +27,23 @@ from ..statement import Statement
 __all__ = ["STATEMENTS", "check"]
 
 OWN = "this project"
-IID, WITHOUT, GREEDY = ot.IID(), ot.WithoutReplacement(), ot.Hybrid(-1)
+IID, WITHOUT, GREEDY = otd.IID(), otd.WithoutReplacement(), otd.Hybrid(-1)
 STRICT, MIXED = "strictly", "k drafts without replacement against k + 1 i.i.d. drafts"
 ALWAYS, FINITE = "the limit is 1", "p(supp q) is reached at k = n"
 ONE_LESS, FOR_IID = "1 at k = n - 1 already", "the same for i.i.d. drafts"
 SAME_WITHOUT, HALVED = "the same without replacement", "at most half as much"
 
 
-def optima(case: Case, law: ot.DraftLaw) -> list[Fraction]:
+def optima(case: Case, law: otd.DraftLaw) -> list[Fraction]:
     """alpha_1, alpha_2, ... to two more than there are tokens, at most six."""
     return [optimum(case, k, law) for k in range(1, min(6, len(case.p) + 2) + 1)]
 
 
-def optimum(case: Case, k: int, law: ot.DraftLaw) -> Fraction:
+def optimum(case: Case, k: int, law: otd.DraftLaw) -> Fraction:
     """alpha_k, at the token set that certifies it."""
     p, q = list(case.p), list(case.q)
-    value, chosen = ot.optimal_cut(p, q, k, law)
-    assert value == ot.cut_value(ot.Problem(p, q, k, law), chosen), f"{case}: the token set gives another value"
+    value, chosen = otd.optimal_cut(p, q, k, law)
+    assert value == otd.cut_value(otd.Problem(p, q, k, law), chosen), f"{case}: the token set gives another value"
     return Fraction(value)
 
 

@@ -1,6 +1,6 @@
 """Optimal selection: one draft can be selected in near-linear time so that its coupling with p attains the optimum alpha*.
 
-THEOREM. For k >= 1 i.i.d. drafts from q, the rule `ot.rules.Optimal` outputs exactly p, and its acceptance is alpha* = min
+THEOREM. For k >= 1 i.i.d. drafts from q, the rule `otd.rules.Optimal` outputs exactly p, and its acceptance is alpha* = min
 over H of 1 + p(H) - q(H)^k, which no valid rule exceeds. So too under `Hybrid(top=j)` for every j.
 
 SETUP. Tokens with q > 0 in the order of p/q, 1 .. N; p are any masses >= 0. Prefix sums t_i of q and F_i of p; g_i = t_i^k;

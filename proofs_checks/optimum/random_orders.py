@@ -32,24 +32,24 @@ from itertools import combinations
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..random_cases import Case, check_on_random_cases
 from ..statement import Statement
 
-LAWS = (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub())
+LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub())
 CLOSE = Fraction(1, 10**9)  # what column generation may leave; rounding its weights costs about 1e-12
 CONCAVE, FIRST, INDEPENDENT = "<= in the place of >=", "the draft that stands first", "probabilities of i.i.d. drafts"
 check = check_on_random_cases
 
 
-def _problems(case: Case) -> list[ot.Problem]:
+def _problems(case: Case) -> list[otd.Problem]:
     """The case under every law that is defined for it and leaves no draft absent."""
-    laws = [law for law in LAWS if not (isinstance(law, ot.Hub) and case.k != 2)]
+    laws = [law for law in LAWS if not (isinstance(law, otd.Hub) and case.k != 2)]
     return [case.problem(law) for law in laws if law.count(len(case.p), case.k) == case.k]
 
 
-def _drafted(problem: ot.Problem) -> dict[int, Fraction]:
+def _drafted(problem: otd.Problem) -> dict[int, Fraction]:
     """Probability of every set of drafted tokens, as a bit mask, by enumerating all drafts."""
     n, k = problem.n, problem.k
     tuples = np.stack([np.arange(n**k) // n**i % n for i in range(k)], -1)
@@ -60,7 +60,7 @@ def _drafted(problem: ot.Problem) -> dict[int, Fraction]:
     return masses
 
 
-def _inside(problem: ot.Problem) -> list[Fraction]:
+def _inside(problem: otd.Problem) -> list[Fraction]:
     """b(H) for every H, as a bit mask: sums over subsets."""
     drafted = _drafted(problem)
     b = [drafted.get(bits, Fraction(0)) for bits in range(1 << problem.n)]
@@ -89,7 +89,7 @@ def last_in_order(case: Case, error: str) -> bool:
         law = [Fraction(0)] * problem.n
         for bits, mass in _drafted(problem).items():
             law[pick(i for i, token in enumerate(order) if bits >> int(token) & 1)] += mass
-        formula = ot.IID() if error == INDEPENDENT else problem.law
+        formula = otd.IID() if error == INDEPENDENT else problem.law
         if law != np.diff(formula.along(problem.q, order, problem.k)).tolist():
             return False
     return True
@@ -98,9 +98,9 @@ def last_in_order(case: Case, error: str) -> bool:
 def optimal(case: Case, error: str) -> bool:
     """RandomOrder outputs exactly p, and accepts alpha* up to CLOSE, never more."""
     for problem in _problems(case):
-        rule = ot.rules.RandomOrder(ot.IID() if error == INDEPENDENT else problem.law, tolerance=1e-10)
-        evaluation = ot.evaluate(rule, problem)
-        best = ot.optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
+        rule = otd.rules.RandomOrder(otd.IID() if error == INDEPENDENT else problem.law, tolerance=1e-10)
+        evaluation = otd.evaluate(rule, problem)
+        best = otd.optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
         if not evaluation.lossless or not best - CLOSE <= evaluation.acceptance <= best:
             return False
     return True

@@ -18,7 +18,7 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import factorial, prod
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_z3 import Part, decide, least, token_sets, total
 from ..checking import check
@@ -64,7 +64,7 @@ def every_draft(mass: Fraction, k: int) -> Fraction:
 
 def bound(case: Case, error: str) -> bool:
     """No b(O) is below the optimum, none is above the cut of O."""
-    alpha = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+    alpha = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     for H, value in bounds(case, every_draft if error == ALL_DRAWN else some_draft).items():
         cut = 1 + sum((case.p[y] for y in H), Fraction(0)) - sum((case.q[y] for y in H), Fraction(0)) ** case.k
         if not alpha <= value <= (alpha if error == EQUAL else cut):
@@ -74,7 +74,7 @@ def bound(case: Case, error: str) -> bool:
 
 def tight(case: Case, error: str) -> bool:
     """The least b(O) is the optimum, and O = the token set of the minimum cut has it."""
-    alpha, chosen = ot.optimal_cut(list(case.p), list(case.q), case.k)
+    alpha, chosen = otd.optimal_cut(list(case.p), list(case.q), case.k)
     values = bounds(case, some_draft)
     every = tuple(range(len(case.p)))
     H = {EMPTY: (), EVERY: every}.get(error, tuple(y for y in every if chosen[y]))

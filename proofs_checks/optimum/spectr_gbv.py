@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_z3 import Part, decide, is_law, least, power, reals
 from ..checking import check
@@ -43,15 +43,15 @@ def claimed(case: Case, k: int) -> Fraction:
 def largest(case: Case, error: str) -> bool:
     """The optimal rule, which outputs exactly p, accepts no more than c."""
     if error == BELOW:
-        return claimed(case, case.k) <= ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+        return claimed(case, case.k) <= otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     k = 1 if error == ONE_DRAFT else case.k
-    evaluation = ot.evaluate(ot.rules.Optimal(), ot.Problem(list(case.p), list(case.q), k))
+    evaluation = otd.evaluate(otd.rules.Optimal(), otd.Problem(list(case.p), list(case.q), k))
     return not (evaluation.lossless and evaluation.acceptance > claimed(case, k))
 
 
 def shown(case: Case) -> str:
     """A counterexample, with both values."""
-    optimum = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+    optimum = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     return f"{case}: a lossless rule accepts {optimum}, claimed {claimed(case, case.k)}"
 
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import z3
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_z3 import Part, decide, is_law, least, reals, token_sets, total
 from ..checking import check
@@ -48,11 +48,11 @@ def closed_form(case: Case, error: str = "") -> Fraction:
 
 def greedy(case: Case, error: str) -> bool:
     """The closed form is the law's optimum; Greedy outputs exactly p and accepts it."""
-    law = ot.Hybrid(top=-1)
+    law = otd.Hybrid(top=-1)
     value = closed_form(case, error)
-    rule = ot.rules.RecursiveRejection() if error == IID_RULE else ot.rules.Greedy()
-    evaluation = ot.evaluate(rule, case.problem(law))
-    return evaluation.lossless and evaluation.acceptance == value == ot.optimal_acceptance(
+    rule = otd.rules.RecursiveRejection() if error == IID_RULE else otd.rules.Greedy()
+    evaluation = otd.evaluate(rule, case.problem(law))
+    return evaluation.lossless and evaluation.acceptance == value == otd.optimal_acceptance(
         list(case.p), list(case.q), case.k, law
     )
 
@@ -60,10 +60,10 @@ def greedy(case: Case, error: str) -> bool:
 def hub(case: Case, error: str) -> bool:
     """SpecHub has the optimum of greedy drafting, SpecHub and Optimal(Hybrid(1)) reach it on their laws."""
     value = closed_form(case, error)
-    rule = ot.rules.RecursiveRejection() if error == IID_RULE else ot.rules.SpecHub()
-    spec_hub = ot.evaluate(rule, case.problem(ot.Hub()))
-    hybrid = ot.evaluate(ot.rules.Optimal(ot.Hybrid(top=1)), case.problem(ot.Hybrid(top=1)))
-    alpha = ot.optimal_acceptance(list(case.p), list(case.q), 2, ot.Hub())
+    rule = otd.rules.RecursiveRejection() if error == IID_RULE else otd.rules.SpecHub()
+    spec_hub = otd.evaluate(rule, case.problem(otd.Hub()))
+    hybrid = otd.evaluate(otd.rules.Optimal(otd.Hybrid(top=1)), case.problem(otd.Hybrid(top=1)))
+    alpha = otd.optimal_acceptance(list(case.p), list(case.q), 2, otd.Hub())
     return spec_hub.lossless and hybrid.lossless and spec_hub.acceptance == hybrid.acceptance == alpha == value
 
 

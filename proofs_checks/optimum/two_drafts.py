@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import z3
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_z3 import Part, decide, is_law, power, reals, token_sets, total
 from ..checking import check
@@ -53,15 +53,15 @@ def optimum(case: Case, error: str) -> bool:
     """Khisti's form is the optimum, and the optimal rule reaches it without changing the target's law."""
     times = 1 if error == ONCE else 2
     value = min(a + (1 - b) ** 2 + times * b * (1 - b) for a, b in parts_of(case))
-    evaluation = ot.evaluate(ot.rules.Optimal(), case.problem())
-    return evaluation.lossless and evaluation.acceptance == value == ot.optimal_acceptance(
+    evaluation = otd.evaluate(otd.rules.Optimal(), case.problem())
+    return evaluation.lossless and evaluation.acceptance == value == otd.optimal_acceptance(
         list(case.p), list(case.q), 2
     )
 
 
 def condition(case: Case, error: str) -> bool:
     """Acceptance 1 iff p(H) >= q(H)^2 for every H."""
-    least = ot.optimal_acceptance(list(case.p), list(case.q), 2)
+    least = otd.optimal_acceptance(list(case.p), list(case.q), 2)
     if error == ONE_TOKEN:
         return (least == 1) == all(a >= b**2 for a, b in zip(case.p, case.q, strict=True))
     return (least == 1) == all(a >= b ** (3 if error == CUBE else 2) for a, b in parts_of(case))
@@ -92,7 +92,7 @@ def condition_for_all(error: str) -> Proof:
 def only_equal(case: Case, error: str) -> bool:
     """Acceptance 1 only where p = q; with one draft this is so."""
     k = 1 if error == ONE_DRAFT else 2
-    evaluation = ot.evaluate(ot.rules.Optimal(), replace(case, k=k).problem())
+    evaluation = otd.evaluate(otd.rules.Optimal(), replace(case, k=k).problem())
     return not (evaluation.lossless and evaluation.acceptance == 1) or case.p == case.q
 
 

@@ -42,7 +42,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.tree import PlainTree
 
@@ -55,7 +55,7 @@ __all__ = ["STATEMENTS", "check"]
 ANEW, ONE_BY_ONE, LOOK = "a draw that repeats is drawn anew", "equal siblings one by one", "one more after a look below"
 DROPPED = "token 0 is taken off the tree wherever it was drawn"
 ERRORS = (ANEW, ONE_BY_ONE, LOOK)
-RULES = (trees.Joint(), trees.TokenWise(ot.rules.Optimal(law=ot.laws.ByNode())))
+RULES = (trees.Joint(), trees.TokenWise(otd.rules.Optimal(law=otd.laws.ByNode())))
 History = tuple[Expansion, ...]
 Step = tuple[tuple[int, ...], tuple[int, ...], int]
 Plan = Callable[[History], Step | None]

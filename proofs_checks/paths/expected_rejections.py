@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.model import Model
 
@@ -27,7 +27,7 @@ from .path_cases import PathCase, Prefix, Told, draw_one_path
 __all__ = ["STATEMENTS", "check", "rejections"]
 
 FROM_DRAFT, BLOCK, JOINT = "texts from the draft", "block verification in its place", "TV of the laws of whole texts"
-SPECULATIVE = trees.TokenWise(ot.rules.SpeculativeSampling())
+SPECULATIVE = trees.TokenWise(otd.rules.SpeculativeSampling())
 
 
 def rejections(model: Model, rule: trees.PathRule, prefix: Prefix, missing: int) -> Fraction:

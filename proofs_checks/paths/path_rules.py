@@ -6,7 +6,7 @@ ONE PATH. w_0 = 1, w_i = min(1, w_{i-1} p(x_i)/q(x_i)); block verification accep
 sampling sum of E[prod over j <= i of min(1, p(x_j)/q(x_j))]. min(1, w r) >= w min(1, r) for w <= 1 makes the first at least the
 second on every path, hence BlockVerification >= TokenWise(SpeculativeSampling) for all models, vocabularies and lengths.
 Joint and Traversal are BlockVerification there. Q(x_1..x_i) w_i = P(x_1..x_i) min over j <= i of Q(x_1..x_j)/P(x_1..x_j), j = 0 included,
-by induction: so the sum of E[w_i] is a mean over texts of the target, which `ot.losses.accepted_length_loss` samples.
+by induction: so the sum of E[w_i] is a mean over texts of the target, which `otd.losses.accepted_length_loss` samples.
 
 SEVERAL PATHS. Which draft is selected at a node also decides where the survivors are, and no rule here looks ahead: so Joint can
 accept less than Traversal, and than TokenWise(KSeq), whose selection is worse for the next token. Joint >= TokenWise(Optimal)
@@ -23,7 +23,7 @@ from typing import Any
 
 import z3
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 from ..by_z3 import decide, least
@@ -35,9 +35,9 @@ from .path_cases import PathCase, Told, draw_one_path, draw_paths, markov
 __all__ = ["STATEMENTS", "check"]
 
 OPTIMAL, K_SEQ, SPECULATIVE = (
-    trees.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq(), ot.rules.SpeculativeSampling())
+    trees.TokenWise(rule) for rule in (otd.rules.Optimal(), otd.rules.KSeq(), otd.rules.SpeculativeSampling())
 )
-RULES = (OPTIMAL, K_SEQ, trees.TokenWise(ot.rules.RecursiveRejection()), trees.Traversal(), trees.Joint())
+RULES = (OPTIMAL, K_SEQ, trees.TokenWise(otd.rules.RecursiveRejection()), trees.Traversal(), trees.Joint())
 BONUS, OTHER_DRAFT, TOO_MANY = "bonus token from the draft", "drafts reported as uniform", "K-SEQ with factor 1"
 MORE, TOKEN_WEIGHT = "TokenWise >= BlockVerification", "w_i = product of min(1, p/q)"
 EQUAL, LESS = "Joint and TokenWise(Optimal) accept the same", "TokenWise(Optimal) >= Joint"
@@ -58,7 +58,7 @@ EXACT = "Fractions, all drafts and selections enumerated"
 
 def lossless(case: PathCase, error: str) -> bool:
     """Every path rule keeps the law of the first L + 1 tokens."""
-    rules = (trees.TokenWise(ot.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
+    rules = (trees.TokenWise(otd.rules.KSeq(factor=1)),) if error == TOO_MANY else RULES
     if not error and case.K == 1:
         rules = (*rules, trees.BlockVerification(), SPECULATIVE)
     return all(case.evaluate(told(rule, case, error)).lossless for rule in rules)

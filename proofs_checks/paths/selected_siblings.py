@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.evaluation.simulate import simulate_all
 from ot_draft.trees.tree import PlainTree
@@ -50,7 +50,7 @@ from ..statement import Statement
 
 __all__ = ["STATEMENTS", "accepted", "alike", "check", "leaves"]
 
-LAW = ot.WithoutReplacement()
+LAW = otd.WithoutReplacement()
 BY_TOKEN = "a younger sibling is drawn where the elder one is token 0"
 UNSCALED = "selected for p, not for w p"
 FORGOTTEN = "the second offer as if none had been made before"
@@ -114,7 +114,7 @@ class SelectedSiblings:
         """The outcomes below the siblings, behind them (f - m)+; and the probability that all are refused, and the node's weight then."""
         drafts, count = np.array([token for token, _ in children]), len(children)
         masses = _law(f, model.target(path)) if self.error == UNSCALED else f
-        selection = ot.rules.HeadAndTail(head=self.head)
+        selection = otd.rules.HeadAndTail(head=self.head)
         accept, m = selection(masses, q, drafts).accept, selection.selected_law(masses, q, count)
         over = m[drafts] > masses[drafts]
         none, met = 1 - accept[over].sum(), 1 - np.minimum(f, m).sum()
@@ -295,7 +295,7 @@ def drafted(model: After, shape: trees.TreeShape, generator: np.random.Generator
     prefixes: list[tuple[int, ...]] = [()]
     for node in range(shape.size + 1):
         if children := shape.children(node):
-            tokens = ot.draw(LAW, model.draft(prefixes[node]), len(children), generator)
+            tokens = otd.draw(LAW, model.draft(prefixes[node]), len(children), generator)
             prefixes += [(*prefixes[node], int(token)) for token in tokens]
     return PlainTree(shape, tuple(prefix[-1] for prefix in prefixes[1:]), LAW)
 
@@ -327,7 +327,7 @@ def of_joint(model: Any, shape: trees.TreeShape) -> list[Any]:
     """What Joint accepts of i.i.d. and of hybrid children, where it takes the shape."""
     if not shape.is_even:
         return []
-    draftings = [trees.FixedTree(shape, law) for law in (ot.IID(), ot.Hybrid("auto"))]
+    draftings = [trees.FixedTree(shape, law) for law in (otd.IID(), otd.Hybrid("auto"))]
     return [simulate_all([trees.Joint()], model, drafting, 4000)[0] for drafting in draftings]
 
 

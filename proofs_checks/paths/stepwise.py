@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft.laws import outside
 from ot_draft.laws.fixed_last import ByNodeLast
@@ -33,7 +33,7 @@ class Expansion(NamedTuple):
 History = tuple[Expansion, ...]
 # What is drafted next, given all that was drafted so far: prefix, fixed tokens, number of draws. None: nothing more.
 NextStep = Callable[[History], tuple[Path, Path, int] | None]
-FIRST, LAST = ot.laws.ByNode(), ByNodeLast()
+FIRST, LAST = otd.laws.ByNode(), ByNodeLast()
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _draws(q: Array, law: Any, fixed: Path, before: Path, number: int) -> list[t
     return ways
 
 
-def adaptive(drafting: ot.trees.AdaptiveTree, model: Model) -> Stepwise:
+def adaptive(drafting: otd.trees.AdaptiveTree, model: Model) -> Stepwise:
     """The drafting of an adaptive tree, one prefix after the other."""
     nodes = Nodes.of(model)
 

@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance
 from ot_draft.trees.tree import PlainTree
@@ -144,7 +144,7 @@ def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     drafting = trees.CountedTree(min(case.budget, 4), case.length, ACCEPTANCES[case.seed % 2])
 
     def rule(nodes: Any, tree: PlainTree) -> Any:
-        return TRAVERSAL(nodes, replace(tree, law=ot.IID()) if error else tree)
+        return TRAVERSAL(nodes, replace(tree, law=otd.IID()) if error else tree)
 
     return trees.evaluate(rule, case.model, drafting).lossless
 
@@ -169,7 +169,7 @@ SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
 
 def late_draw(case: AdaptedCase, error: str) -> bool:
     """The false claim; repaired, the fixed token stands before the draw."""
-    law = ot.laws.ByNode() if error else LAST
+    law = otd.laws.ByNode() if error else LAST
     return trees.evaluate(TRAVERSAL, case.model, Stepwise(look_below, 2, law)).lossless
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees import FixedTree
 from ot_draft.trees.evaluation.program import sampled_cap_bound
@@ -41,9 +41,9 @@ __all__ = ["STATEMENTS", "check"]
 BOAST, CAPS_REACHED = "a rule that accepts the deepest drafts", "the caps are reached"
 FORK, CHAINS = trees.TreeShape((0, 0, 1, 1)), trees.TreeShape.chains(2, 2)
 YOUNGER = trees.TreeShape((0, 0, 2, 2))
-WITHOUT, HYBRID = ot.WithoutReplacement(), ot.Hybrid(top=1)
-OPTIMAL = trees.TokenWise(ot.rules.Optimal())
-IN_TURN = trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
+WITHOUT, HYBRID = otd.WithoutReplacement(), otd.Hybrid(top=1)
+OPTIMAL = trees.TokenWise(otd.rules.Optimal())
+IN_TURN = trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement())
 RUNS = 8  # drafted along each text, where the chances are no closed form
 THREE_TOKENS = "three tokens"
 Ways = list[tuple[Any, Fraction]]
@@ -54,7 +54,7 @@ class TreeKind:
     """A kind of trees, and the rules that are lossless on them. shape: the tree's, by the tokens of the root's children."""
 
     name: str
-    law: ot.DraftLaw
+    law: otd.DraftLaw
     shape: Callable[[tuple[int, ...]], trees.TreeShape]
     rules: tuple[trees.PathRule, ...]
 
@@ -76,8 +76,8 @@ class TreeKind:
 
 
 DRAFTINGS = (
-    TreeKind("two paths", ot.IID(), lambda top: CHAINS, (trees.Joint(), trees.Traversal(), OPTIMAL)),
-    TreeKind("i.i.d. children", ot.IID(), lambda top: FORK, (trees.Joint(), trees.Traversal(), OPTIMAL)),
+    TreeKind("two paths", otd.IID(), lambda top: CHAINS, (trees.Joint(), trees.Traversal(), OPTIMAL)),
+    TreeKind("i.i.d. children", otd.IID(), lambda top: FORK, (trees.Joint(), trees.Traversal(), OPTIMAL)),
     TreeKind(
         "without replacement",
         WITHOUT,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..checking import check
 from ..exponential_sums import Sum, integral, over_delays, plus, power, product
@@ -116,7 +116,7 @@ def lemma(case: Case, error: str) -> bool:
     if error == INDEPENDENT:
         return whole >= 1 - (1 - sum(match(Case(case.p, case.q, 1, 0), y) for y in tokens)) ** case.k
     known = case.k == 1 or case.p == case.q or max(case.q) == 1
-    return whole <= ot.optimal_acceptance(list(case.p), list(case.q), case.k) and (not known or matches == bounds)
+    return whole <= otd.optimal_acceptance(list(case.p), list(case.q), case.k) and (not known or matches == bounds)
 
 
 STATEMENTS = (

@@ -24,7 +24,7 @@ from math import factorial, prod
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.rules.races import output_law
 
@@ -59,9 +59,9 @@ def draw_short(seed: int) -> Case:
 
 def unbiased(case: Case, error: str) -> bool:
     """Both couplings have the output law p, and the acceptance of the races' own formulas."""
-    rules = ot.rules.GumbelCoupling(), ot.rules.ListCoupling()
+    rules = otd.rules.GumbelCoupling(), otd.rules.ListCoupling()
     laws = [rule.law for rule in (rules[::-1] if error else rules)]
-    found = [ot.evaluate(rule, case.problem(law)) for rule, law in zip(rules, laws, strict=True)]
+    found = [otd.evaluate(rule, case.problem(law)) for rule, law in zip(rules, laws, strict=True)]
     if any(tuple(result.output) != case.p for result in found):
         return False
     one, several = (result.acceptance for result in found)
@@ -99,7 +99,7 @@ def frontier(case: Case, error: str) -> bool:
     price = Fraction(1, 2) if error else Fraction(1)
     if sum(frontier_point(masses, case.p, price)[i] * (price, 1)[1 - i] for i in range(2)) != own + price:
         return False
-    return frontier_point(masses, case.p, Fraction(1, 1000))[0] == ot.optimal_acceptance(
+    return frontier_point(masses, case.p, Fraction(1, 1000))[0] == otd.optimal_acceptance(
         list(case.p), list(case.q), case.k
     )
 
@@ -108,8 +108,8 @@ def both_whole(case: Case, error: str) -> bool:
     """The false claim that full strength accepts as much as any lossless rule; it does with two tokens and one draft."""
     if error and (len(case.p) > 2 or case.k > 1):
         return True
-    own = ot.evaluate(ot.rules.ListCoupling(), case.problem()).acceptance
-    return bool(own == ot.optimal_acceptance(list(case.p), list(case.q), case.k))
+    own = otd.evaluate(otd.rules.ListCoupling(), case.problem()).acceptance
+    return bool(own == otd.optimal_acceptance(list(case.p), list(case.q), case.k))
 
 
 def recovered(case: Case, one_key: bool) -> tuple[Fraction, ...]:
@@ -146,7 +146,7 @@ def drafted_again(case: Case, error: str) -> bool:
     """Two tokens of a text without memory follow the target, if each place has one draft, whenever it is drafted; two drafts a step."""
     p, q = (np.array(masses, dtype=object) for masses in (case.p, case.q))
     model = trees.MarkovModel({(): p}, {(): q}, 0)
-    rule = trees.BlockVerification() if error else trees.TokenWise(ot.rules.SpeculativeSampling())
+    rule = trees.BlockVerification() if error else trees.TokenWise(otd.rules.SpeculativeSampling())
     law: dict[tuple[int, ...], Fraction] = {}
     for drafts in product([z for z, mass in enumerate(case.q) if mass], repeat=3):
         mass = prod((case.q[z] for z in drafts), start=Fraction(1))

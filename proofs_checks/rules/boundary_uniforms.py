@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..checking import check
 from ..optimum.linear_program import problems
@@ -28,18 +28,18 @@ __all__ = ["STATEMENTS", "Boundaries", "check"]
 GRID = 1 << 63
 AT_MOST, FROM_ONE = "u <= c in the place of u < c", "uniforms in (0, 1]"
 ZERO_FIRST = Case((Fraction(0), Fraction(1)), (Fraction(0), Fraction(1)), 2, 0)
-RULES: tuple[ot.SelectionRule, ...] = (
-    ot.rules.Optimal(),
-    ot.rules.KSeq(),
-    ot.rules.NaiveTarget(),
-    ot.rules.RecursiveRejectionWithoutReplacement(),
-    ot.rules.Greedy(),
-    ot.rules.SpecHub(),
+RULES: tuple[otd.SelectionRule, ...] = (
+    otd.rules.Optimal(),
+    otd.rules.KSeq(),
+    otd.rules.NaiveTarget(),
+    otd.rules.RecursiveRejectionWithoutReplacement(),
+    otd.rules.Greedy(),
+    otd.rules.SpecHub(),
 )
 
 
 class Boundaries(np.random.Generator):
-    """A generator whose uniforms are given: integers over 2^63, as `ot.draw` and `ot.sample` read them for Fractions."""
+    """A generator whose uniforms are given: integers over 2^63, as `otd.draw` and `otd.sample` read them for Fractions."""
 
     def __init__(self, uniforms: tuple[Fraction, ...]) -> None:
         super().__init__(np.random.PCG64())
@@ -68,8 +68,8 @@ def drafts_possible(case: Case, error: str) -> bool:
     case = two_drafts(case)
     for problem in problems(case):
         for values in product(uniforms(case.q), repeat=2):
-            drafts = ot.draw(problem.law, problem.q, 2, Boundaries(values))
-            if error == AT_MOST and isinstance(problem.law, ot.IID):
+            drafts = otd.draw(problem.law, problem.q, 2, Boundaries(values))
+            if error == AT_MOST and isinstance(problem.law, otd.IID):
                 sums = np.cumsum(problem.q)
                 drafts = np.array([next(y for y, c in enumerate(sums) if u <= c) for u in values])
             if problem.law.probability(problem.q, drafts) == 0:
@@ -83,11 +83,11 @@ def outputs_possible(case: Case, error: str) -> bool:
     for rule in RULES:
         problem = case.problem(rule.law)
         for start in product(uniforms(case.q), repeat=2):
-            drafts = ot.draw(rule.law, problem.q, 2, Boundaries(start))
+            drafts = otd.draw(rule.law, problem.q, 2, Boundaries(start))
             selection = rule(problem.p, problem.q, drafts)
             law = selection.output(drafts)
             for values in product(uniforms(selection.accept, error), uniforms(selection.residual, error)):
-                token, _ = ot.sample(rule, problem.p, problem.q, drafts, Boundaries(values))
+                token, _ = otd.sample(rule, problem.p, problem.q, drafts, Boundaries(values))
                 if law[int(token)] == 0:
                     return False
     return True

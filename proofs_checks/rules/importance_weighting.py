@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import probability_inside
 
 from ..branches import Chance, law_of
@@ -76,10 +76,10 @@ def picked(case: Case, error: str) -> bool:
     w = weights_of(case)
     m = by_integral(case, w, error)
     weights = tuple(1 / x if x else x for x in w) if error == RATIO else w
-    rule = ot.rules.ImportanceWeighted(lambda p, q: 0 * p + np.array(weights, dtype=object))
-    evaluation = ot.evaluate(rule, case.problem())
+    rule = otd.rules.ImportanceWeighted(lambda p, q: 0 * p + np.array(weights, dtype=object))
+    evaluation = otd.evaluate(rule, case.problem())
     taken = sum(map(min, case.p, case.p if error == BY_TARGET else m), Fraction(0))
-    best = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+    best = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     return (
         m == by_enumeration(case, w)
         and evaluation.lossless
@@ -91,14 +91,14 @@ def picked(case: Case, error: str) -> bool:
 def target_sampling(case: Case, error: str) -> bool:
     """Under every law: output exactly p, acceptance sum_y p(y) P(y is drafted)."""
     for problem in problems(case):
-        rule = ot.rules.KSeq() if error == K_SEQ else ot.rules.NaiveTarget()
-        evaluation = ot.evaluate(rule, problem)
+        rule = otd.rules.KSeq() if error == K_SEQ else otd.rules.NaiveTarget()
+        evaluation = otd.evaluate(rule, problem)
         if not evaluation.lossless or evaluation.acceptance != sum(problem.p * drafted(problem, error == COUNTED)):
             return False
     return True
 
 
-def drafted(problem: ot.Problem, expected: bool) -> Any:
+def drafted(problem: otd.Problem, expected: bool) -> Any:
     """P(y is drafted) = 1 - P(all drafts lie outside {y}), for every y; or k q(y), the expected number of drafts y if i.i.d."""
     if expected:
         return problem.k * problem.q

@@ -33,7 +33,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_z3 import Part, decide, power, reals
 from ..checking import check
@@ -61,15 +61,15 @@ def walk(case: Case, full: bool = False) -> tuple[list[Fraction], list[Fraction]
 def below_the_optimum(case: Case, error: str) -> bool:
     """K-SEQ as the library has it keeps p, and accepts no more than the optimum."""
     k = case.k - (error == FEWER and case.k > 1)
-    best = ot.optimal_acceptance(list(case.p), list(case.q), k)
-    evaluation = ot.evaluate(ot.rules.KSeq(1 if error == TOO_SMALL else None), case.problem())
+    best = otd.optimal_acceptance(list(case.p), list(case.q), k)
+    evaluation = otd.evaluate(otd.rules.KSeq(1 if error == TOO_SMALL else None), case.problem())
     return bool(evaluation.acceptance <= best and (evaluation.lossless or error == TOO_SMALL))
 
 
 def one_curve(case: Case, error: str) -> bool:
     """Recursive rejection takes draft i with m_i - m_{i+1}, and accepts sum min(p, s_{k+1} q)."""
     s, m = walk(case, error == FULL_STEPS)
-    evaluation = ot.evaluate(ot.rules.RecursiveRejection(), case.problem())
+    evaluation = otd.evaluate(otd.rules.RecursiveRejection(), case.problem())
     taken = [a - b for a, b in pairwise(m)]
     accepted = sum((min(a, s[-1] * b) for a, b in zip(case.p, case.q, strict=True)), Fraction(0))
     return evaluation.accept.tolist() == taken and evaluation.acceptance == accepted == 1 - m[-1]
@@ -106,15 +106,15 @@ def lemma(error: str) -> Proof:
 def reaches_k_seq(case: Case, error: str) -> bool:
     """The false claim: recursive rejection accepts what the library's K-SEQ accepts, but for 1e-9."""
     problem = (replace(case, k=1) if error else case).problem()
-    rules = ot.rules.RecursiveRejection(), ot.rules.KSeq()
-    other, k_seq = (ot.evaluate(rule, problem).acceptance for rule in rules)
+    rules = otd.rules.RecursiveRejection(), otd.rules.KSeq()
+    other, k_seq = (otd.evaluate(rule, problem).acceptance for rule in rules)
     return bool(other >= k_seq - Fraction(1, 10**9))
 
 
 def shown(case: Case) -> str:
     """The problem, and both acceptances."""
     s, m = walk(case)
-    k_seq = float(ot.evaluate(ot.rules.KSeq(), case.problem()).acceptance)
+    k_seq = float(otd.evaluate(otd.rules.KSeq(), case.problem()).acceptance)
     return f"{case}: recursive rejection {1 - m[-1]} = {float(1 - m[-1]):.4f} (s = {s[-1]}), K-SEQ {k_seq:.4f}"
 
 

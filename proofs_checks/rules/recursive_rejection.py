@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..checking import check
 from ..random_cases import Case
@@ -40,14 +40,14 @@ ONE, UPDATED, SCALED = "k = 1", "recursive rejection", "tests divided by gamma*:
 SOURCES = "Miao et al. 2024 (SpecInfer); Yang et al. 2024"
 
 
-IID, WITHOUT = ot.IID(), ot.WithoutReplacement()
-RULES = {False: ot.rules.RecursiveRejection(), True: ot.rules.RecursiveRejectionWithoutReplacement()}
+IID, WITHOUT = otd.IID(), otd.WithoutReplacement()
+RULES = {False: otd.rules.RecursiveRejection(), True: otd.rules.RecursiveRejectionWithoutReplacement()}
 
 
 def _keeps(case: Case, rule_without: bool, law_without: bool) -> bool:
     """Whether the library's rule puts out p under this law; and, where q > 0, what the algorithm written out does."""
     problem = case.problem(WITHOUT if law_without else IID)
-    evaluation = ot.evaluate(RULES[rule_without], problem)
+    evaluation = otd.evaluate(RULES[rule_without], problem)
     if min(case.q) > 0:
         own = WrittenOut(rule_without, law_without)(case.p, case.q, case.k)
         assert own == evaluation.output.tolist(), f"the library's rule is not the algorithm: {case}"
@@ -78,31 +78,31 @@ def without_replacement_proved(error: str) -> Proof:
     return keeps_the_target(output, ((2, 2), (3, 2), (3, 3)), "proved for n = 2, 3, k = 2 and n = k = 3")
 
 
-class IndependentTests(ot.SelectionRule):
+class IndependentTests(otd.SelectionRule):
     """Every draft tested with min(1, p/q), as if it were the only one."""
 
     law = IID
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-        single = ot.rules.SpeculativeSampling()
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+        single = otd.rules.SpeculativeSampling()
         tests = [single(p, q, drafts[..., i : i + 1]) for i in range(drafts.shape[-1])]
         refused, accept = 1, []
         for test in tests:
             accept.append(refused * test.accept)
             refused = refused * (1 - test.accept)
-        return ot.Selection(np.concatenate(accept, -1), tests[0].residual)
+        return otd.Selection(np.concatenate(accept, -1), tests[0].residual)
 
 
 def independent(case: Case, error: str) -> bool:
     """k independent tests keep p; each repair does."""
     k = 1 if error == ONE else case.k
-    rules = {UPDATED: ot.rules.RecursiveRejection(), SCALED: ot.rules.KSeq()}
-    return ot.evaluate(rules.get(error, IndependentTests()), ot.Problem(list(case.p), list(case.q), k)).lossless
+    rules = {UPDATED: otd.rules.RecursiveRejection(), SCALED: otd.rules.KSeq()}
+    return otd.evaluate(rules.get(error, IndependentTests()), otd.Problem(list(case.p), list(case.q), k)).lossless
 
 
 def shown(case: Case) -> str:
     """The problem, and what comes out."""
-    output = ot.evaluate(IndependentTests(), case.problem()).output
+    output = otd.evaluate(IndependentTests(), case.problem()).output
     return f"{case}: output ({', '.join(map(str, output))})"
 
 

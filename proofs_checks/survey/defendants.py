@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 
@@ -71,15 +71,15 @@ class OneToken:
 
     rule: Any
     ks: tuple[int, ...] = (1, 2, 3)
-    law: ot.DraftLaw | None = None
+    law: otd.DraftLaw | None = None
     length: int = 1
     beside: str = OPTIMUM
     due: Callable[[Any], Any] | None = None
     many_trees: ClassVar[bool] = False
 
     @property
-    def drafted_by(self) -> ot.DraftLaw:
-        law: ot.DraftLaw = self.rule.law if self.law is None else self.law
+    def drafted_by(self) -> otd.DraftLaw:
+        law: otd.DraftLaw = self.rule.law if self.law is None else self.law
         return law
 
     def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
@@ -87,9 +87,9 @@ class OneToken:
         for n, k in sorted({(case.n, case.k) for case in cases}):
             batch = [case for case in cases if (case.n, case.k) == (n, k)]
             p, q = (np.array([list(side(case)) for case in batch], dtype=object) for side in (Case.target, Case.draft))
-            problem = ot.Problem(p, q, k, self.drafted_by)
-            result = ot.evaluate(self.rule, problem)
-            most = np.broadcast_to(ot.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
+            problem = otd.Problem(p, q, k, self.drafted_by)
+            result = otd.evaluate(self.rule, problem)
+            most = np.broadcast_to(otd.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
             due = p if self.due is None else np.array([self.due(row) for row in p.tolist()], dtype=object)
             for row, case in enumerate(batch):
                 made[case] = CaseResult(
@@ -103,8 +103,8 @@ class OneToken:
         if self.rule.cost.solves_program:
             return None
         law, n = self.drafted_by, p.shape[-1]
-        optimum = float(np.mean(ot.optimal_acceptance(p, q, k, law)))
-        formula = self.rule.closed_form(ot.Problem(p, q, k, law)) if law == self.rule.law else None
+        optimum = float(np.mean(otd.optimal_acceptance(p, q, k, law)))
+        formula = self.rule.closed_form(otd.Problem(p, q, k, law)) if law == self.rule.law else None
         if formula is not None:
             return float(formula[0].mean()), optimum
         generator, found = np.random.default_rng(0), []
@@ -123,18 +123,18 @@ class OneToken:
 
 
 @dataclass(frozen=True)
-class Wrong(ot.SelectionRule):
+class Wrong(otd.SelectionRule):
     """A selection rule with an error planted in what it decides."""
 
     rule: Any
     error: str
 
     @property
-    def law(self) -> ot.DraftLaw:  # type: ignore[override]
-        law: ot.DraftLaw = self.rule.law
+    def law(self) -> otd.DraftLaw:  # type: ignore[override]
+        law: otd.DraftLaw = self.rule.law
         return law
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         right = self.rule(p, q, drafts)
         accept, residual = right.accept + 0, right.residual
         if self.error == MORE:
@@ -144,7 +144,7 @@ class Wrong(ot.SelectionRule):
             residual = p
         else:
             accept[..., -1] = 0 * accept[..., -1]
-        return ot.Selection(accept, residual)
+        return otd.Selection(accept, residual)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class AlongPath:
     ks: tuple[int, ...] = (1,)
     length: int = 2
     shape: Any = None
-    law: ot.DraftLaw | None = None
+    law: otd.DraftLaw | None = None
 
     @property
     def many_trees(self) -> bool:
@@ -199,7 +199,7 @@ class AlongPath:
             here, there = np.roll(p, start, 0), np.roll(q, start, 0)
             model = Told(lambda prefix, here=here: here[len(prefix)], lambda prefix, there=there: there[len(prefix)])  # type: ignore[misc]
             for _ in range(24 // k**2 + 1):
-                drafts = tuple(map(tuple, ot.IID().draw(there[:3], generator.random((3, k))).T.tolist()))
+                drafts = tuple(map(tuple, otd.IID().draw(there[:3], generator.random((3, k))).T.tolist()))
                 mine = accepted(self.rule, model, drafts)
                 found.append((mine, mine if self.rule == self.best else accepted(self.best, model, drafts)))
         mean, most = np.mean(found, 0).tolist()
@@ -209,7 +209,7 @@ class AlongPath:
 def accepted(rule: Any, model: Any, drafts: Any) -> float:
     """Expected number of accepted tokens, given the drafts."""
     if isinstance(rule, trees.PathRule):
-        return float(sum(length * mass for length, mass in ot.trees.rules.lengths(rule, model, drafts).items()))
+        return float(sum(length * mass for length, mass in otd.trees.rules.lengths(rule, model, drafts).items()))
     return float(sum((len(text) - 1) * mass for text, mass in rule(model, drafts).items()))
 
 
@@ -258,7 +258,7 @@ class Coupled:
                 made.append(CaseResult(case, emitted, due, accepted, accepted))
                 continue
             due = text_of(np.array(p, dtype=object))
-            most = ot.optimal_acceptance(list(p), list(q), case.k)
+            most = otd.optimal_acceptance(list(p), list(q), case.k)
             made.append(CaseResult(case, text_of(np.array(list(output), dtype=object)), due, accepted, most))
         return made
 
@@ -266,7 +266,7 @@ class Coupled:
         if self.in_floats is None:
             return None
         rows = zip(p, q, strict=True)
-        return float(np.mean([self.in_floats(*row) for row in rows])), float(np.mean(ot.optimal_acceptance(p, q, 1)))
+        return float(np.mean([self.in_floats(*row) for row in rows])), float(np.mean(otd.optimal_acceptance(p, q, 1)))
 
     @property
     def errors(self) -> dict[str, Any]:

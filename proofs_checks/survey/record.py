@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 from .cases import Case
@@ -17,8 +17,8 @@ from .rules import TOP
 __all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NAIVE_TREE", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP",
            "TREE", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
 
-SPECULATIVE = OneToken(ot.rules.SpeculativeSampling(), (1,))
-TARGET_SAMPLE = OneToken(ot.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
+SPECULATIVE = OneToken(otd.rules.SpeculativeSampling(), (1,))
+TARGET_SAMPLE = OneToken(otd.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
 TREE = trees.TreeShape.by_level((2, 2))  # on which every verifier of trees is judged as a walk
 NAIVE_TREE = AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP)  # the same for chosen children: the target's own walk
 LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 
-TOP = ot.Hybrid(top=2**20)  # the draft model's likeliest tokens, and no draw
+TOP = otd.Hybrid(top=2**20)  # the draft model's likeliest tokens, and no draw
 Function = Callable[[Any, Any], Any]
 
 
@@ -36,36 +36,36 @@ def left(p: Any, q: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Single(ot.SelectionRule):
+class Single(otd.SelectionRule):
     """Test the first draft x with probability accept(p, q)(x), else draw from residual(p, q); both (..., n), (..., n) -> (..., n)."""
 
     accept: Function = capped_ratio
     residual: Function = left
-    law: ot.DraftLaw = ot.IID()
+    law: otd.DraftLaw = otd.IID()
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         first = xp.first_present(drafts)
         taken = xp.gather(self.accept(p, q) + 0 * p, drafts)
-        return ot.Selection(xp.where(first, taken, 0), self.residual(p, q))
+        return otd.Selection(xp.where(first, taken, 0), self.residual(p, q))
 
 
 @dataclass(frozen=True)
-class DrawnFrom(ot.DraftLaw):
+class DrawnFrom(otd.DraftLaw):
     """i.i.d. draws from changed(q), while the rule is told q."""
 
     changed: Callable[[Any], Any] = lambda q: q
 
     def draw(self, q: Any, uniforms: Any) -> Any:
-        return ot.IID().draw(self.changed(q), uniforms)
+        return otd.IID().draw(self.changed(q), uniforms)
 
     def child(self, q: Any, siblings: Any, place: Any) -> Any:
         return self.changed(q)
 
     def order(self, p: Any, q: Any, k: int) -> Any:
-        return ot.IID().order(p, self.changed(q), k)
+        return otd.IID().order(p, self.changed(q), k)
 
     def along(self, q: Any, order: Any, k: int) -> Any:
-        return ot.IID().along(self.changed(q), order, k)
+        return otd.IID().along(self.changed(q), order, k)
 
 
 def top(count: int) -> Callable[[Any], Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy
 from ot_draft.bias import bias_of
 from proofs_checks.lossy import engine_rules, published_targets
@@ -28,7 +28,7 @@ from .trial import real_pairs
 from .works.cactus import Cactus, promised
 from .works.looser_tests import SIGMOID, loosened
 
-toward = partial(ot.lossy.Toward, rule=ot.rules.SpeculativeSampling())
+toward = partial(otd.lossy.Toward, rule=otd.rules.SpeculativeSampling())
 CONTEXTS, TOKENS, TEXTS = 16, 100, 400
 ASKED = {"KL": 0.02, "TV": 0.05}
 # The most is that of the rule's own draft law: SGLang's draft is the likeliest token, the others' is drawn.
@@ -106,10 +106,10 @@ def most(rule: Any, found: OnContexts, p: Any, q: Any) -> tuple[float, float]:
     """Mean of the most that any rule accepts of the same draft within the same KL, and the same total variation, in every context."""
     budgets = np.clip(found.kl, 0, 20)
     by_kl = [
-        ot.frontier(a, b, 1, rule.law, budgets=[budget]).acceptance[0]
+        otd.frontier(a, b, 1, rule.law, budgets=[budget]).acceptance[0]
         for a, b, budget in zip(p, q, budgets, strict=True)
     ]
-    lossless = ot.optimal_acceptance(p, q, 1, rule.law)
+    lossless = otd.optimal_acceptance(p, q, 1, rule.law)
     return float(np.mean(by_kl)), float(np.minimum(lossless + found.tv, 1).mean())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 
 from . import pages
 from .by_hand import mode, recursive, single, squared, top_two, usual_residual, usual_test
@@ -17,8 +17,8 @@ from .rules import DrawnFrom, sharp, top
 from .trial import judge
 from .works.llama_cpp import DRAWN, example
 
-RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
-ONE, NAIVE = ot.rules.SpeculativeSampling(), ot.rules.NaiveTarget(law=TOP)
+RECURSIVE, WITHOUT = otd.rules.RecursiveRejection(), otd.rules.RecursiveRejectionWithoutReplacement()
+ONE, NAIVE = otd.rules.SpeculativeSampling(), otd.rules.NaiveTarget(law=TOP)
 
 
 def holds(name: str, rule: Any, ks: tuple[int, ...], law: Any = None) -> Form:

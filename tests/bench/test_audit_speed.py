@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audit.completions_server import columns, completion, entries
+from verify.server.completions_server import columns, completion, entries
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.server import Token
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
 
@@ -32,8 +32,8 @@ def test_audit_of_4096_tokens_with_laws_of_20(benchmark: Any, way: str) -> None:
     token, law = texts(20, TOKENS)
     ids = np.arange(20)
 
-    def run() -> ot.Audit:
-        audit = ot.Audit()
+    def run() -> otd.Audit:
+        audit = otd.Audit()
         if way == "of_arrays":
             audit.add(*Token.of_arrays(token, law, request=np.arange(TOKENS) // 16))
         else:
@@ -59,7 +59,7 @@ def test_audit_of_4096_tokens_as_servers_answer(benchmark: Any, style: Callable[
         token = np.minimum((p.cumsum(1) < generator.random((length, 1))).sum(1), n - 1)
         answers.append(RecordedAnswer(completion(token, style(token, p, 20), length)))
 
-    verdict = benchmark.pedantic(lambda: audit_recorded(answers, plan, 20, ot.Audit()), rounds=3, warmup_rounds=1)
+    verdict = benchmark.pedantic(lambda: audit_recorded(answers, plan, 20, otd.Audit()), rounds=3, warmup_rounds=1)
     assert verdict.tokens == TOKENS
 
 
@@ -68,8 +68,8 @@ def test_audit_of_1024_tokens_with_whole_laws(benchmark: Any, n: int) -> None:
     token, law = texts(n, 64)
     law = law.astype(np.float32)
 
-    def run() -> ot.Audit:
-        audit = ot.Audit()
+    def run() -> otd.Audit:
+        audit = otd.Audit()
         for i in range(1024):
             audit.add(Token.of_law(int(token[i % 64]), law[i % 64]))
         return audit

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -68,7 +68,7 @@ def test_one_path_against_assisted_generation(benchmark: Any, models: Any, capsy
     settings.assistant_confidence_threshold = 0.0  # else it drafts less where the draft is unsure
     ways: dict[str, dict[str, Any]] = {
         "assisted": {"assistant_model": draft},
-        "ours": {"custom_generate": multi_draft(draft, ot.rules.SpeculativeSampling(), 1, length)},
+        "ours": {"custom_generate": multi_draft(draft, otd.rules.SpeculativeSampling(), 1, length)},
     }
     prompts = [tokenizer(prompt, return_tensors="pt") for prompt in PROMPTS]
     calls, found = Calls(target), {name: list[tuple[float, float]]() for name in ways}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.rules.optimal.rule import select_draft
 
 torch = pytest.importorskip("torch")
@@ -27,7 +27,7 @@ def laws(batch: int) -> tuple[Any, Any, Any, Any]:
     logits = 3 * torch.randn((batch, N), generator=generator)
     other = logits + torch.randn((batch, N), generator=generator)
     p, q = torch.softmax(logits, -1), torch.softmax(other, -1)
-    return logits, p, q, ot.draw(ot.IID(), q, K, generator)
+    return logits, p, q, otd.draw(otd.IID(), q, K, generator)
 
 
 def loss(p: Any, q: Any, drafts: Any, classes: int | None) -> float:
@@ -35,7 +35,7 @@ def loss(p: Any, q: Any, drafts: Any, classes: int | None) -> float:
     p, q, drafts = p[:4], q[:4], drafts[:4]
     _, selected = select_draft(p, q, drafts, classes)
     p, q, selected = (x.double() / x.double().sum(-1, keepdim=True) for x in (p, q, selected))
-    return float((ot.optimal_acceptance(p, q, K) - torch.minimum(p, selected).sum(-1)).mean())
+    return float((otd.optimal_acceptance(p, q, K) - torch.minimum(p, selected).sum(-1)).mean())
 
 
 @pytest.mark.parametrize("batch", [1, 64])
@@ -47,7 +47,7 @@ def test_optimal_selection(in_softmaxes: Callable[..., float], batch: int, class
     lost = loss(p, q, drafts, classes)
     targets = [softmaxes for limit, softmaxes in TARGETS.items() if lost < limit]
     target = max(targets) if classes and targets else float("inf")
-    rule = ot.rules.Optimal(classes=classes)
+    rule = otd.rules.Optimal(classes=classes)
     name = f"Optimal, {batch} rows, {classes or 'no'} classes, loss {lost:.1e}"
     in_softmaxes(name, logits, target, lambda: rule(p, q, drafts))
 
@@ -55,13 +55,13 @@ def test_optimal_selection(in_softmaxes: Callable[..., float], batch: int, class
 @pytest.mark.parametrize("batch", [1, 64])
 def test_k_seq_beside_it(in_softmaxes: Callable[..., float], batch: int) -> None:
     logits, p, q, drafts = laws(batch)
-    rule = ot.rules.KSeq()
+    rule = otd.rules.KSeq()
     in_softmaxes(f"KSeq, {batch} rows", logits, TARGETS[5e-3], lambda: rule(p, q, drafts))
 
 
 @pytest.mark.parametrize("batch", [1, 16])
 def test_without_replacement(in_softmaxes: Callable[..., float], batch: int) -> None:
     logits, p, q, _ = laws(batch)
-    rule = ot.rules.HeadAndTail(classes=256)
-    drafts = ot.draw(rule.law, q, 4, torch.Generator().manual_seed(74))
+    rule = otd.rules.HeadAndTail(classes=256)
+    drafts = otd.draw(rule.law, q, 4, torch.Generator().manual_seed(74))
     in_softmaxes(f"HeadAndTail, {batch} rows, k = 4", logits, WITHOUT_REPLACEMENT, lambda: rule(p, q, drafts))

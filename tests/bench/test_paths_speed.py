@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 torch = pytest.importorskip("torch")
@@ -20,9 +20,9 @@ N, K, L = 32_000, 8, 8
 CHAINS = trees.TreeShape.chains(K, L)
 SEEDS = 50
 RULES = [
-    (trees.TokenWise(ot.rules.KSeq()), 2.0),
-    (trees.TokenWise(ot.rules.RecursiveRejection()), float("inf")),
-    (trees.TokenWise(ot.rules.Optimal(classes=256)), float("inf")),
+    (trees.TokenWise(otd.rules.KSeq()), 2.0),
+    (trees.TokenWise(otd.rules.RecursiveRejection()), float("inf")),
+    (trees.TokenWise(otd.rules.Optimal(classes=256)), float("inf")),
     (trees.Joint(), 5.0),
     (trees.Traversal(), float("inf")),
     (trees.NaivePath(), float("inf")),
@@ -37,7 +37,7 @@ def drafted(generator: Any, equal: bool, shape: trees.TreeShape = CHAINS) -> tre
     logits = 3 * torch.randn((1, shape.size + 1, N), generator=generator)
     p = torch.softmax(logits, -1)
     q = torch.softmax(logits + 0.7 * torch.randn(logits.shape, generator=generator), -1)
-    tokens = ot.draw(ot.IID(), q[:, list(shape.parents)], 1, generator)[..., 0]
+    tokens = otd.draw(otd.IID(), q[:, list(shape.parents)], 1, generator)[..., 0]
     if equal:
         tokens = tokens[:, ::K].repeat_interleave(K, 1)
     return shape.tree(tokens, p, q)

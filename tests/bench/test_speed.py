@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 
 N = 151_936
 # Targets in softmaxes by the number of rows: a rule with drawing its token, and the optimum.
 RULES = {
-    ot.rules.KSeq(): {1: 5, 16: 3},
-    ot.rules.RecursiveRejection(): {1: 5, 16: 3},
-    ot.rules.Optimal(classes=256): {1: 8, 16: 2.5},
+    otd.rules.KSeq(): {1: 5, 16: 3},
+    otd.rules.RecursiveRejection(): {1: 5, 16: 3},
+    otd.rules.Optimal(classes=256): {1: 8, 16: 2.5},
 }
 OPTIMUM = 20
 
@@ -44,7 +44,7 @@ def refused(p: Any, q: Any, k: int) -> Any:
 def test_rule_and_drawing_the_token(in_softmaxes: Callable[..., float], rule: Any, batch: int, k: int) -> None:
     logits, p, q = laws(batch)
     drafts, generator = refused(p, q, k), torch.Generator().manual_seed(72)
-    call = lambda: ot.sample(rule, p, q, drafts, generator)  # noqa: E731
+    call = lambda: otd.sample(rule, p, q, drafts, generator)  # noqa: E731
     in_softmaxes(f"sample, {rule.name}, batch {batch}, k = {k}", logits, RULES[rule][batch], call)
 
 
@@ -52,7 +52,9 @@ def test_rule_and_drawing_the_token(in_softmaxes: Callable[..., float], rule: An
 @pytest.mark.parametrize("k", [1, 8])
 def test_optimal_acceptance(in_softmaxes: Callable[..., float], batch: int, k: int) -> None:
     logits, p, q = laws(batch)
-    in_softmaxes(f"optimal_acceptance, batch {batch}, k = {k}", logits, OPTIMUM, lambda: ot.optimal_acceptance(p, q, k))
+    in_softmaxes(
+        f"optimal_acceptance, batch {batch}, k = {k}", logits, OPTIMUM, lambda: otd.optimal_acceptance(p, q, k)
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 16])

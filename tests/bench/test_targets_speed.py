@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy, rules
 from ot_draft.lossy.base import Target
 
@@ -28,7 +28,7 @@ def laws() -> tuple[Any, Any, Any]:
 def test_kl_with_its_certificate(in_softmaxes: Callable[..., float], k: int) -> None:
     logits, p, q = laws()
     ratio = in_softmaxes(
-        f"frontier, KL .02, k = {k}", logits, CERTIFIED, lambda: ot.frontier(p, q, k, None, "kl", [0.02])
+        f"frontier, KL .02, k = {k}", logits, CERTIFIED, lambda: otd.frontier(p, q, k, None, "kl", [0.02])
     )
     assert ratio <= CERTIFIED
 
@@ -36,7 +36,7 @@ def test_kl_with_its_certificate(in_softmaxes: Callable[..., float], k: int) -> 
 @pytest.mark.parametrize("target", [lossy.Ratio(0.3), lossy.TotalVariation(0.05), lossy.KL(0.02)])
 def test_toward_beside_its_rule(in_softmaxes: Callable[..., float], target: Target) -> None:
     logits, p, q = laws()
-    drafts, rule = ot.draw(ot.IID(), q, K, torch.Generator().manual_seed(1)), rules.Optimal(classes=256)
+    drafts, rule = otd.draw(otd.IID(), q, K, torch.Generator().manual_seed(1)), rules.Optimal(classes=256)
     toward = lossy.Toward(target, rule)
     name = f"{target.name} beside Optimal(classes=256)"
     ratio = in_softmaxes(name, logits, MORE, lambda: toward(p, q, drafts), lambda: rule(p, q, drafts))
@@ -47,5 +47,5 @@ def test_toward_beside_its_rule(in_softmaxes: Callable[..., float], target: Targ
 def test_optimal_by_classes(in_softmaxes: Callable[..., float]) -> None:
     """What `Toward` stands beside: here only for the table."""
     logits, p, q = laws()
-    drafts = ot.draw(ot.IID(), q, K, torch.Generator().manual_seed(1))
+    drafts = otd.draw(otd.IID(), q, K, torch.Generator().manual_seed(1))
     in_softmaxes("Optimal(classes=256)", logits, 12, lambda: rules.Optimal(classes=256)(p, q, drafts))

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.cli.compare import compare
 from ot_draft.cli.sweep import sweep
 from ot_draft.data import open_shards
@@ -105,7 +105,7 @@ def test_sweep_of_a_capture_is_direct_computation(models: Any, tmp_path: Path) -
     p, q = (np.concatenate([laws_of(model, ids, 8) for ids in IDS]) for model in (pair.target, pair.draft))
     for mean in json.loads(made.stdout):
         assert mean["pairs"] == len(p)
-        assert mean["optimum"] == pytest.approx(ot.optimal_acceptance(p, q, mean["k"]).mean(), abs=1e-5)
+        assert mean["optimum"] == pytest.approx(otd.optimal_acceptance(p, q, mean["k"]).mean(), abs=1e-5)
         if mean["rule"] == "Optimal":
             assert mean["accepted"] == pytest.approx(mean["optimum"], abs=1e-5)
 
@@ -115,8 +115,8 @@ def test_laws_of_the_heaviest_tokens(models: Any, tmp_path: Path) -> None:
     assert run(models, tmp_path / "top", "--store", "laws", "--temperature", "0.7", "--top", "5").exit_code == 0
     (p, q), (merged_p, merged_q) = stored(tmp_path / "whole"), stored(tmp_path / "top")
     assert merged_p.shape[-1] == 5 + 32
-    kept = ot.optimal_acceptance(merged_p, merged_q, 3)
-    whole = ot.optimal_acceptance(p, q, 3)
+    kept = otd.optimal_acceptance(merged_p, merged_q, 3)
+    whole = otd.optimal_acceptance(p, q, 3)
     assert (kept >= whole - 1e-12).all()
     assert (kept - whole).max() < 1e-2
     assert np.abs(p[: len(IDS[0]) - 8] - laws_of(models[1].target, IDS[0], 8, 0.7)).max() < 1e-6
@@ -130,7 +130,7 @@ def test_compare_reads_captured_laws(models: Any, tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
     p, q = (laws_of(model, IDS[0], 8) for model in (models[1].target, models[1].draft))
     row = next(row for row in json.loads(made.stdout)["summary"] if row["rule"] == "KSeq")
-    assert row["optimum"] == pytest.approx(ot.optimal_acceptance(p, q, 2).mean(), abs=1e-6)
+    assert row["optimum"] == pytest.approx(otd.optimal_acceptance(p, q, 2).mean(), abs=1e-6)
 
 
 def test_a_stopped_capture_goes_on(models: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_survivors_against_enumeration() -> None:
     """All drafts of three living paths, for a rule that goes through them in order."""
     generator = np.random.default_rng(1)
     p, q = generator.dirichlet(np.ones(4), 2)
-    for rule, token in product((ot.rules.KSeq(), ot.rules.RecursiveRejection()), range(4)):
+    for rule, token in product((otd.rules.KSeq(), otd.rules.RecursiveRejection()), range(4)):
         drafts = np.array(list(product(range(4), repeat=3)))
         shape = (len(drafts), 4)
         rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).output(drafts)[:, token]
@@ -237,7 +237,7 @@ def test_one_path_is_exact() -> None:
     generator = np.random.default_rng(2)
     p, q = generator.dirichlet(np.ones(6), 2)
     for token in range(6):
-        found = capture_replay.survivors(ot.rules.KSeq(), p, q, token, 1, 1, generator)
+        found = capture_replay.survivors(otd.rules.KSeq(), p, q, token, 1, 1, generator)
         assert found[1] == pytest.approx(min(1, q[token] / p[token]))
 
 
@@ -255,7 +255,7 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> 
     rows = [line.split(",") for line in made.stdout.splitlines()[1:]]
     assert [row[:3] for row in rows] == [["KSeq", "1", "2"], ["KSeq", "3", "2"]]
     for _, K, L, efficiency, error in rows:
-        drafting = Drafting.chains(int(K), int(L), ot.trees.TokenWise(ot.rules.KSeq()))
+        drafting = Drafting.chains(int(K), int(L), otd.trees.TokenWise(otd.rules.KSeq()))
         ids = [[number, number // 3] for number in range(prompts)] * 12
         decoded = decode(pair, ids, drafting, DecodeOptions(max_tokens=24, stop=()))
         lengths = np.concatenate([(step.length + 1)[step.active].numpy() for step in decoded.steps])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.about import as_summaries
 from ot_draft import cli
 from ot_draft.cli import CLONE, main
@@ -65,7 +65,7 @@ def test_the_table_shows_fractions_bounds_and_what_signs_mean() -> None:
 
 def test_every_rule_once_and_the_optimum_of_every_law() -> None:
     lines = summary(*BERNOULLI, "--k", 2)
-    known = {rule.name for rule in ot.rules.ALL if not rule.cost.slow}
+    known = {rule.name for rule in otd.rules.ALL if not rule.cost.slow}
     assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *known}  # slow ones: when asked for only
     result = compare(*BERNOULLI, "--k", 2, "--csv").stdout
     for law in ("iid", "without-replacement", "greedy", "hub", "hybrid:auto"):
@@ -210,7 +210,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_version_and_module() -> None:
-    assert ot.__version__ in CliRunner().invoke(main, ["--version"]).output
+    assert otd.__version__ in CliRunner().invoke(main, ["--version"]).output
     shown = subprocess.run(
         [sys.executable, "-m", "ot_draft", "compare", "--help"], capture_output=True, text=True, check=True
     )
@@ -246,7 +246,7 @@ def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
     output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
     assert (
-        "Here work audit, capture, compare, conform, court, decode, plan, prove, replay, skip, sweep, vectors. For the others:"
+        "Here work audit, capture, compare, conform, decode, plan, prove, replay, skip, survey, sweep, vectors. For the others:"
         in output
     )
     assert re.search(r"\n  check +pip install '\S*\[check\]'", output)
@@ -255,7 +255,7 @@ def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("error", "package"),
-    [(ot.MissingPackage("matplotlib", "figures"), "matplotlib"), (ModuleNotFoundError("no", name="z3"), "z3")],
+    [(otd.MissingPackage("matplotlib", "figures"), "matplotlib"), (ModuleNotFoundError("no", name="z3"), "z3")],
 )
 def test_a_package_that_a_command_misses_is_one_line(
     error: Exception, package: str, monkeypatch: pytest.MonkeyPatch

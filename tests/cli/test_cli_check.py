@@ -27,26 +27,26 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 RULES = '''
 from dataclasses import dataclass
 from numbers_of_mine import HUNDRED
-import ot_draft as ot
+import ot_draft as otd
 
 
-class Forgetful(ot.SelectionRule):
+class Forgetful(otd.SelectionRule):
     """The residual is the target itself."""
 
-    law = ot.IID()
+    law = otd.IID()
 
     def __call__(self, p, q, drafts):
-        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+        return otd.Selection(otd.rules.RecursiveRejection()(p, q, drafts).accept, p)
 
 
 @dataclass(frozen=True)
-class Scaled(ot.SelectionRule):
+class Scaled(otd.SelectionRule):
     percent: int = HUNDRED
-    law: ot.DraftLaw = ot.IID()
+    law: otd.DraftLaw = otd.IID()
 
     def __call__(self, p, q, drafts):
-        selection = ot.rules.SpeculativeSampling()(p, q, drafts)
-        return ot.Selection(selection.accept * self.percent / 100, selection.residual)
+        selection = otd.rules.SpeculativeSampling()(p, q, drafts)
+        return otd.Selection(selection.accept * self.percent / 100, selection.residual)
 
 
 class Plain(Scaled):
@@ -54,15 +54,15 @@ class Plain(Scaled):
 
     def __init__(self, percent):
         object.__setattr__(self, "percent", percent)
-        object.__setattr__(self, "law", ot.IID())
+        object.__setattr__(self, "law", otd.IID())
 
 
-class Half(ot.SelectionRule):
+class Half(otd.SelectionRule):
     def other(self):
         pass
 
 
-class WithoutLaw(ot.SelectionRule):
+class WithoutLaw(otd.SelectionRule):
     def __call__(self, p, q, drafts):
         raise AssertionError
 
@@ -85,7 +85,7 @@ number = 3
 
 
 def function_of_arrays(p, q, drafts):
-    return ot.Selection(0 * drafts, p)
+    return otd.Selection(0 * drafts, p)
 '''
 
 
@@ -150,8 +150,8 @@ def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) ->
     expressions = {
         "mine.py:made": "Scaled(percent=50)",
         "mine.py:Plain(70)": "Plain(percent=70)",
-        "KSeq": "ot.rules.KSeq()",
-        "Optimal('auto')": "ot.rules.Optimal(law=ot.Hybrid(top='auto'))",
+        "KSeq": "otd.rules.KSeq()",
+        "Optimal('auto')": "otd.rules.Optimal(law=otd.Hybrid(top='auto'))",
     }
     for target, expression in expressions.items():
         source = rule_source(rule_at(target).rule)
@@ -174,7 +174,7 @@ def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) ->
         ("mine.py:Scaled(1)(2)", "arguments are literals"),
         ("mine.py:scaled(2)", "which takes no arguments here"),
         ("mine.py:Half", "is abstract: it has no __call__"),
-        ("mine.py:WithoutLaw", "has no draft law: write  law = ot.IID()  in the class"),
+        ("mine.py:WithoutLaw", "has no draft law: write  law = otd.IID()  in the class"),
         ("broken.py:Rule", "broken.py cannot be imported: SyntaxError"),
         ("json.py:Rule", "a module called json is loaded already: rename the file"),
         ("two-words.py:Rule", "rename the file, say to two_words.py"),
@@ -191,13 +191,13 @@ def test_wrong_targets_are_refused_in_one_line(target: str, message: str) -> Non
 
 ENDS = """
 import os, sys
-import ot_draft as ot
+import ot_draft as otd
 END = {end}
 if {place!r} == "import":
     END(0)
 
 
-class Rule(ot.rules.KSeq):
+class Rule(otd.rules.KSeq):
     def __init__(self):
         super().__init__()
         if {place!r} == "constructor":
@@ -309,8 +309,8 @@ def test_a_file_that_ends_the_program_is_refused(folder: Path, where: str) -> No
 
 def test_what_a_rule_prints_is_not_in_the_json_and_refusing_everything_is_no_success(folder: Path) -> None:
     (folder / "odd.py").write_text(
-        "import ot_draft as ot\n\nclass Loud(ot.rules.NaiveTarget):\n    def __call__(self, p, q, drafts):\n"
-        "        print('noise')\n        return super().__call__(p, q, drafts)\n\nclass Never(ot.rules.NaiveTarget):\n"
+        "import ot_draft as otd\n\nclass Loud(otd.rules.NaiveTarget):\n    def __call__(self, p, q, drafts):\n"
+        "        print('noise')\n        return super().__call__(p, q, drafts)\n\nclass Never(otd.rules.NaiveTarget):\n"
         "    def __call__(self, p, q, drafts):\n        raise NotImplementedError('not today')\n"
     )
     words = ["check", f"{folder}/odd.py:Loud", "--json", "--property", "output_law", "--max-examples", "3"]

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -143,7 +143,7 @@ def test_comparison_as_json_feeds_plan(tokens: int, models: list[str], tmp_path:
         if law == "iid" and row["drafts"].startswith("2 × 3"):
             called = method_called(name, law, shape_of(2, 3, None)).drafting.rule
             measured = Efficiency(getattr(called, "rule", called).name, 2, 3, row["block_efficiency"])
-            assert ot.trees.plan([measured], read)[0].speed_up == pytest.approx(row["predicted"], rel=1e-9)
+            assert otd.trees.plan([measured], read)[0].speed_up == pytest.approx(row["predicted"], rel=1e-9)
     planned = CliRunner().invoke(main, ["plan", "--costs", str(costs), "--iterations", "4", "--vocabulary", "20"])
     assert planned.exit_code == 0, planned.output
 
@@ -338,7 +338,7 @@ def test_tokens_added_at_the_end_of_one_vocabulary(models: list[str], tmp_path: 
 
 def test_a_method_of_its_own_law_and_label() -> None:
     method = method_called("Optimal", "hybrid:auto", shape_of(4, 3, None))
-    assert method.drafting.tree.law == ot.Hybrid("auto") and method.label == "Optimal"
+    assert method.drafting.tree.law == otd.Hybrid("auto") and method.label == "Optimal"
     assert method.drafts == "4 × 3, hybrid, j from q" and method.slug == "optimal-hybrid-auto-4-x-3"
     assert replace(method).drafting == method.drafting
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from tiny_models import tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -77,7 +77,7 @@ def test_tokens_and_trees_are_those_of_the_steps(rule: str, law: str | None, siz
             assert here[0]["origin"] == PLAIN and found["trees"][index] == ""
 
 
-def check_tree(svg: str, step: Step, shape: ot.trees.TreeShape, made: int) -> None:
+def check_tree(svg: str, step: Step, shape: otd.trees.TreeShape, made: int) -> None:
     """Every present node once, as many accepted as were; one edge into every node but the root."""
     tree = ElementTree.fromstring(svg)
     space = {"s": "http://www.w3.org/2000/svg"}
@@ -110,7 +110,7 @@ def test_masses_ranks_and_refused_drafts() -> None:
 
 
 def path_tokens(step: Step, node: int) -> list[int]:
-    shape = ot.trees.TreeShape.chains(3, 2)
+    shape = otd.trees.TreeShape.chains(3, 2)
     return [int(step.drafted[0, each - 1]) for each in shape.path(node)]
 
 

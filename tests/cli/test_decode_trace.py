@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from tiny_models import tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -113,7 +113,7 @@ def test_merged_laws_keep_the_heaviest_tokens_and_the_optimum(tmp_path: Path) ->
         laws = np.take_along_axis(getattr(whole, name), tokens[:, :40], -1)
         assert np.allclose(getattr(small, name)[:, :40], laws, atol=1e-6)
     for k in (1, 3):
-        more = ot.optimal_acceptance(small.p, small.q, k) - ot.optimal_acceptance(whole.p, whole.q, k)
+        more = otd.optimal_acceptance(small.p, small.q, k) - otd.optimal_acceptance(whole.p, whole.q, k)
         assert (more > -1e-6).all() and more.mean() < 2e-3
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -48,7 +48,7 @@ def test_texts_are_the_engines(models: list[str], tree: str, rule: str | None) -
     sampling = ["--temperature", "0.8", "--top-k", "6", "--seed", "3", "--max-tokens", "9"]
     result = call(*models, *PROMPTS, *sampling, "--tree", tree, *(["--rule", rule] if rule else []))
     assert result.exit_code == 0, result.output
-    pair, method = load_pair(models[1], models[3]), dynamic_method(ot.trees.drafting.called(tree), rule)
+    pair, method = load_pair(models[1], models[3]), dynamic_method(otd.trees.drafting.called(tree), rule)
     options = DecodeOptions(SamplingParams(0.8, top_k=6), max_tokens=9, seed=3)
     expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
     assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.array_files import array_names, npy_array, read_arrays
 from ot_draft.cli import main
 from ot_draft.data import open_shards, read_pairs
@@ -65,10 +65,10 @@ def told(error: Exception, file: Path) -> None:
 def test_a_broken_file_of_pairs(case: str, tmp_path: Path) -> None:
     file = tmp_path / "pairs.npz"
     file.write_bytes(BROKEN[case])
-    with pytest.raises(ot.InvalidDistribution) as refused:
+    with pytest.raises(otd.InvalidDistribution) as refused:
         read_pairs(file)
     told(refused.value, file)
-    with pytest.raises(ot.InvalidDistribution) as refused:
+    with pytest.raises(otd.InvalidDistribution) as refused:
         [shard.read(0, shard.rows) for shard in open_shards([file])]
     if case != "one byte wrong":  # read in place, without the checksum, it is a law that does not sum to 1
         told(refused.value, file)
@@ -78,7 +78,7 @@ def test_a_broken_file_of_pairs(case: str, tmp_path: Path) -> None:
 def test_a_broken_npy(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "pairs.npy"
     file.write_bytes(content)
-    with pytest.raises(ot.InvalidDistribution) as refused:
+    with pytest.raises(otd.InvalidDistribution) as refused:
         read_pairs(file)
     told(refused.value, file)
 
@@ -100,7 +100,7 @@ def test_arrays_of_a_sound_file_are_what_was_saved(tmp_path: Path) -> None:
     (second,) = read_arrays(file, ["second"], "anything").values()
     assert second.tolist() == ["a", "b"]
     with pytest.raises(
-        ot.InvalidDistribution, match="has no array third: it holds first, second, and should hold two laws"
+        otd.InvalidDistribution, match="has no array third: it holds first, second, and should hold two laws"
     ):
         read_arrays(file, ["first", "third"], "two laws")
     np.save(tmp_path / "file.npy", LAW)
@@ -109,6 +109,6 @@ def test_arrays_of_a_sound_file_are_what_was_saved(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        ot.InvalidDistribution, match=r"nothing\.npz cannot be read: No such file or directory; it should hold p"
+        otd.InvalidDistribution, match=r"nothing\.npz cannot be read: No such file or directory; it should hold p"
     ):
         array_names(tmp_path / "nothing.npz", "p")

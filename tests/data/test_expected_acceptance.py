@@ -10,49 +10,49 @@ import numpy as np
 import pytest
 from random_problems import fits, random_problems
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.data import estimate
 from ot_draft.data.estimate import _estimate, closed_form, expected_acceptance
 
 SIZES = [(1, 3), (2, 1), (2, 4), (3, 2), (3, 4), (5, 2)]
 RULES = [
-    *ot.rules.ALL,
-    ot.rules.KSeq(factor=Fraction(7, 2)),
-    ot.rules.Optimal(ot.Hybrid(top=1)),
-    ot.rules.Optimal(ot.Hybrid(top="auto")),
-    ot.rules.NaiveTarget(ot.Hybrid(top=1)),
-    ot.rules.NaiveTarget(ot.Hub()),
-    ot.rules.FromCoupling(ot.WithoutReplacement()),
+    *otd.rules.ALL,
+    otd.rules.KSeq(factor=Fraction(7, 2)),
+    otd.rules.Optimal(otd.Hybrid(top=1)),
+    otd.rules.Optimal(otd.Hybrid(top="auto")),
+    otd.rules.NaiveTarget(otd.Hybrid(top=1)),
+    otd.rules.NaiveTarget(otd.Hub()),
+    otd.rules.FromCoupling(otd.WithoutReplacement()),
 ]
 NO_FORMULA = (
-    ot.rules.RecursiveRejectionWithoutReplacement,
-    ot.rules.HeadAndTail,
-    ot.rules.RandomOrder,
-    ot.rules.GumbelCoupling,
+    otd.rules.RecursiveRejectionWithoutReplacement,
+    otd.rules.HeadAndTail,
+    otd.rules.RandomOrder,
+    otd.rules.GumbelCoupling,
 )
-EXACT_ONLY_BY_ENUMERATION = (*NO_FORMULA, ot.rules.ImportanceWeighted)
+EXACT_ONLY_BY_ENUMERATION = (*NO_FORMULA, otd.rules.ImportanceWeighted)
 REAL = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
 
 
-def problems(rule: ot.SelectionRule, seed: int = 4) -> list[ot.Problem]:
+def problems(rule: otd.SelectionRule, seed: int = 4) -> list[otd.Problem]:
     sizes = [(n, k) for n, k in SIZES if fits(rule.law, k)]
     return [problem for n, k in sizes for problem in random_problems(seed, n, k, rule.law, 4)]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_formulas_equal_enumeration_on_fractions(rule: ot.SelectionRule) -> None:
+def test_formulas_equal_enumeration_on_fractions(rule: otd.SelectionRule) -> None:
     for problem in problems(rule):
-        found, exact = closed_form(rule, problem), ot.evaluate(rule, problem)
+        found, exact = closed_form(rule, problem), otd.evaluate(rule, problem)
         assert (found is None) == isinstance(rule, EXACT_ONLY_BY_ENUMERATION)
         if found is not None:
             assert found == (exact.acceptance, exact.accept.sum(-1))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_formulas_equal_enumeration_on_floats(rule: ot.SelectionRule) -> None:
+def test_formulas_equal_enumeration_on_floats(rule: otd.SelectionRule) -> None:
     for problem in problems(rule):
-        floats = ot.Problem(problem.p.astype(float), problem.q.astype(float), problem.k, rule.law)
-        found, exact = closed_form(rule, floats), ot.evaluate(rule, problem)
+        floats = otd.Problem(problem.p.astype(float), problem.q.astype(float), problem.k, rule.law)
+        found, exact = closed_form(rule, floats), otd.evaluate(rule, problem)
         assert (found is None) == isinstance(rule, NO_FORMULA)
         if found is not None:
             wanted = (float(exact.acceptance), float(exact.accept.sum(-1)))
@@ -60,28 +60,30 @@ def test_formulas_equal_enumeration_on_floats(rule: ot.SelectionRule) -> None:
 
 
 def test_the_two_notions_differ_where_the_residual_may_hit_a_draft() -> None:
-    problem = ot.Problem([Fraction(1, 2)] * 2, [Fraction(1, 4), Fraction(3, 4)], 2)
-    found = expected_acceptance(ot.rules.SpeculativeSampling(), problem)
+    problem = otd.Problem([Fraction(1, 2)] * 2, [Fraction(1, 4), Fraction(3, 4)], 2)
+    found = expected_acceptance(otd.rules.SpeculativeSampling(), problem)
     assert (found.value, found.taken, found.method) == (Fraction(13, 16), Fraction(3, 4), "enumerated")
-    wide = expected_acceptance(ot.rules.KSeq(factor=2), problem)
+    wide = expected_acceptance(otd.rules.KSeq(factor=2), problem)
     assert wide.taken == 1 - (1 - Fraction(1, 2)) ** 2 < wide.value
 
 
 @pytest.mark.parametrize("k", [1, 2, 8])
 def test_k_seq_keeps_its_bound_with_what_it_takes(k: int) -> None:
-    for problem in random_problems(8, 6, k, ot.IID(), 20):
-        best = ot.optimal_acceptance(problem.p, problem.q, k)
-        assert expected_acceptance(ot.rules.KSeq(), problem).taken >= ot.kseq_bound(k) * best
+    for problem in random_problems(8, 6, k, otd.IID(), 20):
+        best = otd.optimal_acceptance(problem.p, problem.q, k)
+        assert expected_acceptance(otd.rules.KSeq(), problem).taken >= otd.kseq_bound(k) * best
 
 
 def test_no_draft_no_acceptance_and_a_batch_goes_row_by_row() -> None:
     pairs = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3))
-    for rule in ot.rules.ALL:
+    for rule in otd.rules.ALL:
         if fits(rule.law, 0):
-            assert (expected_acceptance(rule, ot.Problem(*pairs, 0, rule.law)).value == 0).all()
+            assert (expected_acceptance(rule, otd.Problem(*pairs, 0, rule.law)).value == 0).all()
         if fits(rule.law, 2):
-            batch = expected_acceptance(rule, ot.Problem(*pairs, 2, rule.law))
-            rows = [expected_acceptance(rule, ot.Problem(p, q, 2, rule.law)).value for p, q in zip(*pairs, strict=True)]
+            batch = expected_acceptance(rule, otd.Problem(*pairs, 2, rule.law))
+            rows = [
+                expected_acceptance(rule, otd.Problem(p, q, 2, rule.law)).value for p, q in zip(*pairs, strict=True)
+            ]
             np.testing.assert_allclose(batch.value, rows, rtol=0, atol=1e-12)
 
 
@@ -92,25 +94,25 @@ def real_pair() -> Any:
 
 
 @pytest.mark.parametrize(
-    "rule", [rule for rule in ot.rules.ALL if not rule.cost.solves_program], ids=lambda rule: rule.name
+    "rule", [rule for rule in otd.rules.ALL if not rule.cost.solves_program], ids=lambda rule: rule.name
 )
-def test_formulas_and_estimates_agree_on_a_real_pair(rule: ot.SelectionRule, real_pair: Any) -> None:
-    k = 2 if isinstance(rule, ot.rules.SpecHub) else 8
-    problem = ot.Problem(*real_pair, k, rule.law)
+def test_formulas_and_estimates_agree_on_a_real_pair(rule: otd.SelectionRule, real_pair: Any) -> None:
+    k = 2 if isinstance(rule, otd.rules.SpecHub) else 8
+    problem = otd.Problem(*real_pair, k, rule.law)
     found = expected_acceptance(rule, problem, generator=np.random.default_rng(1))
     again = _estimate(rule, problem, 1000, np.random.default_rng(2))
     assert found.exact == (not isinstance(rule, NO_FORMULA))
     assert abs(found.value - again.value) < 4 * np.hypot(found.error, again.error)
     assert 0 < again.error < 0.02
-    best = ot.optimal_acceptance(*real_pair, k, rule.law)
+    best = otd.optimal_acceptance(*real_pair, k, rule.law)
     assert found.value <= best + 4 * found.error + 1e-12
 
 
 def test_the_error_of_an_estimate_is_its_spread() -> None:
     """Over 200 seeds: estimates scatter around the exact value as their standard errors say, within a factor of 1.2."""
-    rule = ot.rules.RecursiveRejectionWithoutReplacement()
-    problem = ot.Problem(*np.random.default_rng(3).dirichlet(np.ones(4), 2), 2, rule.law)
-    exact = float(ot.evaluate(rule, problem).acceptance)
+    rule = otd.rules.RecursiveRejectionWithoutReplacement()
+    problem = otd.Problem(*np.random.default_rng(3).dirichlet(np.ones(4), 2), 2, rule.law)
+    exact = float(otd.evaluate(rule, problem).acceptance)
     found = [_estimate(rule, problem, 64, np.random.default_rng(seed)) for seed in range(200)]
     scores = [(estimate.value - exact) / estimate.error for estimate in found]
     assert abs(np.mean(scores)) < 3 / np.sqrt(200)
@@ -118,8 +120,8 @@ def test_the_error_of_an_estimate_is_its_spread() -> None:
 
 
 def test_the_same_generator_gives_the_same_estimate(real_pair: Any) -> None:
-    rule = ot.rules.RecursiveRejectionWithoutReplacement()
-    problem = ot.Problem(*real_pair, 4, rule.law)
+    rule = otd.rules.RecursiveRejectionWithoutReplacement()
+    problem = otd.Problem(*real_pair, 4, rule.law)
     values = [expected_acceptance(rule, problem, 32, np.random.default_rng(seed)).value for seed in (5, 5, 6)]
     assert values[0] == values[1] != values[2]
 
@@ -127,38 +129,40 @@ def test_the_same_generator_gives_the_same_estimate(real_pair: Any) -> None:
 def test_torch_problems_are_taken() -> None:
     torch = pytest.importorskip("torch")
     p, q = (torch.tensor(masses) for masses in np.random.default_rng(0).dirichlet(np.ones(4), 2))
-    found = expected_acceptance(ot.rules.KSeq(), ot.Problem(p, q, 3))
-    assert found.value == pytest.approx(float(ot.evaluate(ot.rules.KSeq(), ot.Problem(p, q, 3)).acceptance), abs=1e-12)
+    found = expected_acceptance(otd.rules.KSeq(), otd.Problem(p, q, 3))
+    assert found.value == pytest.approx(
+        float(otd.evaluate(otd.rules.KSeq(), otd.Problem(p, q, 3)).acceptance), abs=1e-12
+    )
 
 
-class Timid(ot.rules.KSeq):
+class Timid(otd.rules.KSeq):
     """K-SEQ that never takes a draft: lossless, and not what K-SEQ's formula is about."""
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-        return ot.Selection(0 * super().__call__(p, q, drafts).accept, p)
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+        return otd.Selection(0 * super().__call__(p, q, drafts).accept, p)
 
 
 def test_a_subclass_with_a_call_of_its_own_does_not_inherit_the_formula() -> None:
-    (problem,) = random_problems(1, 4, 2, ot.IID(), 1)
-    assert closed_form(ot.rules.KSeq(), problem) is not None
+    (problem,) = random_problems(1, 4, 2, otd.IID(), 1)
+    assert closed_form(otd.rules.KSeq(), problem) is not None
     assert closed_form(Timid(), problem) is None
-    assert expected_acceptance(Timid(), problem).value == ot.evaluate(Timid(), problem).acceptance
+    assert expected_acceptance(Timid(), problem).value == otd.evaluate(Timid(), problem).acceptance
 
 
 def test_a_rule_that_plans_on_the_host_plans_once_for_many_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan takes longer than the selections by it; the estimate is the one of drafts taken one by one."""
-    plans, of_pair = 0, ot.rules.HeadAndTail._plan
+    plans, of_pair = 0, otd.rules.HeadAndTail._plan
 
     def counted(*arguments: Any) -> Any:
         nonlocal plans
         plans += 1
         return of_pair(*arguments)
 
-    monkeypatch.setattr(ot.rules.HeadAndTail, "_plan", counted)
+    monkeypatch.setattr(otd.rules.HeadAndTail, "_plan", counted)
     generator = np.random.default_rng(0)
     p, q = (generator.dirichlet(np.full(300, 0.1)) for _ in range(2))
-    problem = ot.Problem(p, q, 4, ot.WithoutReplacement())
-    rule = ot.rules.HeadAndTail()
+    problem = otd.Problem(p, q, 4, otd.WithoutReplacement())
+    rule = otd.rules.HeadAndTail()
     found = estimate.expected_acceptance(rule, problem, 20)
     assert plans == 1
     monkeypatch.setattr(estimate, "SAMPLE_CELLS", 1)  # drawn one by one

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import open_shards, read_pairs
 
@@ -156,7 +156,7 @@ def test_every_number_of_a_type_that_numpy_has_not(kind: str, tmp_path: Path) ->
     stored = bits.to(torch.uint16 if kind == "bfloat16" else torch.uint8).view(getattr(torch, kind)).reshape(4, -1)
     file = tmp_path / "a.safetensors"
     pytest.importorskip("safetensors.torch").save_file({"p_logits": stored, "q_logits": stored.clone()}, file)
-    found = ot.data.formats.columns(file)["p_logits"]  # type: ignore[attr-defined]
+    found = otd.data.formats.columns(file)["p_logits"]  # type: ignore[attr-defined]
     np.testing.assert_array_equal(found.whole().astype(np.float32), stored.float().numpy())
     np.testing.assert_array_equal(found.rows(2, 3)[0].astype(np.float32), stored.float().numpy()[2])
 
@@ -295,7 +295,7 @@ def test_the_array_the_place_and_the_remedy_are_named(
 ) -> None:
     file = tmp_path / name
     write(file)
-    with pytest.raises(ot.InvalidDistribution) as error:
+    with pytest.raises(otd.InvalidDistribution) as error:
         read_pairs(file)
     said = str(error.value)
     assert message in said and str(file) in said and len(said) < len(str(file)) + 300, said
@@ -324,17 +324,17 @@ def test_logits_of_two_widths_are_filled_up_where_that_is_asked_for(kind: str, t
     )
     found = json.loads(told.stdout)
     assert found["padding"] == pairs.padding
-    wanted = ot.optimal_acceptance(pairs.p, pairs.q, 2).mean()
+    wanted = otd.optimal_acceptance(pairs.p, pairs.q, 2).mean()
     assert found["summary"][0]["accepted"] == pytest.approx(wanted, abs=1e-12)
 
 
 def test_masses_of_two_widths(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"p": [["1/2", "1/4", "1/4"]], "q": [["1/3", "2/3"]]}')
-    with pytest.raises(ot.InvalidDistribution, match=r"fills the shorter up with mass 0"):
+    with pytest.raises(otd.InvalidDistribution, match=r"fills the shorter up with mass 0"):
         read_pairs(file)
     pairs = read_pairs(file, pad=True)
-    assert pairs.q.tolist() == [[ot.problem.Fraction(1, 3), ot.problem.Fraction(2, 3), 0]]  # type: ignore[attr-defined]
+    assert pairs.q.tolist() == [[otd.problem.Fraction(1, 3), otd.problem.Fraction(2, 3), 0]]  # type: ignore[attr-defined]
     assert pairs.padding == "q has 2 tokens, 3 with mass 0 at the end (--pad)"
 
 
@@ -346,7 +346,7 @@ def test_masses_of_every_kind_as_pairs_that_were_rounded(tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     p = np.array([0.333, 0.667, 0.001]) / 1.001
     assert json.loads(result.stdout)[-1]["optimum"] == pytest.approx(
-        float(ot.optimal_acceptance(p, np.array([0.25, 0.75, 0]), 2))
+        float(otd.optimal_acceptance(p, np.array([0.25, 0.75, 0]), 2))
     )
     refused = CliRunner().invoke(main, [*words[:2], *words[3:]])
     assert refused.exit_code == 2
@@ -365,7 +365,7 @@ def test_two_names_that_may_both_be_p_never_overwrite_each_other(tmp_path: Path)
         ('{"p": {"a": 1}, "q": {"a": 1}}', "no name in it has a list of numbers: it holds p, q"),
     ):
         file.write_text(content)
-        with pytest.raises(ot.InvalidDistribution, match=re.escape(said)):
+        with pytest.raises(otd.InvalidDistribution, match=re.escape(said)):
             read_pairs(file)
 
 
@@ -373,8 +373,8 @@ def test_a_file_of_torch_without_a_tensor_says_what_it_holds(tmp_path: Path) -> 
     torch = pytest.importorskip("torch")
     file = tmp_path / "a.pt"
     torch.save({"pairs": {"p": torch.ones(1, 1)}}, file)
-    with pytest.raises(ot.InvalidDistribution, match=re.escape("it holds pairs (a dict)")):
+    with pytest.raises(otd.InvalidDistribution, match=re.escape("it holds pairs (a dict)")):
         read_pairs(file)
     file.write_bytes(b"")
-    with pytest.raises(ot.InvalidDistribution, match="it is empty"):
+    with pytest.raises(otd.InvalidDistribution, match="it is empty"):
         read_pairs(file)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.data import open_shards, read_pairs
 
 WEIGHTS = np.random.default_rng(3).integers(1, 9, size=(2, 5, 4)).astype(float)
@@ -110,7 +110,7 @@ def test_masses_of_float16_as_far_as_they_are_laws(n: int, tmp_path: Path) -> No
     assert abs(pairs.p - p).sum(-1).max() < 1e-3 and np.allclose(pairs.p.sum(-1), 1, rtol=0, atol=1e-12)
     for wrong in (p * 0.99, np.where(np.arange(n) == 1, np.nan, p), np.where(np.arange(n) == 0, -0.1, p)):
         np.savez(file, p=wrong.astype("f2"), q=q.astype("f2"))
-        with pytest.raises(ot.InvalidDistribution, match=r"row 0: masses of float16 that sum to"):
+        with pytest.raises(otd.InvalidDistribution, match=r"row 0: masses of float16 that sum to"):
             read_pairs(file)
 
 
@@ -166,7 +166,7 @@ def test_what_holds_no_pairs_is_refused_by_name(name: str, write: Callable[[Path
     file = tmp_path / name
     write(file)
     for read in (read_pairs, lambda file: [shard.read(0, shard.rows) for shard in open_shards([file])]):
-        with pytest.raises(ot.InvalidDistribution) as refused:
+        with pytest.raises(otd.InvalidDistribution) as refused:
             read(file)
         assert str(file) in str(refused.value) and "\n" not in str(refused.value)
 

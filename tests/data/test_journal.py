@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import Study, Sweep, compare_rules, summarise
 from ot_draft.data.journal import Journal
@@ -199,7 +199,7 @@ def test_memory_does_not_grow_with_the_pairs(folder: bool, tmp_path: Path) -> No
     for count in (64, 256):
         file = tmp_path / f"{count}.npz"
         np.savez(file, p=np.full((count, n), 1 / n), q=np.full((count, n), 1 / n))
-        pairs, study = open_pairs(file), Study((2, 4), (ot.rules.KSeq(), ot.rules.SpeculativeSampling()), lp_limit=0)
+        pairs, study = open_pairs(file), Study((2, 4), (otd.rules.KSeq(), otd.rules.SpeculativeSampling()), lp_limit=0)
         if folder:
             (tmp_path / str(count)).mkdir()
         journal = Journal(tmp_path / str(count), pairs, study) if folder else None

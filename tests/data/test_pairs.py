@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.data import compare_rules, summarise
 from ot_draft.data.pairs import as_pairs, read_pairs
 from ot_draft.data.shards import laws_of_logits
@@ -30,14 +30,14 @@ ODD = {
 def test_odd_files_are_refused(name: str, tmp_path: Path) -> None:
     text, message = ODD[name]
     (tmp_path / name).write_text(text)
-    with pytest.raises(ot.InvalidDistribution, match=f"{re.escape(name)}.*{re.escape(message)}"):
+    with pytest.raises(otd.InvalidDistribution, match=f"{re.escape(name)}.*{re.escape(message)}"):
         read_pairs(tmp_path / name)
 
 
 def test_the_arrays_of_an_npz_without_pairs_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "pairs.npz", first=[1.0], second=[1.0])
     with pytest.raises(
-        ot.InvalidDistribution, match=r"pairs.npz: it holds first, second: give p and q, or target_logits"
+        otd.InvalidDistribution, match=r"pairs.npz: it holds first, second: give p and q, or target_logits"
     ):
         read_pairs(tmp_path / "pairs.npz")
 
@@ -49,7 +49,7 @@ def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path: Path) -> None:
 
 def test_temperatures_are_numbers() -> None:
     p = np.full((2, 3, 4), 0.25)
-    with pytest.raises(ot.InvalidDistribution, match="there: temperatures have dtype <U1: give numbers"):
+    with pytest.raises(otd.InvalidDistribution, match="there: temperatures have dtype <U1: give numbers"):
         as_pairs({"p": p, "q": p, "temperatures": np.array(["a", "b"])}, "there")
 
 
@@ -77,13 +77,13 @@ def test_temperatures_are_those_of_the_first_axis(batch: tuple[int, ...]) -> Non
 )
 def test_temperatures_that_do_not_fit_are_not_passed_over(temperatures: Any, said: str) -> None:
     p = np.full((2, 3, 4), 0.25)
-    with pytest.raises(ot.InvalidDistribution, match=f"there: {said}" if said[0] == "t" else said):
+    with pytest.raises(otd.InvalidDistribution, match=f"there: {said}" if said[0] == "t" else said):
         as_pairs({"p": p, "q": p, "temperatures": np.array(temperatures)}, "there")
 
 
 def test_a_temperature_beside_one_pair_without_axes_is_refused() -> None:
     p = np.full(4, 0.25)
-    with pytest.raises(ot.InvalidDistribution, match=r"the axes before that of the tokens are \(\)"):
+    with pytest.raises(otd.InvalidDistribution, match=r"the axes before that of the tokens are \(\)"):
         as_pairs({"p": p, "q": p, "temperatures": np.array(0.6)}, "there")
 
 
@@ -94,7 +94,7 @@ def test_a_temperature_beside_one_pair_without_axes_is_refused() -> None:
 )
 def test_logits_that_are_no_numbers(logits: Any) -> None:
     with pytest.raises(
-        ot.InvalidDistribution, match=r"shard: logits have dtype .*, shape .*: give real numbers \(..., n\)"
+        otd.InvalidDistribution, match=r"shard: logits have dtype .*, shape .*: give real numbers \(..., n\)"
     ):
         laws_of_logits(logits, source="shard")
 
@@ -109,24 +109,27 @@ def test_logits_as_far_apart_as_floats_go() -> None:
     [
         ({"ks": (2, 4, 2)}, "k 2 stands twice in a study"),
         (
-            {"rules": (ot.rules.KSeq(), ot.rules.KSeq())},
+            {"rules": (otd.rules.KSeq(), otd.rules.KSeq())},
             r"rule KSeq\(.*\) stands twice in a study, .*: give it once",
         ),
     ],
 )
 def test_what_stands_twice_in_a_study_would_count_twice(study: Any, said: str) -> None:
-    with pytest.raises(ot.InvalidArgument, match=said):
+    with pytest.raises(otd.InvalidArgument, match=said):
         Study(**study)
 
 
 def test_a_rule_that_is_named_twice_is_compared_once() -> None:
-    assert choose_rules(["KSeq", "k-seq"]) == (ot.rules.KSeq(),) == choose_rules(["KSeq", "KSeq"], ["iid", "iid"])
+    assert choose_rules(["KSeq", "k-seq"]) == (otd.rules.KSeq(),) == choose_rules(["KSeq", "KSeq"], ["iid", "iid"])
 
 
 def test_two_rules_of_one_name_are_no_mean() -> None:
     p = np.full((2, 4), 0.25)
-    pairs, study = as_pairs({"p": p, "q": p}, "there"), Study((2,), (ot.rules.Optimal(), ot.rules.Optimal(classes=16)))
+    pairs, study = (
+        as_pairs({"p": p, "q": p}, "there"),
+        Study((2,), (otd.rules.Optimal(), otd.rules.Optimal(classes=16))),
+    )
     with pytest.raises(
-        ot.InvalidArgument, match=r"two rows of Optimal under iid with k = 2, .* give two rules two names"
+        otd.InvalidArgument, match=r"two rows of Optimal under iid with k = 2, .* give two rules two names"
     ):
         summarise(compare_rules(pairs, study), pairs)

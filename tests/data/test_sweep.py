@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from joblib import parallel_config
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise, summarise_sweep
 from ot_draft.data.estimate import expected_acceptance
@@ -120,10 +120,10 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
     p, q = laws(7, rows=12)
     np.savez(tmp_path / "shard.npz", p=p, q=q)
     rules = (
-        ot.rules.KSeq(),
-        ot.rules.NaiveTarget(),
-        ot.rules.RecursiveRejectionWithoutReplacement(),
-        ot.rules.SpecHub(),
+        otd.rules.KSeq(),
+        otd.rules.NaiveTarget(),
+        otd.rules.RecursiveRejectionWithoutReplacement(),
+        otd.rules.SpecHub(),
     )
     run_sweep(sweep_of(tmp_path, rules=rules, samples=200, rows=5), tmp_path / "out")
     rows = [
@@ -134,9 +134,9 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
     noise = []
     for row in rows:
         rule = next(rule for rule in rules if rule.name == row["rule"])
-        problem = ot.Problem(p[row["row"]], q[row["row"]], row["k"], rule.law)
+        problem = otd.Problem(p[row["row"]], q[row["row"]], row["k"], rule.law)
         assert row["optimum"] == pytest.approx(
-            ot.optimal_acceptance(problem.p, problem.q, row["k"], rule.law), abs=1e-12
+            otd.optimal_acceptance(problem.p, problem.q, row["k"], rule.law), abs=1e-12
         )
         one = expected_acceptance(rule, problem, samples=400)
         if one.exact:
@@ -149,20 +149,20 @@ def test_numbers_are_those_of_one_pair_at_a_time(tmp_path: Path) -> None:
 def test_a_budget_puts_its_best_target_in_the_place_of_p(tmp_path: Path) -> None:
     p, q = laws(6, rows=6, n=12)
     np.savez(tmp_path / "shard.npz", p=p, q=q)
-    target, rules = target_within("kl=0.05"), (ot.rules.KSeq(), ot.rules.Optimal())
+    target, rules = target_within("kl=0.05"), (otd.rules.KSeq(), otd.rules.Optimal())
     run_sweep(sweep_of(tmp_path, rules=rules, ks=(2,), target=target), tmp_path / "out")
-    toward = tuple(ot.lossy.Toward(target, rule) for rule in rules)
+    toward = tuple(otd.lossy.Toward(target, rule) for rule in rules)
     run_sweep(sweep_of(tmp_path, rules=toward, ks=(2,)), tmp_path / "toward")
     replaced, named = (parquet.read_table(tmp_path / folder).to_pylist() for folder in ("out", "toward"))
     r = target(p, q, 2)
     for row, same in zip(replaced, named, strict=True):
         rule, place = next(rule for rule in rules if rule.name == row["rule"]), row["row"]
-        problem = ot.Problem(r[place], q[place], 2)
+        problem = otd.Problem(r[place], q[place], 2)
         assert row["target"] == "KL(0.05)" and same["rule"] == f"Toward(KL(0.05), {rule.name})"
         assert row["acceptance"] == pytest.approx(float(expected_acceptance(rule, problem).value), abs=1e-12)
-        assert row["optimum"] == pytest.approx(ot.optimal_acceptance(r[place], q[place], 2), abs=1e-12)
+        assert row["optimum"] == pytest.approx(otd.optimal_acceptance(r[place], q[place], 2), abs=1e-12)
         assert same["acceptance"] == pytest.approx(row["acceptance"], abs=1e-12)
-        assert same["optimum"] == pytest.approx(ot.optimal_acceptance(p[place], q[place], 2), abs=1e-12)  # p's own
+        assert same["optimum"] == pytest.approx(otd.optimal_acceptance(p[place], q[place], 2), abs=1e-12)  # p's own
 
     def call(*options: str) -> Any:
         given = ["sweep", str(tmp_path / "shard.npz"), "--k", "2", "--rules", "KSeq,Optimal", "--rows", "32"]
@@ -181,7 +181,7 @@ def test_estimates_do_not_depend_on_the_parts(tmp_path: Path) -> None:
     np.savez(tmp_path / "shard.npz", p=p, q=q)
 
     def numbers(rows: int) -> list[Any]:
-        rules = (ot.rules.RecursiveRejectionWithoutReplacement(),)
+        rules = (otd.rules.RecursiveRejectionWithoutReplacement(),)
         run_sweep(sweep_of(tmp_path, rules=rules, ks=(3,), samples=4, rows=rows), tmp_path / str(rows))
         tables = [parquet.read_table(file) for file in sorted((tmp_path / str(rows)).glob("*.parquet"))]
         found = [row for table in tables for row in table.to_pylist()]
@@ -218,7 +218,7 @@ def test_ten_kills_at_random_moments_lose_nothing(shards: Path, undisturbed: dic
 
 
 @dataclass(frozen=True)
-class Deadly(ot.rules.KSeq):
+class Deadly(otd.rules.KSeq):
     """Kills the process it runs in, until the file is there."""
 
     flag: str = ""
@@ -249,7 +249,7 @@ def test_workers_that_keep_dying_end_the_sweep(tmp_path: Path) -> None:
     plan = deadly_plan(tmp_path / "shards", tmp_path / "no" / "such" / "folder")
     with (
         parallel_config("loky", n_jobs=2),
-        pytest.raises(ot.DraftSelectionError, match="4 of 4 parts are missing after 2 tries"),
+        pytest.raises(otd.DraftSelectionError, match="4 of 4 parts are missing after 2 tries"),
     ):
         run_sweep(plan, tmp_path / "out", tries=2)
 
@@ -284,7 +284,7 @@ def test_compare_reads_a_shard_of_logits(logits: tuple[Path, Any, Any]) -> None:
     result = CliRunner().invoke(main, ["compare", str(folder / "a.npz"), "--rules", "Optimal", "--k", "3", "--csv"])
     assert result.exit_code == 0, result.output
     p, q = open_shards([folder])[0].read(0, 21)
-    assert f"{ot.optimal_acceptance(p, q, 3).mean():.9f}"[:9] in result.output
+    assert f"{otd.optimal_acceptance(p, q, 3).mean():.9f}"[:9] in result.output
 
 
 def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path, Any, Any], tmp_path: Path) -> None:
@@ -293,21 +293,21 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     p, q = laws(0)
     p[70] *= 1.5
     np.savez(bad / "laws.npz", p=p, q=q)
-    with pytest.raises(ot.InvalidDistribution, match=r"laws.npz, row 70: p sums to 1.5"):
+    with pytest.raises(otd.InvalidDistribution, match=r"laws.npz, row 70: p sums to 1.5"):
         run_sweep(sweep_of(bad), tmp_path / "out")
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 2  # the sound parts
     np.savez(bad / "laws.npz", p=p, q=q[:, :-1])
-    with pytest.raises(ot.InvalidDistribution, match=r"p has shape \(90, 40\) and q has \(90, 39\)"):
+    with pytest.raises(otd.InvalidDistribution, match=r"p has shape \(90, 40\) and q has \(90, 39\)"):
         open_shards([bad])
     np.savez(bad / "laws.npz", p=p)
-    with pytest.raises(ot.InvalidDistribution, match="has no q, it holds p: give p and q"):
+    with pytest.raises(otd.InvalidDistribution, match="has no q, it holds p: give p and q"):
         open_shards([bad])
-    with pytest.raises(ot.InvalidDistribution, match=r"temperature 0\.7 was asked for"):
+    with pytest.raises(otd.InvalidDistribution, match=r"temperature 0\.7 was asked for"):
         open_shards([shards], 0.7)
     folder, target, draft = logits
     target[1, 2, 3] = np.nan
     np.savez(folder / "a.npz", target_logits=target, draft_logits=draft)
-    with pytest.raises(ot.InvalidDistribution, match=r"a.npz, row 9, target_logits, token 3: logit nan"):
+    with pytest.raises(otd.InvalidDistribution, match=r"a.npz, row 9, target_logits, token 3: logit nan"):
         run_sweep(sweep_of(folder), tmp_path / "nan")
 
 
@@ -320,17 +320,17 @@ def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_pat
         ({"p": p[0, 0], "q": q[0, 0]}, r"give both one shape \(..., n\), n >= 1"),
     ):
         np.savez(file, **arrays)
-        with pytest.raises(ot.InvalidDistribution, match=message):
+        with pytest.raises(otd.InvalidDistribution, match=message):
             open_shards([file])
     inside = min(shards.glob("*.npz"))
-    with pytest.raises(ot.InvalidDistribution, match=f"{inside.name} is named twice: its pairs would count twice"):
+    with pytest.raises(otd.InvalidDistribution, match=f"{inside.name} is named twice: its pairs would count twice"):
         open_shards([shards, inside])
-    with pytest.raises(ot.InvalidArgument, match="temperature is inf: give a finite number above 0"):
+    with pytest.raises(otd.InvalidArgument, match="temperature is inf: give a finite number above 0"):
         sweep_of(shards, temperature=float("inf"))
-    with pytest.raises(ot.InvalidArgument, match="no law of SpecHub is defined for k = 3, 4: give another k"):
-        sweep_of(shards, rules=(ot.rules.SpecHub(),), ks=(3, 4))
+    with pytest.raises(otd.InvalidArgument, match="no law of SpecHub is defined for k = 3, 4: give another k"):
+        sweep_of(shards, rules=(otd.rules.SpecHub(),), ks=(3, 4))
     np.savez(file, target_logits=np.array([["a", "b"]]), draft_logits=np.array([["a", "b"]]))
-    with pytest.raises(ot.InvalidDistribution, match=r"a.npz: logits have dtype <U1"):
+    with pytest.raises(otd.InvalidDistribution, match=r"a.npz: logits have dtype <U1"):
         run_sweep(sweep_of(tmp_path), tmp_path / "out")
 
 
@@ -356,7 +356,7 @@ def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:
     """Rows in memory and parts in shards: the same numbers to the last bit, where nothing is drawn at random."""
     p, q = laws(4, rows=8)
     np.savez(tmp_path / "shard.npz", p=p, q=q)
-    study = Study(ks=(2, 3), rules=(*QUICK_RULES, ot.rules.SpecHub()), lp_limit=0)
+    study = Study(ks=(2, 3), rules=(*QUICK_RULES, otd.rules.SpecHub()), lp_limit=0)
     run_sweep(Sweep(tuple(open_shards([tmp_path / "shard.npz"])), study), tmp_path / "out")
     swept = {
         (row["row"], row["k"], row["rule"]): (row["acceptance"], row["taken"], row["optimum"])
@@ -375,7 +375,7 @@ def test_pairs_recorded_at_several_temperatures_are_not_lumped_together(tmp_path
     """A table each, as `compare` has; parts may begin in the middle of one. A second shard has no temperatures."""
     p, q = (law.reshape(2, 5, N) for law in laws(3, 10))
     np.savez(tmp_path / "a.npz", p=p, q=q, temperatures=[1.0, 0.6])
-    study = Study((2, 3), (ot.rules.KSeq(), ot.rules.Optimal()))
+    study = Study((2, 3), (otd.rules.KSeq(), otd.rules.Optimal()))
     run_sweep(Sweep(tuple(open_shards([tmp_path / "a.npz"])), study, rows=rows), tmp_path / "out")
     found = {(line.group, line.rule, line.k): line for line in summarise_sweep(tmp_path / "out")}
     pairs = read_pairs(tmp_path / "a.npz")

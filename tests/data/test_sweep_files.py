@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from joblib import parallel_config
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import Study, Sweep, open_shards, run_sweep, summarise_sweep
 from ot_draft.lossy.frontier import target_within
@@ -24,7 +24,7 @@ from ot_draft.lossy.frontier import target_within
 parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra 'sweep')")
 
 N, ROWS = 6, 10
-RULES = (ot.rules.KSeq(), ot.rules.Optimal())
+RULES = (otd.rules.KSeq(), otd.rules.Optimal())
 
 
 def laws(seed: int, rows: int = ROWS, n: int = N) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_another_shard_of_the_same_name_and_size_is_another_sweep(shard: Path, t
     size = shard.stat().st_size
     np.savez(shard, **laws(2))
     assert shard.stat().st_size == size
-    with pytest.raises(ot.DraftSelectionError, match=r"another sweep \(shards differs\)"):
+    with pytest.raises(otd.DraftSelectionError, match=r"another sweep \(shards differs\)"):
         run(shard, out)
     np.savez(shard, **laws(1))
     os.utime(shard, (0, 0))
@@ -105,7 +105,7 @@ def test_shards_of_one_name_in_two_folders_are_told_apart(shard: Path, tmp_path:
     plain = tmp_path / "in" / "plain.npz"
     for seed, file in enumerate((shard, other, plain), 1):
         np.savez(file, **laws(seed, n=40))
-    rules = (ot.rules.RecursiveRejectionWithoutReplacement(),)
+    rules = (otd.rules.RecursiveRejectionWithoutReplacement(),)
     shards = open_shards([shard, other, plain])
     assert [each.label for each in shards] == ["in/shard.npz", "other/shard.npz", "plain.npz"]
     run_sweep(Sweep(tuple(shards), Study((3,), rules, 4)), tmp_path / "out")
@@ -117,7 +117,7 @@ def test_shards_of_one_name_in_two_folders_are_told_apart(shard: Path, tmp_path:
         2, -1
     )
     assert not np.allclose(first, second) and np.allclose(first, second, atol=0.5)
-    with pytest.raises(ot.DraftSelectionError, match=r"two shards are called shard\.npz"):
+    with pytest.raises(otd.DraftSelectionError, match=r"two shards are called shard\.npz"):
         Sweep((*open_shards([shard]), *open_shards([other])))
 
 
@@ -138,7 +138,7 @@ def test_a_part_that_was_damaged_is_made_again(damage: Callable[[bytes], bytes],
     whole, part = bytes_of(out), out / "part-000001.parquet"
     part.write_bytes(damage(whole[part.name]))
     with pytest.raises(
-        ot.DraftSelectionError, match=r"part-000001.parquet cannot be read: .*; the same sweep makes it"
+        otd.DraftSelectionError, match=r"part-000001.parquet cannot be read: .*; the same sweep makes it"
     ):
         summarise_sweep(out)
     assert run(shard, out) == before and bytes_of(out) == whole
@@ -170,7 +170,7 @@ def test_a_broken_manifest_is_another_sweep(content: str, shard: Path, tmp_path:
     [
         ({"ks": (2, 3)}, "ks"),
         ({"rules": RULES[:1]}, "rules"),
-        ({"rules": (ot.rules.KSeq(factor=2), RULES[1])}, "rules"),
+        ({"rules": (otd.rules.KSeq(factor=2), RULES[1])}, "rules"),
         ({"seed": 1}, "seed"),
         ({"samples": 2}, "samples"),
         ({"rows": 5}, "rows"),
@@ -179,7 +179,7 @@ def test_a_broken_manifest_is_another_sweep(content: str, shard: Path, tmp_path:
 )
 def test_other_settings_are_another_sweep(changed: dict[str, Any], name: str, shard: Path, tmp_path: Path) -> None:
     run(shard, tmp_path / "out")
-    with pytest.raises(ot.DraftSelectionError, match=rf"another sweep \({name} differs\)"):
+    with pytest.raises(otd.DraftSelectionError, match=rf"another sweep \({name} differs\)"):
         run(shard, tmp_path / "out", **changed)
 
 
@@ -188,7 +188,7 @@ def test_another_version_of_the_library_is_another_sweep(
 ) -> None:
     run(shard, tmp_path / "out")
     monkeypatch.setattr("ot_draft.data.sweep.__version__", "0.0.7")
-    with pytest.raises(ot.DraftSelectionError, match=r"another sweep \(made_by differs\)"):
+    with pytest.raises(otd.DraftSelectionError, match=r"another sweep \(made_by differs\)"):
         run(shard, tmp_path / "out")
 
 
@@ -280,7 +280,7 @@ def test_other_number_types_give_the_same_means(kind: str, compressed: bool, tmp
     weights[..., -1] = 64 - weights[..., :-1].sum(-1)  # 64ths are exact in all of them
     p, q = weights / 64
     (np.savez_compressed if compressed else np.savez)(file, p=p.astype(kind), q=q.astype(kind))
-    wanted = ot.optimal_acceptance(p, q, 2).mean()
+    wanted = otd.optimal_acceptance(p, q, 2).mean()
     assert run(file, tmp_path / "out ü")["Optimal", 2] == pytest.approx(wanted, abs=1e-12)
     result = CliRunner().invoke(main, ["compare", str(file), "--k", "2", "--rules", "Optimal", "--json", "--jobs", "1"])
     assert json.loads(result.stdout)["summary"][0]["accepted"] == pytest.approx(wanted, abs=1e-12)
@@ -345,7 +345,7 @@ def test_folders_and_loops_where_files_are_expected(shard: Path, tmp_path: Path)
 def test_a_shard_that_vanishes_is_told(shard: Path, tmp_path: Path) -> None:
     plan = sweep_of(shard)
     shard.unlink()
-    with pytest.raises(ot.InvalidDistribution, match=r"shard.npz cannot be read: No such file"):
+    with pytest.raises(otd.InvalidDistribution, match=r"shard.npz cannot be read: No such file"):
         run_sweep(plan, tmp_path / "out")
 
 

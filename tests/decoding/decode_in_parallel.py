@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tiny_models import tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode
 from ot_draft.integrations.transformers import multi_draft
 
@@ -26,7 +26,7 @@ def parallel_pair() -> Pair:
 
 
 def decoded(target: Any, draft: Any) -> list[list[int]]:
-    drafting = Drafting.chains(3, 2, ot.trees.Joint())
+    drafting = Drafting.chains(3, 2, otd.trees.Joint())
     return decode(Pair(target, draft), PROMPTS, drafting, DecodeOptions(max_tokens=10, seed=3, stop=())).tokens
 
 

@@ -19,7 +19,7 @@ from test_decode_law import FALSE_ALARM, N, exact_law
 from test_lookup import Knows
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -47,7 +47,7 @@ from ot_draft.decoding.tuning.acceptance import MATCHED, AcceptanceCounts  # noq
 from ot_draft.decoding.tuning.costs import ENOUGH, KEPT, MeasuredCosts  # noqa: E402
 from ot_draft.decoding.tuning.rehearsal import CHAINS, rehearse  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
 PROMPT = [3, 1, 0, 3, 1]
 EVEN = [0, 0]  # behind which no token is much likelier than all others, so that few texts tell much
@@ -59,7 +59,9 @@ MENU = (
     Drafting.chains(2, 2, paths.Joint()),
     Drafting.of(paths.LookupTree(5, 3), lookup=PromptLookup(3)),
 )
-COSTS = ot.trees.Costs({1: 1.0, 64: 4.0}, {1: 0.1, 8: 0.1})  # of a machine on which neither nothing nor everything pays
+COSTS = otd.trees.Costs(
+    {1: 1.0, 64: 4.0}, {1: 0.1, 8: 0.1}
+)  # of a machine on which neither nothing nor everything pays
 
 
 class Chosen(Policy):
@@ -392,7 +394,7 @@ def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pyte
 def test_what_pays_is_chosen_as_much_beside_graphs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain steps between those that look up five tokens; a change is dear, and there is none."""
     monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
-    costs = ot.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=5.0)
+    costs = otd.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=5.0)
     chooser = Auto(rehearsal=0, costs=costs, lookup=PromptLookup(5, 3, 1)).begin(SMALL_DRAFT, 1, None)
     sizes = [drafting.tree.bounds.size for drafting in chooser.menu]
     assert [bool(size) for size in chooser._call_sizes] == [size > 1 for size in sizes]
@@ -428,7 +430,7 @@ def test_what_pays_is_chosen_less_where_changing_to_it_costs(
 ) -> None:
     """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""
     monkeypatch.setattr(LanguageModel, "least_rows", 2)
-    costs = ot.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=change) if told else None
+    costs = otd.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=change) if told else None
     chooser, last, used = Auto(rehearsal=0, costs=costs).begin(SMALL_DRAFT, 1, None), 2, []
     text, repeats = list(range(40)), [*range(50, 54), *range(60, 64), *range(50, 54)]
     for number in range(300):
@@ -466,7 +468,7 @@ def test_its_menu_fits_the_models_and_the_room() -> None:
     assert len(Auto().begin(pair, 1, 0).menu) == 1
     alone = Auto().begin(Pair(pair.target), 1, None)
     assert not any(drafting.tree.counts.n_model_calls for drafting in alone.menu) and len(alone.menu) > 5
-    narrow = Auto(costs=ot.trees.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1, None)
+    narrow = Auto(costs=otd.trees.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1, None)
     assert {drafting.tree.bounds.size for drafting in narrow.menu} == {
         0,
         1,

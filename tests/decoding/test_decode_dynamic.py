@@ -12,7 +12,7 @@ import pytest
 from slow import slow_except
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -37,13 +37,13 @@ from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree  # noqa: E402
 from ot_draft.trees.tree import TreeBounds  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 WITHOUT = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "ours": lambda: Drafting.of(paths.AdaptiveTree(8, 4, 4)),
     "ours, optimal": lambda: Drafting(
-        paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
+        paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=otd.laws.ByNode()))
     ),
     "ours, traversal": lambda: Drafting.of(paths.CountedTree(8, 4)),
     "lookup and model": lambda: Drafting.of(paths.LookupTree(10, 4), lookup=PromptLookup(3, 1)),
@@ -97,7 +97,7 @@ class AsData(paths.FixedTree):
 
 @pytest.mark.parametrize("rule", [paths.Traversal(), WITHOUT], ids=lambda rule: rule.name)
 def test_a_shape_is_parents_that_never_change(rule: paths.PathRule) -> None:
-    shape, law = paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), ot.WithoutReplacement()
+    shape, law = paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), otd.WithoutReplacement()
     texts = [decode(pair(), PROMPTS, Drafting(kind(shape, law), rule), OPTIONS) for kind in (paths.FixedTree, AsData)]
     assert texts[0].tokens == texts[1].tokens
     for one, other in zip(texts[0].steps, texts[1].steps, strict=True):
@@ -293,5 +293,5 @@ def test_a_rule_that_is_not_lossless_there_is_refused() -> None:
         (paths.CountedTree(8), paths.Joint(), "valid on trees whose children follow"),
         (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by ByNode"),
     ):
-        with pytest.raises(ot.InvalidDrafts, match=text):
+        with pytest.raises(otd.InvalidDrafts, match=text):
             Drafting(grower, rule)

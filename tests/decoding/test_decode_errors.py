@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -33,7 +33,7 @@ from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.errors import CannotDecode  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 K_SEQ = paths.TokenWise(rules.KSeq())
 PLAN = Drafting.chains(2, 3, K_SEQ)
 
@@ -109,7 +109,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "rehearsal of -1 s": (lambda: Auto(rehearsal=-1), "rehearsal is -1: give seconds, 0 for none"),
     "rehearsal of NaN": (lambda: Auto(rehearsal=float("nan")), "rehearsal is nan: give seconds"),
     "a number to look up by": (lambda: Auto(lookup=5), "lookup is 5: give PromptLookup(16), or None"),  # type: ignore[arg-type]
-    "a number for costs": (lambda: Auto(costs=5), "costs are 5: give ot.trees.Costs"),  # type: ignore[arg-type]
+    "a number for costs": (lambda: Auto(costs=5), "costs are 5: give otd.trees.Costs"),  # type: ignore[arg-type]
     "one number for paths": (lambda: Auto(paths=5), "paths are 5: give numbers and lengths"),  # type: ignore[arg-type]
     "no path of two": (lambda: Auto(paths=((0, 2),)), "a number or a length of paths is 0: give at least 1"),
     "half a path": (lambda: Drafting.chains(1.5, 2, K_SEQ), "K, the number of paths, is 1.5: give a whole number"),  # type: ignore[arg-type]
@@ -118,8 +118,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
     "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
     "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "a path rule needs a tree"),
-    "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, ot.WithoutReplacement()), "drawn by WithoutReplacement"),
-    "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), ot.Hub()), "k = 2"),
+    "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, otd.WithoutReplacement()), "drawn by WithoutReplacement"),
+    "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), otd.Hub()), "k = 2"),
     "temperature": (lambda: SamplingParams(-1), "temperature is -1"),
     "top-p": (lambda: SamplingParams(top_p=1.5), "top-p is 1.5"),
     "top-k": (lambda: SamplingParams(top_k=-3), "top-k is -3"),

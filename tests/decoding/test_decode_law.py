@@ -18,7 +18,7 @@ from chances import chance
 from slow import slow
 from tiny_models import tiny_pair, tiny_state_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -36,7 +36,7 @@ from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.tuning import Auto  # noqa: E402
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree, StoppedGrowth  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 FALSE_ALARM = 1e-9
 N, EMITTED = 8, 3  # vocabulary, tokens looked at
 # Texts a prompt, few and many.
@@ -47,9 +47,9 @@ MANY = pytest.mark.parametrize("many", [False, slow(True)], ids=["few texts", "m
 PROMPTS = [[1, 2, 3, 4], [5], [3, 1]]
 REPEATING = [[1, 2, 3, 1, 2], [0, 0], [3, 1, 0, 3]]  # where prompt lookup finds something
 TREE = paths.TreeShape.by_level((2, 2))
-GREEDY = ot.Hybrid(top=1)
+GREEDY = otd.Hybrid(top=1)
 FREE_POSITIONS = paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a machine on which much is drafted
-WITHOUT = ot.WithoutReplacement()
+WITHOUT = otd.WithoutReplacement()
 
 DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "autoregressive": Drafting.plain,
@@ -58,7 +58,7 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "recursive rejection": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.RecursiveRejection())),
     "optimal": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.Optimal())),
     "optimal, hybrid drafts": lambda: Drafting(
-        ot.trees.FixedTree(TREE, GREEDY), paths.TokenWise(rules.Optimal(law=GREEDY))
+        otd.trees.FixedTree(TREE, GREEDY), paths.TokenWise(rules.Optimal(law=GREEDY))
     ),
     "without replacement": lambda: Drafting(
         paths.FixedTree(TREE, WITHOUT), paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
@@ -66,14 +66,14 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
     "block verification": lambda: Drafting.chains(1, 3, paths.BlockVerification()),
     "traversal": lambda: Drafting.chains(3, 2, paths.Traversal()),
     "joint": lambda: Drafting.chains(3, 2, paths.Joint()),
-    "top tokens": lambda: Drafting(ot.trees.FixedTree(TREE, ot.Hybrid(top=2)), paths.NaivePath()),
+    "top tokens": lambda: Drafting(otd.trees.FixedTree(TREE, otd.Hybrid(top=2)), paths.NaivePath()),
     "prompt lookup": lambda: Drafting.looked_up(PromptLookup(2)),
     "auto": lambda: Auto(costs=FREE_POSITIONS, paths=((2, 2), (3, 2))),
 }
 DYNAMIC: dict[str, Callable[[], Drafting]] = {
     "ours": lambda: Drafting.of(paths.AdaptiveTree(5, 2, 3)),
     "optimal, ours": lambda: Drafting(
-        paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=ot.laws.ByNode()))
+        paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=otd.laws.ByNode()))
     ),
     "ours, traversal": lambda: Drafting.of(paths.CountedTree(6, 3)),
     "EAGLE-2": lambda: Drafting.of(ConfidentTree(6, 3, 3, 2)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tiny_models import tiny_llama, tiny_pair, tiny_state_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -22,8 +22,8 @@ from ot_draft.decoding.language_model import bytes_read  # noqa: E402
 from ot_draft.decoding.loop import DecodeOptions, begin  # noqa: E402
 from ot_draft.decoding.pair import Pair  # noqa: E402
 
-UNEVEN = ot.trees.TreeShape((0, 0, 0, 1, 1, 3, 6))
-SEQUENTIAL = ot.trees.TokenWise(ot.rules.KSeq())
+UNEVEN = otd.trees.TreeShape((0, 0, 0, 1, 1, 3, 6))
+SEQUENTIAL = otd.trees.TokenWise(otd.rules.KSeq())
 
 
 def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
@@ -92,9 +92,9 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
     "drafting",
     [
         Drafting.plain(),
-        Drafting(ot.trees.FixedTree(UNEVEN, ot.Hybrid(top=3)), ot.trees.NaivePath()),
+        Drafting(otd.trees.FixedTree(UNEVEN, otd.Hybrid(top=3)), otd.trees.NaivePath()),
         Drafting.chains(3, 2, SEQUENTIAL),
-        Drafting.chains(3, 2, ot.trees.Joint()),
+        Drafting.chains(3, 2, otd.trees.Joint()),
     ],
     ids=["autoregressive", "naive", "k-seq", "joint"],
 )
@@ -126,10 +126,10 @@ def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
     [
         Drafting.plain(),
         Drafting.chains(2, 3, SEQUENTIAL),
-        Drafting.chains(3, 2, ot.trees.Joint(), ot.Hybrid(top=1)),
-        Drafting.chains(3, 2, ot.trees.Joint(), ot.Hybrid(top="auto")),
+        Drafting.chains(3, 2, otd.trees.Joint(), otd.Hybrid(top=1)),
+        Drafting.chains(3, 2, otd.trees.Joint(), otd.Hybrid(top="auto")),
         Drafting.chains(
-            3, 2, ot.trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement()), ot.WithoutReplacement()
+            3, 2, otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement()), otd.WithoutReplacement()
         ),
     ],
     ids=["autoregressive", "k-seq", "hybrid", "hybrid-auto", "without-replacement"],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 
@@ -22,7 +22,7 @@ from ot_draft.decoding.loop import DecodeOptions, decode  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 NEW = 6
 TEXTS = """The capital of France is
 Once upon a time there was a
@@ -71,7 +71,7 @@ def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
         slow(Drafting.plain(), None, id="autoregressive"),
         pytest.param(Drafting.chains(2, 3, paths.Joint()), SamplingParams(1), id="joint"),
         slow(
-            Drafting(ot.trees.FixedTree(paths.TreeShape.by_level((2, 1)), ot.Hybrid(top=2)), paths.NaivePath()),
+            Drafting(otd.trees.FixedTree(paths.TreeShape.by_level((2, 1)), otd.Hybrid(top=2)), paths.NaivePath()),
             SamplingParams(1),
             id="top tokens",
         ),

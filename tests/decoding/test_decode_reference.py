@@ -8,7 +8,7 @@ import pytest
 from slow import slow, slow_except
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -24,11 +24,11 @@ from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 TREE = paths.TreeShape.by_level((3, 2, 1))
 UNEVEN = paths.TreeShape((0, 0, 0, 1, 1, 3, 6))
-WITHOUT = ot.WithoutReplacement()
+WITHOUT = otd.WithoutReplacement()
 
 
 def drafting(name: str) -> Drafting:
@@ -38,16 +38,16 @@ def drafting(name: str) -> Drafting:
         "autoregressive": Drafting.plain,
         "one draft": lambda: Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())),
         "k-seq": lambda: Drafting.chains(3, 3, paths.TokenWise(rules.KSeq())),
-        "optimal on a tree": lambda: Drafting(ot.trees.FixedTree(TREE), paths.TokenWise(rules.Optimal())),
-        "without replacement": lambda: Drafting(ot.trees.FixedTree(TREE, WITHOUT), without),
-        "without replacement, uneven": lambda: Drafting(ot.trees.FixedTree(UNEVEN, WITHOUT), without),
+        "optimal on a tree": lambda: Drafting(otd.trees.FixedTree(TREE), paths.TokenWise(rules.Optimal())),
+        "without replacement": lambda: Drafting(otd.trees.FixedTree(TREE, WITHOUT), without),
+        "without replacement, uneven": lambda: Drafting(otd.trees.FixedTree(UNEVEN, WITHOUT), without),
         "hybrid": lambda: Drafting(
-            ot.trees.FixedTree(TREE, ot.Hybrid(top=1)), paths.TokenWise(rules.Optimal(law=ot.Hybrid(top=1)))
+            otd.trees.FixedTree(TREE, otd.Hybrid(top=1)), paths.TokenWise(rules.Optimal(law=otd.Hybrid(top=1)))
         ),
         "block": lambda: Drafting.chains(1, 4, paths.BlockVerification()),
         "traversal": lambda: Drafting.chains(3, 3, paths.Traversal()),
         "joint": lambda: Drafting.chains(3, 3, paths.Joint()),
-        "top-k tokens": lambda: Drafting(ot.trees.FixedTree(TREE, ot.Hybrid(top=3)), paths.NaivePath()),
+        "top-k tokens": lambda: Drafting(otd.trees.FixedTree(TREE, otd.Hybrid(top=3)), paths.NaivePath()),
     }[name]()
 
 

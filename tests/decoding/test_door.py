@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -119,7 +119,7 @@ def test_a_speed_is_compared_with_that_of_its_own_time(tokens: int, monkeypatch:
     baseline = PlainBaseline(job, methods.auto_method())
     for place in range(tokens):
         now[0] = 1 + 2 * place / tokens
-        baseline.add(step(Drafting.chains(1, 1, ot.trees.BlockVerification())))
+        baseline.add(step(Drafting.chains(1, 1, otd.trees.BlockVerification())))
     ratio, low, high = map(float, re.findall(r"\d+\.\d\d", baseline.line())[:3])
     assert 0.9 < ratio < 1.1 and low < 1 < high
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 torch = pytest.importorskip("torch")
@@ -138,7 +138,7 @@ def test_bad_settings_are_told() -> None:
     with pytest.raises(CannotDecode, match="min_ngram is 3, max_ngram 2"):
         PromptLookup(min_ngram=3)
     with pytest.raises(CannotDecode, match="there is no draft model"):
-        decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, ot.trees.BlockVerification()))
+        decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, otd.trees.BlockVerification()))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from slow import slow_except
 from test_decode_law import DRAFTINGS, DYNAMIC, FALSE_ALARM, PROMPTS, N
 from tiny_models import tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -163,4 +163,4 @@ def test_the_row_that_is_named_is_the_one() -> None:
 
 
 def ot_chain() -> Drafting:
-    return Drafting.chains(2, 2, ot.trees.Joint())
+    return Drafting.chains(2, 2, otd.trees.Joint())

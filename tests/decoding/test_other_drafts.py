@@ -14,7 +14,7 @@ import pytest
 from chances import chance
 from tiny_models import tiny_llama
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -32,7 +32,7 @@ from ot_draft.decoding.text_draft import TextDraft  # noqa: E402
 FALSE_ALARM = 1e-9
 TEXTS, EMITTED = 1500, 3
 CORPUS = ("abba cab", "a bad cab", "dab a cab", "cad bad dad", "a baa abba")
-PATH = ot.trees.BlockVerification()
+PATH = otd.trees.BlockVerification()
 
 
 def tokenizer(size: int, mark: str = "Ġ") -> Any:
@@ -119,7 +119,7 @@ def test_drafts_of_another_law_than_is_told_are_found(kind: str, monkeypatch: py
 
 
 def test_a_text_draft_that_always_counts_as_right_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual: Callable[..., Any] = ot.trees.NaivePath._select
+    usual: Callable[..., Any] = otd.trees.NaivePath._select
 
     def trusting(self: Any, tree: Any, draws: Any) -> Any:
         sure = tree.p.clone()
@@ -127,7 +127,7 @@ def test_a_text_draft_that_always_counts_as_right_is_found(monkeypatch: pytest.M
             sure[:, node] = torch.nn.functional.one_hot(tree.tokens[:, node].clamp(min=0), N)
         return usual(self, type(tree)(tree.parents, tree.tokens, sure, tree.q, tree.bounds, tree.law), draws)
 
-    monkeypatch.setattr(ot.trees.NaivePath, "_select", trusting)
+    monkeypatch.setattr(otd.trees.NaivePath, "_select", trusting)
     assert found("slem", list(OURS("a bad").input_ids))[0] < FALSE_ALARM
 
 
@@ -200,7 +200,7 @@ def test_pairs_are_loaded_by_these_names(tmp_path: Any) -> None:
     assert len(load_pair(big, "skip:0").draft.model.layers) == 2
     prompt = [list(OURS("a bad").input_ids)]
     for name, drafting in (
-        (f"tli:{small}", Drafting.chains(2, 2, ot.trees.Joint())),
+        (f"tli:{small}", Drafting.chains(2, 2, otd.trees.Joint())),
         (f"slem:{small}", Drafting.looked_up()),
     ):
         assert len(decode(load_pair(big, name), prompt, drafting, DecodeOptions(max_tokens=8, stop=())).tokens[0]) == 8

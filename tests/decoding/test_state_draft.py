@@ -13,7 +13,7 @@ import pytest
 from slow import slow_except
 from tiny_models import tiny_llama, tiny_pair, tiny_state_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -47,7 +47,7 @@ from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.decoding.self_draft import self_draft  # noqa: E402
 from ot_draft.trees.drafting.baselines import ConfidentTree  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 1, 2], [5], [3, 1, 0]]
 SUBSET = [0, 1, 2, 3, 5, 7, 8, 11]
 OPTIONS = DecodeOptions(max_tokens=20, seed=7)
@@ -88,7 +88,7 @@ def changing() -> InTurn:
     """One path, nothing at all, what is looked up, a tree: the draft model lags behind by several tokens."""
     one = Drafting.chains(1, 1, paths.TokenWise(rules.SpeculativeSampling()))
     tree = Drafting(
-        ot.trees.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
+        otd.trees.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
     )
     looked_up = Drafting.looked_up(PromptLookup(3, 1))
     return InTurn((one, looked_up, Drafting.plain(), tree, Drafting.plain()))
@@ -99,7 +99,7 @@ PLANS: dict[str, Callable[[], Any]] = {
     "one path": lambda: Drafting.chains(1, 4, paths.BlockVerification()),
     "k-seq": lambda: Drafting.chains(3, 3, paths.TokenWise(rules.KSeq())),
     "tree": lambda: Drafting(
-        paths.FixedTree(paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), ot.WithoutReplacement()),
+        paths.FixedTree(paths.TreeShape((0, 0, 0, 1, 1, 3, 6)), otd.WithoutReplacement()),
         paths.TokenWise(rules.RecursiveRejectionWithoutReplacement()),
     ),
     "ours": lambda: Drafting.of(paths.AdaptiveTree(8, 4, 4)),

@@ -9,7 +9,7 @@ import pytest
 from chances import chance
 from tiny_models import constant_llama, tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -23,8 +23,8 @@ N, TEXTS, EMITTED = 8, 1500, 3
 FALSE_ALARM = 1e-9
 P = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])
 Q = P[::-1].copy()
-K_SEQ = ot.trees.TokenWise(ot.rules.KSeq())
-RULES = {"race": None, "KSeq": K_SEQ, "recursive": ot.trees.TokenWise(ot.rules.RecursiveRejection())}
+K_SEQ = otd.trees.TokenWise(otd.rules.KSeq())
+RULES = {"race": None, "KSeq": K_SEQ, "recursive": otd.trees.TokenWise(otd.rules.RecursiveRejection())}
 
 
 def constant_pair() -> Pair:
@@ -55,7 +55,7 @@ def test_races_of_one_place_for_all_are_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_rule_that_looks_ahead_is_refused() -> None:
-    for rule in (ot.trees.Joint(), ot.trees.Traversal(), ot.trees.BlockVerification()):
+    for rule in (otd.trees.Joint(), otd.trees.Traversal(), otd.trees.BlockVerification()):
         with pytest.raises(CannotDecode, match="further down"):
             Watermarked.by("key", 1, 2, rule)
     with pytest.raises(CannotDecode, match="empty"):
@@ -63,14 +63,14 @@ def test_a_rule_that_looks_ahead_is_refused() -> None:
 
 
 def test_what_is_no_path_rule_is_told() -> None:
-    for rule in (ot.rules.KSeq(), "race"):
-        with pytest.raises(CannotDecode, match=r"give a path rule, as ot.trees.TokenWise\(ot.rules.KSeq"):
+    for rule in (otd.rules.KSeq(), "race"):
+        with pytest.raises(CannotDecode, match=r"give a path rule, as otd.trees.TokenWise\(otd.rules.KSeq"):
             Watermarked.by("key", 1, 2, rule)
 
 
 @pytest.mark.parametrize("token", [-1, N])
 def test_a_token_outside_the_vocabulary_is_no_evidence(token: int) -> None:
-    with pytest.raises(ot.InvalidDrafts, match=f"place 1: token {token} is outside the vocabulary 0 .. 7"):
+    with pytest.raises(otd.InvalidDrafts, match=f"place 1: token {token} is outside the vocabulary 0 .. 7"):
         detect([0, token], "key", 0, 2, N)
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from slow import slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 
 pytest.importorskip("matplotlib")
 from figures import store, style
@@ -151,7 +151,7 @@ def test_what_compare_has_left_is_taken_if_it_is_of_the_same_and_not_stale(
             assert found == row
     assert store.compared(pairs, replace(settings, ks=(1, 2, 4)), out) == []
     assert store.compared(pairs, replace(settings, samples=8), out) == []
-    assert store.compared(pairs, replace(settings, rules=(ot.rules.RandomOrder(),)), out) == []
+    assert store.compared(pairs, replace(settings, rules=(otd.rules.RandomOrder(),)), out) == []
     (library / "changed.py").touch()
     os.utime(library / "changed.py", (2e9, 2e9))
     assert store.compared(pairs, settings, out) == []
@@ -165,10 +165,10 @@ def test_numbers_say_what_needs_a_word() -> None:
 
 
 def test_every_rule_has_a_look_of_its_own() -> None:
-    looks = [style.look(rule.name) for rule in ot.rules.ALL]
+    looks = [style.look(rule.name) for rule in otd.rules.ALL]
     assert all(
         look.label != rule.name or rule.name in ("Optimal", "SpecHub")
-        for look, rule in zip(looks, ot.rules.ALL, strict=True)
+        for look, rule in zip(looks, otd.rules.ALL, strict=True)
     )
     assert len({(look.colour, look.marker) for look in looks}) == len(looks)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from slopes import slopes_of
 
-import ot_draft as ot
+import ot_draft as otd
 
 pytest.importorskip("matplotlib")
 from figures.acceptance import acceptance_bernoulli, temperature
@@ -40,8 +40,8 @@ def test_the_construction_that_is_drawn_is_the_rules() -> None:
     rows = construction.compute()
     t, g, envelope, level = ([row[name] for row in rows] for name in ("t", "g", "G", "level"))
     p, q, m = ([row[name] for row in rows[1:]] for name in ("p", "q", "m"))
-    evaluation = ot.evaluate(ot.rules.Optimal(), ot.Problem(p, q, construction.K))
-    assert evaluation.lossless and evaluation.acceptance == sum(map(min, p, m)) == ot.optimal_acceptance(
+    evaluation = otd.evaluate(otd.rules.Optimal(), otd.Problem(p, q, construction.K))
+    assert evaluation.lossless and evaluation.acceptance == sum(map(min, p, m)) == otd.optimal_acceptance(
         p, q, construction.K
     )
     slopes = slopes_of(*(np.array(values, dtype=object) for values in (t, g, level)))
@@ -79,7 +79,7 @@ def test_the_race_is_the_one_that_it_says() -> None:
         met = (drafts == output[:, None]).any(-1)
         accepted, bound = list_level.race_acceptance(p, q, k)
         assert abs(met.mean() - accepted) < 6 * met.std() / len(met) ** 0.5
-        assert bound < accepted < ot.optimal_acceptance(p, q, k)
+        assert bound < accepted < otd.optimal_acceptance(p, q, k)
 
 
 def test_the_linear_programs_of_the_list_level_figure_agree_with_the_dual() -> None:
@@ -90,17 +90,17 @@ def test_the_linear_programs_of_the_list_level_figure_agree_with_the_dual() -> N
 def test_the_best_factor_is_where_k_seq_becomes_valid() -> None:
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
     for k in (2, 3):
-        problem = ot.Problem(p, q, k)
+        problem = otd.Problem(p, q, k)
         factor = division_factor.best_factor(p, q, k)
-        assert ot.evaluate(ot.rules.KSeq(factor=factor), problem).lossless
-        assert not ot.evaluate(ot.rules.KSeq(factor=factor * 0.99), problem).lossless
+        assert otd.evaluate(otd.rules.KSeq(factor=factor), problem).lossless
+        assert not otd.evaluate(otd.rules.KSeq(factor=factor * 0.99), problem).lossless
         accepted = 1 - (1 - division_factor.acceptance_of_one(p, q, factor)) ** k
-        assert accepted == pytest.approx(expected_acceptance(ot.rules.KSeq(), problem).taken, abs=1e-9)
+        assert accepted == pytest.approx(expected_acceptance(otd.rules.KSeq(), problem).taken, abs=1e-9)
 
 
 def test_transport_plans_are_couplings_that_accept_what_their_rules_do() -> None:
     rows = transport_plans.compute()
-    problem = ot.Problem(list(transport_plans.P), list(transport_plans.Q), transport_plans.K)
+    problem = otd.Problem(list(transport_plans.P), list(transport_plans.Q), transport_plans.K)
     for name, rule in transport_plans.RULES.items():
         plan = [row for row in rows if row["rule"] == name]
         for drafts in {row["drafts"] for row in plan}:
@@ -108,14 +108,14 @@ def test_transport_plans_are_couplings_that_accept_what_their_rules_do() -> None
             mass = sum(row["mass"] for row in plan if row["drafts"] == drafts)
             assert mass == problem.law.probability(problem.q, tokens)
         inside = sum(row["mass"] for row in plan if row["output"] in row["drafts"])
-        assert inside == ot.evaluate(rule, problem).acceptance
-        assert (inside == ot.optimal_acceptance(problem.p, problem.q, problem.k)) == ("ptim" in name)
+        assert inside == otd.evaluate(rule, problem).acceptance
+        assert (inside == otd.optimal_acceptance(problem.p, problem.q, problem.k)) == ("ptim" in name)
 
 
 def test_worst_cases_of_k_seq_hold_the_guarantee() -> None:
     for k in (2, 5):
         worst = k_seq_share.worst_of_two(k)
-        assert ot.kseq_bound(k) < worst <= k_seq_share.worst_by_search(k, 1, 2) + 1e-6
+        assert otd.kseq_bound(k) < worst <= k_seq_share.worst_by_search(k, 1, 2) + 1e-6
     assert k_seq_share.worst_of_two(2) == pytest.approx(8 / 9, abs=1e-6)
 
 
@@ -137,5 +137,5 @@ def test_settings_are_the_same_contexts_as_the_pairs() -> None:
         pairs = temperature.settings_pairs(kind)
         rows = np.load(temperature.FILE)["setting"] == kind
         for column, k in enumerate(drafts):
-            excess = ot.optimal_acceptance(pairs.p, pairs.q, k) - full[rows][..., column].ravel()
+            excess = otd.optimal_acceptance(pairs.p, pairs.q, k) - full[rows][..., column].ravel()
             assert excess.min() > -1e-6 and excess.max() < 0.012 and excess.mean() < 1e-3

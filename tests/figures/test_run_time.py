@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
-import ot_draft as ot
+import ot_draft as otd
 from figures import style
 from figures.speed import methods, run_time
 from ot_draft.lp.coupling import feasible
@@ -22,13 +22,13 @@ def test_network_simplex_finds_the_optimum(name: str, n: int, k: int) -> None:
     pytest.importorskip("ot", reason="the package POT is not installed")
     p, q = methods.masses(n)
     value = feasible(methods.program_of(n, k), methods.call(name, n, k)()).value  # type: ignore[arg-type]
-    assert value == pytest.approx(ot.optimal_acceptance(p, q, k), abs=1e-12)
+    assert value == pytest.approx(otd.optimal_acceptance(p, q, k), abs=1e-12)
 
 
 def test_the_construction_is_certified_or_a_table() -> None:
     certificate = methods.call("certified", 7, 3)()
     table = methods.call("table", 7, 3)()
-    best = ot.optimal_acceptance(*methods.masses(7), 3)
+    best = otd.optimal_acceptance(*methods.masses(7), 3)
     assert certificate.lower == pytest.approx(best) and table.flow.sum() == pytest.approx(best)  # type: ignore[attr-defined]
     assert len(table.drafts) == run_time.draft_sets(7, 3)  # type: ignore[attr-defined]
 
@@ -39,7 +39,7 @@ def test_a_slow_method_is_not_tried_on_more_draft_sets(monkeypatch: pytest.Monke
     def call(name: str, n: int, k: int) -> object:
         tried.append((name, n))
         if (name, n) == ("refuses", 5):
-            raise ot.InvalidArgument("too large")
+            raise otd.InvalidArgument("too large")
         return lambda: None
 
     monkeypatch.setattr(run_time, "call", call)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.integrations.transformers import multi_draft
 
 TEXTS, TOKENS, SEEDS = 48, 30, 3
@@ -31,7 +31,7 @@ def equal(seed: int, dtype: torch.dtype) -> int:
     for weight in draft.parameters():
         weight.add_(0.1 * torch.randn_like(weight))
     prompts = torch.randint(1, 64, (TEXTS, 5))
-    loop = multi_draft(draft.to(dtype), ot.trees.Joint(), paths=3, length=3)
+    loop = multi_draft(draft.to(dtype), otd.trees.Joint(), paths=3, length=3)
     plain, drafted = (
         target.to(dtype).generate(prompts, max_new_tokens=TOKENS, custom_generate=way) for way in (None, loop)
     )

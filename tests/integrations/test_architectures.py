@@ -17,7 +17,7 @@ transformers = pytest.importorskip("transformers")
 
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from ot_draft.decoding import CannotDecode  # noqa: E402
 from ot_draft.decoding.probe import TRIED  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
@@ -127,7 +127,7 @@ def test_a_family_is_decoded_as_by_generate_or_refused(name: str) -> None:
     head.add_(0.3 * head.std() * torch.randn(head.shape, generator=generator))
     told = ""
     try:
-        made = plain(target, custom_generate=multi_draft(draft, ot.trees.Joint(), paths=2, length=3))
+        made = plain(target, custom_generate=multi_draft(draft, otd.trees.Joint(), paths=2, length=3))
     except CannotDecode as refused:
         told = str(refused)
     assert "\n" not in told and (told or made == plain(target))

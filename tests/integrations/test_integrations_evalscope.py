@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audit.chains import random_pair
-from audit.completions_server import Handler, serving
+from verify.server.chains import random_pair
+from verify.server.completions_server import Handler, serving
 
 pytest.importorskip("evalscope", reason="evalscope is not installed here: pip install evalscope")
 N, LISTED, LENGTH, REQUESTS = 24, 8, 16, 160

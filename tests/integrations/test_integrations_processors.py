@@ -22,7 +22,7 @@ from test_integrations_transformers import (
 )
 from tiny_models import tiny_llama
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -139,8 +139,8 @@ def test_the_engine_is_the_reference() -> None:
     penalty = transformers.RepetitionPenaltyLogitsProcessor(1.6)
     options = DecodeOptions(processed=[Processed([penalty, Rises()])] * 3, max_tokens=9, seed=3)
     for drafting in (
-        Drafting.chains(3, 3, ot.trees.Joint()),
-        Drafting(ot.trees.FixedTree(ot.trees.TreeShape.by_level((3, 2, 1))), ot.trees.Traversal()),
+        Drafting.chains(3, 3, otd.trees.Joint()),
+        Drafting(otd.trees.FixedTree(otd.trees.TreeShape.by_level((3, 2, 1))), otd.trees.Traversal()),
     ):
         texts = decode(models, prompts, drafting, options).tokens
         assert texts == [reference_decode(models, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
@@ -206,7 +206,7 @@ def test_processors_see_padding_before_the_text() -> None:
 def test_nothing_is_allowed_behind_the_end() -> None:
     """As by a list of the texts that are allowed: plain `generate` does not ask there either."""
     models = pair()
-    loop = multi_draft(models.draft, rule=ot.rules.KSeq(), paths=3, length=3, seed=1)
+    loop = multi_draft(models.draft, rule=otd.rules.KSeq(), paths=3, length=3, seed=1)
     given = {"custom_generate": loop, "do_sample": True, "max_new_tokens": 9, "attention_mask": MASK}
     for ended, ends in ((lambda text: 6 in text[4:], {"eos_token_id": 6}), (lambda text: len(text) >= 13, {})):
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from host_models import FALSE_ALARM, Tables, drawn, p_value  # noqa: E402
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from ot_draft import errors  # noqa: E402
 from ot_draft.integrations import sglang  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
@@ -207,8 +207,8 @@ def test_black_box_on_a_tree() -> None:
             draft_probs=None,
         )[:, 0]
 
-    for law in (ot.Hybrid(top=2), ot.WithoutReplacement(), ot.IID()):
-        report = ot.check_sampler(sampler, law=law, k=2, batched=True, samples=5_000, seconds=None)
+    for law in (otd.Hybrid(top=2), otd.WithoutReplacement(), otd.IID()):
+        report = otd.check_sampler(sampler, law=law, k=2, batched=True, samples=5_000, seconds=None)
         assert report.passed, report
 
 

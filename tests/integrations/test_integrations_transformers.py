@@ -20,7 +20,7 @@ from chances import chance
 from slow import slow
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -32,7 +32,7 @@ from ot_draft.decoding.reader import Reader  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 FALSE_ALARM = 1e-9
 N, EMITTED, END = 8, 3, 7  # vocabulary, tokens looked at, the token that ends a text
 PROMPTS = torch.tensor([[1, 2, 3, 4], [0, 0, 0, 5], [0, 0, 3, 1]])
@@ -43,14 +43,14 @@ ENDS = {"eos_token_id": END, "pad_token_id": 0}
 TREE = paths.TreeShape.by_level((2, 2))
 WITHOUT = rules.RecursiveRejectionWithoutReplacement()
 
-FREE_POSITIONS = ot.trees.Costs({1: 1.0, 9: 1.1}, {1: 0.01, 2: 0.01})  # of a machine on which much is drafted
+FREE_POSITIONS = otd.trees.Costs({1: 1.0, 9: 1.1}, {1: 0.01, 2: 0.01})  # of a machine on which much is drafted
 MANY = pytest.mark.parametrize("many", [False, slow(True)], ids=["few texts", "many texts"])
 WAYS: dict[str, tuple[int, dict[str, Any]]] = {  # texts a prompt, where they are many
     "speculative sampling": (1000, {"rule": rules.SpeculativeSampling(), "paths": 1, "length": 2}),
     "block verification": (1000, {"rule": paths.BlockVerification(), "paths": 1, "length": 3}),
     "k-seq": (1000, {"rule": rules.KSeq(), "paths": 3, "length": 2}),
     "joint": (400, {"paths": 2, "length": 2}),
-    "optimal, hybrid drafts": (400, {"rule": rules.Optimal(law=ot.Hybrid(top=1)), "tree": TREE}),
+    "optimal, hybrid drafts": (400, {"rule": rules.Optimal(law=otd.Hybrid(top=1)), "tree": TREE}),
     "without replacement": (1000, {"rule": WITHOUT, "tree": TREE}),
     "auto": (400, {"costs": FREE_POSITIONS}),
 }
@@ -389,9 +389,9 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
     ("given", "says"),
     [
         ({"draft_model": "SmolLM2-135M"}, r"draft_model is 'SmolLM2-135M', no model: .*from_pretrained\(NAME\)"),
-        ({"rule": "joint"}, r"rule is 'joint': give a path rule, as ot\.paths\.Joint\(\)"),
-        ({"rule": ot.trees.Joint}, r"rule is <class .*Joint'>: give a path rule"),
-        ({"rule": ot.rules.KSeq}, r"rule is <class .*KSeq'>: give a path rule"),
+        ({"rule": "joint"}, r"rule is 'joint': give a path rule, as otd\.paths\.Joint\(\)"),
+        ({"rule": otd.trees.Joint}, r"rule is <class .*Joint'>: give a path rule"),
+        ({"rule": otd.rules.KSeq}, r"rule is <class .*KSeq'>: give a path rule"),
         ({"rule": lambda p, q: p}, "rule is <function .*: give a path rule"),
     ],
 )
@@ -419,8 +419,8 @@ def test_without_the_packages_the_extra_is_named(package: str) -> None:
 
 
 def test_a_rule_that_does_not_fit_the_draws() -> None:
-    with pytest.raises(ot.InvalidDrafts):
-        multi_draft(None, rule=paths.Joint(), law=ot.WithoutReplacement())
+    with pytest.raises(otd.InvalidDrafts):
+        multi_draft(None, rule=paths.Joint(), law=otd.WithoutReplacement())
 
 
 @pytest.mark.parametrize(
@@ -431,11 +431,11 @@ def test_a_rule_that_does_not_fit_the_draws() -> None:
         ({"paths": 1.5}, "K, the number of paths, is 1.5: give a whole number"),
         ({"paths": "a"}, "K, the number of paths, is 'a': give a whole number"),
         ({"length": 2.5}, "L, their length, is 2.5: give a whole number"),
-        ({"rule": ot.trees.NaivePath(), "law": 5}, "law is 5: give a draft law, as ot.IID"),
+        ({"rule": otd.trees.NaivePath(), "law": 5}, "law is 5: give a draft law, as otd.IID"),
         ({"tree": 5}, "tree is 5: give a shape"),
         ({"tree": (2, 2)}, r"tree is \(2, 2\): give a shape"),
-        ({"tree": ot.trees.TreeShape.by_level((2, 1)), "paths": 3}, "tree stands in the place of paths and length"),
-        ({"tree": ot.trees.TreeShape.by_level((2, 1)), "length": 3}, "tree stands in the place of paths and length"),
+        ({"tree": otd.trees.TreeShape.by_level((2, 1)), "paths": 3}, "tree stands in the place of paths and length"),
+        ({"tree": otd.trees.TreeShape.by_level((2, 1)), "length": 3}, "tree stands in the place of paths and length"),
         ({"on_step": 5}, "on_step is 5: give a function of a Step"),
         ({"stateless": 5}, "stateless is 5: give the types"),
         ({"stateless": "a"}, "stateless is 'a': give the types"),

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from host_models import FALSE_ALARM, Tables, drawn, p_value  # noqa: E402
 from vllm_calls import LENGTH, RULES, RUNNERS, Batch, N, SamplingMetadata, run_v1, run_v2  # noqa: E402
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from ot_draft.errors import NotLossless  # noqa: E402
 from ot_draft.integrations import vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES, Chains  # noqa: E402
@@ -233,7 +233,7 @@ def test_black_box(run: Callable[..., Any], rule: Any) -> None:
                 return run(batch, rule, generators=dict(enumerate(states)))[:, 0].numpy()
             return run(batch, rule, seeds=generator.integers(2**53, size=m))[:, 0].numpy()
 
-    report = ot.check_sampler(sampler, k=1, batched=True, samples=5_000, seconds=None)
+    report = otd.check_sampler(sampler, k=1, batched=True, samples=5_000, seconds=None)
     assert report.passed, report
 
 

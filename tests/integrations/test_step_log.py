@@ -20,7 +20,7 @@ from slow import slow_except  # noqa: E402
 from test_integrations_sglang import NODES, SLOTS, TREES, on_chains, on_trees  # noqa: E402
 from vllm_calls import LENGTH, Batch, N, run_v1, run_v2  # noqa: E402
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from ot_draft import errors  # noqa: E402
 from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
@@ -70,9 +70,9 @@ HOSTS: dict[str, Run] = {
 }
 
 
-def audited(run: Run, folder: Path, wrong: bool, steps: int = STEPS) -> tuple[ot.Audit, int]:
+def audited(run: Run, folder: Path, wrong: bool, steps: int = STEPS) -> tuple[otd.Audit, int]:
     """The audit of a log of some steps, and how many tokens they emitted in all."""
-    generator, audit, emitted = np.random.default_rng(7), ot.Audit(), 0
+    generator, audit, emitted = np.random.default_rng(7), otd.Audit(), 0
     torch.manual_seed(7)
     with closing(host.StepLog(folder, "host")) as log:
         for _ in range(steps):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import kernels
 from ot_draft.verify.rule.strategies import PAIRS, SUBNORMAL
 
@@ -58,7 +58,7 @@ def laws(seed: int, rows: int, n: int, k: int, spread: float = 1.0) -> tuple[Any
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(rows, n, generator=generator)
     p, q = torch.softmax(logits, -1), torch.softmax(logits + spread * torch.randn(rows, n, generator=generator), -1)
-    drafts = ot.draw(ot.IID(), q, k, generator)
+    drafts = otd.draw(otd.IID(), q, k, generator)
     if rows > 2:
         drafts[1, 0], drafts[2] = -1, -1
     return p, q, drafts
@@ -73,7 +73,7 @@ def boundary_cases(k: int) -> tuple[Any, Any, Any]:
     for row, (target, draft) in enumerate(EDGES):
         p[row, : len(target)], q[row, : len(draft)] = np.array(target, float), np.array(draft, float)
     p, q = (torch.tensor(x, dtype=torch.float32) for x in (p, q))
-    return p, q, ot.draw(ot.IID(), q, k, torch.Generator().manual_seed(k))
+    return p, q, otd.draw(otd.IID(), q, k, torch.Generator().manual_seed(k))
 
 
 def exact(p: Any, q: Any) -> tuple[Any, Any]:
@@ -87,7 +87,7 @@ def holds(p: Any, q: Any, accept: Any, residual: Any) -> None:
     assert (residual >= 0).all() and ((residual.sum(-1) - 1).abs() <= 1e-5).all()
 
 
-RULES = [(ot.rules.KSeq(), excess.k_seq), (ot.rules.RecursiveRejection(), excess.recursive_rejection)]
+RULES = [(otd.rules.KSeq(), excess.k_seq), (otd.rules.RecursiveRejection(), excess.recursive_rejection)]
 PROBLEMS = [laws(1, 2, 300, 1), laws(2, 3, 700, 2), laws(3, 3, 1500, 8), boundary_cases(1), boundary_cases(4)]
 IDS = ["k=1", "k=2", "k=8", "boundary cases, k=1", "boundary cases, k=4"]
 
@@ -116,7 +116,7 @@ def test_their_output_is_the_target(rule: Any, kernel: Any, k: int) -> None:
     p, q = weights / weights.sum(-1, keepdim=True)
     drafts = torch.cartesian_prod(*[torch.arange(3)] * k).reshape(-1, k)
     accept, residual = kernel(p, q, drafts)
-    law = ot.Selection(accept.double(), residual.double()).output(drafts)
+    law = otd.Selection(accept.double(), residual.double()).output(drafts)
     assert torch.allclose(
         (gather(q, drafts).double().prod(-1, keepdim=True) * law).sum(0), p.double(), atol=FLOAT32, rtol=0
     )

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import FixedFirst, WithoutReplacement, outside, probability_inside
 from ot_draft.laws.fixed_last import ByNodeLast, FixedLast
 
@@ -65,15 +65,15 @@ def test_one_child_after_the_other_is_the_law(law: FixedLast) -> None:
             assert ByNodeLast().child(Q, drafts, np.array([place]), number).tolist() == step.tolist()
 
 
-SEVERAL = ot.Several([P, np.roll(Q, 1)])
+SEVERAL = otd.Several([P, np.roll(Q, 1)])
 
 
 @pytest.mark.parametrize(
-    "law", [ot.IID(), WithoutReplacement(), ot.Fixed((2, 0)), ot.Hybrid(1), ot.Hub(), SEVERAL], ids=repr
+    "law", [otd.IID(), WithoutReplacement(), otd.Fixed((2, 0)), otd.Hybrid(1), otd.Hub(), SEVERAL], ids=repr
 )
-def test_one_child_after_the_other_is_every_law(law: ot.DraftLaw) -> None:
+def test_one_child_after_the_other_is_every_law(law: otd.DraftLaw) -> None:
     """Place by place, and with another place in every row."""
-    k = 2 if law == ot.Hub() else 3
+    k = 2 if law == otd.Hub() else 3
     tuples = np.unique(ALL[:, :k], axis=0)
     places = np.arange(k)[:, None]
     fixed = law.fixed_drafts(Q, k) if isinstance(law, FixedFirst) else np.full(k, -1)
@@ -115,7 +115,7 @@ def test_with_more_places_than_tokens_the_last_are_absent(
     assert {drafts: mass for drafts, mass in found.items() if mass} == expected
     drawn = law.draw(q.astype(float), np.random.default_rng(1).random((200, k)))
     assert set(map(tuple, drawn.tolist())) == set(expected)
-    assert ot.evaluate(ot.rules.NaiveTarget(law), ot.Problem(q[::-1], q, k, law)).lossless
+    assert otd.evaluate(otd.rules.NaiveTarget(law), otd.Problem(q[::-1], q, k, law)).lossless
 
 
 def test_floats_whose_mass_is_all_on_the_fixed_tokens() -> None:
@@ -127,10 +127,10 @@ def test_floats_whose_mass_is_all_on_the_fixed_tokens() -> None:
 
 def test_errors() -> None:
     for tokens in ((1, 1), (-1,), (True,)):
-        with pytest.raises(ot.InvalidArgument, match="give distinct token ids"):
+        with pytest.raises(otd.InvalidArgument, match="give distinct token ids"):
             FixedLast(tokens)
-    with pytest.raises(ot.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
+    with pytest.raises(otd.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
         FixedLast((4,)).draw(Q.astype(float), np.zeros(2))
     for ask in (lambda law: law.n_fixed(Q, 2), lambda law: law.child(Q, ALL[0], np.array([0]))):
-        with pytest.raises(ot.InvalidDrafts, match="ByNodeLast"):
+        with pytest.raises(otd.InvalidDrafts, match="ByNodeLast"):
             ask(ByNodeLast())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, random_masses, random_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import top_tokens
 from ot_draft.laws import hybrid, outside, probability_inside
 from ot_draft.laws.hybrid import StandIn
@@ -18,7 +18,7 @@ from ot_draft.laws.hybrid import StandIn
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
 
-def draft_models(law: ot.DraftLaw, sizes: tuple[tuple[int, int], ...]) -> list[tuple[np.ndarray, int]]:
+def draft_models(law: otd.DraftLaw, sizes: tuple[tuple[int, int], ...]) -> list[tuple[np.ndarray, int]]:
     """q and k: random, with zeros; one-hot, so that drafts must fall back; k = 0, k > n and n = 1 among the sizes."""
     generator = np.random.default_rng(11)
     cases = []
@@ -33,7 +33,7 @@ SIZES = ((1, 0), (1, 1), (1, 2), (1, 3), (2, 2), (2, 4), (3, 0), (3, 2), (3, 3),
 
 
 @ALL_LAWS
-def test_probabilities_are_masses_that_sum_to_one(law: ot.DraftLaw) -> None:
+def test_probabilities_are_masses_that_sum_to_one(law: otd.DraftLaw) -> None:
     for q, k in draft_models(law, SIZES):
         tuples = all_tuples(len(q), k)
         chance = law.probability(q, tuples)
@@ -43,7 +43,7 @@ def test_probabilities_are_masses_that_sum_to_one(law: ot.DraftLaw) -> None:
 
 
 @ALL_LAWS
-def test_set_probability_is_the_sum_over_tuples(law: ot.DraftLaw) -> None:
+def test_set_probability_is_the_sum_over_tuples(law: otd.DraftLaw) -> None:
     for q, k in draft_models(law, SIZES):
         n = len(q)
         tuples = all_tuples(n, k)
@@ -54,7 +54,7 @@ def test_set_probability_is_the_sum_over_tuples(law: ot.DraftLaw) -> None:
 
 
 @ALL_LAWS
-def test_among_the_prefixes_is_a_minimum_cut(law: ot.DraftLaw) -> None:
+def test_among_the_prefixes_is_a_minimum_cut(law: otd.DraftLaw) -> None:
     """Every prefix's probability is that of its set, and no other set of the 2^n has a smaller cut."""
     generator = np.random.default_rng(12)
     for n, k in ((1, 2), (2, 2), (3, 2), (3, 5), (4, 2), (4, 3), (5, 2), (6, 2), (6, 4), (4, 0)):
@@ -72,7 +72,7 @@ def test_among_the_prefixes_is_a_minimum_cut(law: ot.DraftLaw) -> None:
 
 
 @ALL_LAWS
-def test_drawing_follows_the_law_exactly(law: ot.DraftLaw) -> None:
+def test_drawing_follows_the_law_exactly(law: otd.DraftLaw) -> None:
     """All uniforms on a grid fine enough that every breakpoint is on it: frequencies are probabilities, with ==."""
     grid = lcm(1, 2, 3, 4)
     for masses in ([1], [1, 2, 1], [0, 3, 1], [0, 1], [2, 0, 0, 2], [0, 4, 0], [1, 1, 1, 1]):
@@ -100,21 +100,21 @@ def test_without_replacement_is_the_race_of_successive_draws() -> None:
     q = fractions([4, 3, 2, 1])
     for x in permutations(range(4), 3):
         a, b, c = (q[i] for i in x)
-        assert ot.WithoutReplacement().probability(q, np.array(x)) == a * b / (1 - a) * c / (1 - a - b)
+        assert otd.WithoutReplacement().probability(q, np.array(x)) == a * b / (1 - a) * c / (1 - a - b)
 
 
 def test_uniform_fallback_when_q_has_too_few_tokens() -> None:
     """Sequoia's rule: what q leaves out is drawn uniformly, and what is left of k beyond n is absent."""
-    q, law = fractions([0, 1, 0, 0]), ot.WithoutReplacement()
+    q, law = fractions([0, 1, 0, 0]), otd.WithoutReplacement()
     assert law.probability(q, np.array([[1, 0], [1, 2], [1, 3], [1, 1], [0, 1]])).tolist() == [F(1, 3)] * 3 + [0, 0]
     assert law.probability(q, np.array([1, 0, 2, 3, -1, -1])) == F(1, 6)
     assert probability_inside(law, q, np.array([True, True, False, True]), 3) == F(1, 3)
-    assert ot.Hybrid(top=1).probability(q, np.array([[1, 0, 3], [1, 1, 0]])).tolist() == [F(1, 9), 0]
-    assert ot.Hub().probability(q, np.array([[1, 0], [0, 1]])).tolist() == [F(1, 3), 0]
+    assert otd.Hybrid(top=1).probability(q, np.array([[1, 0, 3], [1, 1, 0]])).tolist() == [F(1, 9), 0]
+    assert otd.Hub().probability(q, np.array([[1, 0], [0, 1]])).tolist() == [F(1, 3), 0]
 
 
 def test_hybrid_ranks_equal_masses_by_token() -> None:
-    q, law = fractions([1, 3, 3, 3]), ot.Hybrid(top=2)
+    q, law = fractions([1, 3, 3, 3]), otd.Hybrid(top=2)
     assert top_tokens(q, 2).tolist() == [1, 2]
     assert law.probability(q, np.array([[1, 2, 3], [1, 2, 0], [2, 1, 3]])).tolist() == [F(3, 4), F(1, 4), 0]
     assert top_tokens(q.astype(float), 2).tolist() == [1, 2]
@@ -122,7 +122,7 @@ def test_hybrid_ranks_equal_masses_by_token() -> None:
 
 def test_hub_pairs() -> None:
     """SpecHub: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a))."""
-    q, law = fractions([2, 5, 3]), ot.Hub()
+    q, law = fractions([2, 5, 3]), otd.Hub()
     assert law.probability(q, np.array([[0, 1], [2, 1]])).tolist() == [q[0], q[2]]
     assert law.probability(q, np.array([[1, 0], [1, 2]])).tolist() == [x * q[1] / (1 - q[1]) for x in (q[0], q[2])]
     assert law.probability(q, np.array([[0, 2], [1, 1], [0, 0]])).tolist() == [0, 0, 0]
@@ -135,7 +135,7 @@ def test_outside_is_what_is_left_normalised() -> None:
 
 
 @ALL_LAWS
-def test_many_token_sets_at_once(law: ot.DraftLaw) -> None:
+def test_many_token_sets_at_once(law: otd.DraftLaw) -> None:
     q, sets = fractions([0, 1, 4, 2]), all_token_sets(4)
     assert probability_inside(law, q, sets, 2).tolist() == [probability_inside(law, q, s, 2) for s in sets]
     many = np.stack([q, q[::-1]])[:, None]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from contributing import example
 from random_problems import random_problems
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import laws, trees
 from ot_draft.cli import main
 from ot_draft.data import Study, compare_rules
@@ -38,21 +38,21 @@ def run(*arguments: str) -> str:
 
 
 def test_it_goes_by_its_name(law: Any) -> None:
-    assert laws.law_called("sharpened") == law and ot.Sharpened is type(law)
+    assert laws.law_called("sharpened") == law and otd.Sharpened is type(law)
     assert law.name == "sharpened"
-    with pytest.raises(ot.InvalidArgument, match=r"there is no law 'other': take iid, .*hub, sharpened"):
+    with pytest.raises(otd.InvalidArgument, match=r"there is no law 'other': take iid, .*hub, sharpened"):
         laws.law_called("other")
 
 
 def test_rules_the_optimum_and_the_linear_program_agree(law: Any) -> None:
     for n, k in ((2, 2), (3, 2), (3, 3)):
         for problem in random_problems(3, n, k, law, 4):
-            best = ot.optimal_acceptance(problem.p, problem.q, k, law)
-            assert ot.solve(problem, "flow").acceptance == best
-            for rule in (ot.rules.FromCoupling(law), ot.rules.NaiveTarget(law)):
-                result = ot.evaluate(rule, problem)
+            best = otd.optimal_acceptance(problem.p, problem.q, k, law)
+            assert otd.solve(problem, "flow").acceptance == best
+            for rule in (otd.rules.FromCoupling(law), otd.rules.NaiveTarget(law)):
+                result = otd.evaluate(rule, problem)
                 assert (result.output == problem.p).all() and result.acceptance <= best
-            assert ot.evaluate(ot.rules.FromCoupling(law), problem).acceptance == best
+            assert otd.evaluate(otd.rules.FromCoupling(law), problem).acceptance == best
 
 
 def test_compare(law: Any, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_sweep(law: Any, tmp_path: Path) -> None:
     )
     rows = parquet.read_table(out).to_pylist()
     assert [(row["rule"], row["law"], row["k"]) for row in rows] == [("NaiveTarget", "sharpened", 2)] * 4
-    exact = ot.evaluate(ot.rules.NaiveTarget(law), ot.Problem(p, q, 2, law)).acceptance
+    exact = otd.evaluate(otd.rules.NaiveTarget(law), otd.Problem(p, q, 2, law)).acceptance
     assert np.allclose([row["acceptance"] for row in rows], exact, atol=1e-12)
 
 
@@ -103,11 +103,11 @@ def test_sweep(law: Any, tmp_path: Path) -> None:
     "shape", [trees.TreeShape.by_level((2, 1)), trees.TreeShape((0, 0, 1))], ids=["even", "uneven"]
 )
 def test_trees(law: Any, shape: trees.TreeShape) -> None:
-    for rule in (trees.Traversal(), trees.NaivePath(), trees.TokenWise(ot.rules.FromCoupling(law))):
+    for rule in (trees.Traversal(), trees.NaivePath(), trees.TokenWise(otd.rules.FromCoupling(law))):
         if trees.rules.fits(rule, shape, law):
             model = trees.MarkovModel.random(np.random.default_rng(5), 2)
             assert trees.evaluate(rule, model, shape, law).lossless
-    with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\) or NaivePath\(\)"):
+    with pytest.raises(otd.InvalidDrafts, match=r"take Traversal\(\) or NaivePath\(\)"):
         trees.Joint().check(shape, law)
     simulated = simulate(trees.Traversal(), SimulatedModel(n=20), shape, 50, law=law)
     assert 0 < simulated.expected_length < shape.length
@@ -128,7 +128,7 @@ def test_decode(law: Any) -> None:
 
 def test_drawing_follows_it(law: Any) -> None:
     q = np.array([0.5, 0.3, 0.2])
-    drafts = ot.draw(law, np.broadcast_to(q, (20_000, 3)), 2, np.random.default_rng(2))
+    drafts = otd.draw(law, np.broadcast_to(q, (20_000, 3)), 2, np.random.default_rng(2))
     for tokens in product(range(3), repeat=2):
         wanted = law.probability(q, np.array(tokens))
         assert abs((drafts == tokens).all(-1).mean() - wanted) < 5 * np.sqrt(wanted / 20_000)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from random_problems import fractions, random_masses
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import probability_inside
 from ot_draft.laws.without_replacement import prefixes
 
-inside = partial(probability_inside, ot.WithoutReplacement())
+inside = partial(probability_inside, otd.WithoutReplacement())
 
 
 def by_decimals(q: np.ndarray, k: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_the_sum_over_sets_is_exact() -> None:
         for k in range(n + 2):
             q = random_masses(generator, n)
             found = prefixes(q, k)
-            law, drawn = ot.WithoutReplacement(), min(n, k)
+            law, drawn = otd.WithoutReplacement(), min(n, k)
             orders = np.array(list(permutations(range(n), drawn)), dtype=np.int64).reshape(perm(n, drawn), drawn)
             chance = law.probability(q, np.pad(orders, ((0, 0), (0, k - drawn)), constant_values=-1))
             assert chance.sum() == 1
@@ -109,5 +109,5 @@ def test_prefix_probabilities_rise_from_zero_to_one() -> None:
 
 
 def test_too_many_sets_are_refused_with_the_remedy() -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"visit \d+ sets of 6 among 40 tokens \(limit 200000\): give floats"):
+    with pytest.raises(otd.InvalidArgument, match=r"visit \d+ sets of 6 among 40 tokens \(limit 200000\): give floats"):
         prefixes(np.full(40, F(1, 40), dtype=object), 6)

@@ -6,32 +6,32 @@ import numpy as np
 import pytest
 from random_problems import all_token_sets, all_tuples, fractions, random_masses
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.laws import Several, probability_inside
 from ot_draft.laws.several import least_cut
 
 
-def problems(number: int) -> list[ot.Problem]:
+def problems(number: int) -> list[otd.Problem]:
     generator = np.random.default_rng(3)
     found = []
     for _ in range(number):
         n, k = int(generator.integers(1, 6)), int(generator.integers(1, 4))
         p, q = random_masses(generator, n), random_masses(generator, n)
         others = [random_masses(generator, n) if generator.integers(5) else p for _ in range(k - 1)]
-        found.append(ot.Problem(p, q, k, Several(others)))
+        found.append(otd.Problem(p, q, k, Several(others)))
     return found
 
 
 def test_the_optimum_is_that_of_all_sets_and_of_the_linear_program() -> None:
     for problem in problems(60):
         p, q, k, law = problem.p, problem.q, problem.k, problem.law
-        best, chosen = ot.optimal_cut(p, q, k, law)
+        best, chosen = otd.optimal_cut(p, q, k, law)
         sets = all_token_sets(len(p))
-        cuts = [ot.cut_value(problem, token_set) for token_set in sets]
-        assert best == min(cuts) == ot.cut_value(problem, chosen)
-        assert ot.solve(problem, "flow").acceptance == best
-        assert abs(float(best) - ot.optimal_acceptance(p.astype(float), q.astype(float), k, law)) < 1e-12
+        cuts = [otd.cut_value(problem, token_set) for token_set in sets]
+        assert best == min(cuts) == otd.cut_value(problem, chosen)
+        assert otd.solve(problem, "flow").acceptance == best
+        assert abs(float(best) - otd.optimal_acceptance(p.astype(float), q.astype(float), k, law)) < 1e-12
 
 
 def test_one_sorted_list_is_not_enough() -> None:
@@ -42,7 +42,7 @@ def test_one_sorted_list_is_not_enough() -> None:
     assert [float(p[y] / (q[y] + other[y])) for y in order] == sorted(float(p[y] / (q[y] + other[y])) for y in range(4))
     prefixes = [np.isin(np.arange(4), order[:i]) for i in range(5)]
     cuts = [p[s].sum() - probability_inside(law, q, s, 2) for s in prefixes]
-    assert ot.optimal_acceptance(p, q, 2, law) < 1 + min(cuts)
+    assert otd.optimal_acceptance(p, q, 2, law) < 1 + min(cuts)
 
 
 def test_masses_of_few_sizes() -> None:
@@ -82,7 +82,7 @@ def test_a_large_vocabulary() -> None:
     ]
     assert value <= min(flips) + 1e-12
     same = least_cut(p, np.stack([laws[0]] * 3))[1]
-    assert abs(1 + same - ot.optimal_acceptance(p, laws[0], 3)) < 1e-10
+    assert abs(1 + same - otd.optimal_acceptance(p, laws[0], 3)) < 1e-10
 
 
 def test_probabilities_and_draws() -> None:
@@ -92,7 +92,7 @@ def test_probabilities_and_draws() -> None:
     assert chance.sum() == 1 and (chance[(tuples < 0).any(-1)] == 0).all()
     for token_set in all_token_sets(3):
         assert probability_inside(law, q, token_set, 2) == chance[np.append(token_set, False)[tuples].all(-1)].sum()
-    drafts = ot.draw(law, np.broadcast_to(q.astype(float), (8000, 3)), 2, np.random.default_rng(1))
+    drafts = otd.draw(law, np.broadcast_to(q.astype(float), (8000, 3)), 2, np.random.default_rng(1))
     seen = np.array([(drafts == t).all(-1).mean() for t in tuples])
     assert np.abs(seen - chance.astype(float)).max() < 0.03
     assert law.marginals(q, 2).tolist() == [chance[(tuples == y).any(-1)].sum() for y in range(3)]
@@ -100,23 +100,23 @@ def test_probabilities_and_draws() -> None:
 
 def test_rules_for_it_are_exact() -> None:
     for problem in [problem for problem in problems(40) if len(problem.p) ** problem.k <= 30]:
-        law, best = problem.law, ot.optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
-        for rule in (ot.rules.FromCoupling(law), ot.rules.RandomOrder(law), ot.rules.NaiveTarget(law)):
-            result = ot.evaluate(rule, problem)
+        law, best = problem.law, otd.optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
+        for rule in (otd.rules.FromCoupling(law), otd.rules.RandomOrder(law), otd.rules.NaiveTarget(law)):
+            result = otd.evaluate(rule, problem)
             assert result.lossless and result.acceptance <= best
-        assert ot.evaluate(ot.rules.FromCoupling(law), problem).acceptance == best
+        assert otd.evaluate(otd.rules.FromCoupling(law), problem).acceptance == best
     model = trees.MarkovModel.random(np.random.default_rng(1), 2)
     law, shape = Several([fractions([1, 2])]), trees.TreeShape.by_level((2, 2))
-    for rule in (trees.Traversal(), trees.TokenWise(ot.rules.FromCoupling(law)), trees.NaivePath()):
+    for rule in (trees.Traversal(), trees.TokenWise(otd.rules.FromCoupling(law)), trees.NaivePath()):
         assert trees.evaluate(rule, model, shape, law).lossless
-    with pytest.raises(ot.InvalidDrafts, match=r"take Traversal\(\)"):
+    with pytest.raises(otd.InvalidDrafts, match=r"take Traversal\(\)"):
         trees.Joint().check(shape, law)
 
 
 def test_errors() -> None:
-    with pytest.raises(ot.InvalidArgument, match="give rows"):
+    with pytest.raises(otd.InvalidArgument, match="give rows"):
         Several([[0.5, 0.6]])
-    with pytest.raises(ot.InvalidDrafts, match="this law has 2 drafts, one a draft model, not 3"):
-        ot.Problem([1.0], [1.0], 3, Several([[1.0]]))
-    with pytest.raises(ot.InvalidDrafts, match="others have 1 tokens, q has 2"):
-        ot.optimal_acceptance([0.5, 0.5], [0.5, 0.5], 2, Several([[1.0]]))
+    with pytest.raises(otd.InvalidDrafts, match="this law has 2 drafts, one a draft model, not 3"):
+        otd.Problem([1.0], [1.0], 3, Several([[1.0]]))
+    with pytest.raises(otd.InvalidDrafts, match="others have 1 tokens, q has 2"):
+        otd.optimal_acceptance([0.5, 0.5], [0.5, 0.5], 2, Several([[1.0]]))

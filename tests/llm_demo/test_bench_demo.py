@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from slow import slow
 from tiny_models import tiny_llama, tiny_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.paths.spectr_real import controlled_mean
 
 torch = pytest.importorskip("torch")
@@ -31,7 +31,7 @@ from ot_draft.decoding.benchmark import peers as bench_peers  # noqa: E402
 from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
-paths, rules = ot.trees, ot.rules
+paths, rules = otd.trees, otd.rules
 KINDS = ("prose", "code", "dialogue", "lists", "continuation")
 PROMPTS = [Prompt("prose", [1, 2, 3]), Prompt("code", [4, 5]), Prompt("lists", [6, 1, 1]), Prompt("prose", [7])]
 
@@ -83,14 +83,14 @@ def test_assisted_generation_accepts_all_of_a_draft_that_is_the_target() -> None
     assert (len(plain.tokens), plain.calls) == (13, 13) and plain.seconds > 0
 
 
-def trees() -> list[ot.trees.DraftTree]:
+def trees() -> list[otd.trees.DraftTree]:
     options = DecodeOptions(
         SamplingParams(0.5), max_tokens=8, laws=True, seed=1
     )  # sharp laws: siblings are often equal
     return list(block_efficiency.trees(tiny_pair(), [1, 2, 3], paths.Joint(), options, (4, 3)))
 
 
-def exact_length(rule: ot.trees.PathRule, tree: ot.trees.DraftTree) -> float:
+def exact_length(rule: otd.trees.PathRule, tree: otd.trees.DraftTree) -> float:
     """Expected accepted length given the tree, from the plain form of the rule."""
     tokens, shape = tree.tokens[0].tolist(), tree.shape(0)
     prefixes = {tuple(tokens[v - 1] for v in shape.path(node)): node for node in reversed(range(shape.size + 1))}
@@ -107,7 +107,7 @@ def exact_length(rule: ot.trees.PathRule, tree: ot.trees.DraftTree) -> float:
 @pytest.mark.parametrize(
     "rule", [rules.KSeq(), rules.RecursiveRejection(), rules.Optimal()], ids=lambda rule: rule.name
 )
-def test_expected_length_of_token_wise_rules_is_exact(rule: ot.SelectionRule) -> None:
+def test_expected_length_of_token_wise_rules_is_exact(rule: otd.SelectionRule) -> None:
     for tree in trees():
         lives = block_efficiency.survival(paths.TokenWise(rule), tree)
         assert sum(lives) == pytest.approx(exact_length(paths.TokenWise(rule), tree), abs=1e-9)

@@ -12,7 +12,7 @@ from test_distil import RECIPE, WHOLE, Tokenizer, tiny_target, tiny_texts
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
 from llm_demo.distil.train import student  # noqa: E402
 from ot_draft.decoding import Pair  # noqa: E402
@@ -38,11 +38,11 @@ def test_the_losses_are_what_they_are_called() -> None:
     text = torch.tensor([[0, 3, 6, -1, 2]])
     for k in (1, 4):
         found = losses.for_drafts(k)(p, q.log(), text)
-        assert torch.allclose(found, -ot.optimal_acceptance(p, q, k).log())
+        assert torch.allclose(found, -otd.optimal_acceptance(p, q, k).log())
     assert torch.allclose(losses.LOSSES["total variation"](p, q.log(), text), (p - q).abs().sum(-1) / 2)
     part = p[None] * 0.75  # a quarter of the target's mass, and the text's fourth token, are outside the subset
     wide = torch.cat((part, torch.full((1, 5, 1), 0.25)), -1), torch.cat((q[None], torch.zeros(1, 5, 1)), -1)
-    wanted = ot.losses.accepted_length_loss(*wide, torch.tensor([[0, 3, 6, 7, 2]]))
+    wanted = otd.losses.accepted_length_loss(*wide, torch.tensor([[0, 3, 6, 7, 2]]))
     assert torch.allclose(losses.for_a_path(part, q[None].log(), text)[:, 0], wanted)
 
 

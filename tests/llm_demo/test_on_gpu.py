@@ -13,7 +13,7 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from llm_demo.gpu import checks as gpu_checks  # noqa: E402
 from llm_demo.gpu import command as on_gpu  # noqa: E402
 from llm_demo.gpu import large as gpu_large  # noqa: E402
@@ -61,17 +61,17 @@ def test_without_a_gpu_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert done.exit_code == 2 and "'all' is no part" in done.output
 
 
-class Swapped(ot.SelectionRule):
+class Swapped(otd.SelectionRule):
     """Not valid: p and q change places."""
 
-    law = ot.IID()
+    law = otd.IID()
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-        return ot.rules.KSeq()(q, p, drafts)
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+        return otd.rules.KSeq()(q, p, drafts)
 
 
 def test_a_wrong_rule_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ot.rules, "ALL", (Swapped(),))
+    monkeypatch.setattr(otd.rules, "ALL", (Swapped(),))
     found = list(gpu_checks.rule_checks(CPU, sizes=(), rows=2))
     assert found and not any(row["passed"] for row in found)
 
@@ -99,7 +99,7 @@ def test_layers_that_share_weights_are_layers() -> None:
     whole.load_state_dict(model.state_dict())
     assert len(model.model.layers) == 3 and [layer.self_attn.layer_idx for layer in model.model.layers] == [0, 1, 2]
     assert sum(weight.numel() for weight in model.parameters()) < sum(weight.numel() for weight in whole.parameters())
-    drafting = Drafting.chains(2, 2, ot.trees.Joint())
+    drafting = Drafting.chains(2, 2, otd.trees.Joint())
     texts = [
         decode(Pair(each, each), [[1, 2, 3]], drafting, DecodeOptions(max_tokens=12)).tokens for each in (model, whole)
     ]

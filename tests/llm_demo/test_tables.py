@@ -16,7 +16,7 @@ from tiny_models import constant_llama, tiny_llama, tiny_pair
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from llm_demo import acceptance  # noqa: E402
 from llm_demo.bench import auto, block_efficiency, latency  # noqa: E402
 from llm_demo.bench.contenders import bench  # noqa: E402
@@ -81,7 +81,7 @@ def test_acceptance_at_the_roots() -> None:
     for p, q in ((P, Q), (Q, P)):
         for row in roots(p, q):
             assert row["overlap"] == pytest.approx(np.minimum(p, q).sum(), abs=1e-4)
-            assert row["Optimal"] == pytest.approx(ot.optimal_acceptance(p, q, row["k"]), abs=1e-4)
+            assert row["Optimal"] == pytest.approx(otd.optimal_acceptance(p, q, row["k"]), abs=1e-4)
     assert abs(roots(P, Q)[1]["Optimal"] - roots(Q, P)[1]["Optimal"]) > 0.02
     assert all(row["overlap"] == 1 for row in roots(P, P))
 
@@ -139,7 +139,7 @@ def test_the_table_of_caps_compares_the_same_places(planned: trees_calibration.C
     rows = bounds.as_markdown(bounds.compared(places, of_text), planned.at(1.0)["embedded"]).splitlines()[2:]
     assert len(rows) == len(WAYS)
     for row, (name, way) in zip(rows, WAYS.items(), strict=True):
-        naive = way.rule == ot.trees.NaivePath()
+        naive = way.rule == otd.trees.NaivePath()
         assert row.startswith(f"| {name} | 2.00 | {'2.00' if naive else '3.00'} |")
         assert f"| {'1.00' if naive else '0.67'} ±" in row
 
@@ -236,7 +236,7 @@ def test_what_students_accept() -> None:
         for i, temperature in enumerate(losses.TEMPERATURES):
             a, b = (law ** (1 / temperature) / (law ** (1 / temperature)).sum() for law in (p, q))
             for j, k in enumerate(losses.KS):
-                assert found[i, j] == pytest.approx(ot.optimal_acceptance(a, b, k), abs=1e-4)
+                assert found[i, j] == pytest.approx(otd.optimal_acceptance(a, b, k), abs=1e-4)
 
 
 def test_a_students_row_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_captured_laws_are_the_targets_and_the_drafts() -> None:
         for row, temperature in zip(laws, capture.TEMPERATURES, strict=True):
             assert row == pytest.approx((logits / temperature).softmax(-1).numpy(), abs=1e-9)
     shrunk = capture.shrink(2, np.stack([P, P]), np.stack([Q, Q]), 4)
-    assert shrunk.full_optimum[0].tolist() == pytest.approx([ot.optimal_acceptance(P, Q, k) for k in capture.DRAFTS])
+    assert shrunk.full_optimum[0].tolist() == pytest.approx([otd.optimal_acceptance(P, Q, k) for k in capture.DRAFTS])
     target, draft = capture_settings.last_logits(TEXT, pair)
     assert target == pytest.approx(pair.target(torch.tensor([TEXT])).logits[0, -1].numpy())
     assert draft == pytest.approx(pair.draft(torch.tensor([TEXT])).logits[0, -1].numpy())

@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 
 from tiny_models import tiny_llama, tiny_pair  # noqa: E402
 
-import ot_draft as ot  # noqa: E402
+import ot_draft as otd  # noqa: E402
 from llm_demo.bench.trees import command, summary  # noqa: E402
 from llm_demo.bench.trees.calibration import Calibration, found, models_of  # noqa: E402
 from llm_demo.bench.trees.lengths import expected_length, merged_laws, plain  # noqa: E402
@@ -111,19 +111,19 @@ class Random:
 
 
 RULES = [
-    ot.trees.Joint(),
-    ot.trees.Traversal(),
-    ot.trees.TokenWise(ot.rules.KSeq()),
-    ot.trees.TokenWise(ot.rules.Optimal()),
+    otd.trees.Joint(),
+    otd.trees.Traversal(),
+    otd.trees.TokenWise(otd.rules.KSeq()),
+    otd.trees.TokenWise(otd.rules.Optimal()),
 ]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_merged_tokens_change_next_to_nothing(rule: ot.trees.PathRule) -> None:
+def test_merged_tokens_change_next_to_nothing(rule: otd.trees.PathRule) -> None:
     """Expected lengths on a tree's own tokens and classes, and on all tokens."""
     target, logits = Random(0.0), Random(0.3)
     draft: Any = DraftLaws(logits, 1.0)  # type: ignore[arg-type]
-    drafting = ot.trees.FixedTree(ot.trees.TreeShape.chains(3, 3), ot.IID())
+    drafting = otd.trees.FixedTree(otd.trees.TreeShape.chains(3, 3), otd.IID())
     tree = drafted({drafting: None}, draft, target.context)[drafting]
     merged = merged_laws(target, logits, set(draft.known), [tree], 1.0)  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def test_merged_tokens_change_next_to_nothing(rule: ot.trees.PathRule) -> None:
             return logits.at([prefix])[0].double().softmax(-1).numpy()
 
     whole: Any = Whole()
-    lengths = ot.trees.rules.lengths(rule, whole, plain(tree, whole))
+    lengths = otd.trees.rules.lengths(rule, whole, plain(tree, whole))
     wanted = sum(chance * length for length, chance in lengths.items())
     assert wanted > 0.1 and len(merged.of(tree.tokens).target(())) < 800
     assert expected_length(rule, tree, merged) == pytest.approx(wanted, rel=2e-3)

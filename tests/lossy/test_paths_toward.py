@@ -7,18 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.lossy.base import Target
 from ot_draft.selection import approximate_for
 from proofs_checks.lossy import published_targets
 
 TARGETS = [
-    ot.lossy.TotalVariation(Fraction(1, 8)),
-    ot.lossy.Ratio(factor=Fraction(3, 2)),
+    otd.lossy.TotalVariation(Fraction(1, 8)),
+    otd.lossy.Ratio(factor=Fraction(3, 2)),
     published_targets.Lenience(Fraction(1, 2)),
 ]
-RULES = [trees.Joint(), trees.TokenWise(ot.rules.KSeq()), trees.Traversal()]
+RULES = [trees.Joint(), trees.TokenWise(otd.rules.KSeq()), trees.Traversal()]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -27,7 +27,7 @@ def test_the_emitted_law_is_the_targets(rule: trees.PathRule, target: Target) ->
     for seed in range(3):
         model = trees.MarkovModel.random(np.random.default_rng(seed), 2)
         toward = trees.TowardPath(target, rule)
-        kept = toward.retargeted(model, trees.TreeShape.chains(2, 2), ot.IID())
+        kept = toward.retargeted(model, trees.TreeShape.chains(2, 2), otd.IID())
         of_target = trees.evaluate(rule, kept, (2, 2))
         lossy = trees.evaluate(toward, model, (2, 2))
         assert of_target.lossless
@@ -44,7 +44,7 @@ def test_the_batched_form_selects_for_the_target() -> None:
     tokens = generator.integers(0, 5, (4, shape.size))
     tokens[:, 1:3] = tokens[:, :1]  # nodes with the same tokens before them hold the same laws
     tree = shape.tree(tokens, p, q)
-    target = ot.lossy.KL(0.1)
+    target = otd.lossy.KL(0.1)
     toward = trees.TowardPath(target, trees.Joint())
     uniforms = generator.random((4, toward.n_uniforms(shape)))
     r = np.concatenate((target(p[:, :1], q[:, :1], 3), target(p[:, 1:4], q[:, 1:4], 1), p[:, 4:]), 1)
@@ -61,8 +61,8 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
     p[:, 2], q[:, 2] = p[:, 1], q[:, 1]  # nodes with the same token before them
     first, second = (q / p).argmax(-1)[0, :2]  # not taken for certain
     tree = shape.tree(np.array([[first, first, second, second]]), p, q)
-    rule = trees.TokenWise(ot.rules.Optimal(law=ot.Hybrid(1)))
-    toward = trees.TowardPath(published_targets.Ensemble(0.3), trees.TokenWise(ot.rules.KSeq()))
+    rule = trees.TokenWise(otd.rules.Optimal(law=otd.Hybrid(1)))
+    toward = trees.TowardPath(published_targets.Ensemble(0.3), trees.TokenWise(otd.rules.KSeq()))
     r = published_targets.Ensemble(0.3)(p, q)
     for chosen in (np.empty((1, 0), dtype=np.int64), np.array([[first]])):
         wanted = trees.rules.output_law(toward.rule, shape.tree(tree.tokens, r, q), chosen)
@@ -70,15 +70,15 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
         assert not np.allclose(trees.rules.output_law(toward.rule, tree, chosen), wanted)
     assert (
         trees.rules.looks_ahead(toward),
-        trees.rules.looks_ahead(trees.TowardPath(ot.lossy.KL(0.1), trees.Joint())),
+        trees.rules.looks_ahead(trees.TowardPath(otd.lossy.KL(0.1), trees.Joint())),
     ) == (False, True)
-    assert trees.TowardPath(ot.lossy.KL(0.1), rule).law == ot.Hybrid(1)
-    quick = trees.TowardPath(ot.lossy.KL(0.1), rule).approximate_for(ot.IID())
-    assert quick.rule == approximate_for(rule, ot.IID()) and quick.target == ot.lossy.KL(0.1)
+    assert trees.TowardPath(otd.lossy.KL(0.1), rule).law == otd.Hybrid(1)
+    quick = trees.TowardPath(otd.lossy.KL(0.1), rule).approximate_for(otd.IID())
+    assert quick.rule == approximate_for(rule, otd.IID()) and quick.target == otd.lossy.KL(0.1)
 
 
 def test_what_is_no_target_and_uneven_shapes_are_refused() -> None:
-    with pytest.raises(ot.InvalidDrafts, match="target"):
+    with pytest.raises(otd.InvalidDrafts, match="target"):
         trees.TowardPath(0.1, trees.Joint())
-    with pytest.raises(ot.InvalidDrafts, match="equally many"):
-        trees.TowardPath(ot.lossy.KL(0.1), trees.Joint()).check(trees.TreeShape((0, 0, 1)), ot.IID())
+    with pytest.raises(otd.InvalidDrafts, match="equally many"):
+        trees.TowardPath(otd.lossy.KL(0.1), trees.Joint()).check(trees.TreeShape((0, 0, 1)), otd.IID())

@@ -10,7 +10,7 @@ import pytest
 from random_problems import random_pair
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy, rules
 from ot_draft.bias import bias_of, divergence
 from ot_draft.lossy.base import Target
@@ -27,7 +27,7 @@ TARGETS = [
     published_targets.Ensemble(F(2, 3)),
     *(published_targets.Cascade(name, F(1, 5)) for name in ("chow", "diff", "opt", "token-v1", "token-v2", "token-v3")),
 ]
-RULES = [rules.Optimal(), rules.KSeq(), rules.Optimal(ot.Hybrid(1)), rules.RecursiveRejectionWithoutReplacement()]
+RULES = [rules.Optimal(), rules.KSeq(), rules.Optimal(otd.Hybrid(1)), rules.RecursiveRejectionWithoutReplacement()]
 
 
 def problems(number: int, seed: int = 0) -> list[tuple[Any, Any, int]]:
@@ -42,11 +42,11 @@ def test_the_output_law_is_the_targets(target: Target) -> None:
     for p, q, k in problems(8):
         for rule in RULES:
             toward = lossy.Toward(target, rule)
-            result = ot.evaluate(toward, ot.Problem(p, q, k, toward.law))
+            result = otd.evaluate(toward, otd.Problem(p, q, k, toward.law))
             kept = toward.kept_law(p, q, k)
             assert (result.output == kept).all()
             if rule == rules.Optimal():
-                assert result.acceptance == ot.optimal_acceptance(kept, q, k)
+                assert result.acceptance == otd.optimal_acceptance(kept, q, k)
             assert result.lossless == bool((kept == p).all())
 
 
@@ -54,12 +54,12 @@ def test_the_output_law_is_the_targets(target: Target) -> None:
 def test_by_classes_the_budget_holds(target: lossy.Nearest) -> None:
     name, budget = target.guarantee
     for p, q, k in problems(12, seed=1):
-        result = ot.evaluate(lossy.Toward(target, rules.Optimal(classes=6)), ot.Problem(p, q, k))
+        result = otd.evaluate(lossy.Toward(target, rules.Optimal(classes=6)), otd.Problem(p, q, k))
         assert result.output.sum() == 1
         assert divergence(name, result.output, p) <= float(budget) + 1e-12
     generator = np.random.default_rng(2)
     p, q = generator.dirichlet(np.full(3000, 0.2), (2, 3))
-    drafts = ot.draw(ot.IID(), q, 4, generator)
+    drafts = otd.draw(otd.IID(), q, 4, generator)
     exact, grouped = (lossy.Toward(target, rules.Optimal(classes=c))(p, q, drafts) for c in (None, 4096))
     assert abs(exact.output(drafts) - grouped.output(drafts)).sum(-1).max() < 0.05
     drafts[1, 2:] = -1  # fewer drafts in one row
@@ -74,7 +74,7 @@ def test_what_is_never_written_is_what_was_written(target: lossy.Nearest, monkey
     p[0, :40], q[0, :200], q[1, 5] = 0, 0, 0  # tokens that are never drafted, and drafts that the target never gives
     p, q = p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
     rule = lossy.Toward(target, rules.Optimal(classes=64))
-    several = ot.draw(ot.IID(), np.broadcast_to(q[:, None], (3, 5, 900)), 3, generator)
+    several = otd.draw(otd.IID(), np.broadcast_to(q[:, None], (3, 5, 900)), 3, generator)
     for wide, given in (((slice(None),), several[:, 0]), ((slice(None), None), several)):
         pair, nothing = [x[wide] for x in (p, q)], given * 0 - 1
         for drafts in (given, nothing):
@@ -93,7 +93,7 @@ def test_what_is_never_written_is_what_was_written(target: lossy.Nearest, monkey
 def test_tensors_give_what_numpy_gives(target: Target) -> None:
     generator = np.random.default_rng(3)
     p, q = generator.dirichlet(np.full(60, 0.3), (2, 4))
-    for law in (ot.IID(), ot.Hybrid(2)):
+    for law in (otd.IID(), otd.Hybrid(2)):
         found = target(torch.tensor(p), torch.tensor(q), 3, law)
         assert abs(found.numpy() - target(p, q, 3, law)).max() < 1e-12
         shapes = target(torch.tensor(p, device="meta"), torch.tensor(q, device="meta"), 3, law)  # no host sync
@@ -112,30 +112,30 @@ def test_groups_on_a_device_keep_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
         assert (divergence(name, r, p) <= float(budget) + 1e-9).all() and torch.allclose(
             r.sum(-1), torch.ones(3).double()
         )
-        assert (ot.optimal_acceptance(best, q, 4) - ot.optimal_acceptance(r, q, 4)).max() < 1e-3
+        assert (otd.optimal_acceptance(best, q, 4) - otd.optimal_acceptance(r, q, 4)).max() < 1e-3
 
 
 @pytest.mark.parametrize("rule", engine_rules.ALL, ids=lambda rule: rule.name)
-def test_an_engines_rule_lies_under_the_frontier(rule: ot.SelectionRule) -> None:
+def test_an_engines_rule_lies_under_the_frontier(rule: otd.SelectionRule) -> None:
     biased = 0
     for p, q, k in problems(15, seed=5):
-        for law in (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=k)):
-            result = ot.evaluate(rule, ot.Problem(p, q, k, law))
+        for law in (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=k)):
+            result = otd.evaluate(rule, otd.Problem(p, q, k, law))
             assert result.output.sum() == 1
-            assert result.acceptance <= ot.optimal_acceptance(result.output, q, k, law)
+            assert result.acceptance <= otd.optimal_acceptance(result.output, q, k, law)
             distance = result.bias.total_variation
-            assert result.acceptance <= ot.optimal_acceptance(p, q, k, law) + distance
+            assert result.acceptance <= otd.optimal_acceptance(p, q, k, law) + distance
             biased += distance > 0
     assert biased > 5
 
 
 def test_output_laws_in_closed_form() -> None:
     p, q = np.array([F(1, 2), F(1, 4), F(1, 4)]), np.array([F(1, 4), F(1, 4), F(1, 2)])
-    one = ot.Problem(p, q, 1)
+    one = otd.Problem(p, q, 1)
     assert (
-        ot.evaluate(engine_rules.LenientSampling(F(2, 3)), one).output == published_targets.Lenience(F(2, 3))(p, q)
+        otd.evaluate(engine_rules.LenientSampling(F(2, 3)), one).output == published_targets.Lenience(F(2, 3))(p, q)
     ).all()
-    bar = ot.evaluate(engine_rules.TypicalAcceptance(0.3, 10.0), one).output  # only token 0 passes
+    bar = otd.evaluate(engine_rules.TypicalAcceptance(0.3, 10.0), one).output  # only token 0 passes
     assert list(bar) == [F(1, 4) + F(3, 4) * F(1, 2), F(3, 16), F(3, 16)]
     drafts = np.array([2, 1])
     taken = engine_rules.TwoThresholds(1, F(1, 2))(p, q, drafts)
@@ -143,7 +143,7 @@ def test_output_laws_in_closed_form() -> None:
     assert list(engine_rules.TwoThresholds(F(1, 4), 1)(p, q, drafts).accept) == [1, 0]
     naive = engine_rules.TwoThresholds(1, 1)(p, q, drafts)
     assert (naive.output(drafts) == rules.NaiveTarget()(p, q, drafts).output(drafts)).all()
-    relaxed = ot.evaluate(engine_rules.RelaxedAcceptance(2, F(1, 5)), one).output
+    relaxed = otd.evaluate(engine_rules.RelaxedAcceptance(2, F(1, 5)), one).output
     assert list(relaxed) == [1, 0, 0]
 
 
@@ -177,7 +177,7 @@ def test_the_ensemble_is_what_transformers_computes() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any) -> None:
-    with pytest.raises(ot.InvalidArgument):
+    with pytest.raises(otd.InvalidArgument):
         make()
 
 
@@ -193,9 +193,9 @@ def test_bias_is_exact_and_infinite_where_it_is() -> None:
 @pytest.mark.parametrize(
     "rule", [slow(lossy.Toward(lossy.Ratio(factor=F(3, 2)), rules.Optimal())), engine_rules.LenientSampling()]
 )
-def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) -> None:
+def test_check_rule_never_calls_a_lossy_rule_lossless(rule: otd.SelectionRule) -> None:
     pytest.importorskip("hypothesis")
-    report = ot.check_rule(rule, max_examples=15)
+    report = otd.check_rule(rule, max_examples=15)
     assert report.lossless == "no", str(report)
     held = {outcome.property: outcome.status for outcome in report.outcomes if outcome.category == "claims"}
     if isinstance(rule, lossy.Toward):
@@ -218,12 +218,12 @@ def test_check_rule_never_calls_a_lossy_rule_lossless(rule: ot.SelectionRule) ->
     ],
 )
 def test_budgets_that_no_float_holds_are_refused(make: Any, said: str) -> None:
-    with pytest.raises(ot.InvalidArgument, match=said):
+    with pytest.raises(otd.InvalidArgument, match=said):
         make()
 
 
-@pytest.mark.parametrize(("k", "law"), [(-1, None), (1.5, None), (True, None), (2, "iid"), (3, ot.Hub())])
+@pytest.mark.parametrize(("k", "law"), [(-1, None), (1.5, None), (True, None), (2, "iid"), (3, otd.Hub())])
 def test_a_target_for_no_drafts_of_a_law_is_refused(k: Any, law: Any) -> None:
     p = np.array([0.5, 0.5])
-    with pytest.raises(ot.InvalidDrafts):
+    with pytest.raises(otd.InvalidDrafts):
         lossy.KL(0.1)(p, p, k, law)

@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import optional
 from ot_draft.exact import all_drafts
@@ -23,7 +23,7 @@ from ot_draft.lp import coupling as coupling_module
 from ot_draft.lp import float_solvers, network_simplex, program, solution
 from ot_draft.lp.program import RawSolution
 
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()]
 POT = ["pot", "pot-dense", "pot-warm"]
 WITHOUT_ORTOOLS = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra ortools is not installed")
 SOLVERS = ["flow", "highs", "cvxpy", "cvxpy-highs", "pulp", *POT, pytest.param("ortools", marks=WITHOUT_ORTOOLS)]
@@ -49,7 +49,7 @@ def random_problem(i, heavy):
     generator = np.random.default_rng([7, i, heavy])
     law = LAWS[i % 4]
     n, k = int(generator.integers(2, 7)), 2 if i % 4 == 3 else int(generator.integers(1, 4))
-    return ot.Problem(masses(generator, n, heavy, i % 3), masses(generator, n, heavy, i % 2), k, law)
+    return otd.Problem(masses(generator, n, heavy, i % 3), masses(generator, n, heavy, i % 2), k, law)
 
 
 def random_fractions(generator, n):
@@ -59,17 +59,17 @@ def random_fractions(generator, n):
 
 
 PROBLEMS = [random_problem(i, False) for i in range(150)] + [random_problem(i, True) for i in range(50)]
-OPTIMA = [float(ot.optimal_acceptance(x.p, x.q, x.k, x.law)) for x in PROBLEMS]
+OPTIMA = [float(otd.optimal_acceptance(x.p, x.q, x.k, x.law)) for x in PROBLEMS]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solvers_agree_with_the_optimum(solver):
     for problem, optimum in zip(PROBLEMS, OPTIMA, strict=True):
-        found = ot.solve(problem, solver)
+        found = otd.solve(problem, solver)
         assert abs(found.acceptance - optimum) <= AGREES[solver]
         assert 0 <= found.residuals.gap <= AGREES[solver]
         assert found.residuals.primal <= 1e-6 and found.residuals.dual <= 1e-6
-        assert abs(float(ot.cut_value(problem, found.token_set)) - optimum) <= AGREES[solver]
+        assert abs(float(otd.cut_value(problem, found.token_set)) - optimum) <= AGREES[solver]
 
 
 def equality_form(problem, unit=1.0, **options):
@@ -91,13 +91,13 @@ def by_the_paper(problem):
 def test_the_program_of_the_paper_has_the_same_value():
     for problem, optimum in zip(PROBLEMS[::3], OPTIMA[::3], strict=True):
         assert abs(by_the_paper(problem) - optimum) <= 1e-9
-        assert abs(ot.solve(problem, "highs").acceptance - by_the_paper(problem)) <= 2e-9
+        assert abs(otd.solve(problem, "highs").acceptance - by_the_paper(problem)) <= 2e-9
 
 
 def heavy_tailed(seed):
     generator = np.random.default_rng(seed)
     n, k = int(generator.integers(2, 6)), int(generator.integers(1, 4))
-    return ot.Problem(masses(generator, n, True, True), masses(generator, n, True, True), k)
+    return otd.Problem(masses(generator, n, True, True), masses(generator, n, True, True), k)
 
 
 def test_raw_highs_calls_feasible_problems_infeasible_and_ours_does_not():
@@ -108,8 +108,8 @@ def test_raw_highs_calls_feasible_problems_infeasible_and_ours_does_not():
         assert status in (0, 2)
         if status == 2:
             called_infeasible += 1
-            optimum = float(ot.optimal_acceptance(problem.p, problem.q, problem.k))
-            assert abs(ot.solve(problem, "highs").acceptance - optimum) <= 1e-9
+            optimum = float(otd.optimal_acceptance(problem.p, problem.q, problem.k))
+            assert abs(otd.solve(problem, "highs").acceptance - optimum) <= 1e-9
     assert called_infeasible >= 3
 
 
@@ -119,36 +119,36 @@ def test_masses_down_to_1e_38(seed):
     generator = np.random.default_rng(seed)
     n, k = int(generator.integers(2, 7)), int(generator.integers(1, 4))
     p, q = (generator.dirichlet(np.full(n, (0.1, 0.02, 1.0)[seed % 3])) for _ in range(2))
-    optimum = float(ot.optimal_acceptance(p, q, k))
-    for found in (by_the_paper(ot.Problem(p, q, k)), ot.solve(ot.Problem(p, q, k), "highs").acceptance):
+    optimum = float(otd.optimal_acceptance(p, q, k))
+    for found in (by_the_paper(otd.Problem(p, q, k)), otd.solve(otd.Problem(p, q, k), "highs").acceptance):
         assert abs(found - optimum) <= 1e-9
 
 
 def test_the_plan_of_all_tuples_refuses_large_problems():
     uniform = np.full(20, 0.05)
-    with pytest.raises(ot.InvalidArgument, match=r"20\^5 entries"):
-        ot.solve(ot.Problem(uniform, uniform, 4), "flow").plan.full()
+    with pytest.raises(otd.InvalidArgument, match=r"20\^5 entries"):
+        otd.solve(otd.Problem(uniform, uniform, 4), "flow").plan.full()
 
 
 def every_cut(problem):
     """The minimum over all 2^n token sets, by the law's own P(all drafts in H)."""
     n = problem.n
     sets = chain.from_iterable(combinations(range(n), size) for size in range(n + 1))
-    return min(ot.cut_value(problem, np.isin(np.arange(n), tokens)) for tokens in sets)
+    return min(otd.cut_value(problem, np.isin(np.arange(n), tokens)) for tokens in sets)
 
 
-@pytest.mark.parametrize("law", [*LAWS, ot.Hybrid(top=-1), ot.Hybrid(top=2)], ids=repr)
+@pytest.mark.parametrize("law", [*LAWS, otd.Hybrid(top=-1), otd.Hybrid(top=2)], ids=repr)
 def test_flow_is_exact_on_fractions(law):
     generator = np.random.default_rng(3)
-    for n, k in product((1, 2, 3, 4), (2,) if law == ot.Hub() else (0, 1, 2, 3, 5)):
-        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
-        found = ot.solve(problem, "flow")
+    for n, k in product((1, 2, 3, 4), (2,) if law == otd.Hub() else (0, 1, 2, 3, 5)):
+        problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        found = otd.solve(problem, "flow")
         certificate = found.certificate()
         assert isinstance(found.acceptance, F)
-        assert found.acceptance == every_cut(problem) == ot.optimal_acceptance(problem.p, problem.q, k, law)
+        assert found.acceptance == every_cut(problem) == otd.optimal_acceptance(problem.p, problem.q, k, law)
         assert certificate.lower == certificate.upper == found.acceptance and certificate.exact
         assert found.residuals == solution.Residuals(0.0, 0.0, 0.0)
-        assert found.acceptance == ot.cut_value(problem, found.token_set)
+        assert found.acceptance == otd.cut_value(problem, found.token_set)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -156,8 +156,8 @@ def test_certificate_bounds_the_exact_optimum(solver):
     generator = np.random.default_rng(4)
     for n in (2, 3, 4):
         p, q = random_fractions(generator, n), random_fractions(generator, n)
-        optimum = ot.optimal_acceptance(p, q, 2)
-        certificate = ot.solve(ot.Problem(p, q, 2), solver).certificate()
+        optimum = otd.optimal_acceptance(p, q, 2)
+        certificate = otd.solve(otd.Problem(p, q, 2), solver).certificate()
         assert certificate.lower <= optimum <= certificate.upper
         assert certificate.width <= AGREES[solver]
 
@@ -166,30 +166,30 @@ def test_certificate_of_floats_is_about_the_binary_rationals():
     for problem in PROBLEMS[140:200]:
         exact = [np.array([F(float(x)) for x in row]) for row in (problem.p, problem.q)]
         p, q = (row / row.sum() for row in exact)
-        certificate = ot.solve(problem, "flow").certificate()
-        assert certificate.exact and certificate.lower == ot.optimal_acceptance(p, q, problem.k, problem.law)
+        certificate = otd.solve(problem, "flow").certificate()
+        assert certificate.exact and certificate.lower == otd.optimal_acceptance(p, q, problem.k, problem.law)
 
 
 def test_certificate_says_what_it_proves():
-    exact = str(ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow").certificate())
+    exact = str(otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow").certificate())
     assert "is exactly 15/16, for the problem as given." in exact
     generator = np.random.default_rng(0)
-    problem = ot.Problem(generator.dirichlet(np.ones(6)), generator.dirichlet(np.ones(6)), 3)
-    assert "is exactly a rational number near 0." in str(ot.solve(problem, "flow").certificate())
-    interval = str(ot.solve(problem, "highs").certificate())
+    problem = otd.Problem(generator.dirichlet(np.ones(6)), generator.dirichlet(np.ones(6)), 3)
+    assert "is exactly a rational number near 0." in str(otd.solve(problem, "flow").certificate())
+    interval = str(otd.solve(problem, "highs").certificate())
     assert "an interval of width" in interval and "read as binary rationals, divided by their exact sum" in interval
 
 
 def test_certificate_refuses_a_plan_that_breaks_a_constraint():
-    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow")
+    found = otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow")
     flow = found.plan.numerators
     for tampered in ((flow[0] + 1, *flow[1:]), (-1, *flow[1:])):
-        with pytest.raises(ot.SolverFailed, match=r"exceeds its mass|is not allowed"):
+        with pytest.raises(otd.SolverFailed, match=r"exceeds its mass|is not allowed"):
             replace(found, plan=replace(found.plan, numerators=tampered)).certificate()
 
 
 def test_certificate_with_another_token_set_is_wider():
-    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow")
+    found = otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2), "flow")
     other = replace(found, token_set=~found.token_set).certificate()
     assert not other.exact and (other.lower, other.upper) == (F(15, 16), 1 + F(1, 2) - F(1, 16))
 
@@ -197,8 +197,8 @@ def test_certificate_with_another_token_set_is_wider():
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(("q", "optimum"), [(F(1, 4), F(15, 16)), (F(1, 10), F(69, 100)), (F(1), F(1, 2))])
 def test_bernoulli_check_values(solver, q, optimum):
-    problem = ot.Problem([F(1, 2), F(1, 2)], [1 - q, q], 2)
-    found = ot.solve(problem, solver)
+    problem = otd.Problem([F(1, 2), F(1, 2)], [1 - q, q], 2)
+    found = otd.solve(problem, solver)
     assert abs(by_the_paper(problem) - optimum) <= 1e-9
     assert (
         found.acceptance == optimum if solver == "flow" else abs(found.acceptance - optimum) <= AGREES.get(solver, 1e-9)
@@ -208,25 +208,25 @@ def test_bernoulli_check_values(solver, q, optimum):
 HALF = np.array([0.5, 0.5, 0.0])
 ULP = np.array([0.5 + 2**-53, 0.5 - 2**-53])
 BOUNDARY = {
-    "p equals q": (HALF, HALF, 2, ot.IID(), 1.0),
-    "one-hot p": (np.eye(3)[0], np.full(3, 1 / 3), 2, ot.IID(), 5 / 9),
-    "one-hot q": (np.full(3, 1 / 3), np.eye(3)[0], 2, ot.IID(), 1 / 3),
-    "disjoint supports": (np.array([0.5, 0.5, 0, 0]), np.array([0, 0, 0.5, 0.5]), 3, ot.IID(), 0.0),
+    "p equals q": (HALF, HALF, 2, otd.IID(), 1.0),
+    "one-hot p": (np.eye(3)[0], np.full(3, 1 / 3), 2, otd.IID(), 5 / 9),
+    "one-hot q": (np.full(3, 1 / 3), np.eye(3)[0], 2, otd.IID(), 1 / 3),
+    "disjoint supports": (np.array([0.5, 0.5, 0, 0]), np.array([0, 0, 0.5, 0.5]), 3, otd.IID(), 0.0),
     "disjoint supports, all drawn": (
         np.array([0.5, 0.5, 0, 0]),
         np.array([0, 0, 0.5, 0.5]),
         4,
-        ot.WithoutReplacement(),
+        otd.WithoutReplacement(),
         1.0,
     ),
-    "no draft": (HALF, HALF, 0, ot.IID(), 0.0),
-    "no draft, without replacement": (HALF, HALF, 0, ot.WithoutReplacement(), 0.0),
-    "one token": (np.ones(1), np.ones(1), 2, ot.IID(), 1.0),
-    "one token, absent drafts": (np.ones(1), np.ones(1), 3, ot.WithoutReplacement(), 1.0),
-    "one token, hub": (np.ones(1), np.ones(1), 2, ot.Hub(), 1.0),
-    "more drafts than tokens": (np.array([0.2, 0.3, 0.5]), np.array([0.9, 0.1, 0.0]), 5, ot.WithoutReplacement(), 1.0),
-    "one ulp apart": (ULP, ULP[::-1].copy(), 1, ot.IID(), 1.0),
-    "subnormal mass": (np.array([5e-324, 1.0]), np.array([1.0, 5e-324]), 2, ot.IID(), 0.0),
+    "no draft": (HALF, HALF, 0, otd.IID(), 0.0),
+    "no draft, without replacement": (HALF, HALF, 0, otd.WithoutReplacement(), 0.0),
+    "one token": (np.ones(1), np.ones(1), 2, otd.IID(), 1.0),
+    "one token, absent drafts": (np.ones(1), np.ones(1), 3, otd.WithoutReplacement(), 1.0),
+    "one token, hub": (np.ones(1), np.ones(1), 2, otd.Hub(), 1.0),
+    "more drafts than tokens": (np.array([0.2, 0.3, 0.5]), np.array([0.9, 0.1, 0.0]), 5, otd.WithoutReplacement(), 1.0),
+    "one ulp apart": (ULP, ULP[::-1].copy(), 1, otd.IID(), 1.0),
+    "subnormal mass": (np.array([5e-324, 1.0]), np.array([1.0, 5e-324]), 2, otd.IID(), 0.0),
 }
 
 
@@ -234,13 +234,13 @@ BOUNDARY = {
 @pytest.mark.parametrize("case", BOUNDARY)
 def test_boundary_cases(case, solver):
     p, q, k, law, optimum = BOUNDARY[case]
-    found = ot.solve(ot.Problem(p, q, k, law), solver)
+    found = otd.solve(otd.Problem(p, q, k, law), solver)
     assert abs(found.acceptance - optimum) <= AGREES.get(solver, 1e-9)
     assert found.certificate().width <= AGREES.get(solver, 1e-9)
 
 
 def test_one_ulp_is_seen_exactly():
-    found = ot.solve(ot.Problem(ULP, ULP[::-1].copy(), 1), "flow")
+    found = otd.solve(otd.Problem(ULP, ULP[::-1].copy(), 1), "flow")
     assert found.certificate().lower == 1 - F(1, 2**52)
 
 
@@ -248,26 +248,26 @@ def test_one_ulp_is_seen_exactly():
 def test_full_plan_has_the_two_marginals(law):
     generator = np.random.default_rng(5)
     for solver, n in product(("flow", "highs"), (1, 2, 4)):
-        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), 2, law)
-        found = ot.solve(problem, solver)
+        problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), 2, law)
+        found = otd.solve(problem, solver)
         drafts, mass = found.plan.full()
         assert (mass >= 0).all()
         assert (mass.sum(0) == problem.p).all()
         assert (mass.sum(1) == law.probability(problem.q[None, :], drafts)).all()
         drafted = (drafts[:, :, None] == np.arange(n)).any(1)
-        assert found.acceptance <= mass[drafted].sum() <= ot.optimal_acceptance(problem.p, problem.q, 2, law)
+        assert found.acceptance <= mass[drafted].sum() <= otd.optimal_acceptance(problem.p, problem.q, 2, law)
 
 
 def test_full_plan_in_floats():
     for problem, optimum in zip(PROBLEMS[:40], OPTIMA, strict=False):
-        drafts, mass = ot.solve(problem, "cvxpy").plan.full()
+        drafts, mass = otd.solve(problem, "cvxpy").plan.full()
         assert mass.dtype == np.float64 and np.abs(mass.sum(0) - problem.p).max() <= 1e-15
         drafted = (drafts[:, :, None] == np.arange(problem.n)).any(1)
         assert abs(mass[drafted].sum() - optimum) <= 1e-6
 
 
 def test_a_plan_shows_flow_acceptance_and_residual():
-    plan = ot.solve(ot.Problem([0.5, 0.5], [0.75, 0.25], 2), "flow").plan
+    plan = otd.solve(otd.Problem([0.5, 0.5], [0.75, 0.25], 2), "flow").plan
     assert plan.program.token_sets == ((0,), (0, 1), (1,))
     assert plan.program.rows.tolist() == [0, 1, 1, 2] and plan.program.tokens.tolist() == [0, 0, 1, 1]
     assert plan.flow.sum() == 15 / 16 and plan.flow[0] == 0.5 and plan.flow[3] == 1 / 16
@@ -281,12 +281,12 @@ def test_a_plan_shows_flow_acceptance_and_residual():
 
 
 @pytest.mark.parametrize(
-    "law", [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=0), ot.Hybrid(top=2), ot.Hybrid(top=-1)], ids=repr
+    "law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=0), otd.Hybrid(top=2), otd.Hybrid(top=-1)], ids=repr
 )
 def test_draft_sets_agree_with_enumeration(law):
     generator = np.random.default_rng(6)
     for n, k in product((1, 2, 3, 4), (0, 1, 2, 3, 4)):
-        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
         enumerated = {sets.tokens_of(bits): mass for bits, mass in sets.enumerated(law, problem.q, k).items()}
         assert program.drafted_sets(problem) == enumerated
 
@@ -294,14 +294,14 @@ def test_draft_sets_agree_with_enumeration(law):
 @pytest.mark.parametrize(("n", "k"), [(50, 3), (10, 6)])
 def test_large_programs(n, k):
     generator = np.random.default_rng(8)
-    problem = ot.Problem(generator.dirichlet(np.ones(n)), generator.dirichlet(np.ones(n)), k)
-    found = ot.solve(problem, "flow")
+    problem = otd.Problem(generator.dirichlet(np.ones(n)), generator.dirichlet(np.ones(n)), k)
+    found = otd.solve(problem, "flow")
     assert found.residuals.gap == 0
-    assert abs(found.acceptance - float(ot.optimal_acceptance(problem.p, problem.q, k))) <= 1e-12
+    assert abs(found.acceptance - float(otd.optimal_acceptance(problem.p, problem.q, k))) <= 1e-12
 
 
 @dataclass(frozen=True)
-class Twice(ot.DraftLaw):
+class Twice(otd.DraftLaw):
     """A user's law: one draw from q, drafted twice. weight and power are 1 when it is right."""
 
     weight: F = F(1)
@@ -326,15 +326,15 @@ class Twice(ot.DraftLaw):
 
 
 def test_a_law_of_the_user_is_enumerated():
-    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice()), "flow")
+    found = otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice()), "flow")
     assert found.acceptance == F(3, 4) and found.certificate().exact
 
 
 def test_a_law_that_contradicts_itself_is_refused():
-    with pytest.raises(ot.InvalidDrafts, match="sum to 1/2 instead of 1"):
-        ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(weight=F(1, 2))), "flow")
-    found = ot.solve(ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(power=2)), "flow")
-    with pytest.raises(ot.SolverFailed, match="disagree"):
+    with pytest.raises(otd.InvalidDrafts, match="sum to 1/2 instead of 1"):
+        otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(weight=F(1, 2))), "flow")
+    found = otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(power=2)), "flow")
+    with pytest.raises(otd.SolverFailed, match="disagree"):
         found.certificate()
 
 
@@ -358,8 +358,8 @@ def patched(monkeypatch, change, name="highs"):
 )
 def test_wrong_answers_are_refused(monkeypatch, change, name):
     patched(monkeypatch, change, name)
-    with pytest.raises(ot.SolverFailed, match=r'below the cut of its dual .* solver="flow"'):
-        ot.solve(ot.Problem([0.5, 0.3, 0.2], [0.1, 0.2, 0.7], 2), name)
+    with pytest.raises(otd.SolverFailed, match=r'below the cut of its dual .* solver="flow"'):
+        otd.solve(otd.Problem([0.5, 0.3, 0.2], [0.1, 0.2, 0.7], 2), name)
 
 
 @pytest.mark.parametrize(
@@ -374,8 +374,8 @@ def test_wrong_answers_are_refused(monkeypatch, change, name):
 )
 def test_missing_and_infinite_numbers_are_refused(monkeypatch, change):
     patched(monkeypatch, change)
-    with pytest.raises(ot.SolverFailed, match="missing or not finite"):
-        ot.solve(ot.Problem([0.5, 0.3, 0.2], [0.1, 0.2, 0.7], 2), "highs")
+    with pytest.raises(otd.SolverFailed, match="missing or not finite"):
+        otd.solve(otd.Problem([0.5, 0.3, 0.2], [0.1, 0.2, 0.7], 2), "highs")
 
 
 def test_a_small_excess_is_reported_and_taken_back(monkeypatch):
@@ -384,10 +384,10 @@ def test_a_small_excess_is_reported_and_taken_back(monkeypatch):
         return replace(raw, flow=raw.flow * (1 + 1e-10), prices=np.append(of_sets - 1e-3, of_tokens))
 
     patched(monkeypatch, changed)
-    problem = ot.Problem([F(1, 2), F(3, 10), F(1, 5)], [F(1, 10), F(1, 5), F(7, 10)], 2)
-    found = ot.solve(problem, "highs")
+    problem = otd.Problem([F(1, 2), F(3, 10), F(1, 5)], [F(1, 10), F(1, 5), F(7, 10)], 2)
+    found = otd.solve(problem, "highs")
     assert 1e-12 < found.residuals.primal < 1e-9 and found.residuals.dual == pytest.approx(1e-3)
-    optimum = ot.optimal_acceptance(problem.p, problem.q, 2)
+    optimum = otd.optimal_acceptance(problem.p, problem.q, 2)
     assert optimum - F(1, 10**9) <= found.acceptance <= optimum
     assert found.certificate().lower == found.acceptance
 
@@ -401,8 +401,8 @@ def test_missing_packages_are_named_with_their_remedy(monkeypatch, package, solv
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     name = {"ot": "POT"}.get(package, package.split(".")[0])
-    with pytest.raises(ot.MissingPackage, match=rf"{name} is not installed: run  pip install "):
-        ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), solver)
+    with pytest.raises(otd.MissingPackage, match=rf"{name} is not installed: run  pip install "):
+        otd.solve(otd.Problem([0.5, 0.5], [0.25, 0.75]), solver)
 
 
 def test_a_package_that_does_not_load_is_no_missing_package(monkeypatch):
@@ -411,47 +411,47 @@ def test_a_package_that_does_not_load_is_no_missing_package(monkeypatch):
 
     monkeypatch.setattr(optional, "import_module", clash)
     with pytest.raises(ImportError, match="undefined symbol") as raised:
-        ot.solve(ot.Problem([0.5, 0.5], [0.25, 0.75]), "cvxpy")
-    assert not isinstance(raised.value, ot.MissingPackage)
+        otd.solve(otd.Problem([0.5, 0.5], [0.25, 0.75]), "cvxpy")
+    assert not isinstance(raised.value, otd.MissingPackage)
 
 
 def test_what_solve_refuses():
     uniform = np.full((2, 3), 1 / 3)
-    with pytest.raises(ot.InvalidDistribution, match=r"batch of shape \(2,\).*optimal_acceptance takes batches"):
-        ot.solve(ot.Problem(uniform, uniform))
+    with pytest.raises(otd.InvalidDistribution, match=r"batch of shape \(2,\).*optimal_acceptance takes batches"):
+        otd.solve(otd.Problem(uniform, uniform))
     meta = torch.full((3,), 1 / 3, device="meta")
-    with pytest.raises(ot.InvalidDistribution, match="meta device"):
-        ot.solve(ot.Problem(meta, meta))
+    with pytest.raises(otd.InvalidDistribution, match="meta device"):
+        otd.solve(otd.Problem(meta, meta))
     with pytest.raises(
-        ot.InvalidArgument,
+        otd.InvalidArgument,
         match="take one of construction, flow, ortools, pot, pot-dense, pot-warm, highs, cvxpy, cvxpy-highs, pulp",
     ):
-        ot.solve(ot.Problem(uniform[0], uniform[0]), "simplex")
+        otd.solve(otd.Problem(uniform[0], uniform[0]), "simplex")
 
 
 def test_limits_name_the_remedy(monkeypatch):
-    problem = ot.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
+    problem = otd.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
     monkeypatch.setattr(program, "MAX_BITS", 100)
-    with pytest.raises(ot.SolverFailed, match='take solver="highs"'):
-        ot.solve(problem, "flow")
+    with pytest.raises(otd.SolverFailed, match='take solver="highs"'):
+        otd.solve(problem, "flow")
     monkeypatch.setattr(sets, "MAX_SETS", 10)
-    with pytest.raises(ot.InvalidArgument, match="optimal_acceptance gives the optimum without it"):
-        ot.solve(problem, "highs")
+    with pytest.raises(otd.InvalidArgument, match="optimal_acceptance gives the optimum without it"):
+        otd.solve(problem, "highs")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_torch_is_read_as_numpy(dtype):
     generator = np.random.default_rng(9)
     p, q = (torch.as_tensor(generator.dirichlet(np.ones(5)), dtype=dtype) for _ in range(2))
-    found = ot.solve(ot.Problem(p, q, 2), "flow")
-    same = ot.solve(ot.Problem(p.numpy(), q.numpy(), 2), "flow")
+    found = otd.solve(otd.Problem(p, q, 2), "flow")
+    same = otd.solve(otd.Problem(p.numpy(), q.numpy(), 2), "flow")
     assert found.acceptance == same.acceptance and isinstance(found.acceptance, float)
-    assert abs(found.acceptance - float(ot.optimal_acceptance(p, q, 2))) <= 10 * torch.finfo(dtype).eps
+    assert abs(found.acceptance - float(otd.optimal_acceptance(p, q, 2))) <= 10 * torch.finfo(dtype).eps
     assert found.plan.flow.dtype == np.float64
 
 
 def test_flow_in_floats_is_rounded_down_into_the_constraints():
-    built = program.build(ot.Problem([0.5, 0.5], [0.75, 0.25], 1))
+    built = program.build(otd.Problem([0.5, 0.5], [0.75, 0.25], 1))
     raw = RawSolution(np.array([0.9, -0.5]), np.zeros(4), "made up")
     assert coupling_module.feasible(built, raw).flow.tolist() == [0.5, 0.0]
 
@@ -477,26 +477,26 @@ def test_network_simplex_is_as_good_as_the_flow(solver):
     generator = np.random.default_rng(11)
     for i in range(60):
         law = LAWS[i % 4]
-        n, k = int(generator.integers(2, 9)), 2 if law == ot.Hub() else int(generator.integers(1, 5))
-        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
-        exact, found = ot.solve(problem, "flow").acceptance, ot.solve(problem, solver)
+        n, k = int(generator.integers(2, 9)), 2 if law == otd.Hub() else int(generator.integers(1, 5))
+        problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        exact, found = otd.solve(problem, "flow").acceptance, otd.solve(problem, solver)
         assert exact - F(1, 10**14) <= found.acceptance <= exact
         assert found.certificate().upper == exact and found.residuals.dual <= 1e-14 and found.residuals.primal <= 1e-14
 
 
 def test_a_dense_cost_that_fills_the_memory_is_refused(monkeypatch):
     monkeypatch.setattr(network_simplex, "MAX_ENTRIES", 100)
-    problem = ot.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
-    with pytest.raises(ot.InvalidArgument, match=r'41 draft sets by 6 tokens are too many .* take solver="pot"'):
-        ot.solve(problem, "pot-dense")
+    problem = otd.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
+    with pytest.raises(otd.InvalidArgument, match=r'41 draft sets by 6 tokens are too many .* take solver="pot"'):
+        otd.solve(problem, "pot-dense")
 
 
 def test_a_network_simplex_that_stops_early_is_refused(monkeypatch):
     monkeypatch.setattr(network_simplex, "MOST_PIVOTS", 1)
     generator = np.random.default_rng(12)
     for solver in POT:
-        with pytest.raises(ot.SolverFailed, match=r'POT: numItermax.*take solver="flow"'):
-            ot.solve(ot.Problem(*generator.dirichlet(np.ones(9), 2), 3), solver)
+        with pytest.raises(otd.SolverFailed, match=r'POT: numItermax.*take solver="flow"'):
+            otd.solve(otd.Problem(*generator.dirichlet(np.ones(9), 2), 3), solver)
 
 
 def test_the_dual_that_a_network_simplex_starts_from_is_one():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from . import parts, tables
 from .rules import RULES
@@ -37,7 +37,7 @@ class Mutant:
     name: str
     breaks: str
     step: Callable[[], Step] | None = None
-    rule: Callable[[], ot.SelectionRule] | None = None
+    rule: Callable[[], otd.SelectionRule] | None = None
     audited: Callable[..., Any] | None = None
     found: dict[str, tuple[str, ...]] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Mutant:
         """What check_sampler says of the step's verification, or check_step of the step, or of its path."""
         step = self.step()  # type: ignore[misc]
         called = {"sampler": lambda: step.sampler, "step": lambda: step, "path": lambda: step.path}[form]()
-        check = ot.check_sampler if form == "sampler" else ot.check_step
+        check = otd.check_sampler if form == "sampler" else otd.check_step
         along = {"path": True} if form == "path" else {}
         return check(called, batched=True, **{"seconds": None, **along, **self.options.get(form, {}), **options})
 
@@ -79,7 +79,7 @@ def only(**found: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-RECURSIVE = ot.rules.RecursiveRejection()
+RECURSIVE = otd.rules.RecursiveRejection()
 LAWS = [
     # The law of the target, or of the draft, that is verified with.
     wrong("target", "p tempered by 0.95", only(sampler=LAW), p_seen=parts.tempered(0.95)),

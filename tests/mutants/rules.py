@@ -1,6 +1,6 @@
 """Selection rules that are wrong: most from bug reports of the field; and recursive rejection that goes wrong at some place.
 
-RULES: by name, what makes the rule anew, and the property of `ot.check_rule` that rejects it; FIRST_LINES: one of those that stand in
+RULES: by name, what makes the rule anew, and the property of `otd.check_rule` that rejects it; FIRST_LINES: one of those that stand in
 the first lines of its report.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import (
     astype,
     divide,
@@ -34,13 +34,13 @@ Array = Any
 FIRST_LINES = ("first lines",)
 
 
-class Planted(ot.SelectionRule):
+class Planted(otd.SelectionRule):
     """A rule made of a function (p, q, drafts) -> Selection."""
 
-    def __init__(self, decide: Callable[[Array, Array, Array], ot.Selection], law: ot.DraftLaw) -> None:
+    def __init__(self, decide: Callable[[Array, Array, Array], otd.Selection], law: otd.DraftLaw) -> None:
         self.decide, self.law = decide, law
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
         return self.decide(p, q, drafts)
 
     @property
@@ -48,14 +48,14 @@ class Planted(ot.SelectionRule):
         return self.decide.__name__
 
 
-RULES: dict[str, tuple[Callable[[], ot.SelectionRule], tuple[str, ...]]] = {}
+RULES: dict[str, tuple[Callable[[], otd.SelectionRule], tuple[str, ...]]] = {}
 LARGEST: dict[str, int] = {}  # the vocabulary that the smallest counterexample may have
 
 
-def caught_by(name: str, largest_n: int = 3, law: ot.DraftLaw = ot.IID()) -> Callable[[Any], Any]:
+def caught_by(name: str, largest_n: int = 3, law: otd.DraftLaw = otd.IID()) -> Callable[[Any], Any]:
     """Decorator: a wrong rule, the property that rejects it, and the vocabulary its smallest counterexample may have."""
 
-    def plant(decide: Callable[[Array, Array, Array], ot.Selection]) -> Callable[..., ot.Selection]:
+    def plant(decide: Callable[[Array, Array, Array], otd.Selection]) -> Callable[..., otd.Selection]:
         named = decide.__name__.replace("_", " ")
         RULES[named], LARGEST[named] = (lambda: Planted(decide, law), (name,)), largest_n
         return decide
@@ -78,155 +78,155 @@ def left_over(p: Array, q: Array) -> Array:
     return excess(p, q)
 
 
-def right(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.SpeculativeSampling()(p, q, drafts)
+def right(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.SpeculativeSampling()(p, q, drafts)
 
 
 @caught_by("output_law")
-def residual_is_the_target(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right(p, q, drafts).accept, p)
+def residual_is_the_target(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.Selection(right(p, q, drafts).accept, p)
 
 
 @caught_by("output_law")
-def residual_not_updated_after_a_refusal(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def residual_not_updated_after_a_refusal(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """Every draft is tested against p itself: k independent tests."""
-    return ot.Selection(in_turn(minimum(ratio(p, q, drafts), number(1, p))), normalise(left_over(p, q), p))
+    return otd.Selection(in_turn(minimum(ratio(p, q, drafts), number(1, p))), normalise(left_over(p, q), p))
 
 
 @caught_by("output_law")
-def repeated_drafts_skipped(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def repeated_drafts_skipped(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """A token that was refused before is passed over as if it had not been drafted."""
     unique = drafts.copy()
     for i in range(1, drafts.shape[-1]):
         unique[..., i] = np.where((drafts[..., :i] == drafts[..., i : i + 1]).any(-1), -1, drafts[..., i])
-    return ot.rules.RecursiveRejection()(p, q, unique)
+    return otd.rules.RecursiveRejection()(p, q, unique)
 
 
-@caught_by("output_law", law=ot.WithoutReplacement())
-def with_replacement_rule_without_replacement(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.RecursiveRejection()(p, q, drafts)
-
-
-@caught_by("output_law")
-def without_replacement_rule_with_replacement(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.RecursiveRejectionWithoutReplacement()(p, q, drafts)
+@caught_by("output_law", law=otd.WithoutReplacement())
+def with_replacement_rule_without_replacement(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.RecursiveRejection()(p, q, drafts)
 
 
 @caught_by("output_law")
-def accepts_five_percent_too_often(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(first_draft(p, q, drafts, percent=105), right(p, q, drafts).residual)
+def without_replacement_rule_with_replacement(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.RecursiveRejectionWithoutReplacement()(p, q, drafts)
 
 
 @caught_by("output_law")
-def gamma_too_small(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.KSeq(factor=1)(p, q, drafts)
+def accepts_five_percent_too_often(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.Selection(first_draft(p, q, drafts, percent=105), right(p, q, drafts).residual)
+
+
+@caught_by("output_law")
+def gamma_too_small(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.KSeq(factor=1)(p, q, drafts)
 
 
 @caught_by("absent_drafts")
-def zero_residual_is_token_0(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def zero_residual_is_token_0(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """A row without drafts has nothing to subtract from; its guard should have been p."""
     some = (drafts >= 0).any(-1)[..., None]
     token = members(np.array([0]), p.shape[-1]) * number(1, p) + 0 * p
     left = where(some, left_over(p, q), 0 * p)
-    return ot.Selection(first_draft(p, q, drafts), where(some, normalise(left, p), token))
+    return otd.Selection(first_draft(p, q, drafts), where(some, normalise(left, p), token))
 
 
 @caught_by("boundary_cases")
-def small_residual_is_uniform(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def small_residual_is_uniform(p: Array, q: Array, drafts: Array) -> otd.Selection:
     left = left_over(p, q)
     uniform = (0 * p + number(1, p)) / p.shape[-1]
     residual = where(1000 * left.sum(-1, keepdims=True) <= 1, uniform, normalise(left, p))
-    return ot.Selection(first_draft(p, q, drafts), where((drafts >= 0).any(-1)[..., None], residual, p))
+    return otd.Selection(first_draft(p, q, drafts), where((drafts >= 0).any(-1)[..., None], residual, p))
 
 
 @caught_by("probabilities")
-def zero_residual_is_nan(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(first_draft(p, q, drafts), normalise(left_over(p, q), float("nan") * p))
+def zero_residual_is_nan(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.Selection(first_draft(p, q, drafts), normalise(left_over(p, q), float("nan") * p))
 
 
 @caught_by("output_law")
-def peaked_draft_accepted_outright(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def peaked_draft_accepted_outright(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """A draft of which the draft model is nearly sure is not tested."""
     sure = (gather(q, drafts) * 10 >= 9) & (drafts >= 0) & ((drafts >= 0).cumsum(-1) == 1)
-    return ot.Selection(
+    return otd.Selection(
         where(sure, 0 * gather(p, drafts) + number(1, p), first_draft(p, q, drafts)), right(p, q, drafts).residual
     )
 
 
-@caught_by("output_law", law=ot.Hybrid(top=-1))
-def greedy_drafts_taken_for_sampled_ones(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.RecursiveRejection()(p, q, drafts)
+@caught_by("output_law", law=otd.Hybrid(top=-1))
+def greedy_drafts_taken_for_sampled_ones(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.RecursiveRejection()(p, q, drafts)
 
 
 @caught_by("output_law")
-def sampled_drafts_taken_for_greedy_ones(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.Greedy()(p, q, drafts)
+def sampled_drafts_taken_for_greedy_ones(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.Greedy()(p, q, drafts)
 
 
 @caught_by("output_law")
-def residual_of_the_last_draft_only(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def residual_of_the_last_draft_only(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """Every draft is tested as it should be, and the residual is that of a single draft."""
-    return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, right(p, q, drafts).residual)
+    return otd.Selection(otd.rules.RecursiveRejection()(p, q, drafts).accept, right(p, q, drafts).residual)
 
 
 @caught_by("output_law")
-def p_and_q_swapped(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def p_and_q_swapped(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return right(q, p, drafts)
 
 
 @caught_by("inputs_unchanged")
-def target_changed_in_place(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def target_changed_in_place(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
     p -= minimum(p, q) if is_torch(p) else np.minimum(p, q)
     return selection
 
 
 @caught_by("rows_do_not_leak")
-def residual_normalised_over_the_batch(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def residual_normalised_over_the_batch(p: Array, q: Array, drafts: Array) -> otd.Selection:
     left = left_over(p, q)
     whole = (left.sum() + 0 * number(1, p)) / max(1, int(np.prod(p.shape[:-1])))
-    return ot.Selection(first_draft(p, q, drafts), where(left_over(p, q).sum() > 0, left / (whole or 1), p))
+    return otd.Selection(first_draft(p, q, drafts), where(left_over(p, q).sum() > 0, left / (whole or 1), p))
 
 
 @caught_by("batch_equals_loop")
-def first_row_for_all(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def first_row_for_all(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
     residual = selection.residual.reshape(-1, p.shape[-1])[:1] if p.ndim > 1 else selection.residual
-    return ot.Selection(selection.accept, residual)
+    return otd.Selection(selection.accept, residual)
 
 
 @caught_by("output_law")
-def wrong_from_three_drafts_on(p: Array, q: Array, drafts: Array) -> ot.Selection:
-    selection = ot.rules.RecursiveRejection()(p, q, drafts)
-    return selection if drafts.shape[-1] < 3 else ot.Selection(selection.accept, p)
+def wrong_from_three_drafts_on(p: Array, q: Array, drafts: Array) -> otd.Selection:
+    selection = otd.rules.RecursiveRejection()(p, q, drafts)
+    return selection if drafts.shape[-1] < 3 else otd.Selection(selection.accept, p)
 
 
 @caught_by("output_law")
-def wrong_where_p_has_zeros(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def wrong_where_p_has_zeros(p: Array, q: Array, drafts: Array) -> otd.Selection:
     floored = where(p == 0, 0 * p + number(1, p) / 100, p)
-    return ot.Selection(first_draft(floored, q, drafts), right(p, q, drafts).residual)
+    return otd.Selection(first_draft(floored, q, drafts), right(p, q, drafts).residual)
 
 
 @caught_by("relabelling_commutes", largest_n=4)
-def wrong_for_token_2(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def wrong_for_token_2(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
-    return ot.Selection(where(drafts == 2, selection.accept / 2, selection.accept), selection.residual)
+    return otd.Selection(where(drafts == 2, selection.accept / 2, selection.accept), selection.residual)
 
 
 @caught_by("floats_agree")
-def ratios_in_float16(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def ratios_in_float16(p: Array, q: Array, drafts: Array) -> otd.Selection:
     take = first_draft(p, q, drafts)
     rounded = take if is_exact(p) else take.half().to(p.dtype) if is_torch(p) else take.astype("f2").astype(p.dtype)
-    return ot.Selection(rounded, right(p, q, drafts).residual)
+    return otd.Selection(rounded, right(p, q, drafts).residual)
 
 
 @caught_by("no_host_sync")
-def value_looked_at_on_the_host(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def value_looked_at_on_the_host(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return right(p, p if bool((p == q).all()) else q, drafts)
 
 
 @caught_by("no_host_sync")
-def array_made_on_the_cpu(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def array_made_on_the_cpu(p: Array, q: Array, drafts: Array) -> otd.Selection:
     if is_torch(p):
         import torch
 
@@ -235,97 +235,97 @@ def array_made_on_the_cpu(p: Array, q: Array, drafts: Array) -> ot.Selection:
 
 
 @caught_by("torch_agrees")
-def other_ratio_on_torch(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def other_ratio_on_torch(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
-    return ot.Selection(selection.accept * (0.5 if is_torch(p) else 1), selection.residual)
+    return otd.Selection(selection.accept * (0.5 if is_torch(p) else 1), selection.residual)
 
 
 @caught_by("exactness")
-def float_literal(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def float_literal(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
-    return ot.Selection(1.0 * selection.accept, selection.residual)
+    return otd.Selection(1.0 * selection.accept, selection.residual)
 
 
 @caught_by("extreme_cases")
-def fails_without_drafts(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def fails_without_drafts(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """Reads the first draft, where there may be none."""
     return right(p, q, where(drafts[..., :1] == drafts[..., 0, None], drafts, -1))
 
 
 @caught_by("boundary_cases_in_floats", largest_n=4)
-def target_left_over_on_torch_where_both_are_zero(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def target_left_over_on_torch_where_both_are_zero(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
     zero = is_torch(p) and bool(((p == 0) & (q == 0)).any())
-    return ot.Selection(selection.accept, p) if zero else selection
+    return otd.Selection(selection.accept, p) if zero else selection
 
 
 @caught_by("extreme_cases")
-def no_rows_on_torch_are_an_error(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def no_rows_on_torch_are_an_error(p: Array, q: Array, drafts: Array) -> otd.Selection:
     if is_torch(p) and 0 in p.shape:
         raise RuntimeError("no rows")
     return right(p, q, drafts)
 
 
 @caught_by("absent_drafts")
-def draft_for_the_target_on_torch_where_none_is_drafted(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def draft_for_the_target_on_torch_where_none_is_drafted(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = right(p, q, drafts)
     none = is_torch(p) and not (drafts >= 0).any()
-    return ot.Selection(selection.accept, q + 0 * selection.residual) if none else selection
+    return otd.Selection(selection.accept, q + 0 * selection.residual) if none else selection
 
 
 @caught_by("at_most_the_optimum")
-def accepts_always(p: Array, q: Array, drafts: Array) -> ot.Selection:
+def accepts_always(p: Array, q: Array, drafts: Array) -> otd.Selection:
     first = (drafts >= 0) & ((drafts >= 0).cumsum(-1) == 1)
-    return ot.Selection(where(first, 0 * gather(p, drafts) + number(1, p), 0 * gather(p, drafts)), p)
+    return otd.Selection(where(first, 0 * gather(p, drafts) + number(1, p), 0 * gather(p, drafts)), p)
 
 
 Where = Callable[["Wrong", Array, Array, Array], Any]  # a bool, or bool (..., 1): the rows in which the rule goes wrong
-What = Callable[[ot.Selection, Array, Array, Array], ot.Selection]
+What = Callable[[otd.Selection, Array, Array, Array], otd.Selection]
 
 
-class Wrong(ot.SelectionRule):
+class Wrong(otd.SelectionRule):
     """Recursive rejection, and something else where it goes wrong."""
 
-    law = ot.IID()
+    law = otd.IID()
 
     def __init__(self, where_: Where, what: What) -> None:
         self.where, self.what, self.calls, self.last = where_, what, 0, 0.0
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
         self.calls += 1
-        right = ot.rules.RecursiveRejection()(p, q, drafts)
+        right = otd.rules.RecursiveRejection()(p, q, drafts)
         here = self.where(self, p, q, drafts)
         self.last = 0.0 if not p.size else float(to_host(p).reshape(-1)[0]) if not (is_torch(p) and p.is_meta) else 0.0
         wrong = self.what(right, p, q, drafts)
         if isinstance(here, bool):
             return wrong if here else right
-        return ot.Selection(where(here, wrong.accept, right.accept), where(here, wrong.residual, right.residual))
+        return otd.Selection(where(here, wrong.accept, right.accept), where(here, wrong.residual, right.residual))
 
 
-def residual_is_p(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept, p + 0 * right.residual)
+def residual_is_p(right: otd.Selection, p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.Selection(right.accept, p + 0 * right.residual)
 
 
-def accepts_less(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept * 99 / 100, right.residual)
+def accepts_less(right: otd.Selection, p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.Selection(right.accept * 99 / 100, right.residual)
 
 
-def residual_is_uniform(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.Selection(right.accept, (0 * right.residual + astype(right.residual >= 0, p.dtype)) / p.shape[-1])
+def residual_is_uniform(right: otd.Selection, p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.Selection(right.accept, (0 * right.residual + astype(right.residual >= 0, p.dtype)) / p.shape[-1])
 
 
-def swapped(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
-    return ot.rules.RecursiveRejection()(q, p, drafts)
+def swapped(right: otd.Selection, p: Array, q: Array, drafts: Array) -> otd.Selection:
+    return otd.rules.RecursiveRejection()(q, p, drafts)
 
 
-def next_draft(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
+def next_draft(right: otd.Selection, p: Array, q: Array, drafts: Array) -> otd.Selection:
     """Off by one: the acceptance of the token beside the draft."""
-    return ot.Selection(ot.rules.RecursiveRejection()(p, q, (drafts + 1) % p.shape[-1]).accept, right.residual)
+    return otd.Selection(otd.rules.RecursiveRejection()(p, q, (drafts + 1) % p.shape[-1]).accept, right.residual)
 
 
-def residual_rolled(right: ot.Selection, p: Array, q: Array, drafts: Array) -> ot.Selection:
+def residual_rolled(right: otd.Selection, p: Array, q: Array, drafts: Array) -> otd.Selection:
     n = p.shape[-1]
-    return ot.Selection(right.accept, right.residual[..., [n - 1, *range(n - 1)]])
+    return otd.Selection(right.accept, right.residual[..., [n - 1, *range(n - 1)]])
 
 
 def whole(condition: Callable[..., bool]) -> Where:
@@ -432,77 +432,77 @@ for turn, (place, here) in enumerate(PLACES.items()):
 class Own(Wrong):
     """A wrong rule of one function."""
 
-    def __init__(self, decide: Callable[..., ot.Selection]) -> None:
+    def __init__(self, decide: Callable[..., otd.Selection]) -> None:
         self.decide = decide
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
-        return self.decide(p, q, drafts, ot.rules.RecursiveRejection())
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
+        return self.decide(p, q, drafts, otd.rules.RecursiveRejection())
 
 
-def small_residual_dropped(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def small_residual_dropped(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     right = rule(p, q, drafts)
     kept = where(right.residual * 10**4 < 1, 0 * right.residual, right.residual)
-    return ot.Selection(right.accept, normalise(kept, p + 0 * kept))
+    return otd.Selection(right.accept, normalise(kept, p + 0 * kept))
 
 
-def small_p_dropped(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def small_p_dropped(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     return rule(normalise(where(p * 10**6 < 1, 0 * p, p), p), q, drafts)
 
 
-def off_by_a_millionth_in_floats(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def off_by_a_millionth_in_floats(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     right = rule(p, q, drafts)
-    return right if is_exact(p) else ot.Selection(right.accept * (1 - 1e-6), right.residual)
+    return right if is_exact(p) else otd.Selection(right.accept * (1 - 1e-6), right.residual)
 
 
-def p_overwritten(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def p_overwritten(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     right = rule(p, q, drafts)
     if p.shape[-1] > 2 and not (isinstance(p, np.ndarray) and not p.flags.writeable):
         p[...] = 0 * p + q
     return right
 
 
-def q_sorted_in_place(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def q_sorted_in_place(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     right = rule(p, q, drafts)
     q[..., :1] = q[..., -1:]
     return right
 
 
-def in_float32(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def in_float32(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     if is_exact(p) or is_torch(p):
         return rule(p, q, drafts)
     right = rule(p.astype("f4"), q.astype("f4"), drafts)
-    return ot.Selection(right.accept.astype(p.dtype), right.residual.astype(p.dtype))
+    return otd.Selection(right.accept.astype(p.dtype), right.residual.astype(p.dtype))
 
 
-def epsilon_added(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def epsilon_added(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     """As in many engines: division by q + 1e-8."""
     return rule(p, q if is_exact(p) else (q + 1e-8) / (q + 1e-8).sum(-1)[..., None], drafts)
 
 
-def memory_of_addresses() -> Callable[..., ot.Selection]:
+def memory_of_addresses() -> Callable[..., otd.Selection]:
     known: dict[Any, Any] = {}
 
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
         key = (id(p), id(q), p.shape, drafts.shape, str(p.dtype), drafts.tolist().__repr__())
         return known.setdefault(key, (p, q, rule(p, q, drafts)))[2]
 
     return remembers
 
 
-def memory_of_shapes_and_p() -> Callable[..., ot.Selection]:
+def memory_of_shapes_and_p() -> Callable[..., otd.Selection]:
     known: dict[Any, Any] = {}
 
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
         key = (str(p.tolist()), p.shape, q.shape, str(drafts.tolist()), str(p.dtype))
         return known.setdefault(key, rule(p, q, drafts))
 
     return remembers
 
 
-def memory_of_rounded_p() -> Callable[..., ot.Selection]:
+def memory_of_rounded_p() -> Callable[..., otd.Selection]:
     known: dict[Any, Any] = {}
 
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
         near = to_host(p).astype(float).round(6).tolist()
         key = (str(near), str(q.tolist()), p.shape, q.shape, str(drafts.tolist()), str(p.dtype))
         return known.setdefault(key, rule(p, q, drafts))
@@ -514,7 +514,7 @@ DECISIONS = (
     small_residual_dropped, small_p_dropped, off_by_a_millionth_in_floats, p_overwritten, q_sorted_in_place, in_float32, epsilon_added,
 )  # fmt: skip
 MEMORIES = (memory_of_addresses, memory_of_shapes_and_p, memory_of_rounded_p)
-OWN: dict[str, Callable[[], Callable[..., ot.Selection]]] = {
+OWN: dict[str, Callable[[], Callable[..., otd.Selection]]] = {
     **{decide.__name__: lambda decide=decide: decide for decide in DECISIONS},  # type: ignore[misc]
     **{make.__name__: make for make in MEMORIES},
 }

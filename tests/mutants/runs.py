@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from audit.chains import LENGTH, Emitted, Pair, inverse, right
+from verify.server.chains import LENGTH, Emitted, Pair, inverse, right
 
 from ot_draft.arrays import Array
 

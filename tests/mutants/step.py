@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 Array = Any
 Uniforms = Callable[[Any, tuple[int, ...]], Array]
@@ -86,7 +86,7 @@ class Step:
     place_of_q: Callable[[int], int] = same
 
     def draft(self, q: Array, k: int, generator: Any) -> Array:
-        return ot.draw(ot.IID(), self.drafted(q), k, generator)
+        return otd.draw(otd.IID(), self.drafted(q), k, generator)
 
     def verify(self, p: Array, q: Array, drafts: Array, generator: Any, noise: Array = None) -> tuple[Array, Array]:
         """Token (m,) and the place of the draft taken, -1 for none: (m,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from audit.chains import Pair, Tables, residual, right, whatever_was_refused, with_tables
+from verify.server.chains import Pair, Tables, residual, right, whatever_was_refused, with_tables
 
 from ot_draft.arrays import Array
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import optimum
 from ot_draft.rules import coupling, recursive_rejection
 from ot_draft.rules.k_seq import division_factor
@@ -89,7 +89,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "    level[i] = now\n        while deaths[0][0] == now:\n            heappop(deaths)\n",
         LEVELS,
     ),
-    ("elder siblings stay in a child's law", ot.WithoutReplacement.child, "place <= 0", "place <= 99", TREES),
+    ("elder siblings stay in a child's law", otd.WithoutReplacement.child, "place <= 0", "place <= 99", TREES),
     (
         "the correction of a path draws from p",
         block_verification.verify,
@@ -344,8 +344,8 @@ def test_in_the_scaled_case_selecting_for_p_is_another_selection() -> None:
     assert len(p) == 3
     w = min(Fraction(1), model.target(())[0] / model.draft(())[0])
     assert 0 < w < 1
-    rule = ot.rules.Optimal()
-    both = [ot.evaluate(rule, ot.Problem(target, q, 2)).acceptance for target in (p, q)]
+    rule = otd.rules.Optimal()
+    both = [otd.evaluate(rule, otd.Problem(target, q, 2)).acceptance for target in (p, q)]
     assert both[0] < both[1]
     with planted(joint._select, "walk.weights[-1] * p", "p"):
         assert bridge.difference(PATHS)

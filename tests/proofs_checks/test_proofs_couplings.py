@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from proofs_checks.couplings import factorised, scheduled, three_models, two_vocabularies
 from proofs_checks.couplings.three_models import ThreeCase
 from proofs_checks.couplings.two_vocabularies import TextCase
@@ -54,8 +54,8 @@ def test_output_given_the_drafts_as_races_that_are_run_have_it(k: int) -> None:
     one = np.random.default_rng([1, k]).exponential(size=(RUNS, 3))
     several = np.random.default_rng([2, k]).exponential(size=(RUNS, k, 3))
     runs = (
-        (ot.rules.GumbelCoupling(), np.argsort(one / q, axis=-1)[:, :k], (one / p).argmin(-1)),
-        (ot.rules.ListCoupling(), (several / q).argmin(-1), (several.min(1) / p).argmin(-1)),
+        (otd.rules.GumbelCoupling(), np.argsort(one / q, axis=-1)[:, :k], (one / p).argmin(-1)),
+        (otd.rules.ListCoupling(), (several / q).argmin(-1), (several.min(1) / p).argmin(-1)),
     )
     for rule, drafts, outputs in runs:
         kinds, number, counts = np.unique(drafts, axis=0, return_inverse=True, return_counts=True)

@@ -10,7 +10,7 @@ import pytest
 from slow import slow_except
 from sympy import sqrt
 
-import ot_draft as ot
+import ot_draft as otd
 from proofs_checks.by_z3 import decide
 from proofs_checks.k_seq import k_seq_share, k_seq_valid
 from proofs_checks.k_seq.formulas import around_the_smallest, draw_solved, is_valid, output, passed
@@ -48,9 +48,9 @@ def test_the_statement_comes_out_as_it_must_and_so_do_its_controls(module: Modul
 def test_the_worst_pair_of_two_drafts_is_exact() -> None:
     pair = search.worst_pair(2)
     assert pair == Case((F(4, 9), F(5, 9)), (F(2, 3), F(1, 3)), 2, 0)
-    evaluation = ot.evaluate(ot.rules.KSeq(F(4, 3)), pair.problem())  # gamma* is rational here
+    evaluation = otd.evaluate(otd.rules.KSeq(F(4, 3)), pair.problem())  # gamma* is rational here
     assert evaluation.lossless and evaluation.acceptance == F(8, 9)
-    assert ot.optimal_acceptance(list(pair.p), list(pair.q), 2) == 1
+    assert otd.optimal_acceptance(list(pair.p), list(pair.q), 2) == 1
     low, high = lemmas.share_between(2)
     assert low <= F(8, 9) <= high and high - low < F(1, 10**15)
 
@@ -61,7 +61,7 @@ def test_the_sharp_share_is_what_its_equation_says() -> None:
         assert abs(float(low) - rounded) < 1e-7 and low < high < low + F(1, 10**15)
         lower, upper = search.share_of(search.worst_pair(k))
         assert low <= upper < low + F(1, 10**5) and upper - lower < F(1, 10**9)
-        assert float(ot.kseq_bound(k)) < rounded - 0.1
+        assert float(otd.kseq_bound(k)) < rounded - 0.1
 
 
 def test_a_search_that_finds_a_worse_pair_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_the_factor_of_a_solved_problem_is_its_smallest_valid_one() -> None:
 def test_the_printed_bernoulli_values() -> None:
     case = Case((F(1, 2), F(1, 2)), (F(1, 4), F(3, 4)), 2, 0)
     s, m = order_of_rules.walk(case)
-    assert 1 - m[-1] == F(13, 16) == ot.evaluate(ot.rules.RecursiveRejection(), case.problem()).acceptance
+    assert 1 - m[-1] == F(13, 16) == otd.evaluate(otd.rules.RecursiveRejection(), case.problem()).acceptance
     low, high = around_the_smallest(case, F(1, 10**6))
     assert s[-1] < low and passed(case, high) < F(8476, 10**4) + F(1, 10**4) and passed(case, low) > F(8475, 10**4)
 
@@ -100,7 +100,7 @@ def test_the_written_out_rejection_is_the_librarys_under_right_and_wrong_laws(ru
 
 
 def test_a_wrong_written_out_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recursive_rejection, "RULES", {False: ot.rules.NaiveTarget(), True: ot.rules.NaiveTarget()})
+    monkeypatch.setattr(recursive_rejection, "RULES", {False: otd.rules.NaiveTarget(), True: otd.rules.NaiveTarget()})
     # Not valid, hence not what NaiveTarget puts out.
     case = Case((F(1, 6), F(1, 2), F(1, 3)), (F(3, 5), F(1, 5), F(1, 5)), 2, 0)
     with pytest.raises(AssertionError, match="not the algorithm"):

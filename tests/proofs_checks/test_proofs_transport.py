@@ -11,7 +11,7 @@ import z3
 from scipy.integrate import quad
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from proofs_checks.by_z3 import decide, greatest, is_law, least, power, reals
 from proofs_checks.optimum import cover_property, linear_program, spectr_bound, spectr_gbv, top_tokens, two_drafts
 from proofs_checks.random_cases import Case, draw
@@ -75,15 +75,15 @@ def test_the_cuts_of_the_program_are_those_of_the_library() -> None:
         values = zip([*flow.p, *flow.s], [*case.p, *drawn], strict=True)
         substitutions = [(variable, z3.RealVal(str(value))) for variable, value in values]
         cuts = [z3.simplify(z3.substitute(cut, *substitutions)).as_fraction() for cut in flow.cuts()]
-        assert min(cuts) == ot.optimal_acceptance(list(case.p), list(case.q), 2)
+        assert min(cuts) == otd.optimal_acceptance(list(case.p), list(case.q), 2)
 
 
 def test_a_wrong_coupling_is_seen() -> None:
     problem = BERNOULLI.problem()
-    solution = ot.solve(problem, "flow")
+    solution = otd.solve(problem, "flow")
     assert linear_program.is_coupling(problem, solution, alone=False)
     assert not linear_program.is_coupling(problem, solution, alone=True)
-    swapped = ot.Problem(problem.q, problem.p, 2)
+    swapped = otd.Problem(problem.q, problem.p, 2)
     assert not linear_program.is_coupling(swapped, solution, alone=False)
 
 
@@ -101,7 +101,7 @@ def test_the_claim_of_spectr_gbv_by_hand() -> None:
 
 
 def test_two_drafts_can_be_accepted_always_though_the_laws_differ() -> None:
-    evaluation = ot.evaluate(ot.rules.Optimal(), two_drafts.OTHER.problem())
+    evaluation = otd.evaluate(otd.rules.Optimal(), two_drafts.OTHER.problem())
     assert two_drafts.OTHER.p != two_drafts.OTHER.q and evaluation.lossless and evaluation.acceptance == 1
 
 

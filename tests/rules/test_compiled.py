@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft.arrays import masses
 from ot_draft.arrays.compiled import compiled
@@ -35,7 +35,7 @@ def rows(dtype: type, seed: int = 90) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("rule", [ot.rules.KSeq(), ot.rules.RecursiveRejection()], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [otd.rules.KSeq(), otd.rules.RecursiveRejection()], ids=lambda rule: rule.name)
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_compiled_or_not_is_one_rule(kind: str, rule: Any, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     p, q, drafts = rows(dtype)
@@ -91,10 +91,10 @@ def test_compiled_or_not_is_one_choice(kind: str, dtype: type, monkeypatch: pyte
         torch = pytest.importorskip("torch")
         accept, residual, drafts, uniforms = (torch.from_numpy(x) for x in (accept, residual, drafts, uniforms))
     residuals = [residual[..., None, :], xp.broadcast_to(residual[..., None, :], (2, 3, 30, N)), residual[1, 1]]
-    fast = [choose(ot.Selection(accept, left), drafts, uniforms) for left in residuals]
+    fast = [choose(otd.Selection(accept, left), drafts, uniforms) for left in residuals]
     monkeypatch.setattr(masses, "COMPILE", 10 * N)
     for left, found in zip(residuals, fast, strict=True):
-        wanted = choose(ot.Selection(accept, left), drafts, uniforms)
+        wanted = choose(otd.Selection(accept, left), drafts, uniforms)
         for x, y in zip(found, wanted, strict=True):
             assert x.dtype == y.dtype and tuple(x.shape) == tuple(y.shape) == (2, 3, 30)
         token, position = (np.asarray(x) for x in found)
@@ -104,10 +104,10 @@ def test_compiled_or_not_is_one_choice(kind: str, dtype: type, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("law", [ot.WithoutReplacement(), FixedLast((3, 4_100))], ids=repr)
+@pytest.mark.parametrize("law", [otd.WithoutReplacement(), FixedLast((3, 4_100))], ids=repr)
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_compiled_or_not_is_one_draw_without_replacement(
-    kind: str, law: ot.DraftLaw, dtype: type, monkeypatch: pytest.MonkeyPatch
+    kind: str, law: otd.DraftLaw, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many rows with one q, of a row that runs out, and of one whose heaviest token has all but a millionth."""
     generator = np.random.default_rng(93)
@@ -136,7 +136,7 @@ def test_compiled_or_not_is_one_draw_without_replacement(
 
 
 @pytest.mark.parametrize("n", [10, N])
-@pytest.mark.parametrize("rule", [ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejectionWithoutReplacement()])
+@pytest.mark.parametrize("rule", [otd.rules.SpeculativeSampling(), otd.rules.RecursiveRejectionWithoutReplacement()])
 @pytest.mark.parametrize("of", [0, 1])
 def test_a_gradient_goes_through_the_residual(of: int, rule: Any, n: int) -> None:
     torch = pytest.importorskip("torch")
@@ -159,8 +159,8 @@ def test_recursive_rejection_takes_bfloat16_in_torch() -> None:
     generator = torch.Generator().manual_seed(92)
     p, q = (torch.softmax(torch.randn(10, generator=generator), -1).bfloat16() for _ in range(2))
     drafts = torch.tensor([1, 2])
-    found = ot.rules.RecursiveRejection()(p, q, drafts)
-    wanted = ot.rules.RecursiveRejection()(p.float(), q.float(), drafts)
+    found = otd.rules.RecursiveRejection()(p, q, drafts)
+    wanted = otd.rules.RecursiveRejection()(p.float(), q.float(), drafts)
     assert found.residual.dtype == torch.bfloat16
     assert (found.residual.float() - wanted.residual).abs().max() < 0.02
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.lp.program import as_fractions
 from ot_draft.rules import from_coupling
 from ot_draft.rules.from_coupling import FromCoupling
 
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=1), ot.Hybrid(top=-1), ot.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hybrid(top=-1), otd.Hub()]
 
 
 def random_fractions(generator, shape):
@@ -24,26 +24,26 @@ def random_fractions(generator, shape):
 
 
 def counts(law):
-    return (2,) if law == ot.Hub() else (0, 1, 2, 3, 4)
+    return (2,) if law == otd.Hub() else (0, 1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_exact_on_fractions(law):
     generator = np.random.default_rng(1)
     for n, k in product((1, 2, 3, 4), counts(law)):
-        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
-        result = ot.evaluate(FromCoupling(law), problem)
+        problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
+        result = otd.evaluate(FromCoupling(law), problem)
         assert (result.output == problem.p).all()
-        assert result.acceptance == ot.optimal_acceptance(problem.p, problem.q, k, law)
+        assert result.acceptance == otd.optimal_acceptance(problem.p, problem.q, k, law)
 
 
 @pytest.mark.parametrize("solver", ["highs", "cvxpy", "pulp"])
 def test_float_solvers_give_exactly_valid_rules(solver):
     generator = np.random.default_rng(2)
     for n in (2, 3, 4):
-        problem = ot.Problem(random_fractions(generator, n), random_fractions(generator, n), 2)
-        result = ot.evaluate(FromCoupling(solver=solver), problem)
-        optimum = ot.optimal_acceptance(problem.p, problem.q, 2)
+        problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), 2)
+        result = otd.evaluate(FromCoupling(solver=solver), problem)
+        optimum = otd.optimal_acceptance(problem.p, problem.q, 2)
         assert (result.output == problem.p).all()
         assert optimum - F(1, 10**6) <= result.acceptance <= optimum
 
@@ -53,9 +53,9 @@ def test_valid_and_optimal_on_floats(law):
     generator = np.random.default_rng(3)
     for alpha, k in product((1.0, 0.1), counts(law)):
         p, q = (generator.dirichlet(np.full(4, alpha), (2, 3)) for _ in range(2))
-        result = ot.evaluate(FromCoupling(law), ot.Problem(p, q, k, law))
+        result = otd.evaluate(FromCoupling(law), otd.Problem(p, q, k, law))
         assert result.output.shape == (2, 3, 4) and result.error.max() <= 1e-14
-        assert np.abs(result.acceptance - ot.optimal_acceptance(p, q, k, law)).max() <= 1e-9
+        assert np.abs(result.acceptance - otd.optimal_acceptance(p, q, k, law)).max() <= 1e-9
 
 
 BOUNDARY = {
@@ -68,12 +68,12 @@ BOUNDARY = {
 }
 
 
-@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement(), ot.Hub()], ids=repr)
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hub()], ids=repr)
 @pytest.mark.parametrize("case", BOUNDARY)
 def test_boundary_cases(case, law):
-    problem = ot.Problem(*BOUNDARY[case], 2, law)
-    result = ot.evaluate(FromCoupling(law), problem)
-    optimum = ot.optimal_acceptance(as_fractions(problem.p), as_fractions(problem.q), 2, law)
+    problem = otd.Problem(*BOUNDARY[case], 2, law)
+    result = otd.evaluate(FromCoupling(law), problem)
+    optimum = otd.optimal_acceptance(as_fractions(problem.p), as_fractions(problem.q), 2, law)
     assert result.error <= 1e-15 and abs(result.acceptance - float(optimum)) <= 1e-15
 
 
@@ -129,7 +129,7 @@ def test_torch_in_torch_out(dtype):
     assert selection.accept.dtype == selection.residual.dtype == dtype
     same = FromCoupling()(p.numpy(), q.numpy(), drafts.numpy())
     assert (selection.accept.numpy() == same.accept).all() and (selection.residual.numpy() == same.residual).all()
-    assert ot.evaluate(FromCoupling(), ot.Problem(p[:, 0], q[:, 0], 2)).lossless
+    assert otd.evaluate(FromCoupling(), otd.Problem(p[:, 0], q[:, 0], 2)).lossless
 
 
 def test_float32_numpy_stays_float32():
@@ -147,7 +147,7 @@ def test_empty_batch():
 
 def test_meta_device_is_refused():
     p = torch.full((3,), 1 / 3, device="meta")
-    with pytest.raises(ot.InvalidDistribution, match="meta device"):
+    with pytest.raises(otd.InvalidDistribution, match="meta device"):
         FromCoupling()(p, p, torch.zeros(2, dtype=torch.int64, device="meta"))
 
 
@@ -157,7 +157,7 @@ def test_solutions_are_remembered(monkeypatch):
 
     def counting(problem, solver):
         solved.append(problem.k)
-        return ot.solve(problem, solver)
+        return otd.solve(problem, solver)
 
     monkeypatch.setattr(from_coupling, "solve_program", counting)
     p, q = np.array([[0.5, 0.5], [0.5, 0.5], [0.25, 0.75]]), np.array([[0.75, 0.25]] * 3)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from random_problems import random_pair
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.data import read_pairs
 from ot_draft.rules.optimal import head_and_tail
 from ot_draft.rules.optimal.head_and_tail import drawing, flow
 
-LAW = ot.WithoutReplacement()
+LAW = otd.WithoutReplacement()
 CRITICAL = [
     ((0, 0, 0, 0, 0, 0, 0, 14, 16, 0, 48, 22), (76, 76, 76, 76, 78, 69, 76, 69, 76, 76, 222, 30), 3),
     ((0, 14, 2, 6, 26, 21, 18, 11, 0, 1), (103, 88, 95, 88, 91, 127, 91, 110, 107, 100), 3),
@@ -59,13 +59,13 @@ def test_it_is_near_the_best_selection_from_what_it_draws(head: int) -> None:
                 for size in range(n + 1)
                 for inside in combinations(range(n), size)
             )
-            rule = ot.rules.HeadAndTail(head=head)
+            rule = otd.rules.HeadAndTail(head=head)
             taken = np.minimum(p, rule.selected_law(p, q, k)).sum()
             assert taken <= best and (taken == best or head)
             missing.append(float(best - taken))
-            evaluation = ot.evaluate(rule, ot.Problem(p, q, k, LAW))
+            evaluation = otd.evaluate(rule, otd.Problem(p, q, k, LAW))
             assert evaluation.lossless and evaluation.accept.sum() == taken
-            assert taken <= evaluation.acceptance <= ot.optimal_acceptance(p, q, k, LAW)
+            assert taken <= evaluation.acceptance <= otd.optimal_acceptance(p, q, k, LAW)
     assert np.mean(missing) < 0.05 and max(missing) < 0.2
 
 
@@ -73,8 +73,8 @@ def test_all_tokens_in_the_head_is_the_optimum() -> None:
     generator = np.random.default_rng(5)
     for n, k in ((3, 2), (5, 2), (5, 3), (6, 4)):
         p, q = random_pair(generator, n)
-        evaluation = ot.evaluate(ot.rules.HeadAndTail(), ot.Problem(p, q, k, LAW))
-        assert evaluation.lossless and evaluation.acceptance == ot.optimal_acceptance(p, q, k, LAW)
+        evaluation = otd.evaluate(otd.rules.HeadAndTail(), otd.Problem(p, q, k, LAW))
+        assert evaluation.lossless and evaluation.acceptance == otd.optimal_acceptance(p, q, k, LAW)
 
 
 def test_the_flow_is_maximal_and_prefers_large_sets() -> None:
@@ -106,7 +106,7 @@ def test_floats_are_near_fractions(classes: int | None) -> None:
     generator = np.random.default_rng(7)
     for n, k in ((5, 2), (12, 3), (10, 4)):
         p, q = random_pair(generator, n)
-        rule = ot.rules.HeadAndTail(head=3, classes=classes)
+        rule = otd.rules.HeadAndTail(head=3, classes=classes)
         exact, targets = np.minimum(p, rule.selected_law(p, q, k)).sum(), p.astype(float)
         taken = np.minimum(targets, rule.selected_law(targets, q.astype(float), k)).sum()
         assert abs(taken - float(exact)) < 1e-12  # where two laws m are equally good it may be the other one
@@ -132,7 +132,7 @@ def test_what_was_tried_by_classes_is_what_the_tokens_give(
     monkeypatch.setattr(head_and_tail.Attempt, "expanded", noted)
     for target, draft, k in CRITICAL:
         p, q = (np.array([F(x, sum(masses)) for x in masses]) for masses in (target, draft))
-        law = ot.rules.HeadAndTail(head=5, classes=classes).selected_law(p, q, k)
+        law = otd.rules.HeadAndTail(head=5, classes=classes).selected_law(p, q, k)
         by_classes, by_tokens = tried[-1]
         assert by_tokens == np.minimum(p, law).sum() <= by_classes
         assert by_classes == by_tokens if classes is None else by_classes < by_tokens + F(1, 1000)
@@ -158,8 +158,8 @@ def test_sets_drawn_are_those_of_enumeration() -> None:
 def test_on_real_pairs_it_is_near_the_optimum() -> None:
     pairs = read_pairs(REAL).first(4)
     for p, q in zip(pairs.p, pairs.q, strict=True):
-        best = ot.optimal_acceptance(p, q, 4, LAW)
-        taken = np.minimum(p, ot.rules.HeadAndTail(classes=256).selected_law(p, q, 4)).sum()
+        best = otd.optimal_acceptance(p, q, 4, LAW)
+        taken = np.minimum(p, otd.rules.HeadAndTail(classes=256).selected_law(p, q, 4)).sum()
         assert best - 0.01 < taken <= best + 1e-9
 
 
@@ -168,17 +168,17 @@ def test_bad_arguments() -> None:
         ({"head": 9}, "head=9"),
         ({"head": True}, "head=True"),
         ({"classes": 0}, "classes=0"),
-        ({"law": ot.IID()}, "law=IID"),
+        ({"law": otd.IID()}, "law=IID"),
     ):
-        with pytest.raises(ot.InvalidArgument, match=seen):
-            ot.rules.HeadAndTail(**wrong)
+        with pytest.raises(otd.InvalidArgument, match=seen):
+            otd.rules.HeadAndTail(**wrong)
 
 
 def test_without_values_it_says_so() -> None:
     torch = pytest.importorskip("torch")
     p, drafts = torch.full((4,), 0.25, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
-    with pytest.raises(ot.InvalidDistribution, match="holds no values: the rule computes from them"):
-        ot.rules.HeadAndTail()(p, p, drafts)
+    with pytest.raises(otd.InvalidDistribution, match="holds no values: the rule computes from them"):
+        otd.rules.HeadAndTail()(p, p, drafts)
 
 
 @pytest.mark.parametrize(("dtype", "tiny"), [("float32", 1e-44), ("float64", 5e-324)])
@@ -187,7 +187,7 @@ def test_a_tail_of_hardly_any_mass_is_selected_from(dtype: str, tiny: float) -> 
     q, p = np.full(12, tiny, dtype=dtype), np.full(12, 1 / 12, dtype=dtype)
     q[:2] = 0.5
     for head in (2, 8):
-        output = ot.evaluate(ot.rules.HeadAndTail(head=head), ot.Problem(p, q, 3, LAW)).output
+        output = otd.evaluate(otd.rules.HeadAndTail(head=head), otd.Problem(p, q, 3, LAW)).output
         assert abs(output - p).sum() < (1e-6 if dtype == "float32" else 1e-14)
 
 
@@ -198,8 +198,8 @@ def test_drafts_beyond_the_mass_of_q_are_selected_from(head: int) -> None:
     for n, k, support in ((4, 2, 1), (5, 3, 1), (6, 3, 2), (5, 4, 2), (3, 5, 2)):
         p, q = random_pair(generator, n)
         q = np.array([F(x) for x in generator.permutation([1] * support + [0] * (n - support)).tolist()]) / support
-        rule, problem = ot.rules.HeadAndTail(head=head), ot.Problem(p, q, k, LAW)
-        evaluation, best = ot.evaluate(rule, problem), ot.optimal_acceptance(p, q, k, LAW)
+        rule, problem = otd.rules.HeadAndTail(head=head), otd.Problem(p, q, k, LAW)
+        evaluation, best = otd.evaluate(rule, problem), otd.optimal_acceptance(p, q, k, LAW)
         assert evaluation.lossless and evaluation.accept.sum() == np.minimum(p, rule.selected_law(p, q, k)).sum()
         assert evaluation.acceptance == best if head else best - F(1, 5) < evaluation.acceptance <= best
         absent = rule(p, q, np.array([[-1, *(np.arange(k - 1) % n)], [-1] * k]))
@@ -216,10 +216,10 @@ def test_drafts_that_cannot_be_change_no_other_row(q: tuple[int, ...], k: int) -
     """Floats are enumerated with drafts of probability 0 among them: the first of these once gave its number of free drafts to all."""
     p = [F(i + 1, sum(range(len(q) + 1))) for i in range(len(q))]
     law = [F(mass, sum(q)) for mass in q]
-    exact = ot.evaluate(ot.rules.HeadAndTail(), ot.Problem(p, law, k, ot.WithoutReplacement()))
-    in_floats = ot.Problem(*(np.array(x, dtype=np.float64) for x in (p, law)), k, ot.WithoutReplacement())
-    assert ot.evaluate(ot.rules.HeadAndTail(), in_floats).lossless
-    assert ot.evaluate(ot.rules.HeadAndTail(), in_floats).acceptance == pytest.approx(
+    exact = otd.evaluate(otd.rules.HeadAndTail(), otd.Problem(p, law, k, otd.WithoutReplacement()))
+    in_floats = otd.Problem(*(np.array(x, dtype=np.float64) for x in (p, law)), k, otd.WithoutReplacement())
+    assert otd.evaluate(otd.rules.HeadAndTail(), in_floats).lossless
+    assert otd.evaluate(otd.rules.HeadAndTail(), in_floats).acceptance == pytest.approx(
         float(exact.acceptance), abs=1e-12
     )
 
@@ -231,8 +231,8 @@ def test_drafts_that_cannot_be_change_no_other_row(q: tuple[int, ...], k: int) -
 def test_where_sets_are_critical_it_is_near_the_optimum(p: tuple[int, ...], q: tuple[int, ...], k: int) -> None:
     """Found by a search, .05 to .07 below it, the first below recursive rejection, too: when a critical set gave the tail nothing."""
     target, draft = (np.array(x) / sum(x) for x in (p, q))
-    taken = np.minimum(target, ot.rules.HeadAndTail().selected_law(target, draft, k)).sum()
-    assert taken > ot.optimal_acceptance(target, draft, k, LAW) - 0.03
+    taken = np.minimum(target, otd.rules.HeadAndTail().selected_law(target, draft, k)).sum()
+    assert taken > otd.optimal_acceptance(target, draft, k, LAW) - 0.03
 
 
 def test_classes_reach_as_far_as_the_tail_is_selected() -> None:
@@ -243,22 +243,22 @@ def test_classes_reach_as_far_as_the_tail_is_selected() -> None:
     for target, draft in zip(np.exp(logits), np.exp(others), strict=True):
         p, q = target / target.sum(), draft / draft.sum()
         best, grouped = (
-            np.minimum(p, ot.rules.HeadAndTail(classes=classes).selected_law(p, q, 4)).sum() for classes in (None, 256)
+            np.minimum(p, otd.rules.HeadAndTail(classes=classes).selected_law(p, q, 4)).sum() for classes in (None, 256)
         )
         assert best - 0.001 < grouped < best + 0.001
 
 
 def test_the_worst_that_a_search_found() -> None:
     """What docs/which_rule.md says: below the optimum by its own drafts, and below recursive rejection by all that was drafted."""
-    recursive = ot.rules.RecursiveRejectionWithoutReplacement()
-    rule, missing = ot.rules.HeadAndTail(), []
+    recursive = otd.rules.RecursiveRejectionWithoutReplacement()
+    rule, missing = otd.rules.HeadAndTail(), []
     for p, q, k in (
         ((300, 0, 130, 0, 40, 225, 22, 26, 0, 240, 17, 0), (98, 135, 111, 83, 60, 66, 30, 47, 139, 84, 73, 74), 4),
         ((0, 38, 0, 0, 0, 39, 0, 0, 23, 0, 0), (83, 153, 83, 85, 84, 81, 81, 84, 104, 81, 80), 3),
     ):
         target, draft = (np.array(x) / sum(x) for x in (p, q))
         taken = np.minimum(target, rule.selected_law(target, draft, k)).sum()
-        missing.append(ot.optimal_acceptance(target, draft, k, LAW) - taken)
-    problem = ot.Problem(target, draft, k, LAW)
-    below = ot.evaluate(recursive, problem).acceptance - ot.evaluate(rule, problem).acceptance
+        missing.append(otd.optimal_acceptance(target, draft, k, LAW) - taken)
+    problem = otd.Problem(target, draft, k, LAW)
+    below = otd.evaluate(recursive, problem).acceptance - otd.evaluate(rule, problem).acceptance
     assert (round(float(missing[0]), 3), round(float(below), 3)) == (0.075, 0.011)

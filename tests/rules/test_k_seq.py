@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 from random_problems import random_problems
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.rules import KSeq
 from ot_draft.rules.k_seq.division_factor import division_factor
 
 ROUNDING = F(1, 1 << 36)  # how far above gamma* the factor may lie in rational arithmetic
 SIZES = [(1, 3), (2, 1), (2, 2), (2, 4), (3, 2), (3, 3), (4, 2), (4, 3), (5, 2), (6, 2)]
-PROBLEMS = [problem for n, k in SIZES for problem in random_problems(9, n, k, ot.IID(), number=10)]
+PROBLEMS = [problem for n, k in SIZES for problem in random_problems(9, n, k, otd.IID(), number=10)]
 
 
-def factor_of(problem: ot.Problem) -> F:
+def factor_of(problem: otd.Problem) -> F:
     return division_factor(problem.p, problem.q, np.array([F(problem.k)], dtype=object))[0]
 
 
-def covered(problem: ot.Problem, factor: Any) -> Any:
+def covered(problem: otd.Problem, factor: Any) -> Any:
     """beta: the mass of min(q, p / factor)."""
     return np.minimum(problem.q, problem.p / factor).sum()
 
 
-def is_valid(problem: ot.Problem, factor: Any) -> bool:
+def is_valid(problem: otd.Problem, factor: Any) -> bool:
     beta = covered(problem, factor)
     return bool(1 - (1 - beta) ** problem.k <= factor * beta)
 
 
-def is_slack(problem: ot.Problem, factor: Any) -> bool:
+def is_slack(problem: otd.Problem, factor: Any) -> bool:
     """Whether no token is held back: min(q, p / factor) = q wherever p > 0. Smaller factors then hold back no more."""
     common = (problem.p > 0) & (problem.q > 0)
     return bool((problem.p[common] >= factor * problem.q[common]).all())
@@ -53,7 +53,7 @@ def test_the_tests_accept_as_often_as_the_formula_says() -> None:
     """The drafts that pass: 1 - (1 - beta)^k. The acceptance also counts what the residual puts on refused drafts."""
     for problem in PROBLEMS:
         for factor in (factor_of(problem), F(problem.k) + F(1, 3)):
-            result, k = ot.evaluate(KSeq(factor), problem), problem.k
+            result, k = otd.evaluate(KSeq(factor), problem), problem.k
             each = np.minimum(problem.q, problem.p / factor)
             beta = each.sum()
             passed = 1 - (1 - beta) ** k
@@ -66,15 +66,15 @@ def test_the_tests_accept_as_often_as_the_formula_says() -> None:
 
 def test_the_share_of_the_optimum_is_at_least_the_bound() -> None:
     for problem in PROBLEMS:
-        optimum = ot.optimal_acceptance(problem.p, problem.q, problem.k)
-        assert ot.evaluate(KSeq(), problem).acceptance >= ot.kseq_bound(problem.k) * optimum - ROUNDING
+        optimum = otd.optimal_acceptance(problem.p, problem.q, problem.k)
+        assert otd.evaluate(KSeq(), problem).acceptance >= otd.kseq_bound(problem.k) * optimum - ROUNDING
 
 
 def test_every_larger_factor_is_valid() -> None:
     for problem in PROBLEMS[::2]:
         smallest = factor_of(problem)
         for share in (F(0), F(1, 7), F(1, 2), F(1), F(5)):
-            assert ot.evaluate(KSeq(smallest + share * (problem.k - smallest)), problem).lossless
+            assert otd.evaluate(KSeq(smallest + share * (problem.k - smallest)), problem).lossless
 
 
 def test_every_smaller_factor_is_shown_to_be_invalid() -> None:
@@ -83,7 +83,7 @@ def test_every_smaller_factor_is_shown_to_be_invalid() -> None:
         smallest = factor_of(problem) - ROUNDING
         for factor in (F(1), (1 + smallest) / 2, smallest):
             if 1 <= factor <= smallest and covered(problem, factor) > 0:
-                lossless = ot.evaluate(KSeq(factor), problem).lossless
+                lossless = otd.evaluate(KSeq(factor), problem).lossless
                 assert not lossless or is_slack(problem, factor_of(problem))
                 refuted += not lossless
     assert refuted > 60
@@ -99,7 +99,7 @@ def test_in_floats_the_factor_is_on_the_valid_side(dtype: Any) -> None:
         p, q = (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(dtype)
         factor = F(float(division_factor(p, q, np.array([k], dtype=dtype))[0]))
         p, q = (np.array([F(float(v)) for v in x], dtype=object) for x in (p, q))
-        problem = ot.Problem(p / p.sum(), q / q.sum(), k)  # the masses as rounded sum to 1 within some roundings only
+        problem = otd.Problem(p / p.sum(), q / q.sum(), k)  # the masses as rounded sum to 1 within some roundings only
         assert is_valid(problem, factor * (1 + 4 * epsilon))
         assert not is_valid(problem, factor / (1 + 4096 * epsilon))
 
@@ -109,31 +109,31 @@ def test_the_factor_of_one_draft_and_of_equal_laws_is_one() -> None:
         if problem.k == 1:
             assert factor_of(problem) == 1
     p = np.array([F(1, 2), F(1, 3), F(1, 6)], dtype=object)
-    result = ot.evaluate(KSeq(), ot.Problem(p, p, 4))
+    result = otd.evaluate(KSeq(), otd.Problem(p, p, 4))
     assert 1 - ROUNDING <= result.acceptance <= 1 and result.lossless
 
 
 @pytest.mark.parametrize("factor", [0.5, F(99, 100), -1, float("nan")])
 def test_a_factor_below_one_is_refused(factor: Any) -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"factor lies in \[1, k\]; None finds the best one"):
+    with pytest.raises(otd.InvalidArgument, match=r"factor lies in \[1, k\]; None finds the best one"):
         KSeq(factor)
 
 
 def test_a_given_factor_may_be_of_any_kind() -> None:
     """Fractions stay exact under a float factor, floats take a Fraction."""
-    exact = ot.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2)
-    floats = ot.Problem([0.5, 0.5], [0.75, 0.25], 2)
+    exact = otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2)
+    floats = otd.Problem([0.5, 0.5], [0.75, 0.25], 2)
     for factor in (1.5, F(3, 2)):
-        rule = ot.rules.KSeq(factor)
-        assert ot.evaluate(rule, exact).output.tolist() == [F(1, 2), F(1, 2)]
-        assert abs(ot.evaluate(rule, floats).output - 0.5).max() < 1e-15
+        rule = otd.rules.KSeq(factor)
+        assert otd.evaluate(rule, exact).output.tolist() == [F(1, 2), F(1, 2)]
+        assert abs(otd.evaluate(rule, floats).output - 0.5).max() < 1e-15
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_a_factor_of_ones_own_for_many_drafts_of_one_pair(kind: str) -> None:
     p, q, drafts = np.array([[0.5, 0.5]]), np.array([[0.75, 0.25]]), np.array([[0, 0], [0, 1], [1, -1]])
-    expected = [ot.rules.KSeq(factor=2)(p[0], q[0], row[row >= 0]).residual.tolist() for row in drafts]
+    expected = [otd.rules.KSeq(factor=2)(p[0], q[0], row[row >= 0]).residual.tolist() for row in drafts]
     if kind == "torch":
         torch = pytest.importorskip("torch")
         p, q, drafts = (torch.from_numpy(x) for x in (p, q, drafts))
-    assert ot.rules.KSeq(factor=2)(p, q, drafts).residual.tolist() == expected
+    assert otd.rules.KSeq(factor=2)(p, q, drafts).residual.tolist() == expected

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from contributing import example
 from random_problems import SMALL_SIZES, random_problems
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.cli import main
 from ot_draft.errors import NotLossless, UnsupportedHost
@@ -20,14 +20,14 @@ from ot_draft.errors import NotLossless, UnsupportedHost
 @pytest.fixture
 def rule(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = example("A selection rule", monkeypatch)
-    monkeypatch.setattr(ot.rules, "ALL", (*ot.rules.ALL, module.LastDraft()))
+    monkeypatch.setattr(otd.rules, "ALL", (*otd.rules.ALL, module.LastDraft()))
     return module.LastDraft()
 
 
 def test_it_keeps_the_target_on_fractions(rule: Any) -> None:
     for n, k in SMALL_SIZES:
         for problem in random_problems(5, n, k, rule.law, 3):
-            assert (ot.evaluate(rule, problem).output == problem.p).all()
+            assert (otd.evaluate(rule, problem).output == problem.p).all()
 
 
 def test_it_is_known_by_name(rule: Any) -> None:

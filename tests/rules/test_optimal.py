@@ -12,7 +12,7 @@ from random_problems import SIZES, SMALL_SIZES, all_tuples, random_masses, rando
 from slopes import slopes_of
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import argsort, gather, prefix_sums, ratio
 from ot_draft.arrays.ratio_classes import classify, layout
 from ot_draft.rules.coupling import couple
@@ -24,7 +24,7 @@ Array = Any
 
 def selected_law(choice: Array, drafts: Array, q: Array) -> Array:
     """Law of the selected token, from what is selected on every draft tuple."""
-    weight = ot.IID().probability(q, drafts)
+    weight = otd.IID().probability(q, drafts)
     return np.array([(weight[:, None] * choice * (drafts == y)).sum() for y in range(len(q))], dtype=q.dtype)
 
 
@@ -35,13 +35,13 @@ def mixed_counts(generator: np.random.Generator, rows: int, n: int, k: int) -> A
 
 
 @dataclass(frozen=True)
-class AnyLevels(ot.SelectionRule):
+class AnyLevels(otd.SelectionRule):
     """Levels out of nowhere, and m recomputed for them."""
 
     level: tuple[F, ...]
-    law: ot.DraftLaw = ot.IID()
+    law: otd.DraftLaw = otd.IID()
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
         order = argsort(ratio(p, q))[0]
         rank = np.argsort(order)[None]
         t = prefix_sums(q[0, order])
@@ -60,16 +60,16 @@ def test_any_levels_keep_the_law_of_the_target(steps: int) -> None:
         for _ in range(6):
             p, q = random_pair(generator, n)
             rule = AnyLevels(tuple(F(int(c), steps) for c in generator.integers(0, steps + 1, n)))
-            result = ot.evaluate(rule, ot.Problem(p, q, k))
-            assert result.lossless and result.acceptance <= ot.optimal_acceptance(p, q, k)
+            result = otd.evaluate(rule, otd.Problem(p, q, k))
+            assert result.lossless and result.acceptance <= otd.optimal_acceptance(p, q, k)
 
 
 def test_levels_of_classes_are_not_those_of_the_optimum() -> None:
     """The example of docs/formal.md: what `any_levels.v` asks of levels, for the optimum, holds for no classes."""
-    problem = ot.Problem([F(1, 5), F(1, 5), F(3, 5)], [F(1, 5), F(2, 5), F(2, 5)], 2)
-    result = ot.evaluate(ot.rules.Optimal(classes=4), problem)
+    problem = otd.Problem([F(1, 5), F(1, 5), F(3, 5)], [F(1, 5), F(2, 5), F(2, 5)], 2)
+    result = otd.evaluate(otd.rules.Optimal(classes=4), problem)
     assert result.lossless and result.acceptance == F(143, 150)
-    assert ot.optimal_acceptance(problem.p, problem.q, 2) == 1
+    assert otd.optimal_acceptance(problem.p, problem.q, 2) == 1
 
 
 @pytest.mark.parametrize("classes", [4, 16, 256])
@@ -78,8 +78,8 @@ def test_classes_cost_acceptance_only_and_nothing_where_each_holds_one_ratio(cla
     for n, k in SMALL_SIZES:
         for _ in range(8):
             p, q = random_pair(generator, n)
-            result = ot.evaluate(ot.rules.Optimal(classes=classes), ot.Problem(p, q, k))
-            alpha = ot.optimal_acceptance(p, q, k)
+            result = otd.evaluate(otd.rules.Optimal(classes=classes), otd.Problem(p, q, k))
+            alpha = otd.optimal_acceptance(p, q, k)
             assert result.lossless and result.acceptance <= alpha
             rank = np.zeros(n, dtype=np.int64)
             classify(p, q, layout(classes, k), rank)
@@ -97,7 +97,7 @@ def test_many_tokens_of_few_ratios_lose_nothing() -> None:
     drafts = np.random.default_rng(63).integers(0, 100, (50, 5))
     for classes in (None, 64):
         _, m = select_draft(p, q, drafts, classes)
-        assert m.sum() == 1 and np.minimum(p, m).sum() == ot.optimal_acceptance(p, q, 5)
+        assert m.sum() == 1 and np.minimum(p, m).sum() == otd.optimal_acceptance(p, q, 5)
 
 
 @pytest.mark.parametrize(("n", "k"), SIZES)
@@ -112,10 +112,10 @@ def test_floats_agree_with_fractions(n: int, k: int, classes: int | None, floats
         attained = np.minimum(p, exact).sum(-1)
         assert floats.agrees(floats.make(np.minimum(p, floats.back(m).astype(object)).sum(-1)), attained, 10)
         assert floats.agrees(m.sum(-1), (drafts >= 0).any(-1).astype(int), 10)
-        result = ot.evaluate(ot.rules.Optimal(classes=classes), ot.Problem(floats.make(p), floats.make(q), k))
+        result = otd.evaluate(otd.rules.Optimal(classes=classes), otd.Problem(floats.make(p), floats.make(q), k))
         assert result.lossless and floats.agrees(result.output, p, 10)
         if classes is None:
-            assert floats.agrees(result.acceptance, ot.optimal_acceptance(p, q, k), 10)
+            assert floats.agrees(result.acceptance, otd.optimal_acceptance(p, q, k), 10)
 
 
 @pytest.mark.parametrize("classes", [None, 32])
@@ -126,16 +126,16 @@ def test_any_number_of_drafts_in_one_batch(classes: int | None, valued: Any) -> 
     drafts = mixed_counts(generator, 40, 5, 4)
     counts = (drafts >= 0).sum(-1)
     assert set(counts) == {0, 1, 2, 3, 4}
-    selection = ot.rules.Optimal(classes=classes)(valued.make(p), valued.make(q), valued.tokens(drafts))
+    selection = otd.rules.Optimal(classes=classes)(valued.make(p), valued.make(q), valued.tokens(drafts))
     law = selection.output(valued.tokens(drafts))
     for row, present in enumerate(drafts >= 0):
-        alone = ot.rules.Optimal(classes=classes)(p[row], q[row], drafts[row, present])
+        alone = otd.rules.Optimal(classes=classes)(p[row], q[row], drafts[row, present])
         assert valued.agrees(selection.accept[row][present], alone.accept, 100)
         assert (valued.back(selection.accept[row])[~present] == 0).all()
         assert valued.agrees(law[row], alone.output(drafts[row, present]), 100)
     for k in (0, 1):
-        first = ot.rules.Optimal(classes=classes)(p, q, np.maximum(drafts[:, :k], 0))
-        one = ot.rules.SpeculativeSampling()(p, q, np.maximum(drafts[:, :k], 0))
+        first = otd.rules.Optimal(classes=classes)(p, q, np.maximum(drafts[:, :k], 0))
+        one = otd.rules.SpeculativeSampling()(p, q, np.maximum(drafts[:, :k], 0))
         assert (first.accept == one.accept).all() and (first.residual == one.residual).all()
 
 
@@ -147,7 +147,7 @@ def test_a_scaled_target_in_a_batch(valued: Any) -> None:
         q = random_masses(generator, n, 64)
         p = w * random_masses(generator, n, 64, (len(w),))
         drafts = all_tuples(n, k)
-        drafts = drafts[(drafts >= 0).all(-1) & (ot.IID().probability(q, drafts) > 0)]
+        drafts = drafts[(drafts >= 0).all(-1) & (otd.IID().probability(q, drafts) > 0)]
         for row in range(len(w)):
             choice, m = select_draft(p[row][None], q[None], drafts)
             assert (selected_law(choice, drafts, q) == m[0]).all() and m[0].sum() == 1
@@ -167,11 +167,11 @@ def subsets(n: int) -> list[Array]:
 def test_hybrid_drafting_is_optimal_for_every_number_of_top_tokens(n: int, k: int) -> None:
     generator = np.random.default_rng([67, n, k])
     for top in (*range(k + 1), -1, "auto"):
-        law = ot.Hybrid(top)
+        law = otd.Hybrid(top)
         for _ in range(3):
             p, q = random_pair(generator, n)
-            result = ot.evaluate(ot.rules.Optimal(law), ot.Problem(p, q, k, law))
-            assert result.lossless and result.acceptance == ot.optimal_acceptance(p, q, k, law)
+            result = otd.evaluate(otd.rules.Optimal(law), otd.Problem(p, q, k, law))
+            assert result.lossless and result.acceptance == otd.optimal_acceptance(p, q, k, law)
 
 
 @pytest.mark.parametrize("largest", [100, slow(400)])
@@ -181,7 +181,7 @@ def test_the_number_of_top_tokens_depends_on_the_draft_alone_and_not_on_its_kind
         for k in (1, 2, 4, 8):
             q = generator.permutation(generator.dirichlet(np.full(n, 0.3)) + np.arange(n) * 1e-9)  # no equal masses
             q /= q.sum()
-            law = ot.Hybrid("auto")
+            law = otd.Hybrid("auto")
             fixed = law.fixed_drafts(q, k)
             exact = np.array([*map(F, q.tolist())], dtype=object)
             assert (law.fixed_drafts(exact, k) == fixed).all()
@@ -192,15 +192,15 @@ def test_the_number_of_top_tokens_depends_on_the_draft_alone_and_not_on_its_kind
             drafts = np.where(fixed >= 0, fixed, generator.integers(0, n, (3, k)))
             for _ in range(2):  # another target, the same number
                 p = generator.dirichlet(np.ones(n))
-                auto, named = (ot.rules.Optimal(ot.Hybrid(top))(p, q, drafts) for top in ("auto", number))
+                auto, named = (otd.rules.Optimal(otd.Hybrid(top))(p, q, drafts) for top in ("auto", number))
                 assert (auto.accept == named.accept).all() and (auto.residual == named.residual).all()
     assert len(numbers) > 3
 
 
 @pytest.mark.parametrize(
-    "rule", [ot.rules.Optimal(classes=4), ot.rules.HeadAndTail(classes=4)], ids=lambda rule: rule.name
+    "rule", [otd.rules.Optimal(classes=4), otd.rules.HeadAndTail(classes=4)], ids=lambda rule: rule.name
 )
-def test_a_ratio_beyond_floats_is_in_the_last_class(rule: ot.SelectionRule) -> None:
+def test_a_ratio_beyond_floats_is_in_the_last_class(rule: otd.SelectionRule) -> None:
     tiny = F(5e-324)
-    problem = ot.Problem([tiny / 2, 1 - tiny / 2], [1 - tiny, tiny], 1, rule.law)
-    assert ot.evaluate(rule, problem).lossless
+    problem = otd.Problem([tiny / 2, 1 - tiny / 2], [1 - tiny, tiny], 1, rule.law)
+    assert otd.evaluate(rule, problem).lossless

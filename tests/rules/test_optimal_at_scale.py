@@ -9,7 +9,7 @@ import pytest
 from random_problems import SMALL_SIZES, all_tuples, random_masses
 from slopes import slopes_of
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import gather
 from ot_draft.arrays import ratio_classes as grouping
 from ot_draft.arrays.compiled import REORDERED, compiled
@@ -101,7 +101,7 @@ def test_the_parallel_plan_says_the_true_law_of_what_it_selects(classes: int | N
                 (np.bincount(drafts[here, i], weight * choice.numpy()[here, i], n) for i in range(count)), np.zeros(n)
             )
             assert np.abs(law - m.numpy()[here]).max() <= 1e-12
-        lost = ot.optimal_acceptance(p, q, k) - np.minimum(p, m.numpy()[-1]).sum()  # the last tuple is whole
+        lost = otd.optimal_acceptance(p, q, k) - np.minimum(p, m.numpy()[-1]).sum()  # the last tuple is whole
         assert -1e-12 <= lost <= (5e-3 if classes is None else 0.1)
 
 
@@ -161,10 +161,10 @@ def test_the_rule_is_the_same_without_numba(classes: int | None, monkeypatch: py
     pytest.importorskip("numba")
     p, q = softmax_pair(600)
     drafts = np.random.default_rng(77).integers(0, 600, (50, 4))
-    fast = ot.rules.Optimal(classes=classes)(p, q, drafts)
+    fast = otd.rules.Optimal(classes=classes)(p, q, drafts)
     for module in (sweep, grouping):
         monkeypatch.setattr(module, "compiled", lambda *given: None)
-    slow = ot.rules.Optimal(classes=classes)(p, q, drafts)
+    slow = otd.rules.Optimal(classes=classes)(p, q, drafts)
     assert np.abs(fast.accept - slow.accept).max() <= 1e-9 and np.abs(fast.residual - slow.residual).max() <= 1e-9
 
 
@@ -181,7 +181,7 @@ def test_a_real_vocabulary(dtype: str, classes: int | None, loss: float, kind: s
     k = 8
     p, q = (x.astype(dtype) for x in softmax_pair(VOCABULARY))
     drafts = np.random.default_rng(78).choice(VOCABULARY, (1, k), p=q.astype(float) / q.sum(dtype=float))
-    alpha = ot.optimal_acceptance(p.astype(float) / p.sum(dtype=float), q.astype(float) / q.sum(dtype=float), k)
+    alpha = otd.optimal_acceptance(p.astype(float) / p.sum(dtype=float), q.astype(float) / q.sum(dtype=float), k)
     make = np.asarray if kind == "numpy" else torch.from_numpy
     choice, m = select_draft(make(p)[None], make(q)[None], make(drafts), classes)
     m = np.asarray(m, dtype=float)[0]
@@ -195,4 +195,4 @@ def test_a_real_vocabulary_in_parallel(classes: int | None, loss: float) -> None
     p, q = softmax_pair(VOCABULARY)
     _, m = parallel_choice(*(torch.from_numpy(x)[None] for x in (p, q)), torch.arange(8)[None], classes)
     assert abs(m.sum() - 1) <= 1e-12 and m.min() >= 0
-    assert 0 <= ot.optimal_acceptance(p, q, 8) - np.minimum(p, m.numpy()[0]).sum() <= loss
+    assert 0 <= otd.optimal_acceptance(p, q, 8) - np.minimum(p, m.numpy()[0]).sum() <= loss

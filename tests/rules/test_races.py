@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.rules import races
 
 P, Q = [F(0), F(1, 4), F(1, 8), F(3, 8), F(1, 4)], [F(1, 4), F(1, 8), F(3, 8), F(0), F(1, 4)]
@@ -30,9 +30,9 @@ def _nothing_is_remembered() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("rule", [ot.rules.GumbelCoupling(), ot.rules.ListCoupling()], ids=lambda rule: rule.name)
-def test_the_law_is_the_targets_with_zeros_in_both(rule: ot.SelectionRule, k: int) -> None:
-    result = ot.evaluate(rule, ot.Problem(P, Q, k, rule.law))
+@pytest.mark.parametrize("rule", [otd.rules.GumbelCoupling(), otd.rules.ListCoupling()], ids=lambda rule: rule.name)
+def test_the_law_is_the_targets_with_zeros_in_both(rule: otd.SelectionRule, k: int) -> None:
+    result = otd.evaluate(rule, otd.Problem(P, Q, k, rule.law))
     assert result.lossless and result.output.tolist() == P
 
 
@@ -172,11 +172,11 @@ def test_an_error_in_the_integrals_is_found(
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("rule", [ot.rules.GumbelCoupling(), ot.rules.ListCoupling()], ids=lambda rule: rule.name)
-def test_the_law_is_the_targets_for_one_to_four_drafts(rule: ot.SelectionRule, name: str) -> None:
+@pytest.mark.parametrize("rule", [otd.rules.GumbelCoupling(), otd.rules.ListCoupling()], ids=lambda rule: rule.name)
+def test_the_law_is_the_targets_for_one_to_four_drafts(rule: otd.SelectionRule, name: str) -> None:
     p, q = PAIRS[name]
     for k in range(1, min(4, len(p)) + 1):
-        result = ot.evaluate(rule, ot.Problem(list(p), list(q), k, rule.law))
+        result = otd.evaluate(rule, otd.Problem(list(p), list(q), k, rule.law))
         assert result.lossless and tuple(result.output) == p
 
 
@@ -186,5 +186,5 @@ def test_one_draft_is_accepted_as_published(name: str) -> None:
     p, q = PAIRS[name]
     both = [j for j in range(len(p)) if p[j] and q[j]]
     wanted = sum((1 / sum(max(p[i] / p[j], q[i] / q[j]) for i in range(len(p))) for j in both), F(0))
-    for rule in (ot.rules.GumbelCoupling(), ot.rules.ListCoupling()):
-        assert ot.evaluate(rule, ot.Problem(list(p), list(q), 1, rule.law)).acceptance == wanted
+    for rule in (otd.rules.GumbelCoupling(), otd.rules.ListCoupling()):
+        assert otd.evaluate(rule, otd.Problem(list(p), list(q), 1, rule.law)).acceptance == wanted

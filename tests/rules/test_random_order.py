@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-import ot_draft as ot
+import ot_draft as otd
 
 
 @pytest.fixture
@@ -31,15 +31,15 @@ P, Q = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.1, 0.2, 0.3, 0.4])
 
 
 def test_another_way_to_solve_gives_the_same_acceptance(giving_up: list[str]) -> None:
-    problem = ot.Problem(P, Q, 2, ot.WithoutReplacement())
-    usual = ot.evaluate(ot.rules.RandomOrder(), problem)
+    problem = otd.Problem(P, Q, 2, otd.WithoutReplacement())
+    usual = otd.evaluate(otd.rules.RandomOrder(), problem)
     giving_up += ["highs", "highs-ds"]
-    other = ot.evaluate(ot.rules.RandomOrder(tolerance=1e-10), problem)
+    other = otd.evaluate(otd.rules.RandomOrder(tolerance=1e-10), problem)
     assert usual.lossless and other.lossless
     assert other.acceptance == pytest.approx(usual.acceptance, abs=1e-8)
 
 
 def test_no_way_at_all_is_one_line(giving_up: list[str]) -> None:
     giving_up += ["highs", "highs-ds", "highs-ipm"]
-    with pytest.raises(ot.SolverFailed, match="no mixture of orders in 3 ways"):
-        ot.evaluate(ot.rules.RandomOrder(tolerance=1e-11), ot.Problem(P, Q, 3, ot.WithoutReplacement()))
+    with pytest.raises(otd.SolverFailed, match="no mixture of orders in 3 ways"):
+        otd.evaluate(otd.rules.RandomOrder(tolerance=1e-11), otd.Problem(P, Q, 3, otd.WithoutReplacement()))

@@ -12,7 +12,7 @@ import torch
 from random_problems import random_masses, random_pair
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import is_defined
 from ot_draft.lp.program import build
 from ot_draft.transport import construction
@@ -21,22 +21,22 @@ from ot_draft.transport.construction import RangeMaximum, construct, subsets, ti
 from ot_draft.transport.selected_law import selected_law
 
 LAWS = [
-    ot.IID(),
-    ot.Hybrid(1),
-    ot.Hub(),
-    ot.Fixed((0,)),
-    ot.Hybrid(-1),
-    ot.Hybrid(2),
-    ot.Fixed((2, 0)),
-    ot.Hybrid("auto"),
+    otd.IID(),
+    otd.Hybrid(1),
+    otd.Hub(),
+    otd.Fixed((0,)),
+    otd.Hybrid(-1),
+    otd.Hybrid(2),
+    otd.Fixed((2, 0)),
+    otd.Hybrid("auto"),
 ]
 
 
 def problem_of(generator, law):
     """n <= 8, k <= 4, in Fractions with zeros and ties in plenty."""
-    n = int(generator.integers(3 if law == ot.Fixed((2, 0)) else 1, 9))
-    k = 2 if law == ot.Hub() else int(generator.integers(0, 5))
-    return ot.Problem(*random_pair(generator, n), k, law)
+    n = int(generator.integers(3 if law == otd.Fixed((2, 0)) else 1, 9))
+    k = 2 if law == otd.Hub() else int(generator.integers(0, 5))
+    return otd.Problem(*random_pair(generator, n), k, law)
 
 
 def is_plan(problem, table):
@@ -54,27 +54,27 @@ def test_as_good_as_the_flow_with_exact_marginals(seed):
     generator = np.random.default_rng([81, seed])
     for law in LAWS * 5:
         problem = problem_of(generator, law)
-        found, by_flow = ot.solve(problem), ot.solve(problem, "flow")
+        found, by_flow = otd.solve(problem), otd.solve(problem, "flow")
         assert (found.solver, found.status) == ("construction", "optimal")
         assert isinstance(found.acceptance, F) and found.acceptance == by_flow.acceptance
         assert is_plan(problem, found.plan.table()) and found.plan.table().flow.sum() == found.acceptance
         assert found.residuals == by_flow.residuals
         proved = found.certificate()
         assert proved.exact and proved.lower == found.plan.value == found.acceptance
-        assert proved.upper == ot.cut_value(problem, found.token_set)
+        assert proved.upper == otd.cut_value(problem, found.token_set)
 
 
-@pytest.mark.parametrize("law", [*LAWS, ot.WithoutReplacement()], ids=repr)
+@pytest.mark.parametrize("law", [*LAWS, otd.WithoutReplacement()], ids=repr)
 def test_the_plan_of_all_tuples_has_the_two_marginals(law):
     generator = np.random.default_rng(82)
     for n, k in ((3, 1), (3, 2), (4, 3)):
-        if is_defined(law, k) and (k == 1 or law != ot.WithoutReplacement()):
-            problem = ot.Problem(*random_pair(generator, n), k, law)
-            drafts, mass = ot.solve(problem, "construction").plan.full()
+        if is_defined(law, k) and (k == 1 or law != otd.WithoutReplacement()):
+            problem = otd.Problem(*random_pair(generator, n), k, law)
+            drafts, mass = otd.solve(problem, "construction").plan.full()
             assert (mass.sum(0) == problem.p).all()
             assert (mass.sum(1) == law.probability(problem.q[None], drafts)).all()
             drafted = (drafts[:, :, None] == np.arange(n)).any(1)
-            assert mass[drafted].sum() == ot.optimal_acceptance(problem.p, problem.q, k, law)
+            assert mass[drafted].sum() == otd.optimal_acceptance(problem.p, problem.q, k, law)
 
 
 def by_the_rule(problem, tokens, rule):
@@ -85,16 +85,16 @@ def by_the_rule(problem, tokens, rule):
     return chance.sum(), (chance[:, None] * rule(problem.p[None], problem.q[None], drafts).output(drafts)).sum(0)
 
 
-@pytest.mark.parametrize("law", [ot.IID(), ot.Hybrid(1), ot.Hybrid(2)], ids=repr)
+@pytest.mark.parametrize("law", [otd.IID(), otd.Hybrid(1), otd.Hybrid(2)], ids=repr)
 def test_rows_are_the_rule_averaged_over_the_order_of_drawing(law):
     generator = np.random.default_rng(83)
     for n, k in ((4, 2), (4, 3), (5, 4)):
         for _ in range(3):
-            problem = ot.Problem(*random_pair(generator, n), k, law)
-            plan = ot.solve(problem).plan
+            problem = otd.Problem(*random_pair(generator, n), k, law)
+            plan = otd.solve(problem).plan
             for size in range(1, k + 1):
                 for tokens in combinations(range(n), size):
-                    mass, row = by_the_rule(problem, tokens, ot.rules.Optimal(law))
+                    mass, row = by_the_rule(problem, tokens, otd.rules.Optimal(law))
                     drafts = generator.permutation([*tokens, *(-1,) * (k - size)])
                     assert (plan[drafts] == row).all() and plan[drafts].sum() == mass
 
@@ -103,14 +103,14 @@ def test_rows_of_a_whole_vocabulary():
     """One row in the place of 10^14."""
     n, k, generator = 151_936, 3, np.random.default_rng(84)
     p, q = generator.dirichlet(np.full(n, 0.3), 2)
-    problem = ot.Problem(p, q, k)
-    found = ot.solve(problem)
+    problem = otd.Problem(p, q, k)
+    found = otd.solve(problem)
     assert found.residuals.gap <= solving.bound(problem)
-    assert found.acceptance == pytest.approx(ot.optimal_acceptance(p, q, k), abs=solving.bound(problem))
+    assert found.acceptance == pytest.approx(otd.optimal_acceptance(p, q, k), abs=solving.bound(problem))
     rows = generator.choice(n, (6, k), p=q)
     rows[0] = rows[0, [0, 0, 1]]
     for row, drafts in zip(found.plan[rows], rows, strict=True):
-        mass, output = by_the_rule(problem, np.unique(drafts), ot.rules.Optimal())
+        mass, output = by_the_rule(problem, np.unique(drafts), otd.rules.Optimal())
         np.testing.assert_allclose(row, output, rtol=1e-8, atol=1e-12 * mass)
         np.testing.assert_allclose(row.sum(), mass, rtol=1e-8)
 
@@ -118,9 +118,9 @@ def test_rows_of_a_whole_vocabulary():
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_floats_agree_with_fractions(law):
     generator = np.random.default_rng(85)
-    for n, k in ((3, 2), (8, 2), (12, 2)) if law == ot.Hub() else ((3, 2), (8, 3), (12, 4)):
+    for n, k in ((3, 2), (8, 2), (12, 2)) if law == otd.Hub() else ((3, 2), (8, 3), (12, 4)):
         p, q = random_masses(generator, n, 1 << 20), random_masses(generator, n, 1 << 20)  # floats hold them exactly
-        exact, found = (ot.solve(ot.Problem(x, y, k, law)) for x, y in ((p, q), (p.astype(float), q.astype(float))))
+        exact, found = (otd.solve(otd.Problem(x, y, k, law)) for x, y in ((p, q), (p.astype(float), q.astype(float))))
         assert isinstance(found.acceptance, float) and abs(found.acceptance - exact.acceptance) <= 1e-14
         assert (found.token_set == exact.token_set).all()
         table, wanted = found.plan.table(), exact.plan.table()
@@ -140,8 +140,8 @@ def test_primal_and_dual_meet_in_floats(n, spread):
     generator = np.random.default_rng([86, n])
     p, q = generator.dirichlet(np.full(n, spread), 2)
     for k in (1, 2, 8, 64):
-        problem = ot.Problem(p, q, k)
-        found = ot.solve(problem)
+        problem = otd.Problem(p, q, k)
+        found = otd.solve(problem)
         assert found.residuals.gap <= solving.bound(problem)
         if n <= 5_000:
             proved = found.certificate()
@@ -153,10 +153,10 @@ def test_primal_and_dual_meet_in_floats(n, spread):
 def test_torch_is_read_as_numpy(dtype):
     generator = np.random.default_rng(87)
     p, q = (torch.as_tensor(generator.dirichlet(np.ones(9)), dtype=dtype) for _ in range(2))
-    found, same = (ot.solve(ot.Problem(x, y, 3)) for x, y in ((p, q), (p.numpy(), q.numpy())))
+    found, same = (otd.solve(otd.Problem(x, y, 3)) for x, y in ((p, q), (p.numpy(), q.numpy())))
     assert found.acceptance == same.acceptance and isinstance(found.acceptance, float)
     assert (found.plan.table().dense == same.plan.table().dense).all()
-    flow = ot.solve(ot.Problem(p, q, 3), "flow").certificate()
+    flow = otd.solve(otd.Problem(p, q, 3), "flow").certificate()
     assert flow.upper == found.certificate().upper and found.certificate().width <= 1e-15
 
 
@@ -165,36 +165,36 @@ def test_nothing_given_is_changed():
     drafts = np.array([[0, 1], [2, 2]])
     for x in (p, q, drafts):
         x.setflags(write=False)
-    found = ot.solve(ot.Problem(p, q, 2))
+    found = otd.solve(otd.Problem(p, q, 2))
     assert found.plan[drafts].shape == (2, 3) and found.plan[drafts[None]].shape == (1, 2, 3)
 
 
 def test_what_is_refused():
     generator = np.random.default_rng(88)
     p, q = generator.dirichlet(np.ones(300), 2)
-    plan = ot.solve(ot.Problem(p, q, 4)).plan
-    with pytest.raises(ot.InvalidArgument, match=r"335291425 draft sets of 4 drafts.*plan\[drafts\]"):
+    plan = otd.solve(otd.Problem(p, q, 4)).plan
+    with pytest.raises(otd.InvalidArgument, match=r"335291425 draft sets of 4 drafts.*plan\[drafts\]"):
         plan.table()
-    with pytest.raises(ot.InvalidArgument, match=r"300\^5 entries.*plan\[drafts\]"):
+    with pytest.raises(otd.InvalidArgument, match=r"300\^5 entries.*plan\[drafts\]"):
         plan.full()
-    with pytest.raises(ot.InvalidArgument, match=r"shape \(3,\): give 4 token ids in a row, -1 for an absent one"):
+    with pytest.raises(otd.InvalidArgument, match=r"shape \(3,\): give 4 token ids in a row, -1 for an absent one"):
         plan[[0, 1, 2]]
-    with pytest.raises(ot.InvalidDrafts, match="token 300 is outside the vocabulary"):
+    with pytest.raises(otd.InvalidDrafts, match="token 300 is outside the vocabulary"):
         plan[[0, 1, 2, 300]]
-    with pytest.raises(ot.InvalidArgument, match=r"no construction is known under WithoutReplacement\(\): leave"):
-        ot.solve(ot.Problem(p, q, 2, ot.WithoutReplacement()), "construction")
-    with pytest.raises(ot.InvalidDistribution, match=r"batch of shape \(2,\)"):
-        ot.solve(ot.Problem(np.stack((p, p)), np.stack((q, q))), "construction")
+    with pytest.raises(otd.InvalidArgument, match=r"no construction is known under WithoutReplacement\(\): leave"):
+        otd.solve(otd.Problem(p, q, 2, otd.WithoutReplacement()), "construction")
+    with pytest.raises(otd.InvalidDistribution, match=r"batch of shape \(2,\)"):
+        otd.solve(otd.Problem(np.stack((p, p)), np.stack((q, q))), "construction")
 
 
 def test_other_laws_are_solved_by_the_program():
-    problem = ot.Problem([F(1, 2), F(1, 4), F(1, 4)], [F(3, 4), F(1, 4), F(0)], 2, ot.WithoutReplacement())
-    found = ot.solve(problem)
+    problem = otd.Problem([F(1, 2), F(1, 4), F(1, 4)], [F(3, 4), F(1, 4), F(0)], 2, otd.WithoutReplacement())
+    found = otd.solve(problem)
     assert found.solver == "highs" and construct(problem) is None
-    assert found.acceptance == pytest.approx(float(ot.optimal_acceptance(problem.p, problem.q, 2, problem.law)))
+    assert found.acceptance == pytest.approx(float(otd.optimal_acceptance(problem.p, problem.q, 2, problem.law)))
 
 
-PLANTED = ot.Problem([F(3, 16), F(3, 16), F(6, 16), F(4, 16)], [F(8, 16), F(4, 16), F(3, 16), F(1, 16)], 3)
+PLANTED = otd.Problem([F(3, 16), F(3, 16), F(6, 16), F(4, 16)], [F(8, 16), F(4, 16), F(3, 16), F(1, 16)], 3)
 
 
 @pytest.mark.parametrize(
@@ -220,17 +220,17 @@ PLANTED = ot.Problem([F(3, 16), F(3, 16), F(6, 16), F(4, 16)], [F(8, 16), F(4, 1
 )
 def test_a_certificate_sees_a_plan_that_is_none(change):
     """It computes anew what the levels select."""
-    found = ot.solve(PLANTED)
+    found = otd.solve(PLANTED)
     assert found.certificate().exact
     wrong = replace(found, plan=replace(found.plan, **change(found.plan)))
     with pytest.raises(
-        ot.SolverFailed, match=r"the plan selects token \d with probability|has 3 draws beside the tokens \[\]"
+        otd.SolverFailed, match=r"the plan selects token \d with probability|has 3 draws beside the tokens \[\]"
     ):
         wrong.certificate()
 
 
 def test_a_value_above_the_cut_is_no_certificate(monkeypatch):
-    found = ot.solve(PLANTED)
+    found = otd.solve(PLANTED)
     other = replace(found, token_set=~found.token_set).certificate()
     assert other.lower == found.acceptance < other.upper and not other.exact
     law = construction.selected_law
@@ -238,13 +238,13 @@ def test_a_value_above_the_cut_is_no_certificate(monkeypatch):
         construction, "selected_law", lambda *given: ([2 * mass for mass in law(*given)[0]], law(*given)[1])
     )
     plan = replace(found.plan, selected=2 * found.plan.selected)
-    with pytest.raises(ot.SolverFailed, match="exceeds the cut"):
+    with pytest.raises(otd.SolverFailed, match="exceeds the cut"):
         plan.certificate(found.token_set)
 
 
 def test_a_certificate_sees_levels_that_attain_less():
     """With a law m that is right for them."""
-    found = ot.solve(PLANTED)
+    found = otd.solve(PLANTED)
     weak = replace(found.plan, level=0 * found.plan.level, selected=PLANTED.q)
     assert is_plan(PLANTED, weak.table())
     proved = weak.certificate(found.token_set)
@@ -264,14 +264,14 @@ def test_a_certificate_sees_levels_that_attain_less():
 def test_a_plan_that_misses_the_cut_is_refused(monkeypatch, change):
     honest = construct(PLANTED)
     monkeypatch.setattr(solving, "construct", lambda problem: replace(honest, **change(honest)))
-    with pytest.raises(ot.SolverFailed, match="below its cut"):
-        ot.solve(PLANTED)
+    with pytest.raises(otd.SolverFailed, match="below its cut"):
+        otd.solve(PLANTED)
 
 
 @pytest.mark.parametrize("field", ["level", "rank", "selected"])
 def test_marginals_see_a_wrong_plan(field):
     """What the test of the marginals must find."""
-    plan = ot.solve(PLANTED).plan
+    plan = otd.solve(PLANTED).plan
     assert is_plan(PLANTED, plan.table())
     wrong = replace(plan, **{field: getattr(plan, field)[::-1].copy()})
     assert not is_plan(PLANTED, wrong.table())
@@ -284,7 +284,7 @@ def test_law_of_the_selected_token_from_any_levels():
         units = generator.integers(1, 9, n).tolist()
         q = np.array([F(mass, sum(units)) for mass in units])
         level = generator.integers(0, 6, n - 1).tolist()
-        problem = ot.Problem(q, q, k)
+        problem = otd.Problem(q, q, k)
         levels = np.array([*(F(x, 5) for x in level), F(0)])
         plan = replace(construct(problem), rank=np.arange(n), level=levels, selected=q)
         table = plan.table()

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.trees.evaluation.batched_form import selected_law
 from ot_draft.trees.model import Model
 from ot_draft.trees.rules.path_rule import PathLaw
 from ot_draft.trees.tree import PathSelection, PlainTree
 
 
-def law_of(rule: ot.trees.PathRule, tree: ot.trees.DraftTree) -> PathLaw:
+def law_of(rule: otd.trees.PathRule, tree: otd.trees.DraftTree) -> PathLaw:
     """Law of the emitted tokens for a batch of one tree."""
     rule.check(tree.bounds, tree.law)
     return selected_law(rule, tree)
 
 
 def tokens_of(
-    tree: ot.trees.DraftTree, selection: PathSelection, row: int, shape: ot.trees.TreeShape | None = None
+    tree: otd.trees.DraftTree, selection: PathSelection, row: int, shape: otd.trees.TreeShape | None = None
 ) -> tuple[int, ...]:
     """The tokens emitted in one row, after checking that length, nodes and tokens say the same."""
     length = int(selection.length[row])
@@ -33,7 +33,7 @@ def tokens_of(
     return tuple(tokens[: length + 1])
 
 
-def batched(model: Model, trees: Sequence[PlainTree], kind: Any = None) -> ot.trees.DraftTree:
+def batched(model: Model, trees: Sequence[PlainTree], kind: Any = None) -> otd.trees.DraftTree:
     """Trees of one shape and law, with the model's distributions, in an array kind (default Fractions)."""
     shape = trees[0].shape
     p, q = [], []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from replay import law_of, tokens_of
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays
 from ot_draft.laws import ByNode
 from ot_draft.laws.hybrid import StandIn
@@ -18,12 +18,12 @@ from ot_draft.trees.tree import PlainTree, TreeBounds
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
 from proofs_checks.paths.stepwise import FIRST, Expansion, adaptive, drafted_tree, histories
 
-OPTIMAL = ot.trees.TokenWise(ot.rules.Optimal(law=ByNode()))
-RULES = [ot.trees.Joint(), OPTIMAL, ot.trees.NaivePath(), ot.trees.Traversal()]
+OPTIMAL = otd.trees.TokenWise(otd.rules.Optimal(law=ByNode()))
+RULES = [otd.trees.Joint(), OPTIMAL, otd.trees.NaivePath(), otd.trees.Traversal()]
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
 
-def as_data(model: Any, plain: PlainTree, size: int, most: int, make: Any = None) -> ot.trees.DraftTree:
+def as_data(model: Any, plain: PlainTree, size: int, most: int, make: Any = None) -> otd.trees.DraftTree:
     """One tree in plain form as data, absent nodes at its end, with the model's laws in an array kind (default Fractions)."""
     make = make or (lambda values: np.array(values, dtype=object))
     shape, number = plain.shape, plain.shape.size
@@ -37,7 +37,7 @@ def as_data(model: Any, plain: PlainTree, size: int, most: int, make: Any = None
     fixed_count = np.array([[*fixed, *[0] * (size - number)]], dtype=np.int64)
     p, q = (make([[law(prefix) for prefix in prefixes]]) for law in (model.target, model.draft))
     bounds = TreeBounds(size, max(shape.length, 1), most)
-    return ot.trees.DraftTree(parents, tokens, p, q, bounds, ByNode(), fixed_count)
+    return otd.trees.DraftTree(parents, tokens, p, q, bounds, ByNode(), fixed_count)
 
 
 def some_trees(seed: int) -> tuple[Any, list[PlainTree]]:
@@ -62,7 +62,7 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
     rows = [as_data(model.in_floats(), tree, 7, 4, np.array) for tree in trees]
     names = ("parents", "tokens", "p", "q", "fixed_count")
     parents, tokens, p, q, fixed_count = (np.concatenate([getattr(row, name) for row in rows]) for name in names)
-    batch = ot.trees.DraftTree(parents, tokens, p, q, TreeBounds(7, 3, 4), ByNode(), fixed_count)
+    batch = otd.trees.DraftTree(parents, tokens, p, q, TreeBounds(7, 3, 4), ByNode(), fixed_count)
     uniforms = np.random.default_rng(2).random((len(rows), rule.n_uniforms(batch.bounds)))
     whole = rule.select(batch, uniforms)
     for row, plain in enumerate(trees):
@@ -74,17 +74,17 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
 @EACH_RULE
 def test_nothing_is_asked_of_the_device(rule: Any) -> None:
     torch = pytest.importorskip("torch")
-    drafting = ot.trees.AdaptiveTree(6, 3, 4)
-    growing = ot.trees.drafting.begin(drafting, torch.empty((2, 6), device="meta"))
+    drafting = otd.trees.AdaptiveTree(6, 3, 4)
+    growing = otd.trees.drafting.begin(drafting, torch.empty((2, 6), device="meta"))
     p = torch.empty((2, 7, 5), device="meta")
     while growing.levels:
         growing.grow(torch.empty((2, growing.slots.shape[1], 5), device="meta"))
-    tree = ot.trees.drafting.as_trees(drafting, growing.grown(), p, p)
+    tree = otd.trees.drafting.as_trees(drafting, growing.grown(), p, p)
     selection = rule.select(tree, torch.empty((2, rule.n_uniforms(tree.bounds)), device="meta"))
     assert selection.tokens.shape == (2, 4) and selection.tokens.device.type == "meta"
 
 
-def history_of(tree: ot.trees.DraftTree, row: int) -> tuple[Expansion, ...]:
+def history_of(tree: otd.trees.DraftTree, row: int) -> tuple[Expansion, ...]:
     """What was drafted, one prefix after the other, breadth first."""
     tokens, parents = tree.tokens[row].tolist(), tree.parents[row].tolist()
     prefixes: list[tuple[int, ...]] = [()]
@@ -110,9 +110,9 @@ def test_the_batched_drafting_is_its_plan() -> None:
     drawn = fixed = 0
     for seed in range(6):
         n = 2 + seed % 3
-        model = ot.trees.MarkovModel.random(np.random.default_rng(seed), n, 1).in_floats()
-        drafting = ot.trees.AdaptiveTree(3 + seed, 1 + seed % 4, 3)
-        tree = ot.trees.drafting.draft_trees(drafting, model, [()] * 4, generator.random((4, drafting.bounds.size)))
+        model = otd.trees.MarkovModel.random(np.random.default_rng(seed), n, 1).in_floats()
+        drafting = otd.trees.AdaptiveTree(3 + seed, 1 + seed % 4, 3)
+        tree = otd.trees.drafting.draft_trees(drafting, model, [()] * 4, generator.random((4, drafting.bounds.size)))
         step = adaptive(drafting, model).step
         for row in range(4):
             history = history_of(tree, row)
@@ -128,8 +128,8 @@ def test_the_batched_drafting_is_its_plan() -> None:
 
 def test_it_spends_its_budget_where_the_draft_is_sure() -> None:
     model = SimulatedModel(n=60)
-    drafting = ot.trees.AdaptiveTree(12, 5, 6)
-    tree = ot.trees.drafting.draft_trees(
+    drafting = otd.trees.AdaptiveTree(12, 5, 6)
+    tree = otd.trees.drafting.draft_trees(
         drafting, model, [model.root(i) for i in range(6)], np.random.default_rng(4).random((6, 12))
     )
     assert (tree.tokens >= 0).all()
@@ -155,7 +155,7 @@ def test_the_stand_in_is_fitted_to_a_draft() -> None:
 def test_the_drafting_is_fitted_so_that_a_draw_is_accepted_as_often() -> None:
     model = SimulatedModel(n=50)
     p, q = map(np.array, zip(*(model.pair(model.root(number)) for number in range(30)), strict=True))
-    drafting = ot.trees.AdaptiveTree(8, 3, 1).fitted(p, q)
+    drafting = otd.trees.AdaptiveTree(8, 3, 1).fitted(p, q)
     estimates, tops = drafting.estimate(q).acceptances
     drawn = np.minimum(p, q).sum(-1).mean()
     assert 0 < drafting.spread < 1 and estimates.shape == (30, 2) == tops.shape
@@ -166,7 +166,7 @@ def test_torch_drafts_the_same() -> None:
     torch = pytest.importorskip("torch")
     generator = np.random.default_rng(5)
     q, reached = generator.dirichlet(np.full(30, 0.2), (3, 4)), generator.random((3, 4))
-    drafting = ot.trees.AdaptiveTree(9, 4, 5)
+    drafting = otd.trees.AdaptiveTree(9, 4, 5)
     left = np.array([[9], [4], [1]])
     here, there = drafting.estimate(q), drafting.estimate(torch.from_numpy(q))  # on the CPU both are numpy
     mine, theirs = (drafting.numbers_at(estimate, reached, left, 3) for estimate in (here, there))
@@ -181,14 +181,14 @@ def test_torch_drafts_the_same() -> None:
 
 def test_errors() -> None:
     bounds, tokens, p = TreeBounds(3, 2, 2), np.zeros((1, 3), dtype=np.int64), np.full((1, 4, 2), 0.5)
-    with pytest.raises(ot.InvalidDrafts, match=r"parents have shape \(1, 2\): give \(1, 3\)"):
-        ot.trees.DraftTree(tokens[:, :2], tokens, p, p, bounds, ByNode())
-    with pytest.raises(ot.InvalidDrafts, match="a number for every row of q"):
-        ot.trees.DraftTree(tokens, tokens, p, p, bounds, ByNode(), tokens)
-    toward = ot.trees.TowardPath(ot.lossy.KL(0.1), ot.trees.Joint())
-    with pytest.raises(ot.InvalidDrafts, match="equally many children"):
-        toward.check(bounds, ot.IID())
-    with pytest.raises(ot.InvalidDrafts, match="give numbers >= 0"):
+    with pytest.raises(otd.InvalidDrafts, match=r"parents have shape \(1, 2\): give \(1, 3\)"):
+        otd.trees.DraftTree(tokens[:, :2], tokens, p, p, bounds, ByNode())
+    with pytest.raises(otd.InvalidDrafts, match="a number for every row of q"):
+        otd.trees.DraftTree(tokens, tokens, p, p, bounds, ByNode(), tokens)
+    toward = otd.trees.TowardPath(otd.lossy.KL(0.1), otd.trees.Joint())
+    with pytest.raises(otd.InvalidDrafts, match="equally many children"):
+        toward.check(bounds, otd.IID())
+    with pytest.raises(otd.InvalidDrafts, match="give numbers >= 0"):
         TreeBounds(3, 2, 0)
-    with pytest.raises(ot.InvalidDrafts, match="given with the tree"):
+    with pytest.raises(otd.InvalidDrafts, match="given with the tree"):
         ByNode().n_fixed(p, 2)

@@ -1,4 +1,4 @@
-"""`batched_form`: what is wrong in `_select` alone, which `decode` runs, shows in `ot.trees.evaluate`, as do errors of the plain form."""
+"""`batched_form`: what is wrong in `_select` alone, which `decode` runs, shows in `otd.trees.evaluate`, as do errors of the plain form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from contributing import example
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 from ot_draft.laws import is_defined
@@ -110,10 +110,10 @@ def test_an_error_in_the_batched_form_alone_is_found(first_step: Any, select: An
     if said is None:
         assert not trees.evaluate(trees.batched_form(rule), MODEL, shape).lossless
         return
-    with pytest.raises(ot.InvalidArgument, match=said):
+    with pytest.raises(otd.InvalidArgument, match=said):
         trees.evaluate(trees.batched_form(rule), MODEL, shape)
 
 
 def test_the_example_is_right(first_step: Any) -> None:
-    for law in ot.laws.ALL:
+    for law in otd.laws.ALL:
         assert trees.evaluate(trees.batched_form(first_step()), MODEL, trees.TreeShape.by_level((2, 2)), law).lossless

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import masses
 from ot_draft.trees.model import Nodes
 from ot_draft.trees.rules import block_verification
@@ -15,7 +15,7 @@ from ot_draft.trees.tree import DraftTree, PathSelection, PlainTree, TreeBounds
 
 pytest.importorskip("numba")
 N = 5_000  # over the size from which passes are compiled
-RULE = ot.trees.BlockVerification()
+RULE = otd.trees.BlockVerification()
 
 
 def trees(texts: int, length: int, dtype: type, seed: int) -> DraftTree:
@@ -29,7 +29,7 @@ def trees(texts: int, length: int, dtype: type, seed: int) -> DraftTree:
     tokens = np.array([[generator.choice(N, p=row / row.sum(dtype=float)) for row in text] for text in q.astype(float)])
     ends = generator.integers(0, length + 2, (texts, 1))
     tokens = np.where(np.arange(length) < ends, tokens, -1)
-    return ot.trees.TreeShape.chains(1, length).tree(tokens, p, q)
+    return otd.trees.TreeShape.chains(1, length).tree(tokens, p, q)
 
 
 def same(one: PathSelection, other: PathSelection) -> Any:
@@ -98,7 +98,7 @@ def test_the_loop_has_the_law_of_the_plain_form(seed: int, monkeypatch: pytest.M
     tokens = (int(generator.choice(2, p=laws[1, 0, :2] / laws[1, 0, :2].sum())), int(generator.choice(4, p=laws[1, 1])))
     tokens = tokens if seed else (tokens[0], -1)
     way = [(), tokens[:1], tokens if seed else ()]
-    shape = ot.trees.TreeShape.chains(1, 2)
+    shape = otd.trees.TreeShape.chains(1, 2)
     cells = (np.arange(grid) + 0.5) / grid
     uniforms = np.stack(np.meshgrid(cells, cells), -1).reshape(-1, 2)
     p, q = (np.repeat(np.stack([laws[side, places[each]] for each in way])[None], len(uniforms), 0) for side in (0, 1))

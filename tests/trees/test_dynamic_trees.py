@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays
 from ot_draft.arrays import integers, namespace, where
 from ot_draft.laws import ByNode, outside
@@ -26,11 +26,11 @@ from ot_draft.trees.drafting.growing import Growing, Grown, grow_all
 from ot_draft.trees.model import Nodes, SimulatedModel
 
 PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
-OPTIMAL = ot.trees.TokenWise(ot.rules.Optimal(law=ByNode()))
-WITHOUT = ot.trees.TokenWise(ot.rules.RecursiveRejectionWithoutReplacement())
-NAIVE = ot.trees.NaivePath()
-ONE = ot.trees.TokenWise(ot.rules.SpeculativeSampling())
-TRAVERSAL = ot.trees.Traversal()
+OPTIMAL = otd.trees.TokenWise(otd.rules.Optimal(law=ByNode()))
+WITHOUT = otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement())
+NAIVE = otd.trees.NaivePath()
+ONE = otd.trees.TokenWise(otd.rules.SpeculativeSampling())
+TRAVERSAL = otd.trees.Traversal()
 
 
 # Where q is flat two children, where it is steep one.
@@ -45,7 +45,7 @@ SELDOM = LookedUpAcceptance(first=(0.05, 0.6), further=(0.05, 0.7), edges=(0.35,
 
 
 @dataclass(frozen=True)
-class LookedUp(ot.trees.LookupTree):
+class LookedUp(otd.trees.LookupTree):
     """With tokens that are always found."""
 
     found: tuple[int, ...] = ()
@@ -55,24 +55,24 @@ class LookedUp(ot.trees.LookupTree):
         return super().growing(draws)
 
 
-DRAFTINGS: dict[str, tuple[ot.trees.TreeDrafter, tuple[ot.trees.PathRule, ...]]] = {
-    "ours, drawn": (ot.trees.AdaptiveTree(4, 2, 3, spread=1.0), (ot.trees.Joint(), OPTIMAL, NAIVE, TRAVERSAL)),
-    "ours, fixed": (ot.trees.AdaptiveTree(4, 3, 3, spread=0.0), (ot.trees.Joint(), OPTIMAL, NAIVE)),
-    "ours, counted": (ot.trees.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
+DRAFTINGS: dict[str, tuple[otd.trees.TreeDrafter, tuple[otd.trees.PathRule, ...]]] = {
+    "ours, drawn": (otd.trees.AdaptiveTree(4, 2, 3, spread=1.0), (otd.trees.Joint(), OPTIMAL, NAIVE, TRAVERSAL)),
+    "ours, fixed": (otd.trees.AdaptiveTree(4, 3, 3, spread=0.0), (otd.trees.Joint(), OPTIMAL, NAIVE)),
+    "ours, counted": (otd.trees.CountedTree(4, 3, FEW), (TRAVERSAL, WITHOUT, NAIVE)),
     "lookup and model": (LookedUp(5, 3, FEW, found=(1, 0)), (TRAVERSAL, NAIVE)),
     "lookup, seldom": (LookedUp(3, 3, FEW, SELDOM, found=(1, 0)), (TRAVERSAL, NAIVE)),
-    "EAGLE-2": (ConfidentTree(5, 3, 2, 2), (NAIVE, ot.trees.Joint(), OPTIMAL)),
+    "EAGLE-2": (ConfidentTree(5, 3, 2, 2), (NAIVE, otd.trees.Joint(), OPTIMAL)),
     "OPT-Tree": (ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
     "DySpec": (SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),
     "DySpec, narrow": (SampledTree(4, 3, 2, 1, least=0.1), (WITHOUT,)),
-    "SpecDec++": (ot.trees.StoppedPath(3, 0.5), (ot.trees.BlockVerification(), ONE, ot.trees.Joint())),
+    "SpecDec++": (otd.trees.StoppedPath(3, 0.5), (otd.trees.BlockVerification(), ONE, otd.trees.Joint())),
 }
 EACH = pytest.mark.parametrize("name", DRAFTINGS)
 
 
-def model_of(seed: int) -> ot.trees.MarkovModel:
+def model_of(seed: int) -> otd.trees.MarkovModel:
     """Two or three tokens, of order 0 to 2."""
-    return ot.trees.MarkovModel.random(np.random.default_rng([seed, 41]), 2 + seed % 2, seed % 3)
+    return otd.trees.MarkovModel.random(np.random.default_rng([seed, 41]), 2 + seed % 2, seed % 3)
 
 
 @EACH
@@ -86,7 +86,7 @@ def test_every_rule_keeps_the_targets_law_exactly(name: str, seeds: range) -> No
         assert sum(probability for _, probability in trees) == 1
         shapes.update(tree.shape for tree, _ in trees)
         for rule in rules:
-            assert ot.trees.evaluate(rule, model, drafting).lossless, (seed, rule.name)
+            assert otd.trees.evaluate(rule, model, drafting).lossless, (seed, rule.name)
     assert len(shapes) > 1
 
 
@@ -101,7 +101,7 @@ class ByItsToken(SampledTree):
 
 
 @dataclass(frozen=True)
-class StopsBefore(ot.trees.StoppedPath):
+class StopsBefore(otd.trees.StoppedPath):
     """The planted error: a token that will be refused is not drafted at all."""
 
     def growing(self, draws: Any) -> Growing:
@@ -141,7 +141,7 @@ class Squared:
 
 
 @dataclass(frozen=True)
-class DropsZero(ot.trees.AdaptiveTree):
+class DropsZero(otd.trees.AdaptiveTree):
     """The planted error: the last draw of a node is taken back if it is token 0."""
 
     def growing(self, draws: Any) -> Growing:
@@ -156,28 +156,30 @@ class Drops(level_tree.LevelGrowth):
         return np.where(again, np.roll(children, 1, -1), children), masses  # the one before it, twice
 
 
-PLANTED: list[tuple[ot.trees.TreeDrafter, ot.trees.PathRule]] = [
+PLANTED: list[tuple[otd.trees.TreeDrafter, otd.trees.PathRule]] = [
     (ByItsToken(3, 2, 3, 4), WITHOUT),
     (ByItsToken(3, 2, 3, 4), TRAVERSAL),
     (DrawsAnother(4, 2, FEW, found=(1,)), TRAVERSAL),
     (StopsBefore(2, 1.0), ONE),
-    (StopsBefore(2, 1.0), ot.trees.BlockVerification()),
-    (DropsZero(4, 2, 3, spread=1.0), ot.trees.Joint()),
+    (StopsBefore(2, 1.0), otd.trees.BlockVerification()),
+    (DropsZero(4, 2, 3, spread=1.0), otd.trees.Joint()),
     (DropsZero(4, 2, 3, spread=1.0), OPTIMAL),
 ]
 
 
 @pytest.mark.parametrize(("drafting", "rule"), PLANTED, ids=lambda value: type(value).__name__)
-def test_a_dependence_on_the_childs_own_token_is_found(drafting: ot.trees.TreeDrafter, rule: ot.trees.PathRule) -> None:
-    assert not all(ot.trees.evaluate(rule, model_of(seed), drafting).lossless for seed in range(12))
+def test_a_dependence_on_the_childs_own_token_is_found(
+    drafting: otd.trees.TreeDrafter, rule: otd.trees.PathRule
+) -> None:
+    assert not all(otd.trees.evaluate(rule, model_of(seed), drafting).lossless for seed in range(12))
 
 
 def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_by_one() -> None:
     drafting = DRAFTINGS["DySpec"][0]
-    for rule in (ot.trees.Joint(), OPTIMAL, ot.trees.TokenWise(ot.rules.KSeq())):
-        assert not ot.trees.rules.fits(rule, drafting.bounds, drafting.law)
-    assert not ot.trees.rules.fits(
-        ot.trees.TokenWise(ot.rules.RecursiveRejection()), ot.trees.AdaptiveTree(4).bounds, ByNode()
+    for rule in (otd.trees.Joint(), OPTIMAL, otd.trees.TokenWise(otd.rules.KSeq())):
+        assert not otd.trees.rules.fits(rule, drafting.bounds, drafting.law)
+    assert not otd.trees.rules.fits(
+        otd.trees.TokenWise(otd.rules.RecursiveRejection()), otd.trees.AdaptiveTree(4).bounds, ByNode()
     )
 
 
@@ -188,20 +190,20 @@ def simulated(name: str, seed: int, batch: int = 3) -> tuple[Any, list[Any], np.
     return model, [model.root(10 * seed + i) for i in range(batch)], uniforms
 
 
-LARGER: dict[str, ot.trees.TreeDrafter] = {
-    "ours": ot.trees.AdaptiveTree(12, 5, 6),
-    "ours, counted": ot.trees.CountedTree(12, 5),
+LARGER: dict[str, otd.trees.TreeDrafter] = {
+    "ours": otd.trees.AdaptiveTree(12, 5, 6),
+    "ours, counted": otd.trees.CountedTree(12, 5),
     "lookup and model": LookedUp(12, 5, found=(3, 1, 4, 1)),
     "EAGLE-2": ConfidentTree(12, 5, 4, 3),
     "OPT-Tree": ConfidentTree.opt_tree(12, 6, 0.1),
     "DySpec": SampledTree(12, 5, 5, 4),
-    "SpecDec++": ot.trees.StoppedPath(7),
+    "SpecDec++": otd.trees.StoppedPath(7),
 }
 EACH_LARGER = pytest.mark.parametrize("name", LARGER)
 
 
 def grown_on(name: str, model: Any, roots: list[Any], uniforms: np.ndarray) -> Grown:
-    return grow_all(ot.trees.drafting.begin(LARGER[name], uniforms), roots, lambda prefix: model.pair(prefix)[1])
+    return grow_all(otd.trees.drafting.begin(LARGER[name], uniforms), roots, lambda prefix: model.pair(prefix)[1])
 
 
 def same(one: Grown, other: Grown, rows: slice = slice(None)) -> None:
@@ -244,8 +246,8 @@ def test_torch_grows_the_same_and_meta_is_asked_nothing(name: str) -> None:
     generator = np.random.default_rng(3)
     uniforms = generator.random((2, drafting.counts.n_uniforms))
     mine, theirs = (
-        ot.trees.drafting.begin(drafting, uniforms),
-        ot.trees.drafting.begin(drafting, torch.from_numpy(uniforms)),
+        otd.trees.drafting.begin(drafting, uniforms),
+        otd.trees.drafting.begin(drafting, torch.from_numpy(uniforms)),
     )
     while mine.levels:
         assert np.array_equal(mine.slots, theirs.slots) and np.array_equal(mine.above, theirs.above)
@@ -253,7 +255,7 @@ def test_torch_grows_the_same_and_meta_is_asked_nothing(name: str) -> None:
         mine.grow(q)
         theirs.grow(torch.from_numpy(q))
     same(mine.grown(), theirs.grown())
-    nowhere = ot.trees.drafting.begin(drafting, torch.empty((2, drafting.counts.n_uniforms), device="meta"))
+    nowhere = otd.trees.drafting.begin(drafting, torch.empty((2, drafting.counts.n_uniforms), device="meta"))
     while nowhere.levels:
         assert nowhere.slots.shape[1] <= drafting.counts.n_draft_slots
         nowhere.grow(torch.empty((2, nowhere.slots.shape[1], 30), device="meta"))
@@ -271,7 +273,7 @@ def test_nodes_are_numbered_breadth_first_and_were_read_where_they_have_children
         there = grown.tokens[row] >= 0
         count = int(there.sum())
         assert there[:count].all() and (grown.parents[row, count:] == drafting.bounds.size).all()
-        shape = ot.trees.TreeShape(
+        shape = otd.trees.TreeShape(
             tuple(grown.parents[row, :count].tolist())
         )  # raises where they are not breadth first
         assert shape.length <= drafting.bounds.length and max(shape.branching) <= drafting.bounds.most
@@ -279,7 +281,7 @@ def test_nodes_are_numbered_breadth_first_and_were_read_where_they_have_children
         assert min(slots) >= 0 and len(set(slots)) == len(slots) and max(slots) < drafting.counts.n_draft_slots
 
 
-def prefixes(tree: ot.trees.DraftTree, row: int = 0) -> set[tuple[int, ...]]:
+def prefixes(tree: otd.trees.DraftTree, row: int = 0) -> set[tuple[int, ...]]:
     found: list[tuple[int, ...]] = [()]
     for token, parent in zip(tree.tokens[row].tolist(), tree.parents[row].tolist(), strict=True):
         if token >= 0:
@@ -304,10 +306,10 @@ def test_a_beam_as_wide_as_the_budget_finds_the_best_tree() -> None:
     model = SimulatedModel(n=40)
     for seed in range(5):
         best = best_first(model, model.root(seed), 12, 4)
-        wide = ot.trees.drafting.draft_trees(ConfidentTree(12, 4, 12, 12), model, [model.root(seed)], np.zeros((1, 0)))
+        wide = otd.trees.drafting.draft_trees(ConfidentTree(12, 4, 12, 12), model, [model.root(seed)], np.zeros((1, 0)))
         assert prefixes(wide) == best
         law = wide.q[0, 0]
-        narrow = ot.trees.drafting.draft_trees(ConfidentTree(12, 4, 2, 1), model, [model.root(seed)], np.zeros((1, 0)))
+        narrow = otd.trees.drafting.draft_trees(ConfidentTree(12, 4, 2, 1), model, [model.root(seed)], np.zeros((1, 0)))
         assert len([prefix for prefix in prefixes(narrow) if len(prefix) == 1]) <= 2 < len(np.unique(law))
 
 
@@ -315,7 +317,7 @@ def test_opt_tree_ends_where_the_gain_does() -> None:
     model = SimulatedModel(n=40)
     depths = []
     for gain in (0.0, 0.1, 0.3, 2.0):
-        tree = ot.trees.drafting.draft_trees(
+        tree = otd.trees.drafting.draft_trees(
             ConfidentTree.opt_tree(12, 8, gain), model, [model.root(1)], np.zeros((1, 0))
         )
         depths.append(max(map(len, prefixes(tree))))
@@ -327,7 +329,7 @@ def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> No
     model, drafting = SimulatedModel(n=30), SampledTree(10, 4, 10, 10)
     for seed in range(5):
         uniforms = np.random.default_rng(seed).random((1, drafting.counts.n_uniforms))
-        tree = ot.trees.drafting.draft_trees(drafting, model, [model.root(seed)], uniforms)
+        tree = otd.trees.drafting.draft_trees(drafting, model, [model.root(seed)], uniforms)
         children: dict[int, list[int]] = {}
         for node, parent in enumerate(tree.parents[0].tolist(), 1):
             children.setdefault(parent, []).append(node)
@@ -349,29 +351,29 @@ def test_dyspec_with_a_wide_beam_draws_where_the_estimate_is_best_of_all() -> No
 def test_a_path_ends_where_a_refusal_is_likely() -> None:
     model = SimulatedModel(n=30)
     for threshold in (0.1, 0.5, 0.9):
-        drafting = ot.trees.StoppedPath(6, threshold)
+        drafting = otd.trees.StoppedPath(6, threshold)
         uniforms = np.random.default_rng(5).random((20, 6))
         roots = [model.root(i) for i in range(20)]
-        tree = ot.trees.drafting.draft_trees(drafting, model, roots, uniforms)
-        chain = ot.trees.drafting.draft_trees(ot.trees.FixedTree.chains(1, 6), model, roots, uniforms)
+        tree = otd.trees.drafting.draft_trees(drafting, model, roots, uniforms)
+        chain = otd.trees.drafting.draft_trees(otd.trees.FixedTree.chains(1, 6), model, roots, uniforms)
         lengths = drafting.lengths(chain)
         assert np.array_equal((tree.tokens >= 0).sum(-1), lengths)
         assert np.array_equal(np.where(np.arange(6) < lengths[:, None], chain.tokens, -1), tree.tokens)
 
 
-ONE_DRAFT = [rule for rule in ot.rules.ALL if valid_under(rule, ot.IID(), 1)]
+ONE_DRAFT = [rule for rule in otd.rules.ALL if valid_under(rule, otd.IID(), 1)]
 
 
 @pytest.mark.parametrize("rule", ONE_DRAFT, ids=lambda rule: rule.name)
-def test_a_path_that_might_have_ended_is_selected_from_as_a_chain(rule: ot.SelectionRule) -> None:
+def test_a_path_that_might_have_ended_is_selected_from_as_a_chain(rule: otd.SelectionRule) -> None:
     """Its one draft of a level stands among places for more."""
     model = SimulatedModel(n=12)
     roots = [model.root(i) for i in range(40)]
-    path, chain = ot.trees.StoppedPath(3, threshold=1.0), ot.trees.FixedTree.chains(1, 3)
-    token_wise, generator = ot.trees.TokenWise(rule), np.random.default_rng(6)
+    path, chain = otd.trees.StoppedPath(3, threshold=1.0), otd.trees.FixedTree.chains(1, 3)
+    token_wise, generator = otd.trees.TokenWise(rule), np.random.default_rng(6)
     drawn, chosen = generator.random((40, 3)), generator.random((40, token_wise.n_uniforms(chain.bounds)))
     one, other = (
-        token_wise.select(ot.trees.drafting.draft_trees(drafting, model, roots, drawn), chosen)
+        token_wise.select(otd.trees.drafting.draft_trees(drafting, model, roots, drawn), chosen)
         for drafting in (path, chain)
     )
     assert other.length.any() and np.array_equal(one.length, other.length)
@@ -381,7 +383,7 @@ def test_a_path_that_might_have_ended_is_selected_from_as_a_chain(rule: ot.Selec
 def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
     with np.load(PAIRS, allow_pickle=False) as data:
         p, q = (data[name].reshape(-1, data[name].shape[-1]) for name in "pq")
-    usual = ot.trees.StoppedPath(4)
+    usual = otd.trees.StoppedPath(4)
     assert usual.fitted(p, q).accepted == pytest.approx(usual.accepted, abs=0.006)
     assert usual.fitted(q, q).accepted == pytest.approx([1] * 9)
 
@@ -391,20 +393,20 @@ def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
     [
         (lambda: ConfidentTree(0), "budget is 0"),
         (lambda: SampledTree(4, 0), "length is 0"),
-        (lambda: ot.trees.CountedTree(0), "budget is 0"),
-        (lambda: ot.trees.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
-        (lambda: ot.trees.StoppedPath(4, 1.5), "threshold is 1.5"),
-        (lambda: ot.trees.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
+        (lambda: otd.trees.CountedTree(0), "budget is 0"),
+        (lambda: otd.trees.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
+        (lambda: otd.trees.StoppedPath(4, 1.5), "threshold is 1.5"),
+        (lambda: otd.trees.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
         (
-            lambda: ot.trees.drafting.draft_trees(
-                ot.trees.StoppedPath(4), SimulatedModel(n=5), [(0,)], np.zeros((1, 3))
+            lambda: otd.trees.drafting.draft_trees(
+                otd.trees.StoppedPath(4), SimulatedModel(n=5), [(0,)], np.zeros((1, 3))
             ),
             r"give \(B, 4\)",
         ),
     ],
 )
 def test_errors(make: Callable[[], Any], text: str) -> None:
-    with pytest.raises(ot.DraftSelectionError, match=text):
+    with pytest.raises(otd.DraftSelectionError, match=text):
         make()
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from contributing import example
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.cli import main
 from ot_draft.trees.tree import PlainTree
@@ -25,8 +25,8 @@ def rule(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module.FirstStep()
 
 
-@pytest.mark.parametrize("law", ot.laws.ALL, ids=repr)
-def test_it_is_lossless(rule: Any, law: ot.DraftLaw) -> None:
+@pytest.mark.parametrize("law", otd.laws.ALL, ids=repr)
+def test_it_is_lossless(rule: Any, law: otd.DraftLaw) -> None:
     for shape in (trees.TreeShape.by_level((2, 2)), trees.TreeShape()):
         for seed in range(4):
             model = trees.MarkovModel.random(np.random.default_rng(seed), 2)
@@ -75,5 +75,5 @@ def test_every_path_rule_has_names_of_its_own() -> None:
         for rule in every
         if trees.rules.fits(rule, one, rule.law) and not trees.rules.fits(rule, two, rule.law)
     ] == ["BlockVerification"]
-    with pytest.raises(ot.InvalidArgument, match="there is no rule 'Fastest': take Joint, Traversal"):
+    with pytest.raises(otd.InvalidArgument, match="there is no rule 'Fastest': take Joint, Traversal"):
         trees.rules.called("Fastest")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from random_problems import Everywhere
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.evaluation import program as path_program
 from ot_draft.trees.evaluation.certificate import price_bound
@@ -20,8 +20,8 @@ pytest.importorskip("scipy")
 RULES = [
     trees.Joint(),
     trees.Traversal(),
-    *(trees.TokenWise(rule) for rule in (ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal())),
-    trees.TokenWise(ot.rules.NaiveTarget()),
+    *(trees.TokenWise(rule) for rule in (otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.Optimal())),
+    trees.TokenWise(otd.rules.NaiveTarget()),
 ]
 SIZES = [(2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (3, 3, 2)]  # vocabulary, K, L
 
@@ -83,7 +83,7 @@ def test_for_one_token_the_bound_is_the_optimum_of_one_selection(K: int) -> None
     for p, q in [(["1/2", "1/2"], ["3/4", "1/4"]), (["1/5", "0", "4/5"], ["1/3", "1/3", "1/3"])]:
         target, draft = (np.array([F(mass) for mass in masses], dtype=object) for masses in (p, q))
         certificate = trees.path_bound(Everywhere(target, draft), K, 1).certificate
-        optimum = ot.optimal_acceptance(target, draft, K)
+        optimum = otd.optimal_acceptance(target, draft, K)
         assert certificate.lower <= optimum <= certificate.upper and certificate.width <= 1e-9
 
 
@@ -128,10 +128,10 @@ def test_a_wrong_answer_of_a_solver_is_not_let_through(monkeypatch: pytest.Monke
     try:
         found = trees.path_bound(model, 2, 2)
         assert found.certificate.lower <= right.upper
-    except ot.SolverFailed:
+    except otd.SolverFailed:
         pass
     monkeypatch.setitem(path_program.SOLVERS, "highs", planted(1.0, 0.5))
-    with pytest.raises(ot.SolverFailed, match="apart"):
+    with pytest.raises(otd.SolverFailed, match="apart"):
         trees.path_bound(model, 2, 2)
 
 
@@ -148,11 +148,11 @@ def test_floats_and_boundaries() -> None:
 
 def test_bad_input() -> None:
     (model,) = random_models(2, 1, 8)
-    with pytest.raises(ot.SolverFailed, match="highs, cvxpy, cvxpy-highs, pulp"):
+    with pytest.raises(otd.SolverFailed, match="highs, cvxpy, cvxpy-highs, pulp"):
         trees.path_bound(model, 1, 1, "simplex")
-    with pytest.raises(ot.InvalidDrafts, match="K is 0"):
+    with pytest.raises(otd.InvalidDrafts, match="K is 0"):
         trees.path_bound(model, 0, 1)
-    with pytest.raises(ot.InvalidArgument, match="smaller vocabulary"):
+    with pytest.raises(otd.InvalidArgument, match="smaller vocabulary"):
         trees.path_bound(Everywhere(*2 * (np.full(9, F(1, 9), dtype=object),)), 2, 9)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_problems import Everywhere
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.drafting.growing import Growing, Grown, TreeDraws
 from ot_draft.trees.tree import PlainTree
@@ -21,74 +21,78 @@ UNIFORM = Everywhere(HALVES, HALVES)
 WIDE, UNEVEN = trees.TreeShape((0, 0)), trees.TreeShape((0, 0, 1, 1, 2))
 
 
-def drafted(shape: Any = WIDE, rows: int = 0, dtype: Any = np.float64, law: ot.DraftLaw | None = None) -> Any:
+def drafted(shape: Any = WIDE, rows: int = 0, dtype: Any = np.float64, law: otd.DraftLaw | None = None) -> Any:
     """One drafted tree in float64, or one that does not fit together."""
     p = np.full((1, rows or shape.size + 1, 2), 0.5)
-    return shape.tree(np.zeros((1, shape.size), dtype=np.int64), p, p.astype(dtype), law or ot.IID())
+    return shape.tree(np.zeros((1, shape.size), dtype=np.int64), p, p.astype(dtype), law or otd.IID())
 
 
 ERRORS = [
-    (lambda: trees.BlockVerification()(UNIFORM, [(0, 1), (1, 1)]), ot.InvalidDrafts, "one drafted path, not 2.*Joint"),
+    (lambda: trees.BlockVerification()(UNIFORM, [(0, 1), (1, 1)]), otd.InvalidDrafts, "one drafted path, not 2.*Joint"),
     (
-        lambda: trees.TokenWise(ot.rules.Greedy())(UNIFORM, [(0, 1), (0, 1)]),
-        ot.InvalidDrafts,
+        lambda: trees.TokenWise(otd.rules.Greedy())(UNIFORM, [(0, 1), (0, 1)]),
+        otd.InvalidDrafts,
         r"children follow Hybrid\(top=-1\), and .* IID\(\): take Traversal\(\) or NaivePath\(\)",
     ),
     (
-        lambda: trees.TokenWise(ot.rules.KSeq())(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
-        ot.InvalidDrafts,
+        lambda: trees.TokenWise(otd.rules.KSeq())(UNIFORM, PlainTree(WIDE, (0, 1), otd.WithoutReplacement())),
+        otd.InvalidDrafts,
         r"follow IID\(\), and .* WithoutReplacement\(\): take Traversal\(\)",
     ),
     (
-        lambda: trees.Joint()(UNIFORM, PlainTree(WIDE, (0, 1), ot.WithoutReplacement())),
-        ot.InvalidDrafts,
+        lambda: trees.Joint()(UNIFORM, PlainTree(WIDE, (0, 1), otd.WithoutReplacement())),
+        otd.InvalidDrafts,
         r"Joint\(\) is valid on trees whose children follow IID\(\) or Hybrid\(top\)",
     ),
     (
-        lambda: trees.BlockVerification()(UNIFORM, PlainTree(trees.TreeShape((0,)), (0,), ot.Hybrid(1))),
-        ot.InvalidDrafts,
+        lambda: trees.BlockVerification()(UNIFORM, PlainTree(trees.TreeShape((0,)), (0,), otd.Hybrid(1))),
+        otd.InvalidDrafts,
         r"Hybrid\(top=1\): take Traversal\(\) or NaivePath\(\), valid under every law",
     ),
     (
-        lambda: trees.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
-        ot.InvalidDrafts,
+        lambda: trees.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), otd.Hybrid(-1))),
+        otd.InvalidDrafts,
         r"equally many children, or none; take Hybrid\(top=j\)",
     ),
     (
-        lambda: trees.TokenWise(ot.rules.Greedy())(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), ot.Hybrid(-1))),
-        ot.InvalidDrafts,
+        lambda: trees.TokenWise(otd.rules.Greedy())(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), otd.Hybrid(-1))),
+        otd.InvalidDrafts,
         "equally many children",
     ),
-    (lambda: trees.TreeShape((0, 2)), ot.InvalidDrafts, "node 2 has parent 2: number the nodes breadth first"),
-    (lambda: trees.TreeShape((0, 0, 1, 0)), ot.InvalidDrafts, "node 4 has parent 0"),
-    (lambda: trees.TreeShape.chains(0, 2), ot.InvalidDrafts, "K is 0"),
-    (lambda: trees.TreeShape.by_level((2, 0)), ot.InvalidDrafts, r"\(2, 0\): give numbers >= 1"),
-    (lambda: drafted(rows=2), ot.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
-    (lambda: drafted(dtype=np.float32), ot.InvalidDrafts, "one number type"),
-    (lambda: drafted(law="iid"), ot.InvalidDrafts, "law is 'iid': give a draft law"),
-    (lambda: drafted(law=ot.Hub(), shape=trees.TreeShape((0,))), ot.InvalidDrafts, "hub law has k = 2"),
+    (lambda: trees.TreeShape((0, 2)), otd.InvalidDrafts, "node 2 has parent 2: number the nodes breadth first"),
+    (lambda: trees.TreeShape((0, 0, 1, 0)), otd.InvalidDrafts, "node 4 has parent 0"),
+    (lambda: trees.TreeShape.chains(0, 2), otd.InvalidDrafts, "K is 0"),
+    (lambda: trees.TreeShape.by_level((2, 0)), otd.InvalidDrafts, r"\(2, 0\): give numbers >= 1"),
+    (lambda: drafted(rows=2), otd.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
+    (lambda: drafted(dtype=np.float32), otd.InvalidDrafts, "one number type"),
+    (lambda: drafted(law="iid"), otd.InvalidDrafts, "law is 'iid': give a draft law"),
+    (lambda: drafted(law=otd.Hub(), shape=trees.TreeShape((0,))), otd.InvalidDrafts, "hub law has k = 2"),
     (
         lambda: trees.Joint().select(drafted(), np.zeros((1, 2))),
-        ot.InvalidArgument,
+        otd.InvalidArgument,
         r"Joint takes \(1, 3\) for this tree",
     ),
     (
-        lambda: trees.Joint().select(drafted(law=ot.WithoutReplacement()), np.zeros((1, 3))),
-        ot.InvalidDrafts,
+        lambda: trees.Joint().select(drafted(law=otd.WithoutReplacement()), np.zeros((1, 3))),
+        otd.InvalidDrafts,
         "drawn by WithoutReplacement",
     ),
-    (lambda: trees.TokenWise(ot.rules.KSeq), ot.InvalidArgument, "give a selection rule"),
-    (lambda: trees.Joint()(UNIFORM, []), ot.InvalidDrafts, "K >= 1"),
-    (lambda: trees.Joint()(UNIFORM, [(0, 1), (0,)]), ot.InvalidDrafts, r"lengths \[2, 1\]"),
-    (lambda: trees.Joint()(UNIFORM, [(0, 2)]), ot.InvalidDrafts, "path 0 holds 2"),
-    (lambda: trees.Joint()(UNIFORM, [(0, -1)]), ot.InvalidDrafts, "path 0 holds -1"),
-    (lambda: trees.Joint()(UNIFORM, np.array([[0.5]])), ot.InvalidDrafts, "token ids"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (0, 1)), ot.InvalidDrafts, "K is 0"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, -1)), ot.InvalidDrafts, "L is -1"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 1.0)), ot.InvalidDrafts, "L is 1.0"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (7, 3)), ot.InvalidArgument, "2097152 drafted trees.*out of reach"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 30)), ot.InvalidArgument, r"2\^31 sequences"),
-    (lambda: trees.MarkovModel.random(np.random.default_rng(0), 0), ot.InvalidDistribution, "n >= 1"),
+    (lambda: trees.TokenWise(otd.rules.KSeq), otd.InvalidArgument, "give a selection rule"),
+    (lambda: trees.Joint()(UNIFORM, []), otd.InvalidDrafts, "K >= 1"),
+    (lambda: trees.Joint()(UNIFORM, [(0, 1), (0,)]), otd.InvalidDrafts, r"lengths \[2, 1\]"),
+    (lambda: trees.Joint()(UNIFORM, [(0, 2)]), otd.InvalidDrafts, "path 0 holds 2"),
+    (lambda: trees.Joint()(UNIFORM, [(0, -1)]), otd.InvalidDrafts, "path 0 holds -1"),
+    (lambda: trees.Joint()(UNIFORM, np.array([[0.5]])), otd.InvalidDrafts, "token ids"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (0, 1)), otd.InvalidDrafts, "K is 0"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, -1)), otd.InvalidDrafts, "L is -1"),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 1.0)), otd.InvalidDrafts, "L is 1.0"),
+    (
+        lambda: trees.evaluate(trees.Joint(), UNIFORM, (7, 3)),
+        otd.InvalidArgument,
+        "2097152 drafted trees.*out of reach",
+    ),
+    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 30)), otd.InvalidArgument, r"2\^31 sequences"),
+    (lambda: trees.MarkovModel.random(np.random.default_rng(0), 0), otd.InvalidDistribution, "n >= 1"),
 ]
 
 
@@ -108,7 +112,7 @@ def test_errors(call: Any, error: type[Exception], text: str) -> None:
     ],
 )
 def test_a_model_that_gives_no_distributions_is_refused(p: Any, q: Any, text: str) -> None:
-    with pytest.raises(ot.InvalidDistribution, match=text):
+    with pytest.raises(otd.InvalidDistribution, match=text):
         trees.Joint()(Everywhere(p, q), [(0,)])
 
 
@@ -116,7 +120,7 @@ def test_a_vocabulary_that_changes_is_refused() -> None:
     row = {0: [F(1)], 1: [F(1, 2), F(1, 2)]}
     model = trees.MarkovModel({(): row[1], (0,): row[0], (1,): row[1]}, {(): row[1]}, 1)
     with pytest.raises(
-        ot.InvalidDistribution, match=r"target distribution after prefix \(0,\).*one vector of n masses"
+        otd.InvalidDistribution, match=r"target distribution after prefix \(0,\).*one vector of n masses"
     ):
         trees.Joint()(model, [(0,)])
 
@@ -124,7 +128,7 @@ def test_a_vocabulary_that_changes_is_refused() -> None:
 def test_torch_is_refused_for_now() -> None:
     torch = pytest.importorskip("torch")
     half = torch.tensor([0.5, 0.5])
-    with pytest.raises(ot.InvalidDistribution, match="torch"):
+    with pytest.raises(otd.InvalidDistribution, match="torch"):
         trees.Joint()(Everywhere(half, half), [(0,)])
 
 
@@ -154,13 +158,13 @@ class Giving(trees.NaivePath):
     ids=repr,
 )
 def test_what_a_rule_of_ones_own_gives_is_named(outcomes: Any) -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, law"):
+    with pytest.raises(otd.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, law"):
         trees.evaluate(Giving(outcomes), UNIFORM, (2, 1))
 
 
 @pytest.mark.parametrize("law", [None, 5, {3: 1}, {(7,): 1}, {(0,): "a"}], ids=repr)
 def test_what_a_function_gives_is_named(law: Any) -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"the path rule gave .*give a dictionary"):
+    with pytest.raises(otd.InvalidArgument, match=r"the path rule gave .*give a dictionary"):
         trees.evaluate(lambda model, drafts: law, UNIFORM, (2, 1))
 
 
@@ -189,7 +193,7 @@ class Grows(Growing):
 class Own(trees.TreeDrafter):
     """A drafter of one's own."""
 
-    bounds, law, rule, label = trees.TreeShape((0, 0)), ot.IID(), trees.NaivePath(), "own"  # type: ignore[assignment]
+    bounds, law, rule, label = trees.TreeShape((0, 0)), otd.IID(), trees.NaivePath(), "own"  # type: ignore[assignment]
 
     def __init__(self, *given: list[int]) -> None:
         self.given = given
@@ -209,7 +213,7 @@ class Own(trees.TreeDrafter):
 )
 def test_a_drafter_of_ones_own_that_names_what_is_not_there(given: Any, said: str) -> None:
     assert trees.evaluate(trees.NaivePath(), UNIFORM, Own([0, 1], [0, 0], [1])).lossless
-    with pytest.raises(ot.InvalidDrafts, match=said):
+    with pytest.raises(otd.InvalidDrafts, match=said):
         trees.evaluate(trees.NaivePath(), MarkovOnly(), Own(*given))
 
 

@@ -12,15 +12,15 @@ import pytest
 from random_problems import Everywhere
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.model import Model
 
 SIZES = [(1, 2, 2), (2, 1, 3), (3, 1, 2), (3, 1, 3), (2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 3), (3, 3, 2), (3, 2, 3)]
 MODELS = [(*size, 3) for size in SIZES]  # vocabulary, K, L, number of random models
 ALL_MODELS = [(*size, 12) for size in SIZES] + [(3, 3, 3, 3)]  # 123 in all
-SELECTION = [ot.rules.KSeq(), ot.rules.RecursiveRejection(), ot.rules.Optimal(), ot.rules.NaiveTarget()]
-SPECULATIVE = trees.TokenWise(ot.rules.SpeculativeSampling())
+SELECTION = [otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.Optimal(), otd.rules.NaiveTarget()]
+SPECULATIVE = trees.TokenWise(otd.rules.SpeculativeSampling())
 PATH_RULES = [*(trees.TokenWise(rule) for rule in SELECTION), trees.Joint(), trees.Traversal()]
 ONE_PATH = [SPECULATIVE, trees.BlockVerification()]
 HALVES = np.array([F(1, 2), F(1, 2)])
@@ -79,7 +79,7 @@ def test_block_verification_of_a_model_by_hand() -> None:
 
 def test_more_paths_accept_more() -> None:
     for model in random_models(2, 6, 4):
-        for rule in (trees.TokenWise(ot.rules.Optimal()), trees.Joint(), trees.Traversal()):
+        for rule in (trees.TokenWise(otd.rules.Optimal()), trees.Joint(), trees.Traversal()):
             lengths = [trees.evaluate(rule, model, (K, 2)).expected_length for K in (1, 2, 3)]
             assert lengths == sorted(lengths), rule.name
 
@@ -126,7 +126,7 @@ def test_a_claim_of_tokens_that_were_not_drafted_does_not_count() -> None:
 
     result = trees.evaluate(boaster, Everywhere(HALVES, np.array([F(1), F(0)])), (1, 2))
     assert result.lossless and result.expected_length == F(1, 4) * 1 + F(1, 4) * 2
-    with pytest.raises(ot.InvalidArgument, match="1 to L \\+ 1 = 2 tokens"):
+    with pytest.raises(otd.InvalidArgument, match="1 to L \\+ 1 = 2 tokens"):
         trees.evaluate(boaster, Everywhere(HALVES, HALVES), (1, 1))
 
 

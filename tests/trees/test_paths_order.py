@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.model import Model
 
 OPTIMAL, KSEQ, RECURSIVE = (
-    trees.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq(), ot.rules.RecursiveRejection())
+    trees.TokenWise(rule) for rule in (otd.rules.Optimal(), otd.rules.KSeq(), otd.rules.RecursiveRejection())
 )
 
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.rules.optimal.rule import select_draft
 from ot_draft.trees.model import Model
 
 Law = dict[tuple[int, ...], Any]
-RULE = ot.rules.RecursiveRejection()
+RULE = otd.rules.RecursiveRejection()
 
 
 def random_models(number: int, n: int = 2, seed: int = 11) -> list[trees.MarkovModel]:

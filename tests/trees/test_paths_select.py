@@ -13,7 +13,7 @@ from replay import batched, law_of, tokens_of
 from slow import slow
 from test_paths_planted import random_models
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.laws import is_defined
 from ot_draft.laws.fixed_last import FixedLast
 from ot_draft.trees.drafting.enumeration import trees_of_shape
@@ -21,39 +21,39 @@ from ot_draft.trees.model import Nodes
 from ot_draft.trees.tree import PathSelection, PlainTree
 
 SHAPES = [
-    ot.trees.TreeShape.chains(3, 2),
-    ot.trees.TreeShape.chains(1, 3),
-    ot.trees.TreeShape.by_level((3, 2)),
-    ot.trees.TreeShape.by_level((2, 2, 1)),
-    ot.trees.TreeShape.by_level((2, 2)),
-    ot.trees.TreeShape((0, 0, 1, 2, 2, 2)),
+    otd.trees.TreeShape.chains(3, 2),
+    otd.trees.TreeShape.chains(1, 3),
+    otd.trees.TreeShape.by_level((3, 2)),
+    otd.trees.TreeShape.by_level((2, 2, 1)),
+    otd.trees.TreeShape.by_level((2, 2)),
+    otd.trees.TreeShape((0, 0, 1, 2, 2, 2)),
 ]
-LAWS = [ot.IID(), ot.WithoutReplacement(), *(ot.Hybrid(top) for top in (0, 1, 2, -1, "auto")), ot.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), *(otd.Hybrid(top) for top in (0, 1, 2, -1, "auto")), otd.Hub()]
 FLOAT64 = next(kind for kind in KINDS if kind.name == "float64")
-R = ot.rules
+R = otd.rules
 RULES = [
-    *(ot.trees.TokenWise(rule) for rule in (R.KSeq(), R.RecursiveRejection(), R.Optimal(), R.NaiveTarget())),
-    ot.trees.TokenWise(R.SpeculativeSampling()),
-    ot.trees.TokenWise(R.RecursiveRejectionWithoutReplacement()),
-    *(ot.trees.TokenWise(R.Optimal(law=law)) for law in LAWS if isinstance(law, ot.Hybrid)),
-    ot.trees.TokenWise(R.Greedy()),
-    ot.trees.TokenWise(R.SpecHub()),
-    ot.trees.Joint(),
-    ot.trees.Traversal(),
-    ot.trees.BlockVerification(),
-    ot.trees.NaivePath(),
+    *(otd.trees.TokenWise(rule) for rule in (R.KSeq(), R.RecursiveRejection(), R.Optimal(), R.NaiveTarget())),
+    otd.trees.TokenWise(R.SpeculativeSampling()),
+    otd.trees.TokenWise(R.RecursiveRejectionWithoutReplacement()),
+    *(otd.trees.TokenWise(R.Optimal(law=law)) for law in LAWS if isinstance(law, otd.Hybrid)),
+    otd.trees.TokenWise(R.Greedy()),
+    otd.trees.TokenWise(R.SpecHub()),
+    otd.trees.Joint(),
+    otd.trees.Traversal(),
+    otd.trees.BlockVerification(),
+    otd.trees.NaivePath(),
 ]
 
 
-def accepts(rule: ot.trees.PathRule, shape: ot.trees.TreeShape, law: ot.DraftLaw) -> bool:
+def accepts(rule: otd.trees.PathRule, shape: otd.trees.TreeShape, law: otd.DraftLaw) -> bool:
     try:
         rule.check(shape, law)
         return all(is_defined(law, count) for count in shape.branching)
-    except ot.InvalidDrafts:
+    except otd.InvalidDrafts:
         return False
 
 
-def cases() -> list[tuple[ot.trees.PathRule, ot.trees.TreeShape, ot.DraftLaw]]:
+def cases() -> list[tuple[otd.trees.PathRule, otd.trees.TreeShape, otd.DraftLaw]]:
     """Every rule under every law that it takes, the shapes in turn; the rules of paths on every shape."""
     found = []
     for rule in RULES:
@@ -62,7 +62,7 @@ def cases() -> list[tuple[ot.trees.PathRule, ot.trees.TreeShape, ot.DraftLaw]]:
             fits = [
                 shape for shape in fits if max(shape.branching) > 1
             ] or fits  # one child: the laws are hardly different
-            every = isinstance(rule, ot.trees.Joint | ot.trees.Traversal) and law in (ot.IID(), ot.Hybrid(1))
+            every = isinstance(rule, otd.trees.Joint | otd.trees.Traversal) and law in (otd.IID(), otd.Hybrid(1))
             found += [(rule, shape, law) for shape in (fits if every else fits[len(found) % max(len(fits), 1) :: 5])]
     return found
 
@@ -72,14 +72,14 @@ assert {rule.name for rule, *_ in CASES} == {rule.name for rule in RULES}
 IDS = [f"{rule.name}-{shape.parents}-{law}".replace(" ", "") for rule, shape, law in CASES]
 
 
-def some_trees(shape: ot.trees.TreeShape, law: ot.DraftLaw, n: int, number: int, *seed: int) -> tuple[Any, list[Any]]:
+def some_trees(shape: otd.trees.TreeShape, law: otd.DraftLaw, n: int, number: int, *seed: int) -> tuple[Any, list[Any]]:
     """A model, and trees drafted from it; absent nodes among them."""
     generator = np.random.default_rng([n, shape.size, *seed])
-    model = ot.trees.MarkovModel.random(generator, n, order=2)
+    model = otd.trees.MarkovModel.random(generator, n, order=2)
     every = [tree for tree, _ in trees_of_shape(Nodes.of(model), shape, law)]
     trees = [every[i] for i in generator.integers(len(every), size=number)]
     gone = generator.random((number, shape.size)) < 0.3
-    if isinstance(law, ot.IID):  # which drafts are there does not depend on the tokens
+    if isinstance(law, otd.IID):  # which drafts are there does not depend on the tokens
         trees[: number // 2] = [
             PlainTree(shape, tuple(-1 if miss else token for token, miss in zip(tree.tokens, row, strict=True)), law)
             for tree, row in zip(trees, gone[: number // 2], strict=False)
@@ -96,11 +96,11 @@ def test_the_law_given_the_drafts_is_that_of_the_plain_form(rule: Any, shape: An
 
 
 @pytest.mark.parametrize("law", [FixedLast(), FixedLast((1,)), FixedLast((3, 1))], ids=repr)
-def test_tokens_fixed_behind_the_draws_of_a_fixed_shape(law: ot.DraftLaw) -> None:
-    for shape in (ot.trees.TreeShape.by_level((3, 1)), ot.trees.TreeShape((0, 0, 1, 1))):
+def test_tokens_fixed_behind_the_draws_of_a_fixed_shape(law: otd.DraftLaw) -> None:
+    for shape in (otd.trees.TreeShape.by_level((3, 1)), otd.trees.TreeShape((0, 0, 1, 1))):
         model, trees = some_trees(shape, law, 4, 6, 3)
         for tree in trees:
-            assert law_of(ot.trees.Traversal(), batched(model, [tree])) == ot.trees.Traversal()(model, tree)
+            assert law_of(otd.trees.Traversal(), batched(model, [tree])) == otd.trees.Traversal()(model, tree)
 
 
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES[::4], ids=IDS[::4])
@@ -112,7 +112,7 @@ def test_every_kind_of_array_has_the_same_law(rule: Any, shape: Any, law: Any, f
             assert abs(float(exact.get(emitted, 0)) - float(rounded.get(emitted, 0))) <= 20 * floats.tolerance
 
 
-def stacked(kind: Any, law: ot.DraftLaw, shape: ot.trees.TreeShape, number: int = 8) -> Any:
+def stacked(kind: Any, law: otd.DraftLaw, shape: otd.trees.TreeShape, number: int = 8) -> Any:
     model, trees = some_trees(shape, law, 3 if shape.size < 8 else 2, number, 8)
     return batched(model, trees, kind)
 
@@ -150,17 +150,17 @@ def test_where_asking_would_be_a_wait_the_same_is_selected(
     tree = stacked(FLOAT64, law, shape)
     uniforms = FLOAT64.make(np.random.default_rng(12).random((len(tree.tokens), rule.n_uniforms(shape))))
     asking = rule.select(tree, uniforms)
-    monkeypatch.setattr(ot.arrays, "holds_without_sync", lambda condition: False)
+    monkeypatch.setattr(otd.arrays, "holds_without_sync", lambda condition: False)
     assert values(rule.select(tree, uniforms)) == values(asking)
 
 
-@pytest.mark.parametrize("rule", [ot.trees.BlockVerification(), ot.trees.Joint()], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [otd.trees.BlockVerification(), otd.trees.Joint()], ids=lambda rule: rule.name)
 def test_a_tree_without_nodes_where_asking_would_be_a_wait(
-    rule: ot.trees.PathRule, monkeypatch: pytest.MonkeyPatch
+    rule: otd.trees.PathRule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shape, p = ot.trees.TreeShape(()), np.array([[[0.5, 0.25, 0.25]], [[0.0, 1.0, 0.0]]])
-    monkeypatch.setattr(ot.arrays, "holds_without_sync", lambda condition: False)
-    tree = shape.tree(np.zeros((2, 0), dtype=np.int64), p, np.zeros((2, 0, 3)), ot.IID())
+    shape, p = otd.trees.TreeShape(()), np.array([[[0.5, 0.25, 0.25]], [[0.0, 1.0, 0.0]]])
+    monkeypatch.setattr(otd.arrays, "holds_without_sync", lambda condition: False)
+    tree = shape.tree(np.zeros((2, 0), dtype=np.int64), p, np.zeros((2, 0, 3)), otd.IID())
     selection = rule.select(tree, np.full((2, rule.n_uniforms(shape)), 0.6))
     assert selection.tokens.tolist() == [[1], [1]] and selection.length.tolist() == [0, 0]
 
@@ -183,21 +183,21 @@ def test_nothing_is_asked_of_the_device(rule: Any, shape: Any, law: Any) -> None
 
 @pytest.mark.parametrize(("rule", "shape", "law"), CASES, ids=IDS)
 def test_where_all_drafts_are_absent_the_target_speaks(rule: Any, shape: Any, law: Any) -> None:
-    model = ot.trees.MarkovModel.random(np.random.default_rng(11), 3)
+    model = otd.trees.MarkovModel.random(np.random.default_rng(11), 3)
     tree = PlainTree(shape, (-1,) * shape.size, law)
     first = {(token,): mass for token, mass in enumerate(model.target(())) if mass}
     assert rule(model, tree) == law_of(rule, batched(model, [tree])) == first
 
 
 @pytest.mark.parametrize(
-    "rule", [ot.trees.TokenWise(R.Optimal()), ot.trees.Joint(), ot.trees.Traversal()], ids=lambda r: r.name
+    "rule", [otd.trees.TokenWise(R.Optimal()), otd.trees.Joint(), otd.trees.Traversal()], ids=lambda r: r.name
 )
-def test_frequencies_are_the_law(rule: ot.trees.PathRule) -> None:
+def test_frequencies_are_the_law(rule: otd.trees.PathRule) -> None:
     """float64. Chi-square with a false alarm in 10^9; a law with a fifth of the heaviest outcome moved is refused."""
     stats = pytest.importorskip("scipy.stats")
     number = 2_500
     masses = np.array([F(1, 6), F(1, 3), F(1, 2)])
-    model, tree = Everywhere(masses, masses[::-1]), PlainTree(ot.trees.TreeShape.chains(2, 2), (0, 0, 0, 1))
+    model, tree = Everywhere(masses, masses[::-1]), PlainTree(otd.trees.TreeShape.chains(2, 2), (0, 0, 0, 1))
     many = rows(batched(model, [tree], FLOAT64), np.zeros(number, dtype=np.int64))
     uniforms = np.random.default_rng(13).random((number, rule.n_uniforms(tree.shape)))
     selection = rule.select(many, uniforms)
@@ -215,30 +215,30 @@ def test_frequencies_are_the_law(rule: ot.trees.PathRule) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [ot.trees.Joint(classes=1), ot.trees.Joint(classes=8), ot.trees.TokenWise(R.Optimal(classes=4))]
+    "rule", [otd.trees.Joint(classes=1), otd.trees.Joint(classes=8), otd.trees.TokenWise(R.Optimal(classes=4))]
 )
-def test_classes_cost_acceptance_and_never_validity(rule: ot.trees.PathRule) -> None:
+def test_classes_cost_acceptance_and_never_validity(rule: otd.trees.PathRule) -> None:
     """The batched form is judged itself, by enumerating drafts and choices in Fractions."""
-    shape, whole = ot.trees.TreeShape.by_level((2, 1)), type(rule)
+    shape, whole = otd.trees.TreeShape.by_level((2, 1)), type(rule)
     for model in random_models(2, 3):
-        result = ot.trees.evaluate(lambda model, tree: law_of(rule, batched(model, [tree])), model, shape)
+        result = otd.trees.evaluate(lambda model, tree: law_of(rule, batched(model, [tree])), model, shape)
         assert result.lossless
-        best = ot.trees.Joint() if whole is ot.trees.Joint else ot.trees.TokenWise(R.Optimal())
-        assert result.expected_length <= ot.trees.evaluate(best, model, shape).expected_length
+        best = otd.trees.Joint() if whole is otd.trees.Joint else otd.trees.TokenWise(R.Optimal())
+        assert result.expected_length <= otd.trees.evaluate(best, model, shape).expected_length
 
 
 def test_a_real_vocabulary() -> None:
     """torch float32 selects, but for rounding, what numpy float64 does; classes are used by both."""
     torch = pytest.importorskip("torch")
-    n, number, shape = 3000, 12, ot.trees.TreeShape.chains(4, 3)
+    n, number, shape = 3000, 12, otd.trees.TreeShape.chains(4, 3)
     generator = np.random.default_rng(14)
     logits = 3 * generator.standard_normal((number, shape.size + 1, n))
     p, q = (
         np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in (logits, logits + generator.normal(size=logits.shape))
     )
-    drawn = [ot.IID().draw(q[:, parent], generator.random((number, 1))) for parent in shape.parents]
+    drawn = [otd.IID().draw(q[:, parent], generator.random((number, 1))) for parent in shape.parents]
     tokens = np.concatenate(drawn, -1)
-    for rule in (ot.trees.TokenWise(R.KSeq()), ot.trees.Joint(), ot.trees.Traversal()):
+    for rule in (otd.trees.TokenWise(R.KSeq()), otd.trees.Joint(), otd.trees.Traversal()):
         uniforms = generator.random((number, rule.n_uniforms(shape)))
         exact = rule.select(shape.tree(tokens, p, q), uniforms)
         single = [torch.tensor(x, dtype=torch.float32) for x in (p, q, uniforms)]

@@ -11,29 +11,29 @@ import pytest
 from slow import slow
 from test_paths_planted import random_models
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.laws import is_defined
 from ot_draft.trees.drafting.enumeration import number_of_trees, trees_of_shape
 from ot_draft.trees.model import Nodes
 from ot_draft.trees.tree import PlainTree
 
-R = ot.rules
+R = otd.rules
 ANY = [trees.Traversal(), trees.NaivePath()]
 RULES = {
-    ot.IID(): [
+    otd.IID(): [
         trees.TokenWise(R.KSeq()),
         trees.TokenWise(R.RecursiveRejection()),
         trees.TokenWise(R.Optimal()),
         trees.Joint(),
     ],
-    ot.WithoutReplacement(): [
+    otd.WithoutReplacement(): [
         trees.TokenWise(R.RecursiveRejectionWithoutReplacement()),
         trees.TokenWise(R.SpeculativeSampling()),
     ],
-    ot.Hub(): [trees.TokenWise(R.SpecHub())],
-    ot.Hybrid(-1): [trees.TokenWise(R.Greedy()), trees.TokenWise(R.Optimal(law=ot.Hybrid(-1))), trees.Joint()],
-    **{ot.Hybrid(top): [trees.TokenWise(R.Optimal(law=ot.Hybrid(top))), trees.Joint()] for top in (1, 2, "auto")},
+    otd.Hub(): [trees.TokenWise(R.SpecHub())],
+    otd.Hybrid(-1): [trees.TokenWise(R.Greedy()), trees.TokenWise(R.Optimal(law=otd.Hybrid(-1))), trees.Joint()],
+    **{otd.Hybrid(top): [trees.TokenWise(R.Optimal(law=otd.Hybrid(top))), trees.Joint()] for top in (1, 2, "auto")},
 }
 SHAPES = {  # vocabulary and shape
     "2 binary": (2, trees.TreeShape.by_level((2, 2, 1))),
@@ -48,7 +48,7 @@ CASES = [
     for law in RULES
     for rule in RULES[law] + ANY
     if all(is_defined(law, count) for count in shape.branching)
-    and not (shape.parents == (0, 0, 1, 1, 2) and law in (ot.Hybrid(-1), ot.Hybrid("auto")) and rule not in ANY)
+    and not (shape.parents == (0, 0, 1, 1, 2) and law in (otd.Hybrid(-1), otd.Hybrid("auto")) and rule not in ANY)
 ]
 IDS = [f"{n}-{shape.parents}-{law}-{rule.name}".replace(" ", "") for n, shape, law, rule in CASES]
 
@@ -68,9 +68,9 @@ def test_on_trees_the_first_tokens_have_exactly_the_law_of_the_target(n: int, sh
         assert result.lossless and 0 <= result.expected_length <= shape.length
 
 
-@pytest.mark.parametrize("law", [ot.Hybrid(1), slow(ot.IID()), slow(ot.WithoutReplacement())], ids=repr)
+@pytest.mark.parametrize("law", [otd.Hybrid(1), slow(otd.IID()), slow(otd.WithoutReplacement())], ids=repr)
 def test_trees_of_twelve_nodes(law: Any) -> None:
-    n = 3 if law == ot.WithoutReplacement() else 2
+    n = 3 if law == otd.WithoutReplacement() else 2
     shape = trees.TreeShape.by_level((3, 3)) if n == 3 else trees.TreeShape.by_level((2, 2, 1))
     shape = shape if n == 3 else trees.TreeShape((*shape.parents, 7, 8))
     assert shape.size == 12
@@ -82,7 +82,7 @@ def test_trees_of_twelve_nodes(law: Any) -> None:
 def test_chains_as_a_tree_are_chains() -> None:
     for model in random_models(2):
         for K, L in [(1, 3), (2, 2), (3, 1)]:
-            for rule in RULES[ot.IID()] + [trees.Traversal()]:
+            for rule in RULES[otd.IID()] + [trees.Traversal()]:
                 tree = trees.evaluate(rule, model, trees.TreeShape.chains(K, L))
                 assert tree == trees.evaluate(rule, model, (K, L))
 
@@ -103,34 +103,34 @@ def test_tokens_that_no_tree_holds_are_not_accepted() -> None:
     result = trees.evaluate(lambda model, tree: {(0, 0, 0): F(1)}, model, trees.TreeShape.by_level((1, 1)))
     q, after = model.draft(()), model.draft((0,))
     assert result.expected_length == q[0] * after[0] * 2 + q[0] * after[1] and not result.lossless
-    with pytest.raises(ot.InvalidArgument, match="out of reach"):
+    with pytest.raises(otd.InvalidArgument, match="out of reach"):
         trees.evaluate(trees.NaivePath(), model, trees.TreeShape.by_level((5, 5)))
 
 
 class Forced(trees.TokenWise):
     """TokenWise without its check of the law."""
 
-    def check(self, shape: trees.TreeShape, law: ot.DraftLaw) -> None:
+    def check(self, shape: trees.TreeShape, law: otd.DraftLaw) -> None:
         pass
 
 
 class Careless(trees.Joint):
     """Joint on trees that are neither i.i.d. nor hybrid."""
 
-    def check(self, shape: trees.TreeShape, law: ot.DraftLaw) -> None:
+    def check(self, shape: trees.TreeShape, law: otd.DraftLaw) -> None:
         pass
 
 
 BINARY = trees.TreeShape.by_level((2, 2))
 FORCED = [
-    (Forced(R.KSeq()), ot.WithoutReplacement(), BINARY),
-    (Forced(R.RecursiveRejection()), ot.WithoutReplacement(), BINARY),
-    (Forced(R.Optimal()), ot.WithoutReplacement(), BINARY),
-    (Careless(), ot.WithoutReplacement(), BINARY),
-    (Forced(R.RecursiveRejectionWithoutReplacement()), ot.IID(), BINARY),
-    (Forced(R.KSeq()), ot.Hybrid(1), BINARY),
-    (Forced(R.Greedy()), ot.IID(), BINARY),
-    (Forced(R.SpeculativeSampling()), ot.Hybrid(1), BINARY),
+    (Forced(R.KSeq()), otd.WithoutReplacement(), BINARY),
+    (Forced(R.RecursiveRejection()), otd.WithoutReplacement(), BINARY),
+    (Forced(R.Optimal()), otd.WithoutReplacement(), BINARY),
+    (Careless(), otd.WithoutReplacement(), BINARY),
+    (Forced(R.RecursiveRejectionWithoutReplacement()), otd.IID(), BINARY),
+    (Forced(R.KSeq()), otd.Hybrid(1), BINARY),
+    (Forced(R.Greedy()), otd.IID(), BINARY),
+    (Forced(R.SpeculativeSampling()), otd.Hybrid(1), BINARY),
 ]
 
 
@@ -140,7 +140,7 @@ def test_the_wrong_law_is_lossy_and_the_check_refuses_it(rule: Any, law: Any, sh
     models = random_models(number, 3)
     assert sum(not trees.evaluate(rule, model, shape, law).lossless for model in models) >= number // 2 + number // 6
     honest = trees.TokenWise(rule.rule) if isinstance(rule, Forced) else trees.Joint()
-    with pytest.raises(ot.InvalidDrafts, match="valid on trees whose children follow") as refused:
+    with pytest.raises(otd.InvalidDrafts, match="valid on trees whose children follow") as refused:
         trees.evaluate(honest, models[0], shape, law)
     assert repr(law) in str(refused.value) and "take Traversal() or NaivePath()" in str(refused.value)
     for rule in (trees.Traversal(), trees.NaivePath()):
@@ -177,11 +177,11 @@ def survivors(mistake: str) -> Any:
 class WrongTraversal(trees.Traversal):
     """Traversal that takes the law of the first child for all of them."""
 
-    def check(self, shape: trees.TreeShape, law: ot.DraftLaw) -> None:
+    def check(self, shape: trees.TreeShape, law: otd.DraftLaw) -> None:
         pass
 
     def __call__(self, model: Any, drafts: Any) -> Any:
-        return super().__call__(model, PlainTree(drafts.shape, drafts.tokens, ot.IID()))
+        return super().__call__(model, PlainTree(drafts.shape, drafts.tokens, otd.IID()))
 
 
 def test_planted_mistakes_on_trees_are_found_out() -> None:
@@ -190,10 +190,10 @@ def test_planted_mistakes_on_trees_are_found_out() -> None:
         found = [not trees.evaluate(survivors(mistake), model, BINARY).lossless for model in models]
         assert sum(found) >= expected and (expected or not any(found))
     for model in models[:2]:
-        for tree, _ in trees_of_shape(Nodes.of(model), BINARY, ot.IID()):
+        for tree, _ in trees_of_shape(Nodes.of(model), BINARY, otd.IID()):
             assert survivors("")(model, tree) == trees.TokenWise(R.RecursiveRejection())(model, tree)
     lossy = [
-        not trees.evaluate(WrongTraversal(), m, BINARY, ot.WithoutReplacement()).lossless for m in random_models(6, 3)
+        not trees.evaluate(WrongTraversal(), m, BINARY, otd.WithoutReplacement()).lossless for m in random_models(6, 3)
     ]
     assert sum(lossy) >= 4
 
@@ -203,8 +203,8 @@ def test_joint_selection_uses_the_top_tokens_of_one_level_as_well_as_any_rule(to
     """On one level the expected length is the optimum of the law, as that of `Optimal`."""
     for model in random_models(8, 4):
         p, q = model.target(()), model.draft(())
-        optimum = ot.optimal_acceptance(p, q, 3, ot.Hybrid(top))
-        result = trees.evaluate(trees.Joint(), model, trees.TreeShape.by_level((3,)), ot.Hybrid(top))
+        optimum = otd.optimal_acceptance(p, q, 3, otd.Hybrid(top))
+        result = trees.evaluate(trees.Joint(), model, trees.TreeShape.by_level((3,)), otd.Hybrid(top))
         assert result.expected_length == (optimum[()] if isinstance(optimum, np.ndarray) else optimum)
 
 

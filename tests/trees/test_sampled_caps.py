@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.trees.drafting import enumeration, fixed
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 from ot_draft.trees.drafting.counted_acceptance import LookedUpAcceptance, neutral_acceptance
@@ -21,24 +21,24 @@ from ot_draft.trees.evaluation.program import sampled_cap_bound
 from ot_draft.trees.evaluation.simulate import simulate
 from ot_draft.trees.model import Nodes, SimulatedModel
 
-S = ot.trees.TreeShape
+S = otd.trees.TreeShape
 UNEVEN = S((0, 0, 1, 1, 2, 3))
 DRAFTINGS = [
-    ot.trees.FixedTree(shape, law)
+    otd.trees.FixedTree(shape, law)
     for shape in (S.chains(1, 3), S.chains(2, 2), S.by_level((2, 2)), UNEVEN)
-    for law in (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1), ot.Fixed((1,)))
+    for law in (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(1), otd.Fixed((1,)))
 ]
 EACH = pytest.mark.parametrize("drafting", DRAFTINGS, ids=lambda d: f"{d.label} {d.law!r}")
 
 
 FEW = neutral_acceptance(2)  # draws a node
-DYNAMIC: list[ot.trees.TreeDrafter] = [
-    ot.trees.AdaptiveTree(4, 2, 3, spread=1.0),
-    ot.trees.CountedTree(3, 2, FEW),
-    ot.trees.LookupTree(3, 2, FEW, looked_up=LookedUpAcceptance((0.9,), (0.9,), ())),
+DYNAMIC: list[otd.trees.TreeDrafter] = [
+    otd.trees.AdaptiveTree(4, 2, 3, spread=1.0),
+    otd.trees.CountedTree(3, 2, FEW),
+    otd.trees.LookupTree(3, 2, FEW, looked_up=LookedUpAcceptance((0.9,), (0.9,), ())),
     SampledTree(2, 2, 2, 4),
     ConfidentTree(3, 2, 2, 2),
-    ot.trees.StoppedPath(3, 0.5),
+    otd.trees.StoppedPath(3, 0.5),
 ]
 GIVEN = (1, 0)  # tokens that were looked up
 EACH_DYNAMIC = pytest.mark.parametrize("drafting", DYNAMIC, ids=lambda d: d.label)
@@ -59,7 +59,7 @@ def laws(model: Any) -> Any:
     return lambda prefixes: [model.draft(prefix) for prefix in prefixes]
 
 
-def mean_bound(drafting: ot.trees.TreeDrafter, model: Any, *how: Any) -> Any:
+def mean_bound(drafting: otd.trees.TreeDrafter, model: Any, *how: Any) -> Any:
     each = texts(model, drafting.bounds.length).items()
     return sum(mass * sampled_cap_bound(drafting, laws(model), text, masses(model, text), *how) for text, mass in each)
 
@@ -68,7 +68,7 @@ def chance_of(trees: Any, text: tuple[int, ...], depth: int) -> Any:
     return sum(mass for held, mass in trees if text[:depth] in held)
 
 
-def every_tree(drafting: ot.trees.TreeDrafter, model: Any, given: tuple[int, ...] = ()) -> list[tuple[Any, Any]]:
+def every_tree(drafting: otd.trees.TreeDrafter, model: Any, given: tuple[int, ...] = ()) -> list[tuple[Any, Any]]:
     nodes = Nodes.of(model)
     grown = enumeration.every_growth(nodes, lambda draws: drafting.growing(with_given(draws, given)), drafting.law)
     return [
@@ -83,25 +83,25 @@ def with_given(draws: Any, given: tuple[int, ...]) -> Any:
 
 @EACH
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_over_all_texts_it_is_the_sum_of_the_caps(drafting: ot.trees.FixedTree, seed: int) -> None:
-    model = ot.trees.MarkovModel.random(
+def test_over_all_texts_it_is_the_sum_of_the_caps(drafting: otd.trees.FixedTree, seed: int) -> None:
+    model = otd.trees.MarkovModel.random(
         np.random.default_rng([seed, 41]), 2 if drafting.bounds.length > 2 else 3, order=1
     )
-    assert mean_bound(drafting, model) == ot.trees.cap_bound(model, drafting.every_tree(Nodes.of(model)))
+    assert mean_bound(drafting, model) == otd.trees.cap_bound(model, drafting.every_tree(Nodes.of(model)))
 
 
 @EACH
-def test_the_chances_are_those_of_the_enumeration(drafting: ot.trees.FixedTree) -> None:
-    model = ot.trees.MarkovModel.random(np.random.default_rng(5), 2, order=1)
+def test_the_chances_are_those_of_the_enumeration(drafting: otd.trees.FixedTree) -> None:
+    model = otd.trees.MarkovModel.random(np.random.default_rng(5), 2, order=1)
     trees = every_tree(drafting, model)
     for text in texts(model, drafting.bounds.length):
         (chances,) = drafting.held(laws(model), text)[0].tolist()
         assert chances == [chance_of(trees, text, depth) for depth in range(1, drafting.bounds.length + 1)]
 
 
-def apart(drafting: ot.trees.TreeDrafter, seed: int, runs: int) -> float:
+def apart(drafting: otd.trees.TreeDrafter, seed: int, runs: int) -> float:
     """Largest distance of the estimated chances from the enumeration, in standard errors."""
-    model = ot.trees.MarkovModel.random(np.random.default_rng([seed, 3]), 3, order=1)
+    model = otd.trees.MarkovModel.random(np.random.default_rng([seed, 3]), 3, order=1)
     given = GIVEN if drafting.counts.n_lookup_tokens else ()
     trees, floats, found = every_tree(drafting, model, given), model.in_floats(), [0.0]
     for text in texts(model, drafting.bounds.length):
@@ -114,7 +114,7 @@ def apart(drafting: ot.trees.TreeDrafter, seed: int, runs: int) -> float:
 
 @EACH_DYNAMIC
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_estimated_chances_are_those_of_the_enumeration(drafting: ot.trees.TreeDrafter, seed: int) -> None:
+def test_estimated_chances_are_those_of_the_enumeration(drafting: otd.trees.TreeDrafter, seed: int) -> None:
     assert apart(drafting, seed, 400) < 5
 
 
@@ -131,23 +131,23 @@ def test_a_forced_draw_without_its_weight_is_found(drafting: Any, monkeypatch: p
 
 
 @EACH_DYNAMIC
-def test_no_rule_exceeds_the_estimated_caps_nor_they_the_caps(drafting: ot.trees.TreeDrafter) -> None:
+def test_no_rule_exceeds_the_estimated_caps_nor_they_the_caps(drafting: otd.trees.TreeDrafter) -> None:
     """Estimated, they lie above the caps by what the halves do not know of each other."""
-    model = ot.trees.MarkovModel.random(np.random.default_rng([2, 3]), 3, order=1)
-    caps = ot.trees.cap_bound(model, drafting.every_tree(Nodes.of(model)))
+    model = otd.trees.MarkovModel.random(np.random.default_rng([2, 3]), 3, order=1)
+    caps = otd.trees.cap_bound(model, drafting.every_tree(Nodes.of(model)))
     found = mean_bound(drafting, model.in_floats(), np.random.default_rng(1), 400)
     assert -0.02 < found - caps < 0.05
-    assert ot.trees.evaluate(drafting.rule, model, drafting).expected_length <= caps
+    assert otd.trees.evaluate(drafting.rule, model, drafting).expected_length <= caps
 
 
 @EACH_DYNAMIC
 @pytest.mark.parametrize("seed", [4, 6])
 def test_with_three_runs_it_is_not_below_the_caps_nor_they_below_the_program(
-    drafting: ot.trees.TreeDrafter, seed: int
+    drafting: otd.trees.TreeDrafter, seed: int
 ) -> None:
-    model = ot.trees.MarkovModel.random(np.random.default_rng([seed, 41]), 3, order=1)
+    model = otd.trees.MarkovModel.random(np.random.default_rng([seed, 41]), 3, order=1)
     trees = list(drafting.every_tree(Nodes.of(model)))
-    caps, optimum = ot.trees.cap_bound(model, trees), ot.trees.tree_program_bound(model, trees).certificate.lower
+    caps, optimum = otd.trees.cap_bound(model, trees), otd.trees.tree_program_bound(model, trees).certificate.lower
     found = [mean_bound(drafting, model.in_floats(), np.random.default_rng(number), 3) for number in range(12)]
     assert optimum <= caps < np.mean(found) + 3 * np.std(found) / 12**0.5 + 1e-9
 
@@ -164,16 +164,16 @@ def test_a_run_that_judges_by_itself_is_found(planted: bool) -> None:
 
 
 def test_on_one_path_it_is_what_block_verification_accepts() -> None:
-    model = ot.trees.MarkovModel.random(np.random.default_rng(7), 3, order=1)
-    accepted = ot.trees.evaluate(ot.trees.BlockVerification(), model, (1, 2)).expected_length
-    assert mean_bound(ot.trees.FixedTree(S.chains(1, 2)), model) == accepted
+    model = otd.trees.MarkovModel.random(np.random.default_rng(7), 3, order=1)
+    accepted = otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, 2)).expected_length
+    assert mean_bound(otd.trees.FixedTree(S.chains(1, 2)), model) == accepted
 
 
 @pytest.mark.parametrize("planted", ["no minimum along the way", "one draw a node"])
 def test_planted_errors_are_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = ot.trees.MarkovModel.random(np.random.default_rng([2, 41]), 3, order=1)
-    drafting = ot.trees.FixedTree(S.by_level((2, 2)))
-    right = ot.trees.cap_bound(model, drafting.every_tree(Nodes.of(model)))
+    model = otd.trees.MarkovModel.random(np.random.default_rng([2, 41]), 3, order=1)
+    drafting = otd.trees.FixedTree(S.by_level((2, 2)))
+    right = otd.trees.cap_bound(model, drafting.every_tree(Nodes.of(model)))
     if planted == "one draw a node":
         whole = fixed.independent
         monkeypatch.setattr(fixed, "independent", lambda law, q, x, k: whole(law, q, x, k) * (np.arange(k) == 0))
@@ -185,14 +185,14 @@ def test_planted_errors_are_found(planted: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     "drafting",
     [
-        ot.trees.FixedTree(S.chains(4, 3)),
-        ot.trees.FixedTree(S.by_level((3, 2)), ot.WithoutReplacement()),
-        ot.trees.CountedTree(8, 3),
-        slow(ot.trees.AdaptiveTree(8, 3)),
+        otd.trees.FixedTree(S.chains(4, 3)),
+        otd.trees.FixedTree(S.by_level((3, 2)), otd.WithoutReplacement()),
+        otd.trees.CountedTree(8, 3),
+        slow(otd.trees.AdaptiveTree(8, 3)),
     ],
     ids=lambda d: d.label,
 )
-def test_large_vocabularies_by_sampling(drafting: ot.trees.TreeDrafter) -> None:
+def test_large_vocabularies_by_sampling(drafting: otd.trees.TreeDrafter) -> None:
     """Means over texts lie above what the rules accept, by more than both errors."""
     model, L = SimulatedModel(n=200), drafting.bounds.length
     generator, bounds = np.random.default_rng(8), []
@@ -209,8 +209,8 @@ def test_large_vocabularies_by_sampling(drafting: ot.trees.TreeDrafter) -> None:
 
 
 def test_bad_input() -> None:
-    model = ot.trees.MarkovModel.random(np.random.default_rng(1), 3)
-    with pytest.raises(ot.InvalidArgument, match="the text has 3 tokens: give 2"):
-        ot.trees.FixedTree(S.chains(2, 2)).held(laws(model), (0, 0, 0))
-    with pytest.raises(ot.InvalidArgument, match="give a law of independent drafts"):
-        ot.trees.FixedTree(S.chains(2, 1), ot.Hub()).held(laws(model), (0,))
+    model = otd.trees.MarkovModel.random(np.random.default_rng(1), 3)
+    with pytest.raises(otd.InvalidArgument, match="the text has 3 tokens: give 2"):
+        otd.trees.FixedTree(S.chains(2, 2)).held(laws(model), (0, 0, 0))
+    with pytest.raises(otd.InvalidArgument, match="give a law of independent drafts"):
+        otd.trees.FixedTree(S.chains(2, 1), otd.Hub()).held(laws(model), (0,))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.paths.budget import WAYS, covered, simulate_budget
 from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, expected_accepted, sequoia
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
@@ -20,7 +20,7 @@ from ot_draft.trees.evaluation.simulate import drafted_trees, simulate
 from ot_draft.trees.model import SimulatedModel
 
 MODEL = SimulatedModel(n=40)
-WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 
 
 def ordered_trees(nodes: int) -> Iterator[tuple[int, ...]]:
@@ -39,7 +39,7 @@ def test_sequoia_is_the_best_of_all_trees(acceptance: tuple[float, ...], length:
         best = 0.0
         for nodes in range(budget + 1):
             for parents in ordered_trees(nodes):
-                shape = ot.trees.TreeShape(parents)
+                shape = otd.trees.TreeShape(parents)
                 if shape.length <= length and max(shape.branching, default=0) <= len(acceptance):
                     best = max(best, expected_accepted(shape, acceptance))
         found = sequoia(acceptance, budget, length)
@@ -48,10 +48,10 @@ def test_sequoia_is_the_best_of_all_trees(acceptance: tuple[float, ...], length:
 
 
 def test_sequoia_of_one_acceptance_is_a_chain_and_a_bush() -> None:
-    assert sequoia((0.7,), 5, 8) == ot.trees.TreeShape.chains(1, 5)
-    assert sequoia((0.7, 0.7, 0.7), 3, 1) == ot.trees.TreeShape.by_level((3,))
-    assert expected_accepted(ot.trees.TreeShape.chains(1, 2), (0.5,)) == 0.75
-    assert expected_accepted(ot.trees.TreeShape.by_level((2, 1)), (0.5, 0.5)) == 0.75 * 1.5
+    assert sequoia((0.7,), 5, 8) == otd.trees.TreeShape.chains(1, 5)
+    assert sequoia((0.7, 0.7, 0.7), 3, 1) == otd.trees.TreeShape.by_level((3,))
+    assert expected_accepted(otd.trees.TreeShape.chains(1, 2), (0.5,)) == 0.75
+    assert expected_accepted(otd.trees.TreeShape.by_level((2, 1)), (0.5, 0.5)) == 0.75 * 1.5
 
 
 def test_measured_acceptance_of_one_token_adds_up() -> None:
@@ -62,7 +62,7 @@ def test_measured_acceptance_of_one_token_adds_up() -> None:
     total = 0.0
     for number in range(contexts):
         p, q = MODEL.pair(MODEL.root(number))
-        drafts = ot.WithoutReplacement().draw(q, np.random.default_rng([0, number]).random(k))
+        drafts = otd.WithoutReplacement().draw(q, np.random.default_rng([0, number]).random(k))
         total += WITHOUT(p, q, drafts).accept.sum() / contexts
     assert 1 - refused == pytest.approx(total)
     one, error = MODEL.acceptance(contexts)
@@ -83,7 +83,7 @@ def test_the_program_predicts_what_the_simulator_finds(number: int) -> None:
     fixed = Fixed(*model.pair(()))
     shares = acceptance_by_child(WITHOUT, fixed, 4, number)
     shape = sequoia(shares, 8, 4)
-    found = simulate(ot.trees.TokenWise(WITHOUT), fixed, shape, number, law=ot.WithoutReplacement())
+    found = simulate(otd.trees.TokenWise(WITHOUT), fixed, shape, number, law=otd.WithoutReplacement())
     assert abs(found.expected_length - expected_accepted(shape, shares)) < 4 * found.error
 
 
@@ -103,7 +103,9 @@ class Fixed:
 @pytest.mark.parametrize(("budget", "length"), [(1, 3), (7, 2), (12, 4)])
 def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) -> None:
     model = SimulatedModel(n=5)
-    tree = ot.trees.drafting.draft_trees(ConfidentTree(budget, length, budget, budget), model, [(9,)], np.zeros((1, 0)))
+    tree = otd.trees.drafting.draft_trees(
+        ConfidentTree(budget, length, budget, budget), model, [(9,)], np.zeros((1, 0))
+    )
     shape = tree.shape(0)
     assert shape.size == budget and shape.length <= length
 
@@ -123,21 +125,21 @@ def test_the_confident_tree_holds_the_likeliest_nodes(budget: int, length: int) 
 
 def test_naive_target_sampling_on_confident_trees_accepts_what_they_cover() -> None:
     drafting = ConfidentTree(6, 4, 6, 6)
-    simulation = simulate(ot.trees.NaivePath(), MODEL, drafting, 400, seed=2)
+    simulation = simulate(otd.trees.NaivePath(), MODEL, drafting, 400, seed=2)
     trees = [tree for tree, _ in drafted_trees(MODEL, drafting, 400, 2)]
     differences = simulation.lengths - np.concatenate([covered(tree) for tree in trees])
     assert abs(np.mean(differences)) < 3 * np.std(differences) / np.sqrt(400)
-    with pytest.raises(ot.InvalidDrafts, match="valid on trees whose children follow"):
-        simulate(ot.trees.TokenWise(ot.rules.KSeq()), MODEL, drafting, 2)
+    with pytest.raises(otd.InvalidDrafts, match="valid on trees whose children follow"):
+        simulate(otd.trees.TokenWise(otd.rules.KSeq()), MODEL, drafting, 2)
 
 
 @pytest.mark.parametrize("number", [400, slow(1000)])
 def test_sampled_trees_keep_the_law_of_the_target(number: int) -> None:
     """Recursive rejection without replacement, on trees that grow by their own draws: chi-square of the first token."""
     model = SimulatedModel(n=4, seed=3, noise=1.0)
-    rule, drafting = ot.trees.TokenWise(WITHOUT), SampledTree(4, 3, 4, 4)
+    rule, drafting = otd.trees.TokenWise(WITHOUT), SampledTree(4, 3, 4, 4)
     generator = np.random.default_rng(6)
-    tree = ot.trees.drafting.draft_trees(
+    tree = otd.trees.drafting.draft_trees(
         drafting, model, [()] * number, generator.random((number, drafting.counts.n_uniforms))
     )
     shapes = [tree.shape(row) for row in range(number)]
@@ -153,9 +155,9 @@ def test_sampled_trees_keep_the_law_of_the_target(number: int) -> None:
 
 def test_stopping_by_predicted_acceptance() -> None:
     pairs = [MODEL.pair(MODEL.root(10_000 + number)) for number in range(100)]
-    stop = ot.trees.StoppedPath(6, 0.5).fitted(*map(np.stack, zip(*pairs, strict=True)))
+    stop = otd.trees.StoppedPath(6, 0.5).fitted(*map(np.stack, zip(*pairs, strict=True)))
     assert all(0 <= chance <= 1 for chance in stop.accepted)
-    (tree, _) = next(drafted_trees(MODEL, ot.trees.FixedTree.chains(1, 6), 200, 1))
+    (tree, _) = next(drafted_trees(MODEL, otd.trees.FixedTree.chains(1, 6), 200, 1))
     lengths = stop.lengths(tree)
     q = np.take_along_axis(tree.q[:, :6], tree.tokens[:, :, None], -1)[..., 0]
     for row, length in enumerate(lengths):
@@ -167,12 +169,12 @@ def test_stopping_by_predicted_acceptance() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ot.InvalidArgument, match="child 2"):
+    with pytest.raises(otd.InvalidArgument, match="child 2"):
         sequoia((0.5, 1.2), 4, 2)
-    with pytest.raises(ot.InvalidArgument, match="budget is -1"):
+    with pytest.raises(otd.InvalidArgument, match="budget is -1"):
         sequoia((0.5,), -1, 2)
-    with pytest.raises(ot.InvalidArgument, match="is child 2"):
-        expected_accepted(ot.trees.TreeShape.by_level((2,)), (0.5,))
+    with pytest.raises(otd.InvalidArgument, match="is child 2"):
+        expected_accepted(otd.trees.TreeShape.by_level((2,)), (0.5,))
 
 
 @pytest.mark.parametrize("way", [slow(way) if way in ("Sequoia", "k-ary") else way for way in WAYS])
@@ -195,7 +197,7 @@ def test_more_nodes_cover_more() -> None:
 def test_the_best_tree_by_level_is_the_best_of_all() -> None:
     shares = (0.5, 0.4, 0.3, 0.3)
     candidates = [
-        ot.trees.TreeShape.by_level(children) for depth in (1, 2, 3) for children in product(range(1, 5), repeat=depth)
+        otd.trees.TreeShape.by_level(children) for depth in (1, 2, 3) for children in product(range(1, 5), repeat=depth)
     ]
     for budget in (1, 5, 9):
         fitting = [shape for shape in candidates if shape.size <= budget]
@@ -205,5 +207,5 @@ def test_the_best_tree_by_level_is_the_best_of_all() -> None:
 
 
 def test_an_unknown_way_is_refused() -> None:
-    with pytest.raises(ot.InvalidArgument, match="give one of k-ary, Sequoia"):
+    with pytest.raises(otd.InvalidArgument, match="give one of k-ary, Sequoia"):
         simulate_budget("Medusa", MODEL, 4)

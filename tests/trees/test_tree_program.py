@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from random_problems import Everywhere
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.errors import InvalidArgument
 from proofs_checks.paths.yardstick import DRAFTINGS, TreeKind, accepted
@@ -67,7 +67,7 @@ def test_on_one_token_both_are_the_optimum_and_its_bound() -> None:
     model = Everywhere(np.array(p), np.array(q))
     drafted = list(all_paths(model, 2, 1))
     chances = [1 - (1 - b) ** 2 for b in q]
-    assert abs(trees.tree_program_bound(model, drafted).value - ot.optimal_acceptance(p, q, 2)) <= 1e-9
+    assert abs(trees.tree_program_bound(model, drafted).value - otd.optimal_acceptance(p, q, 2)) <= 1e-9
     assert trees.cap_bound(model, drafted) == sum(min(a, c) for a, c in zip(p, chances, strict=True))
 
 
@@ -85,7 +85,7 @@ def test_drafts_that_are_not_all_and_programs_that_are_too_large(monkeypatch: py
     for bound in (trees.tree_program_bound, trees.cap_bound):
         with pytest.raises(InvalidArgument, match="give all ways to draft, of sum 1"):
             bound(model, drafted[1:])
-    with pytest.raises(ot.SolverFailed, match="no solver 'simplex'"):
+    with pytest.raises(otd.SolverFailed, match="no solver 'simplex'"):
         trees.tree_program_bound(model, drafted, "simplex")
     monkeypatch.setattr("ot_draft.trees.evaluation.program.MAX_VARIABLES", 3)
     with pytest.raises(InvalidArgument, match="limit 3"):

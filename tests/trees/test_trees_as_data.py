@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from replay import batched, law_of
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.model import SimulatedModel
 from ot_draft.trees.tree import PlainTree, TreeBounds
@@ -20,7 +20,7 @@ SHAPES = [
     trees.TreeShape((0, 1, 2, 3)),
     trees.TreeShape((0,)),
 ]
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(1)]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(1)]
 SIZE, DEEP, MOST = 17, 5, 4
 
 
@@ -90,7 +90,7 @@ def test_torch_in_both_precisions_selects_the_same() -> None:
 
 
 def test_the_callers_arrays_are_not_changed() -> None:
-    tree = as_data(drafted(SHAPES[0], ot.WithoutReplacement(), 1))
+    tree = as_data(drafted(SHAPES[0], otd.WithoutReplacement(), 1))
     before = [x.copy() for x in (tree.tokens, tree.p, tree.q, tree.parents)]
     trees.Traversal().select(tree, np.random.default_rng(2).random((1, SIZE + 1)))
     assert all(
@@ -101,7 +101,7 @@ def test_the_callers_arrays_are_not_changed() -> None:
 
 def test_the_order_is_that_of_the_recursion() -> None:
     for shape in SHAPES:
-        tree = as_data(drafted(shape, ot.IID(), 2))
+        tree = as_data(drafted(shape, otd.IID(), 2))
         layout = tree.layout
         order = [node for node in layout.post_order[0].tolist() if node <= shape.size]
         assert order == in_post_order(shape)
@@ -114,7 +114,7 @@ ABSENT = {  # anywhere among siblings, with tokens below them that do not count
     "the first and one below": (trees.TreeShape((0, 0, 0, 2, 2, 3)), (-1, 1, 1, -1, 0, 1)),
     "all but the last": (trees.TreeShape((0, 0, 0, 3)), (-1, -1, 1, 0)),
 }
-RULES = [trees.Traversal(), trees.Joint(), trees.NaivePath(), trees.TokenWise(ot.rules.RecursiveRejection())]
+RULES = [trees.Traversal(), trees.Joint(), trees.NaivePath(), trees.TokenWise(otd.rules.RecursiveRejection())]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

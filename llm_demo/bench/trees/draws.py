@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.trees.drafting.growing import TreeDraws
 
 Key = tuple[tuple[int, ...], int]  # a prefix, and which of the nodes with it
@@ -60,5 +60,5 @@ class NoDraws(SharedDraws):
         drawn = np.zeros(needed.shape, dtype=np.int64)
         for place in np.flatnonzero(needed[0].any(-1)):
             children = np.flatnonzero(needed[0, place])
-            drawn[0, place, children] = np.asarray(ot.arrays.top_tokens(mass[0, place], len(children)))
+            drawn[0, place, children] = np.asarray(otd.arrays.top_tokens(mass[0, place], len(children)))
         return drawn

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.draws import Key, SharedDraws
 from ot_draft.trees.drafting.growing import Grown
 
@@ -19,7 +19,7 @@ Laws = Callable[[list[Prefix]], list[np.ndarray]]  # the draft's laws (n,) behin
 class Drafted:
     """One drafted tree. ways: the prefix of every node, the root first; fixed_count: of every node, how many children are fixed."""
 
-    law: ot.DraftLaw
+    law: otd.DraftLaw
     ways: tuple[Prefix, ...]
     parents: tuple[int, ...]
     fixed_count: tuple[int, ...]
@@ -30,7 +30,7 @@ class Drafted:
         return tuple(way[-1] for way in self.ways[1:])
 
     @classmethod
-    def of(cls, drafting: ot.trees.TreeDrafter, grown: Grown) -> Drafted:
+    def of(cls, drafting: otd.trees.TreeDrafter, grown: Grown) -> Drafted:
         """The tree of a batch of one."""
         ways: list[Prefix] = [()]
         for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
@@ -44,7 +44,7 @@ class Drafted:
 class _Job:
     """A tree that grows, and the prefixes of what the draft model read for it."""
 
-    def __init__(self, drafting: ot.trees.TreeDrafter, draws: SharedDraws) -> None:
+    def __init__(self, drafting: otd.trees.TreeDrafter, draws: SharedDraws) -> None:
         self.drafting, self._draws, self.growing = drafting, draws, drafting.growing(draws)
         self._read: dict[int, Prefix] = {0: ()}
 
@@ -73,7 +73,7 @@ class _Job:
 
 
 def draft_together(
-    draftings: Iterable[ot.trees.TreeDrafter], laws: Laws, draws: Callable[[], SharedDraws]
+    draftings: Iterable[otd.trees.TreeDrafter], laws: Laws, draws: Callable[[], SharedDraws]
 ) -> list[Drafted]:
     """A tree of each drafting behind one context; laws: of the draft, asked for once a level."""
     jobs = [_Job(drafting, draws()) for drafting in draftings]

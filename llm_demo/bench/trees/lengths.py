@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.growth import Drafted, Prefix
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.token_classes import MergedLaws, TreeModel, merged_row
@@ -15,24 +15,24 @@ from ot_draft.laws import ByNode, FixedFirst
 from ot_draft.trees.tree import PlainTree
 
 
-def expected_length(rule: ot.trees.PathRule, tree: Drafted, laws: MergedLaws) -> float:
+def expected_length(rule: otd.trees.PathRule, tree: Drafted, laws: MergedLaws) -> float:
     """Of one tree, by the rule's plain form."""
     model = laws.of(tree.tokens)
     return sum(
-        probability * length for length, probability in ot.trees.rules.lengths(rule, model, plain(tree, model)).items()
+        probability * length for length, probability in otd.trees.rules.lengths(rule, model, plain(tree, model)).items()
     )
 
 
 def plain(tree: Drafted, model: TreeModel) -> PlainTree:
     """The tree with its tokens as the model numbers them."""
-    shape = ot.trees.TreeShape(tree.parents)
+    shape = otd.trees.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
-    law: ot.DraftLaw = tree.law
+    law: otd.DraftLaw = tree.law
     nodes = []
     for node, way in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
         nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
-    if isinstance(law, FixedFirst) and not isinstance(law, ot.IID):
+    if isinstance(law, FixedFirst) and not isinstance(law, otd.IID):
         law = ByNode().with_fixed_tokens(nodes)
     return PlainTree(shape, tokens, law)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.draws import NoDraws, SharedDraws
 from llm_demo.bench.trees.growth import Drafted, Prefix, draft_together
 from llm_demo.bench.trees.lengths import covered, expected_length, merged_laws, target_masses
@@ -118,8 +118,8 @@ def _lengths(
 
 
 def drafted(
-    draftings: Mapping[ot.trees.TreeDrafter, None], draft: DraftLaws, context: Context
-) -> dict[ot.trees.TreeDrafter, Drafted]:
+    draftings: Mapping[otd.trees.TreeDrafter, None], draft: DraftLaws, context: Context
+) -> dict[otd.trees.TreeDrafter, Drafted]:
     """A tree of each, by the random numbers of the context."""
     seed = 1000 * context.text + SEED
     kind = SharedDraws if context.temperature else NoDraws
@@ -133,8 +133,12 @@ def looked_up(context: Context) -> tuple[int, ...]:
 
 
 def _by_rule(
-    context: Context, target: PrefixLogits, draft: DraftLaws, trees: Mapping[ot.trees.TreeDrafter, Drafted], chosen: Any
-) -> Callable[[ot.trees.TreeDrafter, ot.trees.PathRule], float]:
+    context: Context,
+    target: PrefixLogits,
+    draft: DraftLaws,
+    trees: Mapping[otd.trees.TreeDrafter, Drafted],
+    chosen: Any,
+) -> Callable[[otd.trees.TreeDrafter, otd.trees.PathRule], float]:
     """The expected length of a tree under a rule; a greedy target accepts what a naive one does, whatever the rule."""
     mass = target_masses(target, context.temperature)
     selected = {drafting: trees[drafting] for drafting, rule in chosen if context.temperature and rule != NAIVE}
@@ -142,7 +146,7 @@ def _by_rule(
     if selected:
         laws = merged_laws(target, draft.logits, set(draft.known), list(selected.values()), context.temperature)
 
-    def length(drafting: ot.trees.TreeDrafter, rule: ot.trees.PathRule) -> float:
+    def length(drafting: otd.trees.TreeDrafter, rule: otd.trees.PathRule) -> float:
         if (drafting, rule) not in known:
             tree = trees[drafting]
             naive = drafting not in selected or rule == NAIVE

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, DraftPlan
 from llm_demo.bench.trees.shapes import best_by_level, sequoia
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 
 CONFIDENT, SAMPLED = ConfidentTree, SampledTree
-NAIVE, JOINT, TRAVERSAL = ot.trees.NaivePath(), ot.trees.Joint(), ot.trees.Traversal()
-IN_TURN = ot.trees.TokenWise(WITHOUT)
-OPTIMAL, K_SEQ = (ot.trees.TokenWise(rule) for rule in (ot.rules.Optimal(), ot.rules.KSeq()))
-TOPS = ot.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0
+NAIVE, JOINT, TRAVERSAL = otd.trees.NaivePath(), otd.trees.Joint(), otd.trees.Traversal()
+IN_TURN = otd.trees.TokenWise(WITHOUT)
+OPTIMAL, K_SEQ = (otd.trees.TokenWise(rule) for rule in (otd.rules.Optimal(), otd.rules.KSeq()))
+TOPS = otd.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0
 
 Drafts = Callable[
-    [DraftPlan, int, bool], ot.trees.TreeDrafter
+    [DraftPlan, int, bool], otd.trees.TreeDrafter
 ]  # by what is known of the draft, the budget, and whether the target is greedy
 
 
@@ -27,59 +27,59 @@ class Way:
     """One line of the table. Which of them this project brought: `summary.OURS`."""
 
     drafts: Drafts
-    rule: ot.trees.PathRule
+    rule: otd.trees.PathRule
 
 
-def _path(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
-    return ot.trees.FixedTree(ot.trees.TreeShape.chains(1, min(budget, DEEPEST)), TOPS if greedy else ot.IID())
+def _path(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
+    return otd.trees.FixedTree(otd.trees.TreeShape.chains(1, min(budget, DEEPEST)), TOPS if greedy else otd.IID())
 
 
-def _chains(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
+def _chains(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
     # All paths of a greedy draft would be one.
-    return _path(plan, budget, greedy) if greedy else ot.trees.FixedTree(plan.chains(budget), ot.IID())
+    return _path(plan, budget, greedy) if greedy else otd.trees.FixedTree(plan.chains(budget), otd.IID())
 
 
 @cache
-def _even(by_child: tuple[float, ...], budget: int) -> ot.trees.TreeShape:
+def _even(by_child: tuple[float, ...], budget: int) -> otd.trees.TreeShape:
     return best_by_level(by_child, budget, DEEPEST)
 
 
 @cache
-def _sequoia(by_child: tuple[float, ...], budget: int) -> ot.trees.TreeShape:
+def _sequoia(by_child: tuple[float, ...], budget: int) -> otd.trees.TreeShape:
     return sequoia(by_child, budget, DEEPEST)
 
 
-def _k_ary(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
-    return ot.trees.FixedTree(_even(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
+def _k_ary(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
+    return otd.trees.FixedTree(_even(plan.by_child, budget), TOPS if greedy else otd.WithoutReplacement())
 
 
-def _uneven(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
-    return ot.trees.FixedTree(_sequoia(plan.by_child, budget), TOPS if greedy else ot.WithoutReplacement())
+def _uneven(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
+    return otd.trees.FixedTree(_sequoia(plan.by_child, budget), TOPS if greedy else otd.WithoutReplacement())
 
 
-def _hybrid(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
-    return ot.trees.FixedTree(_even(plan.by_child, budget), TOPS if greedy else ot.Hybrid("auto"))
+def _hybrid(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
+    return otd.trees.FixedTree(_even(plan.by_child, budget), TOPS if greedy else otd.Hybrid("auto"))
 
 
-def _stopped(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
-    return ot.trees.StoppedPath(min(budget, DEEPEST), accepted=plan.stopped)
+def _stopped(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
+    return otd.trees.StoppedPath(min(budget, DEEPEST), accepted=plan.stopped)
 
 
-def _adaptive(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
+def _adaptive(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
     return plan.adaptive_tree(budget)
 
 
-def _counted(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
+def _counted(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
     return plan.counted_tree(budget)
 
 
-def _looked_up(plan: DraftPlan, budget: int, greedy: bool) -> ot.trees.TreeDrafter:
+def _looked_up(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
     return plan.lookup_tree(budget)
 
 
 WAYS: dict[str, Way] = {
-    "one path, block": Way(_path, ot.trees.BlockVerification()),
-    "SpecDec++": Way(_stopped, ot.trees.BlockVerification()),
+    "one path, block": Way(_path, otd.trees.BlockVerification()),
+    "SpecDec++": Way(_stopped, otd.trees.BlockVerification()),
     "chains, K-SEQ": Way(_chains, K_SEQ),
     "chains, Optimal": Way(_chains, OPTIMAL),
     "chains, Joint": Way(_chains, JOINT),

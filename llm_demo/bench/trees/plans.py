@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.shapes import acceptance_by_child
 from llm_demo.bench.trees.token_classes import merged_row
 from ot_draft.data.estimate import expected_acceptance
@@ -25,7 +25,7 @@ DEEPEST = 12  # levels of a tree at most, and tokens of one path
 WIDEST = 16  # children of a node
 NUMBERS = (1, 2, 4, 8, 16)
 LARGEST = 4096  # tokens a row whose acceptance is counted one by one
-WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 CHAINS = {8: ((1, 8), (2, 4)), 16: ((2, 8), (4, 4)), 32: ((3, 10), (4, 8), (8, 4)), 64: ((5, 12), (8, 8), (16, 4))}
 
 
@@ -54,7 +54,7 @@ class DraftPlan:
         pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
         p, q = (np.stack(rows) for rows in zip(*pairs.rows, strict=True))
         shared = np.minimum(p, q)
-        adaptive = ot.trees.AdaptiveTree(64, DEEPEST).fitted(p, q)
+        adaptive = otd.trees.AdaptiveTree(64, DEEPEST).fitted(p, q)
         greedy = temperature == 0
         return cls(
             overlap=float(shared.sum(-1).mean()),
@@ -62,37 +62,37 @@ class DraftPlan:
             by_number=() if greedy else by_number(target, draft, temperature),
             repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
             adaptive=asdict(adaptive),
-            stopped=ot.trees.StoppedPath(DEEPEST).fitted(p, q).accepted,
+            stopped=otd.trees.StoppedPath(DEEPEST).fitted(p, q).accepted,
             counted=counted(p, q),
             looked_up=looked_up,
         )
 
-    def adaptive_tree(self, budget: int) -> ot.trees.AdaptiveTree:
+    def adaptive_tree(self, budget: int) -> otd.trees.AdaptiveTree:
         """Our dynamic tree, fitted."""
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()
         }
-        fitted = ot.trees.AdaptiveTree(**fields | {"estimator": StandIn(**self.adaptive["estimator"])})
+        fitted = otd.trees.AdaptiveTree(**fields | {"estimator": StandIn(**self.adaptive["estimator"])})
         return replace(fitted, budget=budget)
 
-    def counted_tree(self, budget: int) -> ot.trees.CountedTree:
+    def counted_tree(self, budget: int) -> otd.trees.CountedTree:
         """Our dynamic tree of draws without replacement, fitted."""
         acceptance = CountedAcceptance(**_fields(self.counted))
-        return ot.trees.CountedTree(budget, DEEPEST, acceptance)
+        return otd.trees.CountedTree(budget, DEEPEST, acceptance)
 
-    def lookup_tree(self, budget: int) -> ot.trees.LookupTree:
+    def lookup_tree(self, budget: int) -> otd.trees.LookupTree:
         """The same around looked-up tokens."""
         looked_up = LookedUpAcceptance(**_fields(self.looked_up))
-        return ot.trees.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
+        return otd.trees.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
 
-    def chains(self, budget: int) -> ot.trees.TreeShape:
+    def chains(self, budget: int) -> otd.trees.TreeShape:
         """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
         if budget not in CHAINS:
             raise CannotDecode(
                 f"chains of {budget} nodes: there are some of {', '.join(map(str, CHAINS))}; ask for these, or leave chains away"
             )
         promised = {size: expected_of_chains(*size, self.by_number, self.repeats) for size in CHAINS[budget]}
-        return ot.trees.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
+        return otd.trees.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
 
 
 @cache
@@ -175,5 +175,5 @@ def by_number(target: Sequence[Tensor], draft: Sequence[Tensor], temperature: fl
     for p, q in zip(target, draft, strict=True):
         row = merged_row(p, q, temperature, none)
         masses = row.rest_p / row.rest_p.sum(), row.rest_q / row.rest_q.sum()
-        found.append([float(expected_acceptance(ot.rules.Optimal(), ot.Problem(*masses, k)).value) for k in NUMBERS])
+        found.append([float(expected_acceptance(otd.rules.Optimal(), otd.Problem(*masses, k)).value) for k in NUMBERS])
     return tuple(np.mean(found, 0).tolist())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from llm_demo.bench.trees.lengths import expected_length, merged_laws
 from llm_demo.bench.trees.measure import Behind, drafted
 from llm_demo.bench.trees.plans import WITHOUT
@@ -13,7 +13,7 @@ from llm_demo.rows import Row
 from ot_draft.data.estimate import expected_acceptance
 
 NUMBERS = (2, 4, 8)
-RULES = (ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal())
+RULES = (otd.rules.SpeculativeSampling(), otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal())
 COLUMNS = (*(rule.name for rule in RULES), WITHOUT.name)
 
 
@@ -30,13 +30,13 @@ def root_rows(behind: Behind, name: str) -> list[Row]:
     row = merged_row(p, q, temperature, none)
     masses = row.rest_p / row.rest_p.sum(), row.rest_q / row.rest_q.sum()
     overlap = float(np.minimum(*masses).sum())
-    shapes = {k: ot.trees.FixedTree(ot.trees.TreeShape.by_level((k,)), ot.WithoutReplacement()) for k in NUMBERS}
+    shapes = {k: otd.trees.FixedTree(otd.trees.TreeShape.by_level((k,)), otd.WithoutReplacement()) for k in NUMBERS}
     trees = drafted(dict.fromkeys(shapes.values()), draft, behind.context)
     laws = merged_laws(behind.target, draft.logits, set(draft.known), list(trees.values()), temperature)
     found = []
     for k, shape in shapes.items():
-        values = {rule.name: expected_acceptance(rule, ot.Problem(*masses, k)).value for rule in RULES}
-        values[WITHOUT.name] = expected_length(ot.trees.TokenWise(WITHOUT), trees[shape], laws)
+        values = {rule.name: expected_acceptance(rule, otd.Problem(*masses, k)).value for rule in RULES}
+        values[WITHOUT.name] = expected_length(otd.trees.TokenWise(WITHOUT), trees[shape], laws)
         shares = {rule: round(float(value), 5) for rule, value in values.items()}
         found.append(behind.about | {"draft": name, "k": k, "overlap": round(overlap, 5)} | shares)
     return found

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.trees.model import Rows
 
 
 def acceptance_by_child(
-    rule: ot.SelectionRule, model: Any, k: int, contexts: int = 400, seed: int = 0
+    rule: otd.SelectionRule, model: Any, k: int, contexts: int = 400, seed: int = 0
 ) -> tuple[float, ...]:
     """(k,) P(the rule accepts child i | it refused those before), over the model's contexts and the rule's own draft law.
 
@@ -28,7 +28,7 @@ def acceptance_by_child(
     return tuple(np.minimum(shares, 1.0).tolist())  # the last of all tokens is accepted, but for rounding
 
 
-def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.trees.TreeShape:
+def sequoia(acceptance: Sequence[float], budget: int, length: int) -> otd.trees.TreeShape:
     """The tree of at most `budget` drafted nodes and depth `length` with the most expected accepted tokens.
 
     acceptance: P(child i is accepted | those before it were refused), taken to be the same at every node; nodes have at
@@ -38,7 +38,7 @@ def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.trees.T
     """
     taken = _unconditional(acceptance)
     if budget < 0 or length < 0:
-        raise ot.InvalidArgument(f"budget is {budget}, length is {length}: give numbers of nodes and of levels >= 0")
+        raise otd.InvalidArgument(f"budget is {budget}, length is {length}: give numbers of nodes and of levels >= 0")
     # best[d][i][m]: most expected tokens of m nodes in the subtrees of children i, i + 1, ... with d levels left below;
     # split[d][i][m]: how many of them child i's subtree holds, itself included.
     best = np.full((length + 1, len(taken) + 1, budget + 1), -np.inf)
@@ -52,7 +52,7 @@ def sequoia(acceptance: Sequence[float], budget: int, length: int) -> ot.trees.T
                 gain = own[:m] + best[d, i + 1, m - 1 :: -1]
                 split[d, i, m] = 1 + int(np.argmax(gain))
                 best[d, i, m] = gain[split[d, i, m] - 1]
-    return ot.trees.TreeShape.ordered(_children(split, length, 0, int(np.argmax(best[length, 0]))))
+    return otd.trees.TreeShape.ordered(_children(split, length, 0, int(np.argmax(best[length, 0]))))
 
 
 def _children(split: np.ndarray, d: int, i: int, m: int) -> tuple[Any, ...]:
@@ -63,14 +63,16 @@ def _children(split: np.ndarray, d: int, i: int, m: int) -> tuple[Any, ...]:
     return (_children(split, d - 1, 0, own - 1), *_children(split, d, i + 1, m - own))
 
 
-def expected_accepted(shape: ot.trees.TreeShape, acceptance: Sequence[float]) -> float:
+def expected_accepted(shape: otd.trees.TreeShape, acceptance: Sequence[float]) -> float:
     """Expected accepted tokens of a tree when P(child i is accepted | those before it refused) is the same at every node."""
     taken = _unconditional(acceptance)
     reached = [1.0]
     for node in range(1, shape.size + 1):
         place = shape.place(node)
         if place >= len(taken):
-            raise ot.InvalidArgument(f"node {node} is child {place + 1}: acceptance is given for {len(taken)} children")
+            raise otd.InvalidArgument(
+                f"node {node} is child {place + 1}: acceptance is given for {len(taken)} children"
+            )
         reached.append(reached[shape.parents[node - 1]] * taken[place])
     return sum(reached[1:])
 
@@ -80,16 +82,16 @@ def _unconditional(acceptance: Sequence[float]) -> list[float]:
     taken, refused = [], 1.0
     for place, share in enumerate(acceptance):
         if not 0 <= share <= 1:
-            raise ot.InvalidArgument(f"acceptance of child {place + 1} is {share!r}: give probabilities")
+            raise otd.InvalidArgument(f"acceptance of child {place + 1} is {share!r}: give probabilities")
         taken.append(refused * share)
         refused *= 1 - share
     return taken
 
 
-def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> ot.trees.TreeShape:
+def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> otd.trees.TreeShape:
     """The tree of at most `budget` nodes with equally many children at each level that has most expected tokens."""
     shapes = [
-        ot.trees.TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))
+        otd.trees.TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))
     ]
     return max(shapes, key=lambda shape: expected_accepted(shape, acceptance))
 

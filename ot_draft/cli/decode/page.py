@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...decoding import Drafting, Pair, Step
 from ...decoding.methods import Method
@@ -171,7 +171,7 @@ class Box:
     hint: str = ""
 
 
-def tree_svg(shape: ot.trees.TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
+def tree_svg(shape: otd.trees.TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
     """The root on the left, every depth a column. boxes: of nodes 0 .. N, None where absent; ending: the token that was
     chosen at last, hung below node `after`.
     """

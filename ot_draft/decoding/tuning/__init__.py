@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ... import defaults
 from ...errors import CannotDecode
@@ -78,7 +78,7 @@ class Auto(Policy):
 
     model: bool = True
     lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(*defaults.AUTO_LOOKUP))
-    costs: ot.trees.Costs | None = None
+    costs: otd.trees.Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
     rehearsal: float = 0.5
     acceptance: AcceptanceCounts = field(default_factory=AcceptanceCounts, repr=False, compare=False)
@@ -96,8 +96,8 @@ class Auto(Policy):
             raise CannotDecode(f"rehearsal is {self.rehearsal!r}: give seconds, 0 for none")
         if self.lookup is not None and not isinstance(self.lookup, PromptLookup):
             raise CannotDecode(f"lookup is {self.lookup!r}: give PromptLookup(16), or None")
-        if self.costs is not None and not isinstance(self.costs, ot.trees.Costs):
-            raise CannotDecode(f"costs are {self.costs!r}: give ot.trees.Costs, or None to measure them")
+        if self.costs is not None and not isinstance(self.costs, otd.trees.Costs):
+            raise CannotDecode(f"costs are {self.costs!r}: give otd.trees.Costs, or None to measure them")
         if not isinstance(self.paths, Sequence) or not all(
             isinstance(each, Sequence) and len(each) == 2 for each in self.paths
         ):
@@ -272,9 +272,9 @@ class Auto(Policy):
         longest = POSITIONS - 1 if room is None else min(max(room, 0), POSITIONS - 1)
         found = [PLAIN]
         if self.model and pair.draft is not None:
-            block = ot.trees.BlockVerification()
+            block = otd.trees.BlockVerification()
             found += [Drafting.chains(1, length, block) for length in ONE_PATH if length <= longest]
-            joint = ot.trees.Joint()
+            joint = otd.trees.Joint()
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
@@ -316,8 +316,8 @@ def _target(pair: Pair) -> Passes:
     return passes
 
 
-def family(tree: ot.trees.TreeDrafter) -> Key:
+def family(tree: otd.trees.TreeDrafter) -> Key:
     """Key of its acceptance: trees of one family are accepted alike."""
     if isinstance(tree, LookupPath):
         return "lookup", 0
-    return ("model", tree.counts.n_paths) if isinstance(tree, ot.trees.FixedTree) else ("tree", tree.bounds.size)
+    return ("model", tree.counts.n_paths) if isinstance(tree, otd.trees.FixedTree) else ("tree", tree.bounds.size)

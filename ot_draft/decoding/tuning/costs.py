@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Container, Mapping, Sequence
 from statistics import median_low
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..drafting import Drafting
 from ..step import Step
@@ -82,8 +82,8 @@ class StepCosts(ABC):
 class GivenCosts(StepCosts):
     """Costs from elsewhere: what is chosen depends on the texts alone then, and a seed reproduces them."""
 
-    def __init__(self, costs: ot.trees.Costs) -> None:
-        self._costs, self._target = costs, ot.trees.Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
+    def __init__(self, costs: otd.trees.Costs) -> None:
+        self._costs, self._target = costs, otd.trees.Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
 
     def plain(self) -> float:
         return self._costs.verify[1]
@@ -96,7 +96,7 @@ class GivenCosts(StepCosts):
             return self.plain()
         costs = self._costs if drafting.tree.counts.n_model_calls else self._target
         return costs.of(
-            drafting.tree.counts.n_paths, drafting.tree.bounds.length, ot.trees.rules.short_name(drafting.rule)
+            drafting.tree.counts.n_paths, drafting.tree.bounds.length, otd.trees.rules.short_name(drafting.rule)
         )
 
     def reach(self, drafting: Drafting) -> bool:

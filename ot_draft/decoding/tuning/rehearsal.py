@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...errors import CannotDecode
 from ..drafting import Drafting
@@ -52,7 +52,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: floa
     """
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
-    joint, block = ot.trees.Joint(), ot.trees.BlockVerification()
+    joint, block = otd.trees.Joint(), otd.trees.BlockVerification()
     draftings = [Drafting.plain()] * PLAIN_STEPS
     for K, L, times in CHAINS[:chains]:
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times

@@ -15,7 +15,7 @@ from ..tree import DraftTree, PathSelection, PlainTree
 
 
 def batched_form(rule: PathRule) -> Callable[[Model, Any], PathLaw]:
-    """The rule as `decode` runs it, as a function of a model and drafts for `ot.trees.evaluate`; the rule itself is the plain form.
+    """The rule as `decode` runs it, as a function of a model and drafts for `otd.trees.evaluate`; the rule itself is the plain form.
 
     Every random choice of `_select` is made in every way, on Fractions if the model's laws are such. Raises InvalidArgument where it
     draws other than by the methods of `draws`, by one uniform twice or by more of them than `n_uniforms` says, and where it gives no

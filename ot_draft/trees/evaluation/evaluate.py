@@ -61,7 +61,7 @@ def evaluate(
     """
     if not callable(path_rule) or isinstance(path_rule, type):
         raise InvalidArgument(
-            f"{path_rule!r} is no path rule: give one, as ot.trees.Joint(), or a function of (model, drafts)"
+            f"{path_rule!r} is no path rule: give one, as otd.trees.Joint(), or a function of (model, drafts)"
         )
     nodes = Nodes.of(model)
     ways, paths = as_drafter(drafting, law), drafting[0] if isinstance(drafting, tuple) and law is None else 0

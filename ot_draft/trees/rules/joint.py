@@ -38,7 +38,7 @@ class Joint(PathRule):
     Why it is lossless, for whatever m: given the walk to a node, its children are drawn anew, so that the selected token has the
     law m, and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of
     E[w_i]. For K = 1, block verification.
-    Source: this project; checked exactly, by enumeration, with `ot.trees.evaluate`.
+    Source: this project; checked exactly, by enumeration, with `otd.trees.evaluate`.
     """
 
     classes: int | None = None

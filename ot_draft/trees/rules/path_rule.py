@@ -26,7 +26,7 @@ class PathRule(ABC):
 
     Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
     rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
-    the tree, and one token more. `ot.trees.evaluate` says whether the rule is lossless.
+    the tree, and one token more. `otd.trees.evaluate` says whether the rule is lossless.
     """
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:

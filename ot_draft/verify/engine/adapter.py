@@ -12,7 +12,7 @@ It may have
     REPORTS: "raw" or "processed", where it declares which log-probabilities it reports; else either will do.
     REQUESTS: of the first kind; the others are in proportion.  PRESENCE_OF_PROMPT: see `Kind.masses`.
     counters() -> dict: printed; "accepted drafts" and "cached tokens" (of prompts) are compared with 0.
-    step(p, q, k, generator) -> drafts, accepted, token: the engine's own drawing and verifying, for `ot.check_step(..., batched=True)`.
+    step(p, q, k, generator) -> drafts, accepted, token: the engine's own drawing and verifying, for `otd.check_step(..., batched=True)`.
 """
 
 from __future__ import annotations

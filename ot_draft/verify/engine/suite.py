@@ -66,7 +66,7 @@ class ConformReport:
 
     @property
     def bias_seen(self) -> dict[str, float]:
-        """Of every row about a law, by its name: see `ot.bias_seen`."""
+        """Of every row about a law, by its name: see `otd.bias_seen`."""
         return {row.name: row.bias_seen for row in self.rows if row.bias_seen is not None and row.verdict == KEPT}
 
     @property
@@ -325,7 +325,7 @@ class EngineTrial:
         if passed is None:
             return self._row(name, "", said, NOT_TRIED)
         verdict = KEPT if passed else WRONG
-        return self._row(name, f"ot.check_step, {rows} rows", said or "all checks pass", verdict, bias_seen=seen)
+        return self._row(name, f"otd.check_step, {rows} rows", said or "all checks pass", verdict, bias_seen=seen)
 
     def _texts(self, counts: dict[str, int]) -> dict[str, list[Text]]:
         """The texts of so many requests of each kind, in one random order; in each kind's own order."""

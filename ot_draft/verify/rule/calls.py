@@ -87,7 +87,7 @@ def as_given(x: Array) -> Array:
 
 
 def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert = as_given) -> Array:
-    """Output law (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `ot.evaluate` calls a rule."""
+    """Output law (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `otd.evaluate` calls a rule."""
     return law_of_rows(rule, convert(copy(problem.p))[None, :], convert(copy(problem.q))[None, :], tuples)
 
 

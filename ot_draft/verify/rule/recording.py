@@ -17,9 +17,9 @@ from .rule_property import RuleProperty
 
 SHAPES = (
     "p and q are (..., n), drafts (..., k), with any axes before the last, or none: go over the positions,"
-    " drafts[..., i : i + 1], and end with  return ot.Selection(accept, residual)"
+    " drafts[..., i : i + 1], and end with  return otd.Selection(accept, residual)"
 )
-REFUSES = 'to say that the rule does not take a problem, raise ot.InvalidArgument("why")'
+REFUSES = 'to say that the rule does not take a problem, raise otd.InvalidArgument("why")'
 OWN = "the error is in the rule's own code, not in shapes of arrays; the Python of this problem raises it again"
 OF_AXES = (
     "ambiguous",

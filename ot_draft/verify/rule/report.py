@@ -196,7 +196,7 @@ def parametrize_with_rule_checks(
     import pytest
 
     if isinstance(rules, str | SelectionRule) or not isinstance(rules, Iterable):
-        raise InvalidArgument(f"rules is {rules!r}: give a list of rules, as [ot.rules.KSeq()]")
+        raise InvalidArgument(f"rules is {rules!r}: give a list of rules, as [otd.rules.KSeq()]")
     if not (rules := list(rules)):  # pytest would skip the test, and nobody would know
         raise InvalidArgument("rules is empty, so that nothing would be checked: give a list of rules")
     if expected_failures is not None and not isinstance(expected_failures, Mapping):

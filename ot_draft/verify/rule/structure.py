@@ -230,7 +230,7 @@ def sampled_problems(law: DraftLaw) -> list[Problem]:
 
 @rule_property(cases=sampled_problems)
 def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
-    """Tokens and positions drawn by ot.sample, 10,000 a problem, have the law that ot.evaluate computes.
+    """Tokens and positions drawn by otd.sample, 10,000 a problem, have the law that otd.evaluate computes.
 
     Over the seed of the generator, which is fixed, a right rule fails with probability 1e-9 at most: an e-value at 6e9 for
     each of six tests. A token law at total variation distance 0.064 from the computed one, and a position law (four

@@ -1,7 +1,7 @@
 """Power as an interface: how many samples find a bias of this size, and what bias a finished run would have found.
 
 Both errors are bounded: a right sampler is rejected, and a biased one kept, with probability 1e-6 at most. A bias is a total variation
-distance. Of a run of `ot.check_sampler` and its like it is the distance of the tested law from the right one, in the direction that is
+distance. Of a run of `otd.check_sampler` and its like it is the distance of the tested law from the right one, in the direction that is
 hardest to see, on one problem. Of an audit it is the error of the probability of an event of probability 1/2, in every token.
 """
 
@@ -42,9 +42,9 @@ class Run(Protocol):
 def bias_seen(run: Run) -> dict[str, float]:
     """What a finished run would have found but with probability 1e-6: a total variation distance by what was looked at.
 
-    run: what `ot.check_sampler`, `ot.check_draws` or `ot.check_step` returned, `ot.Audit().verdict()`, or a report of
-    `ot_draft.verify.engine.suite.conform`. 1.0 where nothing was sure to be found. The run's own false alarms have the probability that it was
-    given.
+    run: what `otd.check_sampler`, `otd.check_draws` or `otd.check_step` returned, `otd.Audit().verdict()`, or a report of
+    `ot_draft.verify.engine.suite.conform`. 1.0 where nothing was sure to be found. The run's own false alarms have the
+    probability that it was given.
     """
     return run.bias_seen
 

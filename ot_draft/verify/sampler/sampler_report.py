@@ -145,9 +145,9 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def call_source(called: str, function: Callable[..., Any], options: dict[str, Any]) -> str:
     """Python that makes the same call of a check again."""
-    imports = ["import ot_draft as ot"]
+    imports = ["import ot_draft as otd"]
     arguments = [value_source(function, imports, "checked")]
     for name, value in options.items():
         if name == "seconds" or (value is not None and value is not False):
             arguments.append(f"{name}={value_source(value, imports, name)}")
-    return "\n".join([*dict.fromkeys(imports), "", f"print(ot.{called}({', '.join(arguments)}))"]) + "\n"
+    return "\n".join([*dict.fromkeys(imports), "", f"print(otd.{called}({', '.join(arguments)}))"]) + "\n"

@@ -14,7 +14,7 @@ An engine's sampler is called through a few lines that speak its language; that 
         tokens, _ = _speculative_sampling(torch.tensor(drafts)[None], draft, 1, target)
         return tokens[0, 0]
 
-    print(ot.check_sampler(transformers_sampler, k=1))
+    print(otd.check_sampler(transformers_sampler, k=1))
 
 It passes its law and independence (transformers 5.23). Where `generator.random` feeds its `torch.rand_like`, it
 fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target mass 0 when u is 0, once in 2^24 float32 uniforms.
@@ -27,7 +27,7 @@ A sampler that draws its uniforms once, which is rejected by `output_law` after 
         left = np.maximum(p - q, 0)
         return int((left.cumsum() <= u[1] * left.sum()).sum())
 
-    print(ot.check_sampler(fixed_uniforms, k=1))
+    print(otd.check_sampler(fixed_uniforms, k=1))
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def check_sampler(
 
     A right sampler fails with probability at most `false_alarm`, all problems, checks and looks together (Ville's
     inequality, Bonferroni over the tests). Each outcome states which total variation distance
-    would have been missed with probability 1e-6; `ot.samples_for` says how many samples see a given one.
+    would have been missed with probability 1e-6; `otd.samples_for` says how many samples see a given one.
     """
     calls = (samples, seconds, false_alarm, seed)
     return examine(TokenSampler(sampler, batched, draft), problems, law, k, calls, draft=draft)
@@ -211,7 +211,7 @@ def check_step(
     time and the step before it: not what a real model, its cache or its batching does.
     """
     if path and law != IID():
-        raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give ot.IID()")
+        raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give otd.IID()")
     calls = (samples, seconds, false_alarm, seed)
     return examine(
         (PathStepSampler if path else StepSampler)(step, batched, rule), problems, law, k, calls, path=path, rule=rule

@@ -49,7 +49,7 @@ def examine(
     if not (seconds is None or (isinstance(seconds, Real) and seconds >= 0)):
         raise InvalidArgument(f"seconds is {seconds!r}: give a time from 0 on, or None for all samples")
     if not (problems is None or isinstance(problems, Iterable)):
-        raise InvalidArgument(f"problems is {problems!r}: give a list of ot.Problem(p, q, k, law)")
+        raise InvalidArgument(f"problems is {problems!r}: give a list of otd.Problem(p, q, k, law)")
     asked = None if problems is None else list(problems)
     tried = corner_problems(law, k, used_up=box.fills) if asked is None else labelled(asked)
     start = perf_counter()

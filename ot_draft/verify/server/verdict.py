@@ -172,7 +172,7 @@ class Verdict:
 
     @property
     def bias_seen(self) -> dict[str, float]:
-        """`visible`, by the event that it is about: see `ot.bias_seen`."""
+        """`visible`, by the event that it is about: see `otd.bias_seen`."""
         return {EVEN: self.visible}
 
     @property

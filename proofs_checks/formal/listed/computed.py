@@ -100,7 +100,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge",
-        "On 210 small problems six rules computed in Coq give what ot.evaluate gives, and accept_i and the row of every tuple of drafts.",
+        "On 210 small problems six rules computed in Coq give what otd.evaluate gives, and accept_i and the row of every tuple of drafts.",
         "bridge",
         ("bridge",),
         BRIDGE,
@@ -118,7 +118,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for paths",
-        "12 small models, laws and lengths of ot.trees.evaluate; path by path 6 without zeros, 2 of order 2, one where p or w p differs.",
+        "12 small models, laws and lengths of otd.trees.evaluate; path by path 6 without zeros, 2 of order 2, one where p or w p differs.",
         "bridge_paths",
         ("bridge_paths", "bridge_path_rows", "bridge_long", "bridge_scaled"),
         BRIDGE,
@@ -154,7 +154,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for the optimum",
-        "On the 210 problems of the bridge: ot.optimal_acceptance, i.i.d. and without replacement; gamma*, which K-SEQ's own factor is.",
+        "On the 210 problems of the bridge: otd.optimal_acceptance, i.i.d. and without replacement; gamma*, which K-SEQ's own factor is.",
         "bridge_optimum",
         ("bridge_optimum", "bridge_gamma"),
         BRIDGE,

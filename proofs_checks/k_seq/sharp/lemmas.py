@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...polynomials import X, is_nonnegative, rational, single_root
 from ...statement import Proof
@@ -34,7 +34,7 @@ def share_between(k: int) -> tuple[Fraction, Fraction]:
 
 def inequalities(k: int, error: str) -> Iterator[tuple[str, Any, Fraction | int, Fraction | int]]:
     """Name, polynomial, and the interval on which it is claimed to be >= 0."""
-    factor = rational(ot.kseq_bound(k)) * (sympy.Rational(101, 100) if error == MORE else 1)
+    factor = rational(otd.kseq_bound(k)) * (sympy.Rational(101, 100) if error == MORE else 1)
     passes = 1 - (1 - X) ** k
     yield "1 - (1 - b)^k >= factor k b", passes - factor * k * X, 0, Fraction(1, k)
     yield "1 - (1 - b)^k >= b", passes - X, 0, 1
@@ -49,7 +49,7 @@ def limits(error: str) -> Iterator[tuple[str, bool]]:
     """1 - (1 - 1/k)^k falls to 1 - 1/e; with x = 1 - t/k the equation of x_k tends to t e^{1-t} = 1 - e^{-t}; rho_k falls."""
     k, t = sympy.Symbol("k", positive=True), sympy.Symbol("t", positive=True)
     last = sympy.Rational(2, 3) if error == LIMIT else 1 - sympy.exp(-1)
-    factors = [rational(ot.kseq_bound(number)) for number in range(1, MOST + 1)]
+    factors = [rational(otd.kseq_bound(number)) for number in range(1, MOST + 1)]
     falls = all(a > b for a, b in pairwise([*factors, last]))
     yield "1 - (1 - 1/k)^k falls to 1 - 1/e", falls and sympy.limit(1 - (1 - 1 / k) ** k, k, sympy.oo) == last
     left = sympy.limit((1 - t / k) ** (k - 1) * (1 - 1 / k) ** (1 - k), k, sympy.oo)

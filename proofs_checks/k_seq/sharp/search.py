@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...polynomials import single_root
 from ...random_cases import Case
@@ -33,16 +33,16 @@ WORST = tuple(worst_pair(k) for k in range(2, 7))
 
 def bound(case: Case, error: str) -> bool:
     """The library's K-SEQ accepts rho_k alpha, and the merged problem's p_acc is the same and its alpha no less."""
-    alpha = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+    alpha = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     below, above = around_the_smallest(case, UNIT)
     merged = merge(case, above)
-    best = ot.optimal_acceptance(list(merged.p), list(merged.q), case.k)
+    best = otd.optimal_acceptance(list(merged.p), list(merged.q), case.k)
     if error == MERGED_LOWER:
         return bool(best <= alpha)
     share = share_between(case.k)[0] if case.k > 1 else Fraction(1)
     share += Fraction(1, 1000) if error == THOUSANDTH and case.k > 1 else 0
     # gamma* is irrational: the factor above it loses up to 1e-12, hence p_acc just below it in the place of its value.
-    reached = ot.evaluate(ot.rules.KSeq(above), case.problem()).acceptance
+    reached = otd.evaluate(otd.rules.KSeq(above), case.problem()).acceptance
     same = passed(merged, above) == passed(case, above)
     return bool(same and best >= alpha >= reached and passed(case, below) >= share * alpha)
 
@@ -56,7 +56,7 @@ def merge(case: Case, factor: Fraction) -> Case:
 
 def share_of(case: Case) -> tuple[Fraction, Fraction]:
     """K-SEQ's acceptance over the optimum lies between these: p_acc at rational factors on both sides of gamma*."""
-    alpha = ot.optimal_acceptance(list(case.p), list(case.q), case.k)
+    alpha = otd.optimal_acceptance(list(case.p), list(case.q), case.k)
     below, above = around_the_smallest(case, UNIT)
     return passed(case, above) / alpha, passed(case, below) / alpha
 
@@ -77,7 +77,7 @@ def worst(error: str) -> Proof:
             return Proof("", len(lines), f"k = {k}: nothing as low as rho_k = {float(most):.6f} found")
         searched = min(float(share[1]) for share in shares[1:])
         lines.append(
-            f"k = {k}: {float(shares[0][1]):.4f}, by search {searched:.4f} (SpecTr's factor: {float(ot.kseq_bound(k)):.4f})"
+            f"k = {k}: {float(shares[0][1]):.4f}, by search {searched:.4f} (SpecTr's factor: {float(otd.kseq_bound(k)):.4f})"
         )
     return Proof("\n".join(["least share, certified:", *lines]), len(lines), kind="verified")
 
@@ -114,4 +114,4 @@ def share_in_floats(p: Any, q: Any, k: int) -> float:
         return float(1 - (1 - beta) ** k - factor * beta)
 
     factor = 1.0 if over(1.0) <= 0 else brentq(over, 1.0, k + 1e-9)
-    return float(1 - (1 - np.minimum(q, p / factor).sum()) ** k) / float(ot.optimal_acceptance(p, q, k))
+    return float(1 - (1 - np.minimum(q, p / factor).sum()) ** k) / float(otd.optimal_acceptance(p, q, k))

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import z3
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...by_z3 import Part, decide, is_law, power, reals, token_sets, total
 from ...statement import Proof
@@ -39,7 +39,7 @@ def bound(share: Fraction, n: int, k: int) -> Iterator[Part]:
 
 def published(error: str) -> Proof:
     """SpecTr's factor."""
-    sizes = ((ot.kseq_bound(k) if not error else Fraction(9, 10), n, k) for n, k in SIZES)
+    sizes = ((otd.kseq_bound(k) if not error else Fraction(9, 10), n, k) for n, k in SIZES)
     return decide(SAID, (part for size in sizes for part in bound(*size)))
 
 
@@ -52,7 +52,7 @@ def sharp(error: str) -> Proof:
 def tight(error: str) -> Proof:
     """Whether for k = 2 and 3 some pair comes near SpecTr's factor, or, as the repaired claim has it, near the sharp one."""
     for k in (2, 3):
-        share = SHARP[k] + Fraction(1, 1000) if error else ot.kseq_bound(k) + Fraction(1, 100)
+        share = SHARP[k] + Fraction(1, 1000) if error else otd.kseq_bound(k) + Fraction(1, 100)
         proof = decide("", bound(share, 2, k))
         if proof.undecided:
             return proof

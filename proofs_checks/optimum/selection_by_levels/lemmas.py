@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations, product
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...random_cases import Case
 from .curves import (
@@ -57,9 +57,9 @@ def bound(case: Case, error: str) -> bool:
     """The least cut over all token sets is that of a prefix, and what the library says."""
     p, q, k = case.p, case.q, case.k
     curve = curves(p, q, k, q.__getitem__ if error == BY_DRAFT else None)
-    alpha, chosen = ot.optimal_cut(list(p), list(q), k)
+    alpha, chosen = otd.optimal_cut(list(p), list(q), k)
     by_prefix = min(1 + f - g for f, g in zip(curve.f, curve.g, strict=True))
-    return least_cut(p, inside(q, k)) == by_prefix == alpha == ot.cut_value(case.problem(), chosen)
+    return least_cut(p, inside(q, k)) == by_prefix == alpha == otd.cut_value(case.problem(), chosen)
 
 
 def envelope(case: Case, error: str) -> bool:

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...random_cases import Case
 from .curves import curves, law, levels_by_chords, mixture
@@ -24,8 +24,8 @@ UNSCALED = "levels and m of p"
 def optimal(case: Case, error: str) -> bool:
     """The library's rule outputs exactly p and attains the bound; without ties in p/q it decides as the proof does, on every draft."""
     own = by_levels(case.p, case.q, case.k, error == BY_DRAFT)
-    rules = [own] if error else [ot.rules.Optimal(), own]
-    results = [ot.evaluate(rule, case.problem()) for rule in rules]
+    rules = [own] if error else [otd.rules.Optimal(), own]
+    results = [otd.evaluate(rule, case.problem()) for rule in rules]
     alpha = least_cut(case.p, inside(case.q, case.k))
     if not all(result.lossless and result.acceptance == alpha for result in results):
         return False
@@ -33,7 +33,7 @@ def optimal(case: Case, error: str) -> bool:
     return bool(error) or len(set(ratios)) < len(ratios) or same_decisions(case, *rules)
 
 
-def same_decisions(case: Case, first: ot.SelectionRule, second: ot.SelectionRule) -> bool:
+def same_decisions(case: Case, first: otd.SelectionRule, second: otd.SelectionRule) -> bool:
     """Whether two rules return the same on every draft tuple that may occur."""
     p, q = (np.array(x, dtype=object) for x in (case.p, case.q))
     support = [y for y in range(len(q)) if q[y] > 0]
@@ -59,26 +59,26 @@ def any_levels(case: Case, error: str) -> bool:
         chances = zip(token_sets(len(q)), inside(q, k), strict=True)
         if not all(sum((m[y] for y in H), Fraction(0)) >= chance for H, chance in chances):
             return False
-    result = ot.evaluate(ByLevels(tuple(curve.order), tuple(level), tuple(m)), case.problem())
+    result = otd.evaluate(ByLevels(tuple(curve.order), tuple(level), tuple(m)), case.problem())
     return result.lossless and (bool(error) or result.acceptance <= least_cut(p, inside(q, k)))
 
 
 def hybrid(case: Case, error: str) -> bool:
     """Under every number of top tokens, "auto" included, the library's rule outputs exactly p and attains the optimum."""
     for top in (*range(case.k + 1), "auto"):
-        drafted = ot.Hybrid(top)
+        drafted = otd.Hybrid(top)
         value, alpha = hybrid_values(case, drafted, error == NORMALISED)
-        if value != alpha or alpha != ot.optimal_acceptance(list(case.p), list(case.q), case.k, drafted):
+        if value != alpha or alpha != otd.optimal_acceptance(list(case.p), list(case.q), case.k, drafted):
             return False
         if error != NORMALISED:
-            rule = ot.rules.Optimal() if error == WRONG_LAW else ot.rules.Optimal(drafted)
-            result = ot.evaluate(rule, case.problem(drafted))
+            rule = otd.rules.Optimal() if error == WRONG_LAW else otd.rules.Optimal(drafted)
+            result = otd.evaluate(rule, case.problem(drafted))
             if not (result.lossless and result.acceptance == alpha):
                 return False
     return True
 
 
-def hybrid_values(case: Case, drafted: ot.Hybrid, normalised: bool) -> tuple[Fraction, Fraction]:
+def hybrid_values(case: Case, drafted: otd.Hybrid, normalised: bool) -> tuple[Fraction, Fraction]:
     """p(T) + sum over the rest of min(p, m), with m written out; and the least cut over all token sets."""
     p, q, n = case.p, case.q, len(case.p)
     top = {y for y in drafted.fixed_drafts(np.array(q, dtype=object), case.k).tolist() if y >= 0}
@@ -99,9 +99,9 @@ def hybrid_values(case: Case, drafted: ot.Hybrid, normalised: bool) -> tuple[Fra
 def scaled_target(case: Case, error: str) -> bool:
     """For w p the accepted mass is min over H of 1 + w p(H) - q(H)^k; accepted and left over together are exactly w p."""
     q = np.array(case.q, dtype=object)
-    rule = by_levels(case.p, case.q, case.k) if error == UNSCALED else ot.rules.Optimal()
+    rule = by_levels(case.p, case.q, case.k) if error == UNSCALED else otd.rules.Optimal()
     drafts = np.array(list(product([y for y in range(len(q)) if q[y] > 0], repeat=case.k)))
-    weight = ot.IID().probability(q[None], drafts)
+    weight = otd.IID().probability(q[None], drafts)
     for w in (Fraction(0), Fraction(1, 2), Fraction(5, 6)):
         p = w * np.array(case.p, dtype=object)
         selection = rule(p[None], q[None], drafts)

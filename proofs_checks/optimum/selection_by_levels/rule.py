@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ...branches import Chance, law_of
 from .curves import Curve, curves, levels_by_chords, mixture, stretches
@@ -45,15 +45,15 @@ def selected_law(q: Curve, k: int, order: Sequence[int], level: Curve) -> list[F
 
 
 @dataclass(frozen=True)
-class ByLevels(ot.SelectionRule):
+class ByLevels(otd.SelectionRule):
     """Selection by any order, levels and supposed law m of the selected token, then step 5. Valid if m is the true law."""
 
     order: tuple[int, ...]
     level: tuple[Fraction, ...]
     selected: tuple[Fraction, ...]
-    law: ot.DraftLaw = ot.IID()
+    law: otd.DraftLaw = otd.IID()
 
-    def __call__(self, p: np.ndarray, q: np.ndarray, drafts: np.ndarray) -> ot.Selection:
+    def __call__(self, p: np.ndarray, q: np.ndarray, drafts: np.ndarray) -> otd.Selection:
         (target,) = p.reshape(-1, p.shape[-1]).tolist()
         rank = {y: i for i, y in enumerate(self.order)}
         take = [min(Fraction(1), a / m) if m > 0 else Fraction(0) for a, m in zip(target, self.selected, strict=True)]
@@ -66,7 +66,7 @@ class ByLevels(ot.SelectionRule):
         ]
         left = [max(a - m, Fraction(0)) for a, m in zip(target, self.selected, strict=True)]
         residual = [x / sum(left) for x in left] if any(left) else target
-        return ot.Selection(np.array(accept, dtype=object), np.array(residual, dtype=object))
+        return otd.Selection(np.array(accept, dtype=object), np.array(residual, dtype=object))
 
 
 def by_levels(p: Curve, q: Curve, k: int, by_draft: bool = False) -> ByLevels:

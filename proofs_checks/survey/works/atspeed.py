@@ -10,7 +10,7 @@ from itertools import permutations, product
 from math import prod
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_hand import minus, norm, ratio, without
 from ..record import RUN, Case, Coupled, Known, OneToken, Work, biased
@@ -49,7 +49,7 @@ WORK = Work(
     "one pass over the vocabulary a beam",
     (biased("code, K = 1 of N = 2", Coupled(relaxed, (2,)), by_draws,
             "is_accepted = rand <= p/q for every draft; randperm(accepted)[:beam_size]",
-            OneToken(ot.rules.RecursiveRejectionWithoutReplacement(), (2,)), "test the drafts in turn, each against what the last one left",
+            OneToken(otd.rules.RecursiveRejectionWithoutReplacement(), (2,)), "test the drafts in turn, each with the last residual",
             when="sampling, more drafts than beams", seen=f"{RUN} (verify)",
             known=(Known(Case(((THIRD, 2 * THIRD),), ((THIRD, 2 * THIRD),), 2), THIRD / 2),)),),
     "Linxyhaha/AtSpeed code/beamSD.py@93bc886", on_purpose=True,

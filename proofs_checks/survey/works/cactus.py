@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import lossy
 
@@ -26,13 +26,13 @@ ROOT = np.vectorize(lambda x: Fraction(isqrt(int(x * MILLION**2)), MILLION), oty
 
 
 @dataclass(frozen=True)
-class Cactus(ot.SelectionRule):
+class Cactus(otd.SelectionRule):
     """Take the first draft n with probability min(1, h(n)_n / q_n), else draw from norm((h(n) - q)+)."""
 
     delta: Any = Fraction(1, 8)
-    law: ot.DraftLaw = ot.IID()
+    law: otd.DraftLaw = otd.IID()
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         first = drafts[..., :1]
         mass = xp.gather(p, first)
         variance = 2 * xp.number(self.delta, p) * mass * (1 - mass)
@@ -41,7 +41,7 @@ class Cactus(ot.SelectionRule):
         wanted = xp.where(among(first, p), raised, down * p)
         accept = xp.minimum(xp.divide(raised, xp.gather(q, first), 0), 1)
         accept = xp.concat((accept, 0 * xp.gather(p, drafts[..., 1:])), axis=-1)
-        return ot.Selection(accept, xp.normalise(xp.maximum(wanted - q, 0), otherwise=wanted))
+        return otd.Selection(accept, xp.normalise(xp.maximum(wanted - q, 0), otherwise=wanted))
 
 
 def code(chance: Any, p: Any, q: Any, k: int) -> Any:
@@ -64,8 +64,8 @@ WORK = Work(
     "a controlled divergence from the verifier", "one pass over the vocabulary",
     (biased("code, delta = 1/8", OneToken(Cactus(), (1,)), code,
             "h(n) = t_n + sqrt(2 delta t_n (1 - t_n)): the budget is spent once for every drafted token n",
-            OneToken(ot.lossy.Toward(lossy.KL(0), ot.rules.SpeculativeSampling()), (1,)),
-            "one r for all tokens, ot.lossy.KL(delta), whose KL is what is asked; at delta = 0 the law is the target's",
+            OneToken(otd.lossy.Toward(lossy.KL(0), otd.rules.SpeculativeSampling()), (1,)),
+            "one r for all tokens, otd.lossy.KL(delta), whose KL is what is asked; at delta = 0 the law is the target's",
             when="every delta above 0", seen=RUN,
             rests_on="exact enumeration, roots rounded to a millionth; the KL: `--page true-units`"),),
     "MANGA-UOFA/Cactus cactus/cactus.py@3b01b81, solve_constraint, _get_accepted, _get_recovered_probs", on_purpose=True,

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 
 from ..by_hand import likeliest, minus, norm, ratio, rooted, squared, without
 from ..record import RUN, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
 
-WITHOUT, NAIVE = ot.rules.RecursiveRejectionWithoutReplacement(), ot.rules.NaiveTarget(law=TOP)
+WITHOUT, NAIVE = otd.rules.RecursiveRejectionWithoutReplacement(), otd.rules.NaiveTarget(law=TOP)
 CHAIN, THREE, ONE = trees.TreeShape.chains(1, 2), trees.TreeShape.by_level((3,)), trees.TreeShape.chains(1, 1)
 FIFTHS = (Fraction(1, 5), Fraction(4, 5))
 HALF, THIRD, QUARTER = (Fraction(1, d) for d in (2, 3, 4))

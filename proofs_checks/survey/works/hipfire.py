@@ -5,13 +5,13 @@ without replacement, and rejects recursively with q renormalised; it tests every
 where the taken one has no node.
 """
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 from ..record import TOP, TREE, AlongPath, Form, OneToken, Work
 from .several_drafts import walk
 
-WITHOUT = ot.rules.RecursiveRejectionWithoutReplacement()
+WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 WORK = Work(
     "hipfire", "hipfire", "", "code of both tests; pull 483", "the target's law at any temperature", "none beyond the target's sample",
     (Form("tree by the target's draws", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw a node, followed; exact checks"),

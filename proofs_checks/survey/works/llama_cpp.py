@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 
 from ..by_hand import likeliest, norm, ratio
 from ..record import TOP, AlongPath, Case, Form, Known, OneToken, Work, biased
 
-CHOSEN, SPLIT = ot.rules.NaiveTarget(law=TOP), Fraction(1, 10)
+CHOSEN, SPLIT = otd.rules.NaiveTarget(law=TOP), Fraction(1, 10)
 TWO = trees.TreeShape.chains(2, 2)
 
 
@@ -36,18 +36,18 @@ def by_place(candidates: Any, target: Any, q: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class ByPlace(ot.SelectionRule):
+class ByPlace(otd.SelectionRule):
     """Test the first draft with p/q, else draw from what `by_place` leaves."""
 
-    law: ot.DraftLaw = TOP
+    law: otd.DraftLaw = TOP
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         first = xp.first_present(drafts)
         accept = xp.where(first, xp.minimum(xp.divide(xp.gather(p, drafts), xp.gather(q, drafts), 0), 1), 0)
         p, q = np.broadcast_arrays(p, q)
         both = zip(p.reshape(-1, p.shape[-1]), q.reshape(-1, p.shape[-1]), strict=True)
         rows = [by_place(np.flatnonzero(mine), mine, other) for mine, other in both]
-        return ot.Selection(accept, np.stack(rows).reshape(p.shape))
+        return otd.Selection(accept, np.stack(rows).reshape(p.shape))
 
 
 def listed(p: Any, q: Any) -> list[Fraction]:
@@ -141,7 +141,7 @@ APART = Case(
 SEEN = (
     "run: its verification, compiled (as llama-cpp-python 0.3.36 has it): within .0005 of the law in a million rounds"
 )
-DRAWN = OneToken(ByPlace(ot.IID()), (1,))
+DRAWN = OneToken(ByPlace(otd.IID()), (1,))
 WORKS = (
     Work("llama-cpp", "llama.cpp", "", "code of the example and of common/sampling.cpp",
          "stochastic verification", "none (server); one pass over the candidates (example)",

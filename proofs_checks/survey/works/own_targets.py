@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import lossy
 from proofs_checks.lossy import published_targets
 
@@ -54,7 +54,7 @@ def toward(
     **others: Any,
 ) -> Any:
     program = single(lambda p, q, x: usual_test(r(p, q), q, x), lambda p, q, x: usual_residual(r(p, q), q, x))
-    rule = ot.lossy.Toward(target, ot.rules.SpeculativeSampling())
+    rule = otd.lossy.Toward(target, otd.rules.SpeculativeSampling())
     return biased(name, OneToken(rule, (1,)), program, line, SPECULATIVE, fix, rests_on=rests_on, **others)
 
 

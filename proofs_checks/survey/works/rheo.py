@@ -8,7 +8,7 @@ token it is. Judged where both children are there; whether equal masses keep the
 from dataclasses import dataclass
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 
 from ..record import Form, OneToken, Work
@@ -17,19 +17,19 @@ from .several_drafts import WALK, walk
 
 
 @dataclass(frozen=True)
-class Rheo(ot.SelectionRule):
+class Rheo(otd.SelectionRule):
     """The second draft is tested with q without the first; then a draw of what is left is compared with the first."""
 
-    law: ot.DraftLaw = ot.Hybrid(top=1)
+    law: otd.DraftLaw = otd.Hybrid(top=1)
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         best, other = drafts[..., :1], drafts[..., 1:]
         tail = xp.normalise(xp.where(among(best, q), 0 * q, q), otherwise=0 * q)
         there = other >= 0
         first = xp.where(there, xp.minimum(xp.divide(xp.gather(p, other), xp.gather(tail, other), 0), 1), 0)
         rest = xp.where(there, left(p, tail), p)
         accept = xp.concat(((1 - first) * xp.gather(rest, best), first), axis=-1)
-        return ot.Selection(accept, xp.normalise(xp.where(among(best, p), 0 * rest, rest), otherwise=rest))
+        return otd.Selection(accept, xp.normalise(xp.where(among(best, p), 0 * rest, rest), otherwise=rest))
 
 
 RULE = Rheo()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 
@@ -64,6 +64,6 @@ def root_last(suffix: int) -> Callable[[Any, Any], dict[Path, Any]]:
 WORK = Work(
     "rm-bv", "RM-BV", "a repository's notes, 7 September 2026", "the notes, in full", "lossless; not always more than a fixed tree",
     "a pass over the vocabulary a first token and position",
-    (Form("two first tokens, suffix of two", AlongPath(root_last(2), (2,), 3, trees.TreeShape.chains(1, 3), ot.IID()),
+    (Form("two first tokens, suffix of two", AlongPath(root_last(2), (2,), 3, trees.TreeShape.chains(1, 3), otd.IID()),
           "exact checks; block verification of the mixture (Coq: block.v), and Bayes"),),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Rules for several drafts of one token, most of them walked down a tree as well; a few lines each, as the library has them.
 
 They are lossless; what tells them apart is the share of the optimum. MCSD's code, asked for top candidates, tests them as if they had been
-drawn. Of GLOBAL RESOLUTION only the abstract could be read: it solves the optimal transport that `ot.rules.Optimal` solves. SPECTR-GBV
+drawn. Of GLOBAL RESOLUTION only the abstract could be read: it solves the optimal transport that `otd.rules.Optimal` solves. SPECTR-GBV
 claims that no lossless rule keeps more than sum p (1 - (1 - min(1, q/p))^K); that is refuted (`prove spectr_gbv`): p = (1/2, 1/2),
 q = (3/4, 1/4), K = 2, where `Optimal` keeps 15/16 and 7/8 is claimed.
 """
@@ -9,15 +9,15 @@ q = (3/4, 1/4), K = 2, where `Optimal` keeps 15/16 and 7/8 is claimed.
 from dataclasses import dataclass
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 from ..by_hand import recursive, top_two
 from ..record import RUN, TOP, TREE, AlongPath, Form, OneToken, Work, biased
 from ..rules import top
 
-K_SEQ, OPTIMAL, GREEDY = ot.rules.KSeq(), ot.rules.Optimal(), ot.rules.Greedy()
-RECURSIVE, WITHOUT = ot.rules.RecursiveRejection(), ot.rules.RecursiveRejectionWithoutReplacement()
+K_SEQ, OPTIMAL, GREEDY = otd.rules.KSeq(), otd.rules.Optimal(), otd.rules.Greedy()
+RECURSIVE, WITHOUT = otd.rules.RecursiveRejection(), otd.rules.RecursiveRejectionWithoutReplacement()
 ALGORITHM = "the library's rule, whose docstring names the paper"
 ABSTRACT, LOSSLESS, WALK = (
     "from the abstract only",
@@ -26,18 +26,18 @@ ABSTRACT, LOSSLESS, WALK = (
 )
 
 
-def walk(rule: ot.SelectionRule) -> AlongPath:
+def walk(rule: otd.SelectionRule) -> AlongPath:
     """The rule down a tree of two levels with two children a node."""
     return AlongPath(trees.TokenWise(rule), (2,), 2, TREE, rule.law)
 
 
 @dataclass(frozen=True)
-class Cut(ot.SelectionRule):
+class Cut(otd.SelectionRule):
     """Recursive rejection of the two likeliest tokens, with the law that is left of q on them."""
 
-    law: ot.DraftLaw = TOP
+    law: otd.DraftLaw = TOP
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         return WITHOUT(p, top(2)(q), drafts)
 
 
@@ -59,18 +59,18 @@ WORKS = (
           Form("tree, without replacement", walk(WITHOUT), "Coq: adaptive_trees.v"),
           biased("code: top candidates at draft temperature 0", OneToken(Cut(), (2,)), cut_by_hand,
                  "topk_probs = softmax(topk_logit) of chosen candidates goes into the test for drawn ones",
-                 OneToken(ot.rules.NaiveTarget(law=TOP), (2,)), "q = 1 on a chosen candidate, its p set to 0 after a refusal",
+                 OneToken(otd.rules.NaiveTarget(law=TOP), (2,)), "q = 1 on a chosen candidate, its p set to 0 after a refusal",
                  when="draft_model_temp 0 and target_model_temp above 0, which its scripts never ask; replacement=False", seen=RUN)),
          "NJUNLP/MCSD MCSD/inference/strategies.py@8aadd65, _MCSSwReplacement, _MCSSwoReplacement"),
     Work("spechub", "SpecHub", "SpecHub 2024", ALGORITHM, "lossless; near the optimum of two drafts", "linear in the vocabulary",
-         (Form("node", OneToken(ot.rules.SpecHub(), (2,)), "exact checks; the optimum of its own law"),
-          Form("tree", walk(ot.rules.SpecHub()), WALK))),
+         (Form("node", OneToken(otd.rules.SpecHub(), (2,)), "exact checks; the optimum of its own law"),
+          Form("tree", walk(otd.rules.SpecHub()), WALK))),
     Work("khisti", "Khisti et al., importance weighting", "Khisti et al. 2024", ALGORITHM, "lossless; two steps reach the optimum",
          "an integral a token; a linear program",
-         (Form("weights p/q: node", OneToken(ot.rules.ImportanceWeighted()), "Coq: couple.v, whichever way a draft is chosen"),
-          Form("weights p/q: tree", walk(ot.rules.ImportanceWeighted()), WALK),
-          Form("two steps, best choice: node", OneToken(ot.rules.FromCoupling(), (1, 2)), "exact checks; certified by its cut"),
-          Form("two steps, best choice: tree", walk(ot.rules.FromCoupling()), WALK))),
+         (Form("weights p/q: node", OneToken(otd.rules.ImportanceWeighted()), "Coq: couple.v, whichever way a draft is chosen"),
+          Form("weights p/q: tree", walk(otd.rules.ImportanceWeighted()), WALK),
+          Form("two steps, best choice: node", OneToken(otd.rules.FromCoupling(), (1, 2)), "exact checks; certified by its cut"),
+          Form("two steps, best choice: tree", walk(otd.rules.FromCoupling()), WALK))),
     Work("hu", "Hu et al., optimal multi-draft", "Hu et al. 2502.18779", ALGORITHM,
          "lossless; greedy drafting reaches its own optimum", "linear in the vocabulary",
          (Form("greedy: node", OneToken(GREEDY), "exact checks; the optimum: Coq: hybrid.v"),

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from proofs_checks.lossy import engine_rules
 
@@ -22,7 +22,7 @@ from ..record import NAIVE_TREE, READ, TARGET_SAMPLE, TOP, TREE, AlongPath, Case
 from ..rules import Single, best
 
 HALF = Fraction(1, 2)
-CHOSEN = ot.rules.NaiveTarget(law=TOP)
+CHOSEN = otd.rules.NaiveTarget(law=TOP)
 TENTH, FOUR = (Fraction(1, 10),) * 10, (Fraction(1, 4),) * 4
 TWO_ONE = trees.TreeShape.by_level(
     (2, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 from ..by_hand import likeliest, mode, norm, single, without
@@ -49,16 +49,16 @@ def cut(p: Any, q: Any, k: Any = 1, law: Any = None) -> Any:
     return kept / kept.sum(-1, keepdims=True)
 
 
-NAIVE = ot.rules.NaiveTarget(law=TOP)
+NAIVE = otd.rules.NaiveTarget(law=TOP)
 WORK = Work(
     "specexec", "SpecExec", "Svirschevski et al. 2406.02532", "code", "the same law as sequential sampling",
     "none beyond the target's sample",
     (Form("tree", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw a node, compared with its children; exact checks"),
-     biased("code, top-p 1/2", OneToken(ot.lossy.Toward(cut, NAIVE), (1,), due=nucleus),
+     biased("code, top-p 1/2", OneToken(otd.lossy.Toward(cut, NAIVE), (1,), due=nucleus),
             single(lambda p, q, x: without_the_best(p)[x], lambda p, q, x: without(without_the_best(p), [x]),
                    mode),
             "sorted_indices_to_remove = cumulative_probs <= (1 - top_p), of probabilities in falling order",
-            OneToken(ot.lossy.Toward(lambda p, q, k=1, law=None: by_rows(nucleus, p), NAIVE), (1,), due=nucleus),
+            OneToken(otd.lossy.Toward(lambda p, q, k=1, law=None: by_rows(nucleus, p), NAIVE), (1,), due=nucleus),
             "remove where the sum before the token is at least top_p", when="top-p below 1 (set beside top-p's law)",
             seen="run: its own sampler; of (1/2, 1/4, 1/4) token 0 never came in 4,000 draws")),
     "yandex-research/specexec specdec/specexec.py@c7f24b3, SpecExecBase.validate_tree, sampler_from_logits",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 from proofs_checks.paths.path_cases import Told
@@ -78,7 +78,7 @@ WORK = Work(
             "accept a draft among the top tokens with p >= max p - delta", TARGET_SAMPLE, "compare with the target's sample",
             when="relaxed acceptance, between the tokens of thinking", seen=READ,
             code="NVIDIA/TensorRT-LLM mtpKernels.cu@3585984, mtpRelaxedAcceptanceKernel"),
-     biased("typical, threshold .3, alpha .9: a node", OneToken(ot.lossy.Toward(unmasked, ot.rules.NaiveTarget(law=TOP)), (1,)), MASKED,
+     biased("typical, threshold .3, alpha .9: a node", OneToken(otd.lossy.Toward(unmasked, otd.rules.NaiveTarget(law=TOP)), (1,)), MASKED,
             "if (prob < threshold) logit = -FLT_MAX, before the target's sample is drawn", TARGET_SAMPLE, "no mask",
             when="typical acceptance", seen=READ,
             code="NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/speculativeDecoding/common.cu@2a9abd9, maskLogitsBasedOnEntropy"),

@@ -9,14 +9,14 @@ its raw law, since 5.8.0; the issue names it too, the pull leaves it as it is, a
 
 from fractions import Fraction
 
-import ot_draft as ot
+import ot_draft as otd
 
 from ..by_hand import mode, single, squared, top_two, usual_residual, usual_test
 from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, Case, Form, Known, OneToken, Work, biased
 from ..rules import DrawnFrom, sharp, top
 from .llama_cpp import EIGHTH
 
-RULE = ot.rules.SpeculativeSampling()
+RULE = otd.rules.SpeculativeSampling()
 THIRD = 8 * EIGHTH / 3
 HALF, NONE = 4 * EIGHTH, 0 * EIGHTH
 TWO = Case(((HALF, HALF, NONE),), ((HALF, THIRD, THIRD / 2),), 1)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.trees.drafting.baselines import SampledTree, StoppedPath
 
@@ -86,7 +86,7 @@ WORKS = (
          (Form("tree whose shape follows the draws", AlongPath(trees.TokenWise(WITHOUT), (2,), 2, SampledTree(3, 2, 2, 2)),
                "a child's being there depends on earlier tokens alone; Coq: adaptive_trees.v"),)),
     Work("specdec-pp", "SpecDec++", "Huang et al. 2405.19715", "code; the library's drafter", LOSSLESS, "a head a token",
-         (Form("path that is stopped", AlongPath(trees.TokenWise(ot.rules.SpeculativeSampling()), (1,), 2, STOPPED),
+         (Form("path that is stopped", AlongPath(trees.TokenWise(otd.rules.SpeculativeSampling()), (1,), 2, STOPPED),
                "the end depends on tokens up to it; Coq: adaptive_trees.v"),),
          "Kaffaljidhmah2/SpecDec_pp specdec_pp/hf_generation.py@9c52edc, stop_prediction"),
     Work("block", "Block verification", "Sun et al. 2403.10444", ALGORITHM, "lossless; optimal for one path", "two passes a position",
@@ -94,7 +94,7 @@ WORKS = (
     Work("traversal", "Traversal verification", "Weng et al. 2505.12398", ALGORITHM, "lossless; optimal for one path", "a pass a node",
          (Form("chains", AlongPath(trees.Traversal(), (1, 2)), "Coq: joint.v, adaptive_trees.v"),
           Form("tree, children without replacement", AlongPath(trees.Traversal(), (2,), 2, TREE, WITHOUT.law), "Coq: adaptive_trees.v"),
-          Form("tree, children i.i.d.", AlongPath(trees.Traversal(), (2,), 2, TREE, ot.IID()), "Coq: adaptive_trees.v"))),
+          Form("tree, children i.i.d.", AlongPath(trees.Traversal(), (2,), 2, TREE, otd.IID()), "Coq: adaptive_trees.v"))),
     Work("gbv", "GBV", "Thomas and Pal 2602.16961v1", ABSTRACT,
          "block verification is optimal for one path, off-path probabilities included; lossless for several", "not read",
          (Form("one path", BLOCK, "its claim of optimality is a theorem, Coq: block_optimal.v"),),

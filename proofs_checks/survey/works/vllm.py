@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 
 from ...paths.path_cases import Told
@@ -25,7 +25,7 @@ from ..record import READ, SPECULATIVE, TOP, AlongPath, Coupled, Form, OneToken,
 from ..rules import Single, left
 
 RATE = Fraction(3, 5)
-CHOSEN = ot.rules.NaiveTarget(law=TOP)
+CHOSEN = otd.rules.NaiveTarget(law=TOP)
 STANDARD = "speculative sampling; Coq: sampling.v"
 V1 = "vllm-project/vllm v1/sample/rejection_sampler.py@0097a7b"
 V2 = "vllm-project/vllm v1/worker/gpu/spec_decode/rejection_sampler_utils.py@02e318b"
@@ -131,7 +131,7 @@ WORK = Work(
             "standard acceptance: the rate is what min(p, q) gives", on_purpose=True, when="synthetic acceptance asked for",
             code=V2, seen=READ),
      biased("V2 fly, window 1", AlongPath(fly), fly_by_hand, "pending_rejection = i, where the entropy is at least fly_entropy_threshold",
-            AlongPath(trees.TokenWise(ot.rules.SpeculativeSampling())), 'rejection_sample_method="standard"', on_purpose=True,
+            AlongPath(trees.TokenWise(otd.rules.SpeculativeSampling())), 'rejection_sample_method="standard"', on_purpose=True,
             when="fly asked for; it warns that it is lossy", seen=READ,
             code="vllm 0.33.0 v1/worker/gpu/spec_decode/rejection_sampler_utils.py, _rejection_kernel"),
      biased("V2: the draft's noise again", Coupled(used_again, in_floats=lambda p, q: np.minimum(p, q).sum()), race_by_hand,

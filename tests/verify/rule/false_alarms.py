@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 from mutants.step import Step, chosen, plain_residual
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.corners import corner_problems
 
 Array = Any
-RULES = ot.rules
+RULES = otd.rules
 RIGHT_RULES = [RULES.SpeculativeSampling(), RULES.KSeq(), RULES.RecursiveRejection(), RULES.Optimal()]
 OTHER_LAWS = [
     RULES.RecursiveRejectionWithoutReplacement(),
@@ -32,13 +32,13 @@ OTHER_LAWS = [
 
 
 def sampler_of(rule: Any) -> Callable[..., Any]:
-    return lambda p, q, drafts, generator: ot.sample(rule, p, q, drafts, generator)[0]
+    return lambda p, q, drafts, generator: otd.sample(rule, p, q, drafts, generator)[0]
 
 
 def step_of(rule: Any) -> Callable[..., Any]:
     def step(p: Array, q: Array, k: int, generator: Any) -> Any:
-        drafts = ot.draw(rule.law, q, k, generator)
-        token, place = ot.sample(rule, p, q, drafts, generator)
+        drafts = otd.draw(rule.law, q, k, generator)
+        token, place = otd.sample(rule, p, q, drafts, generator)
         return drafts, np.arange(k) == np.asarray(place)[..., None], token
 
     return step
@@ -50,7 +50,7 @@ def block_path(p: Any, q: Any, k: int, generator: Any) -> Any:
     weight, length, laws = np.ones(m), np.zeros(m, dtype=int), []
     for t in range(k):
         laws.append((p(drafts), q(drafts), weight))
-        x = ot.draw(ot.IID(), laws[-1][1], 1, generator)
+        x = otd.draw(otd.IID(), laws[-1][1], 1, generator)
         ratio = np.take_along_axis(laws[-1][0] / np.maximum(laws[-1][1], 1e-300), x, -1)[:, 0]
         weight, drafts = np.minimum(1, weight * ratio), np.concatenate((drafts, x), -1)
         if t + 1 < k:
@@ -85,7 +85,7 @@ def kinds() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Names, and functions of the options seed and samples."""
 
     def of(check: Any, function: Any, law: Any = None, **more: Any) -> Callable[..., Any]:
-        law = law or ot.IID()
+        law = law or otd.IID()
 
         def run(seed: int, samples: int, corners: int = 0) -> Any:
             problems = list(corner_problems(law).values())
@@ -95,20 +95,20 @@ def kinds() -> Iterator[tuple[str, Callable[..., Any]]]:
 
         return run
 
-    yield "sampler, one row", of(ot.check_sampler, one_row, batched=False)
-    yield "sampler, recursive rejection", of(ot.check_sampler, Step().sampler)
-    yield "step, recursive rejection", of(ot.check_step, Step(), rule=RULES.RecursiveRejection())
-    yield "step, race, float32", of(ot.check_step, in_float32, rule=RULES.RecursiveRejection())
-    yield "path", of(ot.check_step, Step().path, path=True, rule=RULES.SpeculativeSampling())
-    yield "path, race", of(ot.check_step, Step(race=True).path, path=True)
-    yield "path, block verification", of(ot.check_step, block_path, path=True)
+    yield "sampler, one row", of(otd.check_sampler, one_row, batched=False)
+    yield "sampler, recursive rejection", of(otd.check_sampler, Step().sampler)
+    yield "step, recursive rejection", of(otd.check_step, Step(), rule=RULES.RecursiveRejection())
+    yield "step, race, float32", of(otd.check_step, in_float32, rule=RULES.RecursiveRejection())
+    yield "path", of(otd.check_step, Step().path, path=True, rule=RULES.SpeculativeSampling())
+    yield "path, race", of(otd.check_step, Step(race=True).path, path=True)
+    yield "path, block verification", of(otd.check_step, block_path, path=True)
     for rule in [*RIGHT_RULES, *OTHER_LAWS]:
-        yield f"sampler, {rule}", of(ot.check_sampler, sampler_of(rule), rule.law)
-        yield f"step, {rule}", of(ot.check_step, step_of(rule), rule.law, rule=rule)
-    for law in (ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()):
-        draw = lambda q, k, generator, law=law: ot.draw(law, q, k, generator)  # noqa: E731
-        yield f"drafts, {law}", of(ot.check_draws, draw, law)
-        yield f"drafts one by one, {law}", of(ot.check_draws, draw, law, batched=False)
+        yield f"sampler, {rule}", of(otd.check_sampler, sampler_of(rule), rule.law)
+        yield f"step, {rule}", of(otd.check_step, step_of(rule), rule.law, rule=rule)
+    for law in (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hybrid(top=1), otd.Hub()):
+        draw = lambda q, k, generator, law=law: otd.draw(law, q, k, generator)  # noqa: E731
+        yield f"drafts, {law}", of(otd.check_draws, draw, law)
+        yield f"drafts one by one, {law}", of(otd.check_draws, draw, law, batched=False)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from mutants.catalogue import LAW, Mutant, of
 from mutants.step import Step
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.corners import corner_problems
 
 OF_LAW = [mutant for mutant in of("sampler") if mutant.found["sampler"] == LAW and type(mutant.step()) is Step]
@@ -26,7 +26,7 @@ LOG_LIMIT = np.log(5e12)  # where the log e-value decides: about 1,000 tests, 1e
 FLOOR = 0.003  # distances below are noise here
 
 
-def emitted(mutant: Mutant, problem: ot.Problem, rows: int, generator: np.random.Generator) -> Any:
+def emitted(mutant: Mutant, problem: otd.Problem, rows: int, generator: np.random.Generator) -> Any:
     """Shares of the tokens that come out."""
     step, counts, batch = mutant.step(), np.zeros(problem.n), max(1, min(rows, 2_000_000 // problem.n))
     for _ in range(max(1, rows // batch)):
@@ -51,7 +51,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=100_000)
     rows, generator = options.parse_args().rows, np.random.default_rng(0)
-    corners = corner_problems(ot.IID())
+    corners = corner_problems(otd.IID())
     print("| mistake | corner | distance there | corners with more than 0.003 | calls |\n|---|---|---|---|---|")
     for mutant in OF_LAW:
         seen = {}

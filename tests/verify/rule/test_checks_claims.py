@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule import check_rule, parametrize_with_rule_checks
 from ot_draft.verify.rule.outcome import Outcome
 from ot_draft.verify.rule.properties import ALL, CLAIMS
@@ -18,49 +18,49 @@ from ot_draft.verify.rule.properties import ALL, CLAIMS
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 FALSE = [
-    ("maximal", ot.rules.NaiveTarget()),
-    ("maximal", ot.rules.KSeq(factor=4)),
-    ("optimal", ot.rules.RecursiveRejection()),
-    ("optimal", ot.rules.Optimal(classes=2)),
-    ("optimal", ot.rules.RecursiveRejectionWithoutReplacement()),
-    ("kseq_bound", ot.rules.SpeculativeSampling()),
-    ("kseq_bound", ot.rules.NaiveTarget()),
-    ("cover", ot.rules.SpeculativeSampling(law=ot.WithoutReplacement())),
-    ("cover", ot.rules.ImportanceWeighted()),
+    ("maximal", otd.rules.NaiveTarget()),
+    ("maximal", otd.rules.KSeq(factor=4)),
+    ("optimal", otd.rules.RecursiveRejection()),
+    ("optimal", otd.rules.Optimal(classes=2)),
+    ("optimal", otd.rules.RecursiveRejectionWithoutReplacement()),
+    ("kseq_bound", otd.rules.SpeculativeSampling()),
+    ("kseq_bound", otd.rules.NaiveTarget()),
+    ("cover", otd.rules.SpeculativeSampling(law=otd.WithoutReplacement())),
+    ("cover", otd.rules.ImportanceWeighted()),
 ]
 TRUE = [
     # Two couplings claim nothing: a check of nothing is refused.
-    *(rule for rule in ot.rules.ALL if rule.claims),
-    ot.rules.Optimal(ot.Hybrid(1)),
-    ot.rules.Optimal("auto"),  # type: ignore[arg-type]
-    ot.rules.Optimal(classes=4),
-    ot.rules.NaiveTarget(ot.WithoutReplacement()),
-    ot.rules.FromCoupling(ot.WithoutReplacement()),
-    ot.rules.FromCoupling(ot.Hub()),
+    *(rule for rule in otd.rules.ALL if rule.claims),
+    otd.rules.Optimal(otd.Hybrid(1)),
+    otd.rules.Optimal("auto"),  # type: ignore[arg-type]
+    otd.rules.Optimal(classes=4),
+    otd.rules.NaiveTarget(otd.WithoutReplacement()),
+    otd.rules.FromCoupling(otd.WithoutReplacement()),
+    otd.rules.FromCoupling(otd.Hub()),
 ]
 
 
 @dataclass(frozen=True)
-class Boastful(ot.SelectionRule):
+class Boastful(otd.SelectionRule):
     """Another rule that claims what it is told to."""
 
-    rule: ot.SelectionRule
+    rule: otd.SelectionRule
     claims: tuple[str, ...]
 
     @property
-    def law(self) -> ot.DraftLaw:  # type: ignore[override]
+    def law(self) -> otd.DraftLaw:  # type: ignore[override]
         return self.rule.law
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         return self.rule(p, q, drafts)
 
 
-def outcome(rule: ot.SelectionRule, claim: str) -> Outcome:
+def outcome(rule: otd.SelectionRule, claim: str) -> Outcome:
     return check_rule(rule, properties=[claim])[claim]
 
 
 @pytest.mark.parametrize(("claim", "rule"), FALSE, ids=lambda value: getattr(value, "name", value))
-def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: ot.SelectionRule) -> None:
+def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: otd.SelectionRule) -> None:
     boast = outcome(Boastful(rule, (claim,)), claim)
     assert boast.status == "failed" and boast.counterexample is not None
     assert len(boast.counterexample["p"]) <= 3 and boast.counterexample["k"] <= 3
@@ -69,15 +69,15 @@ def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: ot.Select
 
 def test_the_cover_property_in_its_own_case() -> None:
     """Target on one of two tokens, draft uniform on both, two drafts without replacement: one is taken for certain."""
-    problem = ot.Problem([F(1), F(0)], [F(1, 2), F(1, 2)], k=2, law=ot.WithoutReplacement())
-    assert ot.evaluate(ot.rules.RecursiveRejectionWithoutReplacement(), problem).accept.sum() == 1
-    first_only = ot.rules.SpeculativeSampling(law=ot.WithoutReplacement())
-    assert ot.evaluate(first_only, problem).accept.sum() == F(1, 2)
+    problem = otd.Problem([F(1), F(0)], [F(1, 2), F(1, 2)], k=2, law=otd.WithoutReplacement())
+    assert otd.evaluate(otd.rules.RecursiveRejectionWithoutReplacement(), problem).accept.sum() == 1
+    first_only = otd.rules.SpeculativeSampling(law=otd.WithoutReplacement())
+    assert otd.evaluate(first_only, problem).accept.sum() == F(1, 2)
 
 
 @pytest.mark.parametrize("examples", [40, slow(120)])
 @pytest.mark.parametrize("rule", TRUE, ids=lambda rule: rule.name)
-def test_the_claims_of_the_library_are_true(rule: ot.SelectionRule, examples: int) -> None:
+def test_the_claims_of_the_library_are_true(rule: otd.SelectionRule, examples: int) -> None:
     assert set(rule.claims) <= {each.name for each in CLAIMS}
     report = check_rule(rule, max_examples=examples, properties=rule.claims, seed=7)
     report.raise_if_failed()
@@ -85,51 +85,51 @@ def test_the_claims_of_the_library_are_true(rule: ot.SelectionRule, examples: in
 
 
 def test_what_the_library_claims() -> None:
-    claims = {rule.name: rule.claims for rule in ot.rules.ALL}
+    claims = {rule.name: rule.claims for rule in otd.rules.ALL}
     assert {name for name, made in claims.items() if "optimal" in made} == {
         "Optimal",
         "Greedy",
         "SpecHub",
         "FromCoupling",
     }
-    assert claims["KSeq"] == ("maximal", "kseq_bound") and ot.rules.KSeq(factor=2).claims == ()
-    assert ot.rules.Optimal(classes=16).claims == ("maximal",)
-    assert ot.rules.FromCoupling(solver="highs").claims == ()
+    assert claims["KSeq"] == ("maximal", "kseq_bound") and otd.rules.KSeq(factor=2).claims == ()
+    assert otd.rules.Optimal(classes=16).claims == ("maximal",)
+    assert otd.rules.FromCoupling(solver="highs").claims == ()
 
 
 def test_only_claims_that_are_made_are_checked() -> None:
-    names = [each.property for each in check_rule(ot.rules.KSeq(), max_examples=1).outcomes]
+    names = [each.property for each in check_rule(otd.rules.KSeq(), max_examples=1).outcomes]
     assert names == [each.name for each in ALL if each not in CLAIMS or each.name in {"maximal", "kseq_bound"}]
-    asked = outcome(ot.rules.KSeq(), "optimal")
+    asked = outcome(otd.rules.KSeq(), "optimal")
     assert (asked.status, asked.reason) == ("skipped", "not claimed")
-    marks = parametrize_with_rule_checks([ot.rules.KSeq(), ot.rules.NaiveTarget()]).args[1]
+    marks = parametrize_with_rule_checks([otd.rules.KSeq(), otd.rules.NaiveTarget()]).args[1]
     ids = {case.id for case in marks}
     assert {"KSeq-kseq_bound", "NaiveTarget-cover"} <= ids and not {"KSeq-optimal", "NaiveTarget-maximal"} & ids
 
 
 def test_a_law_without_one_draft_has_nothing_to_be_maximal_at() -> None:
-    asked = outcome(Boastful(ot.rules.SpecHub(), ("maximal",)), "maximal")
+    asked = outcome(Boastful(otd.rules.SpecHub(), ("maximal",)), "maximal")
     assert asked.status == "skipped" and "no law of one draft" in asked.reason
 
 
 def test_an_unknown_claim_is_an_error() -> None:
-    rule = Boastful(ot.rules.KSeq(), ("fast",))
+    rule = Boastful(otd.rules.KSeq(), ("fast",))
     with pytest.raises(
-        ot.InvalidArgument, match="Boastful claims fast: choose among maximal, optimal, kseq_bound, cover"
+        otd.InvalidArgument, match="Boastful claims fast: choose among maximal, optimal, kseq_bound, cover"
     ):
         check_rule(rule)
-    with pytest.raises(ot.InvalidArgument, match="Boastful claims fast"):
+    with pytest.raises(otd.InvalidArgument, match="Boastful claims fast"):
         parametrize_with_rule_checks([rule])
     with pytest.raises(ValueError, match=r"has claims = 'optimal': give a tuple of names, \('optimal',\)"):
-        check_rule(Boastful(ot.rules.KSeq(), "optimal"))  # type: ignore[arg-type]
+        check_rule(Boastful(otd.rules.KSeq(), "optimal"))  # type: ignore[arg-type]
 
 
 def test_a_claim_in_a_class_of_ten_lines() -> None:
-    class Mine(ot.SelectionRule):
-        law = ot.IID()
+    class Mine(otd.SelectionRule):
+        law = otd.IID()
         claims = ("maximal",)
 
-        def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-            return ot.Selection(np.zeros(drafts.shape, dtype=int) * p[..., :1], p)
+        def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+            return otd.Selection(np.zeros(drafts.shape, dtype=int) * p[..., :1], p)
 
     assert outcome(Mine(), "output_law").status == "passed" and outcome(Mine(), "maximal").status == "failed"

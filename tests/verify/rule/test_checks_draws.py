@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from slow import slow, slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import laws
 from ot_draft.laws import is_defined
 from ot_draft.statistics import smallest_distance
@@ -21,7 +21,7 @@ from ot_draft.verify.sampler import check_draws
 from ot_draft.verify.sampler.samplers import DraftSampler
 
 Array = Any
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hybrid(top=1), ot.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hybrid(top=1), otd.Hub()]
 PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []
 
 
@@ -35,11 +35,11 @@ def caught_by(name: str, **options: Any) -> Callable[[Any], Any]:
     return plant
 
 
-def drawn_by(law: ot.DraftLaw) -> Callable[..., Any]:
+def drawn_by(law: otd.DraftLaw) -> Callable[..., Any]:
     """The library's own draws, for one row or many."""
 
     def drafts(q: Array, k: int, generator: Any) -> Array:
-        return ot.draw(law, q, k, generator)
+        return otd.draw(law, q, k, generator)
 
     return drafts
 
@@ -51,7 +51,7 @@ def chosen(q: Array, k: int, generator: np.random.Generator) -> Array:
 
 @caught_by("declared_law", batched=True)
 def temperature_0_9_reported_at_1(q: Array, k: int, generator: Any) -> Array:
-    return ot.draw(ot.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
+    return otd.draw(otd.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
 
 
 @caught_by("declared_law")
@@ -62,24 +62,24 @@ def greedy_reported_as_sampled(q: Array, k: int, generator: Any) -> Array:
 @caught_by("declared_law", batched=True)
 def one_draft_repeated(q: Array, k: int, generator: Any) -> Array:
     """Each alone is distributed as q; together they are not."""
-    return np.repeat(ot.draw(ot.IID(), q, 1, generator), k, axis=-1)
+    return np.repeat(otd.draw(otd.IID(), q, 1, generator), k, axis=-1)
 
 
-@caught_by("declared_law", law=ot.WithoutReplacement())
+@caught_by("declared_law", law=otd.WithoutReplacement())
 def without_replacement_in_falling_order(q: Array, k: int, generator: Any) -> Array:
     """The right sets of tokens, sorted."""
-    drafts = ot.draw(ot.WithoutReplacement(), q, k, generator)
+    drafts = otd.draw(otd.WithoutReplacement(), q, k, generator)
     return drafts[np.argsort(-np.where(drafts >= 0, q[drafts], -1), kind="stable")]
 
 
-@caught_by("possible_drafts", law=ot.WithoutReplacement())
+@caught_by("possible_drafts", law=otd.WithoutReplacement())
 def with_replacement(q: Array, k: int, generator: Any) -> Array:
     return chosen(q, k, generator)
 
 
 @caught_by("possible_drafts")
 def without_replacement(q: Array, k: int, generator: Any) -> Array:
-    return ot.draw(ot.WithoutReplacement(), q, k, generator)
+    return otd.draw(otd.WithoutReplacement(), q, k, generator)
 
 
 @caught_by("possible_drafts")
@@ -100,7 +100,7 @@ def sums_up_to_the_uniform(q: Array, k: int, generator: Any) -> Array:
 
 @caught_by("independent_steps", batched=True)
 def rows_share_their_seed(q: Array, k: int, generator: Any) -> Array:
-    return ot.IID().draw(q, np.tile(generator.random(k), (len(q), 1)))
+    return otd.IID().draw(q, np.tile(generator.random(k), (len(q), 1)))
 
 
 @caught_by("inputs_unchanged", samples=250)
@@ -119,7 +119,7 @@ def test_a_planted_draft_sampler_is_rejected_by_its_check(draft: Any, name: str,
 
 @pytest.mark.parametrize("law", slow_except(LAWS, "IID()", "WithoutReplacement()", "Hybrid(top=-1)", name=repr))
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])
-def test_the_librarys_draws_follow_every_law(law: ot.DraftLaw, seed: int) -> None:
+def test_the_librarys_draws_follow_every_law(law: otd.DraftLaw, seed: int) -> None:
     report = check_draws(drawn_by(law), law, batched=True, samples=10_000, seconds=None, seed=seed)
     report.raise_if_failed()
     assert {outcome.status for outcome in report.outcomes} == {"passed"}
@@ -128,9 +128,9 @@ def test_the_librarys_draws_follow_every_law(law: ot.DraftLaw, seed: int) -> Non
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
+def test_the_law_of_the_tuples_is_the_laws_own(law: otd.DraftLaw) -> None:
     """Its masses are those of `probability`, absent drafts included, and sum to 1."""
-    for problem in [*corner_problems(law, largest_k=2).values(), ot.Problem([1.0], [1.0], 2, law)]:
+    for problem in [*corner_problems(law, largest_k=2).values(), otd.Problem([1.0], [1.0], 2, law)]:
         tuples = np.array(list(np.ndindex(*[problem.n + 1] * problem.k))) - 1
         (view,) = DraftSampler(drawn_by(law), batched=True).views([LabelledProblem("", problem)])
         if view.laws.shape[1] > 1:  # too many to be counted all together
@@ -142,11 +142,11 @@ def test_the_law_of_the_tuples_is_the_laws_own(law: ot.DraftLaw) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law: ot.DraftLaw) -> None:
+def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law: otd.DraftLaw) -> None:
     """A sixteenth of right drafts in every part, another share of tempered ones; drafts that cannot be are impossible."""
     k = 2 if not is_defined(law, 3) else 3
     q = np.random.default_rng(0).dirichlet(np.ones(80))
-    case = LabelledProblem("", ot.Problem(q, q, k, law))
+    case = LabelledProblem("", otd.Problem(q, q, k, law))
     (view,) = DraftSampler(drawn_by(law), batched=True).views([case])
     generator, which = np.random.default_rng(1), np.zeros(20_000, dtype=int)
     drafts = drawn_by(law)(np.broadcast_to(q, (20_000, 80)), k, generator)
@@ -161,18 +161,18 @@ def test_drafts_that_are_too_many_to_count_are_looked_at_one_after_the_other(law
 
 
 def test_user_problems_and_many_tuples() -> None:
-    law = ot.WithoutReplacement()
+    law = otd.WithoutReplacement()
     q = np.array([0.5, 0.3, 0.2])
-    report = check_draws(drawn_by(law), law, [ot.Problem(q, q, k, law) for k in (2, 4)], samples=250)
+    report = check_draws(drawn_by(law), law, [otd.Problem(q, q, k, law) for k in (2, 4)], samples=250)
     assert report.passed and report["declared_law"].samples == 250  # with k = 4, one draft is absent
     wide = np.full(100, 0.01)
-    assert check_draws(chosen, problems=[ot.Problem(wide, wide, k=2)], samples=250).passed
+    assert check_draws(chosen, problems=[otd.Problem(wide, wide, k=2)], samples=250).passed
 
 
 def test_check_rule_takes_the_draft_sampler_too() -> None:
-    rule = ot.rules.SpeculativeSampling()
+    rule = otd.rules.SpeculativeSampling()
     seen: list[str] = []
-    right = ot.check_rule(
+    right = otd.check_rule(
         rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.property)
     )
     assert right.passed and seen == ["output_law", "declared_law"]
@@ -180,10 +180,10 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
         right["declared_law"].cases == len(corner_problems(rule.law))
         and repr(rule.law) in right["declared_law"].statement
     )
-    wrong = ot.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
+    wrong = otd.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
     assert [outcome.property for outcome in wrong.failures] == ["declared_law"]
     assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
-    assert "check_draws(greedy_reported_as_sampled, law=ot.IID()" in wrong["declared_law"].code
+    assert "check_draws(greedy_reported_as_sampled, law=otd.IID()" in wrong["declared_law"].code
 
 
 def until_used_up(q: np.ndarray, k: int, generator: np.random.Generator) -> list[int]:
@@ -213,68 +213,68 @@ def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: s
             drawn.append(fill(free, generator) if free else -1)
         return np.array(drawn)
 
-    corners = corner_problems(ot.WithoutReplacement(), used_up=True)
+    corners = corner_problems(otd.WithoutReplacement(), used_up=True)
     used = [problem for label, problem in corners.items() if label.startswith("q is used up")]
     assert len(used) == 1 and not any(
-        label.startswith("q is used up") for label in corner_problems(ot.WithoutReplacement())
+        label.startswith("q is used up") for label in corner_problems(otd.WithoutReplacement())
     )
     for problems in (used, None) if not right else (used,):  # by default, too
-        report = ot.check_draws(draft, ot.WithoutReplacement(), problems, samples=1000, seconds=None)
+        report = otd.check_draws(draft, otd.WithoutReplacement(), problems, samples=1000, seconds=None)
         assert report.passed == right
         assert ("q is used up: the law fills with equal chances" in str(report)) == (not right), str(report)
 
 
-class OneUniform(ot.IID):
+class OneUniform(otd.IID):
     """States i.i.d. drafts, and draws all of them with one number."""
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         return super().draw(q, 0 * uniforms + uniforms[..., :1])
 
 
-class FirstToken(ot.IID):
+class FirstToken(otd.IID):
     """States draws from q, and drafts token 0, which may have no mass."""
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         return 0 * super().draw(q, uniforms)
 
 
-class Halved(ot.IID):
+class Halved(otd.IID):
     """Its probabilities do not sum to 1."""
 
     def probability(self, q: Array, drafts: Array) -> Array:
         return super().probability(q, drafts) / 2
 
 
-class Under(ot.SelectionRule):
+class Under(otd.SelectionRule):
     """A rule, said to be for drafts of another law."""
 
-    def __init__(self, rule: ot.SelectionRule, law: ot.DraftLaw) -> None:
+    def __init__(self, rule: otd.SelectionRule, law: otd.DraftLaw) -> None:
         self.rule, self.law = rule, law
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
         return self.rule(p, q, drafts)
 
 
 @pytest.mark.parametrize("law", laws.ALL, ids=lambda law: law.name)
-def test_every_law_draws_what_it_states(law: ot.DraftLaw) -> None:
-    outcome = check_property(drawn_drafts, ot.rules.NaiveTarget(law))
+def test_every_law_draws_what_it_states(law: otd.DraftLaw) -> None:
+    outcome = check_property(drawn_drafts, otd.rules.NaiveTarget(law))
     assert outcome.status == "passed" and outcome.cases == len(drawn.TRIED)
 
 
 @pytest.mark.parametrize(
     ("rule", "law", "verdict", "seen"),
     [
-        (ot.rules.KSeq(), OneUniform(), "no", "in 2,036 of 10,000 calls, and says that this has probability 0.04"),
-        (ot.rules.KSeq(), FirstToken(), "no", "in 10,000 of 10,000 calls"),
-        (ot.rules.NaiveTarget(), OneUniform(), "not decided", "in 2,036 of 10,000 calls"),
-        (ot.rules.NaiveTarget(), Halved(), "not decided", "sum to 1/2"),
+        (otd.rules.KSeq(), OneUniform(), "no", "in 2,036 of 10,000 calls, and says that this has probability 0.04"),
+        (otd.rules.KSeq(), FirstToken(), "no", "in 10,000 of 10,000 calls"),
+        (otd.rules.NaiveTarget(), OneUniform(), "not decided", "in 2,036 of 10,000 calls"),
+        (otd.rules.NaiveTarget(), Halved(), "not decided", "sum to 1/2"),
     ],
 )
 def test_a_law_that_draws_otherwise_than_it_states_is_not_lossless(
-    rule: ot.SelectionRule, law: ot.DraftLaw, verdict: str, seen: str
+    rule: otd.SelectionRule, law: otd.DraftLaw, verdict: str, seen: str
 ) -> None:
     """A rule that is right under every law is not refuted by it, but the verdict is no yes."""
-    report = ot.check_rule(Under(rule, law), 3, ["drawn_drafts"])
+    report = otd.check_rule(Under(rule, law), 3, ["drawn_drafts"])
     assert report.lossless == verdict
     assert seen in report["drawn_drafts"].reason
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.corners import corner_problems
 from ot_draft.verify.sampler import check_sampler
 from ot_draft.verify.sampler import samplers as sampler
@@ -23,13 +23,13 @@ def documented(name: str) -> Callable[..., Any]:
     blocks = inspect.getdoc(sampler) or ""
     code = "\n".join(line for line in blocks.splitlines() if line.startswith("    ") or not line.strip())
     parts = [part for part in dedent(code).split("print(") if f"def {name}(" in part]
-    names: dict[str, Any] = {"ot": ot, "np": np}
+    names: dict[str, Any] = {"otd": otd, "np": np}
     exec(parts[0][parts[0].find("import numpy") if "import numpy" in parts[0] else parts[0].find("def ") :], names)
     return names[name]
 
 
-def some_corners(*names: str) -> list[ot.Problem]:
-    corners = corner_problems(ot.IID(), k=1)
+def some_corners(*names: str) -> list[otd.Problem]:
+    corners = corner_problems(otd.IID(), k=1)
     return [corners[f"{name}, k = 1"] for name in names]
 
 

@@ -12,7 +12,7 @@ import pytest
 from mutants.catalogue import Mutant, of
 from mutants.rules import FIRST_LINES, LARGEST
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule.outcome import Outcome
 from ot_draft.verify.rule.properties import choose
 from ot_draft.verify.rule.report import check_property
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
 
 
-def outcome_of(rule: ot.SelectionRule, name: str, max_examples: int = 30) -> Outcome:
+def outcome_of(rule: otd.SelectionRule, name: str, max_examples: int = 30) -> Outcome:
     (claim,) = choose([name])
     return check_property(claim, rule, max_examples)
 
@@ -47,7 +47,7 @@ def test_a_planted_bug_is_rejected_by_its_property(
     lines = [line for line in outcome.code.splitlines() if "Planted" not in line and "sys.path" not in line]
     names: dict[str, Any] = {"rule": rule}
     with (
-        nullcontext() if "ot.evaluate" in outcome.code else pytest.raises(STOPS) as raised,
+        nullcontext() if "otd.evaluate" in outcome.code else pytest.raises(STOPS) as raised,
         np.errstate(all="ignore"),
     ):
         exec("\n".join(lines), names)
@@ -59,13 +59,13 @@ def test_a_planted_bug_is_rejected_by_its_property(
         assert isinstance(raised.value, RuntimeError | IndexError) and str(raised.value) in outcome.reason
 
 
-class Forgetful(ot.SelectionRule):
+class Forgetful(otd.SelectionRule):
     """As a user would write it: recursive rejection with the target in the place of the residual."""
 
-    law = ot.IID()
+    law = otd.IID()
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
-        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
+        return otd.Selection(otd.rules.RecursiveRejection()(p, q, drafts).accept, p)
 
 
 def test_the_code_of_a_counterexample_shows_what_the_report_says(capsys: pytest.CaptureFixture[str]) -> None:

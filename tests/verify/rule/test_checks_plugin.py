@@ -16,22 +16,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule import check_rule
 from ot_draft.verify.rule.outcome import Outcome, Status, Tried
 from ot_draft.verify.rule.report_files import write_reports
 
 USER_TEST = """
-import ot_draft as ot
+import ot_draft as otd
 
-class Forgetful(ot.SelectionRule):
-    law = ot.IID()
+class Forgetful(otd.SelectionRule):
+    law = otd.IID()
 
     def __call__(self, p, q, drafts):
-        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+        return otd.Selection(otd.rules.RecursiveRejection()(p, q, drafts).accept, p)
 
-@ot.parametrize_with_rule_checks(
-    [ot.rules.NaiveTarget(), Forgetful()],
+@otd.parametrize_with_rule_checks(
+    [otd.rules.NaiveTarget(), Forgetful()],
     expected_failures={"Forgetful-at_most_the_optimum": "takes <what> it may not"},
     properties=["output_law", "at_most_the_optimum", "maximal"],
     max_examples=20,
@@ -188,7 +188,7 @@ def test_verdicts() -> None:
 
 
 def test_a_record_is_plain_and_holds_all_of_an_outcome() -> None:
-    failed = check_rule(ot.rules.KSeq(factor=1), 20, ["output_law"]).outcomes[0]
+    failed = check_rule(otd.rules.KSeq(factor=1), 20, ["output_law"]).outcomes[0]
     assert failed.status == "failed" and failed.ranges and failed.by_k
     for outcome in (failed, *OUTCOMES):
         there = Outcome.of(json.loads(json.dumps(outcome.record)))
@@ -239,19 +239,19 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
 def test_a_test_that_does_not_call_its_check_fails(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
-        import ot_draft as ot
+        import ot_draft as otd
 
-        @ot.parametrize_with_rule_checks([ot.rules.KSeq()], properties=["output_law"], max_examples=2)
+        @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_law"], max_examples=2)
         def test_forgotten(rule, check):
             pass
 
-        @ot.parametrize_with_rule_checks(
-            [ot.rules.KSeq()], properties=["output_law"], max_examples=2, expected_failures={"output_law": "known"}
+        @otd.parametrize_with_rule_checks(
+            [otd.rules.KSeq()], properties=["output_law"], max_examples=2, expected_failures={"output_law": "known"}
         )
         def test_expected(rule, check):
             pass
 
-        @ot.parametrize_with_rule_checks([ot.rules.KSeq()], properties=["output_law"], max_examples=2)
+        @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_law"], max_examples=2)
         def test_called(rule, check):
             check(rule)
         """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule import check_rule, parametrize_with_rule_checks
 from ot_draft.verify.rule.properties import ALL, CLAIMS, choose, properties_of
 from ot_draft.verify.rule.rule_property import rule_property
@@ -27,19 +27,19 @@ from ot_draft.verify.rule.strategies import (
 )
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-LAWS = [ot.IID(), ot.WithoutReplacement(), ot.Hybrid(top=-1), ot.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hub()]
 USER_TEST = """
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule import parametrize_with_rule_checks
 
-class Forgetful(ot.SelectionRule):
-    law = ot.IID()
+class Forgetful(otd.SelectionRule):
+    law = otd.IID()
 
     def __call__(self, p, q, drafts):
-        return ot.Selection(ot.rules.RecursiveRejection()(p, q, drafts).accept, p)
+        return otd.Selection(otd.rules.RecursiveRejection()(p, q, drafts).accept, p)
 
 @parametrize_with_rule_checks(
-    [ot.rules.NaiveTarget(), Forgetful()],
+    [otd.rules.NaiveTarget(), Forgetful()],
     expected_failures={"Forgetful-at_most_the_optimum": "takes what it may not"},
     properties=["output_law", "at_most_the_optimum"],
     max_examples=20,
@@ -56,7 +56,7 @@ OFTEN = ("KSeq", "RecursiveRejectionWithoutReplacement", "Greedy")
 
 def cases() -> Iterator[Any]:
     """A rule and names of properties of it: those that `make test` tries, and the others, marked slow."""
-    for rule in ot.rules.ALL:
+    for rule in otd.rules.ALL:
         names = [each.name for each in properties_of(rule, None)]
         dear = [name for name in names if name in DEAR and rule.name not in OFTEN]
         yield pytest.param(rule, [name for name in names if name not in dear], id=rule.name)
@@ -65,20 +65,20 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("rule", "names"), [*cases()])
-def test_every_rule_passes(rule: ot.SelectionRule, names: list[str]) -> None:
+def test_every_rule_passes(rule: otd.SelectionRule, names: list[str]) -> None:
     """The one place where every rule meets every kind of pair, of array and of batch."""
     check_rule(rule, max_examples=10, properties=names).raise_if_failed()
 
 
 VARIANTS = (
-    *(ot.rules.Optimal(ot.Hybrid(top)) for top in ("auto", 1, 2, -1)),
-    *(ot.rules.Optimal(classes=classes) for classes in (1, 4, 16)),
+    *(otd.rules.Optimal(otd.Hybrid(top)) for top in ("auto", 1, 2, -1)),
+    *(otd.rules.Optimal(classes=classes) for classes in (1, 4, 16)),
 )
 
 
 @pytest.mark.parametrize("chosen", [["output_law", "boundary_cases", "at_most_the_optimum", "optimal"], slow(None)])
 @pytest.mark.parametrize("rule", VARIANTS, ids=repr)
-def test_so_does_optimal_selection_in_its_variants(rule: ot.SelectionRule, chosen: list[str] | None) -> None:
+def test_so_does_optimal_selection_in_its_variants(rule: otd.SelectionRule, chosen: list[str] | None) -> None:
     names = chosen and [name for name in chosen if name in rule.claims or name not in {each.name for each in CLAIMS}]
     check_rule(rule, max_examples=25, properties=names).raise_if_failed()
 
@@ -93,13 +93,13 @@ def test_no_false_alarm_with_another_seed(seed: int) -> None:
         "extreme_cases",
         "sampled_frequencies",
     }  # whatever the seed
-    for rule in ot.rules.ALL:
+    for rule in otd.rules.ALL:
         chosen = [each for each in ALL if each.name not in same and (each not in CLAIMS or each.name in rule.claims)]
         check_rule(rule, max_examples=4, properties=chosen, seed=seed).raise_if_failed()
 
 
 def test_a_report_tells_what_was_done() -> None:
-    report = check_rule(ot.rules.NaiveTarget(), max_examples=5)
+    report = check_rule(otd.rules.NaiveTarget(), max_examples=5)
     assert report.passed and report.failures == ()
     names = [each.name for each in ALL if each not in CLAIMS or each.name == "cover"]
     assert [outcome.property for outcome in report.outcomes] == names
@@ -117,12 +117,12 @@ def test_a_report_tells_what_was_done() -> None:
 
 
 def test_a_skipped_property_has_a_reason() -> None:
-    (outcome,) = check_rule(ot.rules.FromCoupling(), properties=["no_host_sync"]).outcomes
+    (outcome,) = check_rule(otd.rules.FromCoupling(), properties=["no_host_sync"]).outcomes
     assert outcome.status == "skipped" and outcome.reason and outcome.cases == 0
 
 
 def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> None:
-    wrong = ot.rules.KSeq(factor=1)
+    wrong = otd.rules.KSeq(factor=1)
     first, second = (check_rule(wrong, properties=["output_law"]) for _ in range(2))
     assert not first.passed and first["output_law"].code
     assert first["output_law"].code == second["output_law"].code
@@ -132,34 +132,34 @@ def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> 
 
 
 def test_what_is_no_rule_and_what_is_no_property_is_said() -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"give an instance of a subclass of ot\.SelectionRule"):
-        check_rule(ot.rules.KSeq)  # type: ignore[arg-type]
-    with pytest.raises(ot.InvalidArgument, match="no property is called speed: choose among output_law"):
-        check_rule(ot.rules.KSeq(), properties=["speed"])
+    with pytest.raises(otd.InvalidArgument, match=r"give an instance of a subclass of otd\.SelectionRule"):
+        check_rule(otd.rules.KSeq)  # type: ignore[arg-type]
+    with pytest.raises(otd.InvalidArgument, match="no property is called speed: choose among output_law"):
+        check_rule(otd.rules.KSeq(), properties=["speed"])
     with pytest.raises(ValueError, match="expected_failures names no test: KSeq-speed"):
-        parametrize_with_rule_checks([ot.rules.KSeq()], {"KSeq-speed": "slow"})
+        parametrize_with_rule_checks([otd.rules.KSeq()], {"KSeq-speed": "slow"})
 
 
 def test_a_property_of_the_users_own() -> None:
     @rule_property(most=10)
-    def accepts_something(rule: ot.SelectionRule, problem: ot.Problem) -> None:
+    def accepts_something(rule: otd.SelectionRule, problem: otd.Problem) -> None:
         """The acceptance is positive where p and q overlap."""
-        assert ot.evaluate(rule, problem).acceptance > 0 or (problem.p * problem.q == 0).all(), "accepts nothing"
+        assert otd.evaluate(rule, problem).acceptance > 0 or (problem.p * problem.q == 0).all(), "accepts nothing"
 
-    report = check_rule(ot.rules.NaiveTarget(), properties=[accepts_something])
+    report = check_rule(otd.rules.NaiveTarget(), properties=[accepts_something])
     assert report.passed and report["accepts_something"].cases == 10
 
 
-class Restless(ot.SelectionRule):
+class Restless(otd.SelectionRule):
     """No function: every other call is wrong."""
 
-    law = ot.IID()
+    law = otd.IID()
     calls = 0
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         self.calls += 1
-        selection = ot.rules.SpeculativeSampling()(p, q, drafts)
-        return selection if self.calls % 2 else ot.Selection(selection.accept, p)
+        selection = otd.rules.SpeculativeSampling()(p, q, drafts)
+        return selection if self.calls % 2 else otd.Selection(selection.accept, p)
 
 
 def test_a_rule_that_is_no_function_is_rejected() -> None:
@@ -192,7 +192,7 @@ def drawn(strategy: Any, number: int = 200, seed: int = 0) -> list[Any]:
     return found
 
 
-def corners(problem: ot.Problem) -> dict[str, bool]:
+def corners(problem: otd.Problem) -> dict[str, bool]:
     """Which corners a problem lies in."""
     p, q = problem.p, problem.q
     ratios = [x / y for x, y in zip(p.tolist(), q.tolist(), strict=True) if y]
@@ -211,25 +211,25 @@ def corners(problem: ot.Problem) -> dict[str, bool]:
         "within an ulp": bool(0 < abs(p - q).sum() <= F(1, 2**52)),
         "disjoint": not (p * q).any(),
         "heavy tail": any(mass.max() >= 50 * mass.min() for mass in tails),
-        "repeated drafts": problem.k > 1 and isinstance(problem.law, ot.IID) and problem.n > 1,
+        "repeated drafts": problem.k > 1 and isinstance(problem.law, otd.IID) and problem.n > 1,
         "more drafts than tokens": problem.k > problem.n,
         "one token": problem.n == 1,
     }
 
 
-@pytest.mark.parametrize("law", [ot.IID(), ot.WithoutReplacement()], ids=repr)
-def test_problems_reach_every_corner_within_the_default_number_of_examples(law: ot.DraftLaw) -> None:
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement()], ids=repr)
+def test_problems_reach_every_corner_within_the_default_number_of_examples(law: otd.DraftLaw) -> None:
     found = [corners(problem) for seed in range(3) for problem in drawn(problems(law), 100, seed)]
     often = {name: sum(each[name] for each in found) for name in found[0]}
     rare = {name: times for name, times in often.items() if times < 3}  # once in a hundred
-    assert set(rare) == ({"repeated drafts"} if law == ot.WithoutReplacement() else set()), often
+    assert set(rare) == ({"repeated drafts"} if law == otd.WithoutReplacement() else set()), often
 
 
-@pytest.mark.parametrize("corner", corners(ot.Problem([F(1)], [F(1)], 1)))
+@pytest.mark.parametrize("corner", corners(otd.Problem([F(1)], [F(1)], 1)))
 def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
     quiet = hypothesis.settings(database=None, max_examples=2000, suppress_health_check=list(hypothesis.HealthCheck))
     smallest = hypothesis.find(
-        problems(ot.IID()), lambda problem: corners(problem)[corner], settings=quiet, random=random.Random(0)
+        problems(otd.IID()), lambda problem: corners(problem)[corner], settings=quiet, random=random.Random(0)
     )
     assert smallest.n <= 3 and smallest.k <= 2
     if corner not in {"nearly equal", "within an ulp", "heavy tail"}:  # these need large numbers
@@ -237,14 +237,14 @@ def test_every_corner_shrinks_to_small_fractions(corner: str) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_problems_are_valid_exact_and_bounded(law: ot.DraftLaw) -> None:
+def test_problems_are_valid_exact_and_bounded(law: otd.DraftLaw) -> None:
     for problem in drawn(problems(law), 50):
         assert problem.n**problem.k <= 81 and problem.law == law
         assert problem.p.sum() == problem.q.sum() == 1 and type(problem.p[0]) is F
     for batch in drawn(batches(law), 20):
         assert batch.p.shape == batch.q.shape == (len(batch.p), batch.n) and len(batch.p) >= 2
     assert all(n**k <= 27 for n, k in sizes(law, 4, 3, 27))
-    hub = law == ot.Hub()
+    hub = law == otd.Hub()
     assert {problem.k for problem in boundary_list(law)} == ({2} if hub else {1, 2, 3, 4})
     assert min(problem.k for problem in extreme_list(law)) == (2 if hub else 0)
     assert [problem.p.shape for problem in extreme_list(law) if 0 in problem.p.shape] == [(0, 3)]
@@ -253,7 +253,7 @@ def test_problems_are_valid_exact_and_bounded(law: ot.DraftLaw) -> None:
 def test_distributions_shrink_to_small_fractions() -> None:
     smallest = hypothesis.find(distributions(3), lambda p: bool((p > 0).all()))
     assert smallest.tolist() == [F(1, 3)] * 3
-    without_ties = drawn(problems_without_ties(ot.IID()), 50)
+    without_ties = drawn(problems_without_ties(otd.IID()), 50)
     assert all(len(set(each.q.tolist())) == each.n for each in without_ties)
     assert max(each.n for each in without_ties) == 4
     assert all(np.isfinite(p.astype(float)).all() for p in drawn(distributions(2), 20))
@@ -262,39 +262,39 @@ def test_distributions_shrink_to_small_fractions() -> None:
 def test_masses_that_are_tied_after_rounding_are_no_false_alarm() -> None:
     """In Fractions token 1 is the hub; as floats tokens 0 and 1 weigh the same, and token 0 is."""
     third, little = F(1, 3), F(1, 3 * 2**53)
-    problem = ot.Problem([third, third, F(0), third], [third - little, third, little, third], 2, ot.Hub())
+    problem = otd.Problem([third, third, F(0), third], [third - little, third, little, third], 2, otd.Hub())
     for claim in choose(["probabilities", "floats_agree", "torch_agrees"]):
-        if not claim.skipped(ot.rules.SpecHub()):
-            claim(ot.rules.SpecHub(), problem)
+        if not claim.skipped(otd.rules.SpecHub()):
+            claim(otd.rules.SpecHub(), problem)
 
 
-class Lawless(ot.SelectionRule):
+class Lawless(otd.SelectionRule):
     """It declares no draft law."""
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-        return ot.rules.KSeq()(p, q, drafts)
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+        return otd.rules.KSeq()(p, q, drafts)
 
 
 def test_nothing_is_checked_in_silence() -> None:
-    with pytest.raises(ot.InvalidArgument, match="properties is empty, so that nothing would be checked"):
-        ot.check_rule(ot.rules.KSeq(), properties=[])
-    with pytest.raises(ot.InvalidArgument, match=r"Lawless has no draft law: write  law = ot.IID\(\)  in the class"):
-        ot.check_rule(Lawless())
+    with pytest.raises(otd.InvalidArgument, match="properties is empty, so that nothing would be checked"):
+        otd.check_rule(otd.rules.KSeq(), properties=[])
+    with pytest.raises(otd.InvalidArgument, match=r"Lawless has no draft law: write  law = otd.IID\(\)  in the class"):
+        otd.check_rule(Lawless())
 
 
 @pytest.mark.parametrize(
     ("rules", "more", "said"),
     [
         ([], {}, "rules is empty, so that nothing would be checked"),
-        (ot.rules.KSeq(), {}, r"rules is KSeq\(.*: give a list of rules"),
+        (otd.rules.KSeq(), {}, r"rules is KSeq\(.*: give a list of rules"),
         ("KSeq", {}, "rules is 'KSeq': give a list of rules"),
         ([Lawless()], {}, "Lawless has no draft law"),
-        ([ot.rules.KSeq()], {"max_examples": 0}, "max_examples is 0: give a whole number from 1 on"),
-        ([ot.rules.KSeq()], {"properties": []}, "properties is empty"),
-        ([ot.rules.KSeq()], {"properties": "output_law"}, r"give a list of names, \['output_law'\]"),
-        ([ot.rules.KSeq()], {"expected_failures": ["output_law"]}, "give a dictionary, {property or id: reason}"),
+        ([otd.rules.KSeq()], {"max_examples": 0}, "max_examples is 0: give a whole number from 1 on"),
+        ([otd.rules.KSeq()], {"properties": []}, "properties is empty"),
+        ([otd.rules.KSeq()], {"properties": "output_law"}, r"give a list of names, \['output_law'\]"),
+        ([otd.rules.KSeq()], {"expected_failures": ["output_law"]}, "give a dictionary, {property or id: reason}"),
     ],
 )
 def test_what_makes_no_tests_is_told(rules: Any, more: Any, said: str) -> None:
-    with pytest.raises(ot.InvalidArgument, match=said):
-        ot.parametrize_with_rule_checks(rules, **more)
+    with pytest.raises(otd.InvalidArgument, match=said):
+        otd.parametrize_with_rule_checks(rules, **more)

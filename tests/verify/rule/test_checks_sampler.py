@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.statistics import smallest_distance
 from ot_draft.verify.rule.report import check_property
 from ot_draft.verify.rule.structure import LIMIT, sampled_frequencies
@@ -59,25 +59,25 @@ def one_draft(p: Array, q: Array, drafts: Array, u: Array) -> int:
     return int(x) if u[0] < p[x] / q[x] else from_law(left_over(p, q), u[1])
 
 
-def of_rule(rule: ot.SelectionRule) -> Callable[..., Any]:
+def of_rule(rule: otd.SelectionRule) -> Callable[..., Any]:
     """A rule of the library as a black box in batches."""
 
     def emitted(p: Array, q: Array, drafts: Array, generator: Any) -> Any:
-        return ot.sample(rule, p, q, drafts, generator)[0]
+        return otd.sample(rule, p, q, drafts, generator)[0]
 
     return emitted
 
 
 def cooler(q: Array, k: int, generator: np.random.Generator) -> Array:
     """Drafts at temperature 0.9, where q is the law at temperature 1."""
-    return ot.draw(ot.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
+    return otd.draw(otd.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
 
 
 def greedy(q: Array, k: int, generator: np.random.Generator) -> Array:
     return np.tile(q.argmax(-1)[..., None], k)
 
 
-speculative = of_rule(ot.rules.SpeculativeSampling())
+speculative = of_rule(otd.rules.SpeculativeSampling())
 PLANTED += [(speculative, "output_law", {"draft": draft, "batched": True}) for draft in (cooler, greedy)]
 
 
@@ -233,10 +233,10 @@ def test_a_planted_sampler_is_rejected_by_its_check(sampler: Any, name: str, opt
 RIGHT = {
     "textbook": (textbook, {}),
     "SpeculativeSampling": (speculative, {"batched": True}),
-    "KSeq": (of_rule(ot.rules.KSeq()), {"batched": True}),
-    "RecursiveRejection": (of_rule(ot.rules.RecursiveRejection()), {"batched": True}),
-    "Optimal": (of_rule(ot.rules.Optimal()), {"batched": True}),
-    "Greedy": (of_rule(ot.rules.Greedy()), {"batched": True, "law": ot.Hybrid(top=-1)}),
+    "KSeq": (of_rule(otd.rules.KSeq()), {"batched": True}),
+    "RecursiveRejection": (of_rule(otd.rules.RecursiveRejection()), {"batched": True}),
+    "Optimal": (of_rule(otd.rules.Optimal()), {"batched": True}),
+    "Greedy": (of_rule(otd.rules.Greedy()), {"batched": True, "law": otd.Hybrid(top=-1)}),
 }
 
 
@@ -252,7 +252,7 @@ def test_a_right_sampler_passes(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("runs", [50, slow(200)])
 def test_at_an_error_of_5_percent_right_samplers_are_rejected_at_most_so_often(runs: int) -> None:
-    problems = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
+    problems = [otd.Problem([0.7, 0.3], [0.4, 0.6], k=1), otd.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
     failed = 0
     for seed in range(runs):
         report = check_sampler(speculative, problems, batched=True, samples=512, false_alarm=0.05, seed=seed)
@@ -263,7 +263,7 @@ def test_at_an_error_of_5_percent_right_samplers_are_rejected_at_most_so_often(r
 def test_a_deviation_of_the_stated_size_is_found() -> None:
     """The target at the distance that the report states, emitted in the place of the target."""
     p = np.full(4, 0.25)
-    problem = ot.Problem(p, p, k=1)
+    problem = otd.Problem(p, p, k=1)
     right = check_sampler(speculative, [problem], batched=True, samples=8000)
     distance = right["output_law"].distance
     assert 0.03 < distance < 0.08 and right["output_law"].samples == 7936  # whole batches of 128
@@ -330,12 +330,12 @@ def test_time_ends_a_run_and_the_report_says_how_much_was_seen() -> None:
 def test_user_problems_laws_and_numbers_of_drafts() -> None:
     from fractions import Fraction as F
 
-    report = check_sampler(textbook, [ot.Problem([F(1, 3), F(2, 3)], [F(1, 2)] * 2, k=3)], samples=300)
+    report = check_sampler(textbook, [otd.Problem([F(1, 3), F(2, 3)], [F(1, 2)] * 2, k=3)], samples=300)
     assert [o.label for o in report.outcomes if o.name == "output_law"] == ["problem 0, n = 2, k = 3"]
     assert {o.problem.k for o in check_sampler(textbook, k=1, samples=10).outcomes if o.problem} == {1}
-    hub = check_sampler(of_rule(ot.rules.SpecHub()), law=ot.Hub(), batched=True, samples=2000)
+    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.Hub(), batched=True, samples=2000)
     assert hub.passed and {o.problem.k for o in hub.outcomes if o.problem} == {2}
-    wrong = check_sampler(of_rule(ot.rules.RecursiveRejection()), law=ot.WithoutReplacement(), batched=True)
+    wrong = check_sampler(of_rule(otd.rules.RecursiveRejection()), law=otd.WithoutReplacement(), batched=True)
     assert wrong["output_law"].status == "failed"
 
 
@@ -346,9 +346,9 @@ def test_a_draft_sampler_that_gives_no_drafts_is_named() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"problems\[0\] is .*: give ot.Problem"):
+    with pytest.raises(otd.InvalidArgument, match=r"problems\[0\] is .*: give otd.Problem"):
         check_sampler(textbook, [np.ones(3)])  # type: ignore[list-item]
-    with pytest.raises(ot.InvalidArgument, match="problems is empty"):
+    with pytest.raises(otd.InvalidArgument, match="problems is empty"):
         check_sampler(textbook, [])
     with pytest.raises(ValueError, match="samples is 0: give a whole number from 1 on"):
         check_sampler(textbook, samples=0)
@@ -396,23 +396,23 @@ def test_without_uniforms_their_ends_are_not_tested() -> None:
     assert outcome.status == "skipped" and "never called" in outcome.reason
 
 
-class LargeBatchesRounded(ot.SelectionRule):
+class LargeBatchesRounded(otd.SelectionRule):
     """Right on few rows; on many, acceptance is kept in halves."""
 
-    law = ot.IID()
+    law = otd.IID()
 
-    def __call__(self, p: Array, q: Array, drafts: Array) -> ot.Selection:
-        selection = ot.rules.SpeculativeSampling()(p, q, drafts)
+    def __call__(self, p: Array, q: Array, drafts: Array) -> otd.Selection:
+        selection = otd.rules.SpeculativeSampling()(p, q, drafts)
         if len(drafts) < 5000:
             return selection
-        return ot.Selection(np.floor(2 * selection.accept) / 2, selection.residual)
+        return otd.Selection(np.floor(2 * selection.accept) / 2, selection.residual)
 
 
 def test_sampled_frequencies_reject_what_goes_wrong_in_sampling_only() -> None:
-    assert check_property(sampled_frequencies, ot.rules.SpeculativeSampling()).status == "passed"
+    assert check_property(sampled_frequencies, otd.rules.SpeculativeSampling()).status == "passed"
     outcome = check_property(sampled_frequencies, LargeBatchesRounded())
     assert outcome.status == "failed" and "of 10000 draws instead of" in outcome.reason
-    assert ot.check_rule(LargeBatchesRounded(), 5, ["output_law", "floats_agree", "sampled_frequencies"]).failures
+    assert otd.check_rule(LargeBatchesRounded(), 5, ["output_law", "floats_agree", "sampled_frequencies"]).failures
     names: dict[str, Any] = {"rule": LargeBatchesRounded()}
     with pytest.raises(AssertionError) as raised:
         exec(outcome.code, names)

@@ -14,12 +14,12 @@ from mutants.catalogue import CHECKED, Mutant, of
 from mutants.step import Step, chosen, plain_residual, ratio
 from slow import slow, slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.sampler.samplers import numbered_back, renumbered
 from ot_draft.verify.sampler.views import PARTS, Dependence, View, part, pooled
 
 Array = Any
-TWO = [ot.Problem([0.7, 0.3], [0.4, 0.6], k=1), ot.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
+TWO = [otd.Problem([0.7, 0.3], [0.4, 0.6], k=1), otd.Problem([0.2, 0.8], [0.4, 0.6], k=1)]
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_right_ones_pass(name: str, check: Any) -> None:
 def test_noise_of_the_draft_used_again_is_found(path: bool) -> None:
     """As in vLLM once: what chose the draft chooses the recovered token; 10, 60, 30 % come out as 10.0, 62.6, 27.4."""
     step = Step(race=True, shared=True)
-    report = ot.check_step(step.path if path else step, k=1, path=path, batched=True, seconds=None)
+    report = otd.check_step(step.path if path else step, k=1, path=path, batched=True, seconds=None)
     assert report["output_law"].status == "failed"
     emitted = step(
         np.tile([0.1, 0.6, 0.3], (200_000, 1)), np.tile([0.8, 0.1, 0.1], (200_000, 1)), 1, np.random.default_rng(0)
     )[2]
     assert 0.02 < abs(np.bincount(emitted, minlength=3) / 200_000 - [0.1, 0.6, 0.3]).sum() / 2 < 0.03
-    assert ot.check_sampler(
+    assert otd.check_sampler(
         step.sampler, k=1, batched=True, samples=2000, seconds=None
     ).passed  # it draws the drafts itself
 
@@ -98,7 +98,7 @@ def path_of_one_row(p: Any, q: Any, k: int, generator: Any) -> Any:
 
 @pytest.mark.parametrize(("step", "path"), [(one_row, False), (path_of_one_row, True)])
 def test_one_row_at_a_time(step: Any, path: bool) -> None:
-    report = ot.check_step(step, k=2, path=path, samples=60, seconds=None, rule=ot.rules.RecursiveRejection())
+    report = otd.check_step(step, k=2, path=path, samples=60, seconds=None, rule=otd.rules.RecursiveRejection())
     report.raise_if_failed()
     assert report.tried["batches"] == [] and "one row at a time" in str(report)
 
@@ -121,19 +121,19 @@ def test_what_is_no_outcome_is_named(returned: Any, said: str) -> None:
     def step(p: Array, q: Array, k: int, generator: Any) -> Any:
         return returned(*Step()(p, q, k, generator))
 
-    report = ot.check_step(step, k=2, batched=True, samples=128)
+    report = otd.check_step(step, k=2, batched=True, samples=128)
     assert said in report["possible_step"].reason and report["output_law"].status == "skipped"
 
 
 def test_a_path_has_one_draft_a_place() -> None:
-    with pytest.raises(ot.InvalidArgument, match=r"law is WithoutReplacement\(\) with path=True"):
-        ot.check_step(Step().path, law=ot.WithoutReplacement(), path=True)
-    report = ot.check_step(lambda p, q, k, generator: p([[0.5]] * len(p())), path=True, batched=True, samples=128)
+    with pytest.raises(otd.InvalidArgument, match=r"law is WithoutReplacement\(\) with path=True"):
+        otd.check_step(Step().path, law=otd.WithoutReplacement(), path=True)
+    report = otd.check_step(lambda p, q, k, generator: p([[0.5]] * len(p())), path=True, batched=True, samples=128)
     assert "the text is of float64" in report["possible_step"].reason
 
 
 def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None:
-    report = ot.check_step(Step(), TWO, batched=True, samples=4000, seconds=None)
+    report = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None)
     far = report.bias_seen["output_law"]
     assert 0 < far < 0.2 and set(report.bias_seen) == {"output_law", "declared_law"}
     tried = "k = 1 with n = 2; in batches of 1, 2, 5, 33, 256"
@@ -141,24 +141,24 @@ def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None
     assert read["bias_seen"]["output_law"] == far and read["tried"]["batches"] == [1, 2, 5, 33, 256] and read["passed"]
     for text in (str(report), report.html()):
         assert tried in text and f"a law {far:.3f} off is missed with probability 1e-6" in text
-    wrong = ot.check_step(Step(residual=lambda p, q: p), TWO, batched=True, seconds=None)
+    wrong = otd.check_step(Step(residual=lambda p, q: p), TWO, batched=True, seconds=None)
     assert wrong.bias_seen == {} and "The same calls again" in wrong.html() and not json.loads(wrong.json())["passed"]
 
 
 def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
-    far = ot.check_step(Step(), TWO, batched=True, samples=4000, seconds=None).bias_seen["declared_law"]
+    far = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None).bias_seen["declared_law"]
     off = np.array([0.4 + far, 0.6 - far])
 
     class Off(Step):
         def draft(self, q: Array, k: int, generator: Any) -> Array:
             return (generator.random((len(q), k)) > off[0]).astype(int)
 
-    found = [ot.check_step(Off(), TWO, batched=True, samples=4000, seconds=None, seed=seed) for seed in range(10)]
+    found = [otd.check_step(Off(), TWO, batched=True, samples=4000, seconds=None, seed=seed) for seed in range(10)]
     assert all(report["declared_law"].status == "failed" for report in found)
 
 
 def test_a_method_is_called_again_by_the_code() -> None:
-    code = ot.check_step(
+    code = otd.check_step(
         Step(odds=lambda *masses: np.sqrt(ratio(*masses))).path, TWO, path=True, batched=True, seconds=None
     ).code
     assert ".path, problems=" in code and "from mutants.step import Step" in code
@@ -231,7 +231,7 @@ def test_a_wrong_token_behind_eight_kept_drafts_is_found() -> None:
 
         return Step().path(squared, q, k, generator)
 
-    report = ot.check_step(path, path=True, batched=True, samples=5000, seconds=None)
+    report = otd.check_step(path, path=True, batched=True, samples=5000, seconds=None)
     assert {outcome.label for outcome in report.failures} == {"p == q, k = 8"}
 
 
@@ -239,7 +239,7 @@ def test_a_step_that_ends_the_program_fails() -> None:
     def ends(p: Any, q: Any, k: int, generator: Any) -> Any:
         raise SystemExit(0)
 
-    report = ot.check_step(ends, TWO, batched=True, samples=50)
+    report = otd.check_step(ends, TWO, batched=True, samples=50)
     assert "raised SystemExit" in report["possible_step"].reason and not report.passed
 
 
@@ -270,10 +270,10 @@ def scheduled(peeks: bool) -> Any:
 
 
 def test_a_scheduler_that_peeks_is_found() -> None:
-    report = ot.check_step(scheduled(True), k=2, path=True, batched=True, seconds=None)
+    report = otd.check_step(scheduled(True), k=2, path=True, batched=True, seconds=None)
     assert report["output_law"].status == "failed", report
 
 
 @pytest.mark.parametrize("samples", [4000, slow(None)])
 def test_a_scheduler_that_looks_at_others_passes(samples: int | None) -> None:
-    ot.check_step(scheduled(False), k=2, path=True, batched=True, samples=samples, seconds=None).raise_if_failed()
+    otd.check_step(scheduled(False), k=2, path=True, batched=True, samples=samples, seconds=None).raise_if_failed()

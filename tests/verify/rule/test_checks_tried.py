@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import is_torch, to_host
 from ot_draft.verify.rule.recording import Range
 from ot_draft.verify.rule.strategies import MOST_ROWS, all_together
@@ -18,16 +18,16 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 When = Callable[[Any, Any, Any], Any]
 
 
-class Sometimes(ot.SelectionRule):
+class Sometimes(otd.SelectionRule):
     """Recursive rejection; the draft model's law where `when` says so, (..., 1) or one truth value."""
 
-    law = ot.IID()
+    law = otd.IID()
 
     def __init__(self, when: When) -> None:
         self.when = when
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-        right = ot.rules.RecursiveRejection()(p, q, drafts)
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+        right = otd.rules.RecursiveRejection()(p, q, drafts)
         wrong = self.when(p, q, drafts)
         if wrong is False or not np.any(to_host(wrong)):
             return right
@@ -36,8 +36,8 @@ class Sometimes(ot.SelectionRule):
             import torch
 
             wrong = torch.from_numpy(np.array(wrong))
-            return ot.Selection(torch.where(wrong, 0, right.accept), torch.where(wrong, q, right.residual))
-        return ot.Selection(np.where(wrong, 0, right.accept), np.where(wrong, q, right.residual))
+            return otd.Selection(torch.where(wrong, 0, right.accept), torch.where(wrong, q, right.residual))
+        return otd.Selection(np.where(wrong, 0, right.accept), np.where(wrong, q, right.residual))
 
 
 def least(p: Any) -> float:
@@ -97,14 +97,14 @@ QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes 
 @pytest.mark.usefixtures("unhurried_searches")
 def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> None:
     by = BY.get(name, "output_law_in_batches")
-    report = ot.check_rule(Sometimes(WRONG[name]), max_examples=2, properties=(by,))
+    report = otd.check_rule(Sometimes(WRONG[name]), max_examples=2, properties=(by,))
     assert report[by].status == "failed" and report[by].refutes, str(report)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unhurried_searches")
 def test_what_is_said_of_a_right_rule() -> None:
-    report = ot.check_rule(Sometimes(lambda p, q, drafts: False), max_examples=10)
+    report = otd.check_rule(Sometimes(lambda p, q, drafts: False), max_examples=10)
     lines = {line.partition(":")[0].strip(): line for line in str(report).splitlines()}
     assert "lossless: yes, for n <= 1000, k <= 8, masses down to 1e0 or n <= " in lines["lossless"]
     assert "batches of 64, 2 x 32, 32 x 2, 8 x 8, 16 x 2 x 2" in lines["lossless"]
@@ -113,15 +113,15 @@ def test_what_is_said_of_a_right_rule() -> None:
 
 
 def test_a_rule_that_writes_into_p_hears_of_that_first() -> None:
-    class Writes(ot.SelectionRule):
-        law = ot.IID()
+    class Writes(otd.SelectionRule):
+        law = otd.IID()
 
-        def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
-            chosen = ot.rules.RecursiveRejection()(p, q, drafts)
+        def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+            chosen = otd.rules.RecursiveRejection()(p, q, drafts)
             p[...] = 0
             return chosen
 
-    report = ot.check_rule(Writes(), max_examples=2, properties=("law_in_torch", "inputs_unchanged"))
+    report = otd.check_rule(Writes(), max_examples=2, properties=("law_in_torch", "inputs_unchanged"))
     first = str(report).splitlines()[1]
     assert "overwritten" in first and "write into a copy" in first, str(report)
     assert "any axes before the last" not in str(report)
@@ -139,13 +139,13 @@ def test_a_rule_that_writes_into_p_hears_of_that_first() -> None:
     ],
 )
 def test_the_remedy_is_that_of_the_error(error: Exception, said: str) -> None:
-    class Raises(ot.SelectionRule):
-        law = ot.IID()
+    class Raises(otd.SelectionRule):
+        law = otd.IID()
 
-        def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+        def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
             raise error
 
-    crash = ot.check_rule(Raises(), max_examples=1, properties=("probabilities",))["probabilities"].crash
+    crash = otd.check_rule(Raises(), max_examples=1, properties=("probabilities",))["probabilities"].crash
     assert said in crash, crash
 
 
@@ -154,23 +154,23 @@ def a_sampler(*arguments: Any) -> int:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: ot.check_step(None), r"check_step was given None: give a function step\(p, q, k, generator\)"),  # type: ignore[arg-type]
-    (lambda: ot.check_sampler("a"), "check_sampler was given 'a': give a function sampler"),  # type: ignore[arg-type]
-    (lambda: ot.check_sampler(a_sampler, draft="a"), "was given 'a': give a function draft"),  # type: ignore[arg-type]
-    (lambda: ot.check_draws(None), "check_draws was given None: give a function draft"),  # type: ignore[arg-type]
-    (lambda: ot.check_draws(a_sampler, "iid"), "law is 'iid': give a draft law"),  # type: ignore[arg-type]
-    (lambda: ot.check_draws(a_sampler, ot.IID), "law is <class .*: give a draft law"),  # type: ignore[arg-type]
-    (lambda: ot.check_step(a_sampler, rule="KSeq"), "rule is 'KSeq': give a rule"),  # type: ignore[arg-type]
-    (lambda: ot.check_sampler(a_sampler, 3), "problems is 3: give a list"),  # type: ignore[arg-type]
-    (lambda: ot.check_sampler(a_sampler, seconds=-1), "seconds is -1: give a time from 0 on"),
-    (lambda: ot.check_sampler(a_sampler, seed=-1), "seed is -1: give a whole number from 0 on"),
-    (lambda: ot.check_sampler(a_sampler, samples=1.5), "samples is 1.5: give a whole number from 1 on"),  # type: ignore[arg-type]
-    (lambda: ot.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
-    (lambda: ot.check_rule(ot.rules.KSeq(), max_examples=0), "max_examples is 0: give a whole number from 1 on"),
-    (lambda: ot.check_rule(ot.rules.KSeq(), seed="a"), "seed is 'a': give a whole number"),  # type: ignore[arg-type]
-    (lambda: ot.check_rule(ot.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
+    (lambda: otd.check_step(None), r"check_step was given None: give a function step\(p, q, k, generator\)"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler("a"), "check_sampler was given 'a': give a function sampler"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, draft="a"), "was given 'a': give a function draft"),  # type: ignore[arg-type]
+    (lambda: otd.check_draws(None), "check_draws was given None: give a function draft"),  # type: ignore[arg-type]
+    (lambda: otd.check_draws(a_sampler, "iid"), "law is 'iid': give a draft law"),  # type: ignore[arg-type]
+    (lambda: otd.check_draws(a_sampler, otd.IID), "law is <class .*: give a draft law"),  # type: ignore[arg-type]
+    (lambda: otd.check_step(a_sampler, rule="KSeq"), "rule is 'KSeq': give a rule"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, 3), "problems is 3: give a list"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, seconds=-1), "seconds is -1: give a time from 0 on"),
+    (lambda: otd.check_sampler(a_sampler, seed=-1), "seed is -1: give a whole number from 0 on"),
+    (lambda: otd.check_sampler(a_sampler, samples=1.5), "samples is 1.5: give a whole number from 1 on"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
+    (lambda: otd.check_rule(otd.rules.KSeq(), max_examples=0), "max_examples is 0: give a whole number from 1 on"),
+    (lambda: otd.check_rule(otd.rules.KSeq(), seed="a"), "seed is 'a': give a whole number"),  # type: ignore[arg-type]
+    (lambda: otd.check_rule(otd.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
     (
-        lambda: ot.check_rule(ot.rules.KSeq(), properties="floats"),
+        lambda: otd.check_rule(otd.rules.KSeq(), properties="floats"),
         r"properties is 'floats': give a list .*\['floats'\]",
     ),
 ]
@@ -178,7 +178,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.parametrize(("call", "said"), BAD)
 def test_a_bad_argument_is_refused_before_anything_is_tried(call: Callable[[], Any], said: str) -> None:
-    with pytest.raises(ot.DraftSelectionError, match=said):
+    with pytest.raises(otd.DraftSelectionError, match=said):
         call()
 
 
@@ -197,9 +197,9 @@ def test_ranges_that_stand_together_were_tried_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [ot.IID(), ot.WithoutReplacement(), ot.Hub(), ot.Hybrid(top=1)], ids=lambda law: law.name
+    "law", [otd.IID(), otd.WithoutReplacement(), otd.Hub(), otd.Hybrid(top=1)], ids=lambda law: law.name
 )
-def test_what_is_always_tried(law: ot.DraftLaw) -> None:
+def test_what_is_always_tried(law: otd.DraftLaw) -> None:
     """Every largest batch, and in a single pair the largest vocabulary, all with masses over twelve decades."""
     problems = all_together(law)
     assert {problem.batch for problem in problems} == {(), *MOST_ROWS}

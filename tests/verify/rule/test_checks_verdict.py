@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule import Report, check_rule, child, search
 from ot_draft.verify.rule.answers import Answers
 from ot_draft.verify.rule.outcome import Outcome, Status
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.usefixtures("short_searches")
 Decide = Callable[[Any, Any, Any], Any]
 
 
-class Rule(ot.SelectionRule):
+class Rule(otd.SelectionRule):
     """Recursive rejection that does something else where the test says so."""
 
-    law = ot.IID()
+    law = otd.IID()
 
     def __init__(self, decide: Decide, claims: tuple[str, ...] = ()) -> None:
         self.decide, self.claims = decide, claims
@@ -39,8 +39,8 @@ class Rule(ot.SelectionRule):
         return self.decide(p, q, drafts)
 
 
-def right(p: Any, q: Any, drafts: Any) -> ot.Selection:
-    return ot.rules.RecursiveRejection()(p, q, drafts)
+def right(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    return otd.rules.RecursiveRejection()(p, q, drafts)
 
 
 def checked(decide: Decide, claims: tuple[str, ...] = (), examples: int = 20) -> Report:
@@ -48,12 +48,12 @@ def checked(decide: Decide, claims: tuple[str, ...] = (), examples: int = 20) ->
     return check_rule(Rule(decide, claims), examples, chosen)
 
 
-def raises_on_no_rows(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def raises_on_no_rows(p: Any, q: Any, drafts: Any) -> otd.Selection:
     assert 0 not in p.shape
     return right(p, q, drafts)
 
 
-def forgets_masses_below_the_normal(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def forgets_masses_below_the_normal(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return right(np.where(p < 1e-300, 0 * p, p), q, drafts)
 
 
@@ -67,11 +67,11 @@ def test_wrong_on_no_proper_problem_is_lossless_with_a_finding(decide: Decide) -
         report.raise_if_failed()
 
 
-def forgets(p: Any, q: Any, drafts: Any) -> ot.Selection:
-    return ot.Selection(right(p, q, drafts).accept, p)
+def forgets(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    return otd.Selection(right(p, q, drafts).accept, p)
 
 
-def forgets_or_raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def forgets_or_raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
     """Raises an error on most problems, and is wrong on the others: the error does not hide it."""
     assert (q > 0).all()
     return forgets(p, q, drafts)
@@ -85,7 +85,7 @@ def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> No
     assert report.answers.law.because.startswith("output_law")
 
 
-def first_target_for_all(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
     """Right for one pair; in a batch all rows get the target of the first."""
     first = p.reshape(-1, p.shape[-1])[:1] + 0 * p if p.size else p
     return right(first, q, drafts)
@@ -97,7 +97,7 @@ def test_a_batch_whose_rows_get_anothers_law_is_not_lossless() -> None:
     assert report.lossless == "no" and report.answers.law.because == "output_law_in_batches"
 
 
-def raises(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
     raise RuntimeError("not yet")
 
 
@@ -105,14 +105,14 @@ def a_tuple(p: Any, q: Any, drafts: Any) -> Any:
     return tuple(vars(right(p, q, drafts)).values())
 
 
-def in_floats(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def in_floats(p: Any, q: Any, drafts: Any) -> otd.Selection:
     selection = right(p, q, drafts)
-    return ot.Selection(1.0 * selection.accept, 1.0 * selection.residual)
+    return otd.Selection(1.0 * selection.accept, 1.0 * selection.residual)
 
 
-def small_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def small_only(p: Any, q: Any, drafts: Any) -> otd.Selection:
     if p.shape[-1] > 3:
-        raise ot.InvalidArgument("only three tokens")
+        raise otd.InvalidArgument("only three tokens")
     return right(p, q, drafts)
 
 
@@ -127,7 +127,7 @@ def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> N
 
 @pytest.mark.parametrize(
     ("decide", "remedy"),
-    [(raises, "the error is in the rule's own code"), (a_tuple, "return ot.Selection(accept, residual)")],
+    [(raises, "the error is in the rule's own code"), (a_tuple, "return otd.Selection(accept, residual)")],
 )
 def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide, remedy: str) -> None:
     report = check_rule(Rule(decide), 5, ["output_law", "engine_sizes"])
@@ -138,11 +138,11 @@ def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide, remedy
     assert report["output_law"].record["crash"] and not report.answers.refuted
 
 
-def in_float16(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def in_float16(p: Any, q: Any, drafts: Any) -> otd.Selection:
     selection = right(p, q, drafts)
     if p.dtype == object:
         return selection
-    return ot.Selection(selection.accept.astype("f2").astype(p.dtype), selection.residual)
+    return otd.Selection(selection.accept.astype("f2").astype(p.dtype), selection.residual)
 
 
 def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
@@ -152,7 +152,7 @@ def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
     assert json.loads(json_text(report.outcomes))["rules"][0]["in_floats"] == "no"
 
 
-def overwrites(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def overwrites(p: Any, q: Any, drafts: Any) -> otd.Selection:
     selection = right(p, q, drafts)
     p[...] = q
     return selection
@@ -174,8 +174,8 @@ def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
 
 
 def test_floats_that_are_wrong_beyond_rounding_decide() -> None:
-    def wrong(p: Any, q: Any, drafts: Any) -> ot.Selection:
-        return ot.Selection(0.999 * right(p, q, drafts).accept, right(p, q, drafts).residual)
+    def wrong(p: Any, q: Any, drafts: Any) -> otd.Selection:
+        return otd.Selection(0.999 * right(p, q, drafts).accept, right(p, q, drafts).residual)
 
     assert checked(wrong).lossless == "no"
 
@@ -238,9 +238,9 @@ class Alternating(Rule):
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         self.calls += 1
-        return (ot.rules.NaiveTarget() if self.calls % 2 else ot.rules.RecursiveRejection())(p, q, drafts)
+        return (otd.rules.NaiveTarget() if self.calls % 2 else otd.rules.RecursiveRejection())(p, q, drafts)
 
 
 @pytest.mark.usefixtures("unhurried_searches")
@@ -256,7 +256,7 @@ class Unfinished(Rule):
     def __init__(self) -> None:
         self.state = {"busy": False}
 
-    def __call__(self, p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
         if self.state["busy"]:
             return forgets(p, q, drafts)
         self.state["busy"] = True
@@ -277,7 +277,7 @@ def test_a_rule_that_was_stopped_half_way_begins_anew(monkeypatch: pytest.Monkey
 
 
 def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def catches(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def catches(p: Any, q: Any, drafts: Any) -> otd.Selection:
         try:
             end = process_time() + (60 if p.shape[-1] > 100 else 0)
             while process_time() < end:
@@ -293,7 +293,7 @@ def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("way", ["asleep", "at work"])
 def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def endless(p: Any, q: Any, drafts: Any) -> otd.Selection:
         while p.shape[-1] == 3:
             time.sleep(1000 if way == "asleep" else 0)
         return right(p, q, drafts)
@@ -304,13 +304,13 @@ def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str, monkeypatch: 
     assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].reason
 
 
-def ends_the_process(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def ends_the_process(p: Any, q: Any, drafts: Any) -> otd.Selection:
     if p.shape[-1] == 3:
         os._exit(0)
     return right(p, q, drafts)
 
 
-def stops_all_threads(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def stops_all_threads(p: Any, q: Any, drafts: Any) -> otd.Selection:
     """Code that holds the interpreter: no thread of its process can watch it."""
     if p.shape[-1] == 3:
         ctypes.PyDLL(None).sleep(1000)
@@ -339,7 +339,7 @@ def test_without_a_child_the_search_is_the_same(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("raised", [SystemExit(0), GeneratorExit(), MemoryError("much"), RecursionError("deep")])
 def test_what_a_rule_raises_to_end_the_program_is_a_crash(raised: BaseException) -> None:
-    def ends(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def ends(p: Any, q: Any, drafts: Any) -> otd.Selection:
         raise raised
 
     report = check_rule(Rule(ends), 5, ["output_law"])
@@ -347,35 +347,35 @@ def test_what_a_rule_raises_to_end_the_program_is_a_crash(raised: BaseException)
 
 
 def test_ctrl_c_goes_through() -> None:
-    def interrupted(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def interrupted(p: Any, q: Any, drafts: Any) -> otd.Selection:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         check_rule(Rule(interrupted), 5, ["output_law"])
 
 
-def returns_read_only(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def returns_read_only(p: Any, q: Any, drafts: Any) -> otd.Selection:
     selection = right(p, q, drafts)
     parts = [x + 0 for x in (selection.accept, selection.residual)]
     for x in parts:
         x.flags.writeable = False
-    return ot.Selection(*parts)
+    return otd.Selection(*parts)
 
 
-def reversed_rows(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def reversed_rows(p: Any, q: Any, drafts: Any) -> otd.Selection:
     if p.ndim == 1 or 0 in p.shape:
         return right(p, q, drafts)
     mirrored = right(p[..., ::-1], q[..., ::-1], np.where(drafts < 0, -1, p.shape[-1] - 1 - drafts))
-    return ot.Selection(mirrored.accept, mirrored.residual[..., ::-1])
+    return otd.Selection(mirrored.accept, mirrored.residual[..., ::-1])
 
 
-def prints_and_asks_threads(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def prints_and_asks_threads(p: Any, q: Any, drafts: Any) -> otd.Selection:
     print("noise")
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(right, p, q, drafts).result()
 
 
-def two_drafts(p: Any, q: Any, drafts: Any) -> ot.Selection:
+def two_drafts(p: Any, q: Any, drafts: Any) -> otd.Selection:
     if drafts.shape[-1] < 2:
         raise NotImplementedError("two drafts at least")
     return right(p, q, drafts)
@@ -391,9 +391,9 @@ def test_right_rules_of_odd_kinds_are_lossless(decide: Decide) -> None:
 
 
 def test_requests_with_fewer_drafts_than_others_are_tried() -> None:
-    def as_many_as_the_longest(p: Any, q: Any, drafts: Any) -> ot.Selection:
+    def as_many_as_the_longest(p: Any, q: Any, drafts: Any) -> otd.Selection:
         selection, number = right(p, q, drafts), (drafts >= 0).sum(-1)
         short = (number < number.max(initial=0))[..., None]
-        return ot.Selection(selection.accept, np.where(short, p + 0 * selection.residual, selection.residual))
+        return otd.Selection(selection.accept, np.where(short, p + 0 * selection.residual, selection.residual))
 
     assert check_rule(Rule(as_many_as_the_longest), 20, ["absent_drafts"]).failures

@@ -14,7 +14,7 @@ from mutants.catalogue import Mutant, of
 from mutants.rules import FIRST_LINES, Own
 from slow import slow, slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import is_torch, normalise
 from ot_draft.verify.rule import lossless, search
 from ot_draft.verify.rule.child import Child
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
 
 
-def refute(rule: ot.SelectionRule) -> None:
+def refute(rule: otd.SelectionRule) -> None:
     """Fail unless a property of the first lines refutes the rule: those of an engine's sizes first, which find most."""
     first = ["engine_sizes", "output_law_in_batches", "repeated_calls", "law_in_floats", "inputs_unchanged"]
     chosen = choose([*first, *(each.name for each in (*LOSSLESS, *FLOATS) if each.name not in first)])
@@ -55,32 +55,32 @@ class Right(Own):
     """A right rule of one function."""
 
 
-def mixture(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def mixture(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     """A third of K-SEQ, two thirds of the naive rule: of laws given the drafts, so that the residual is a mixture, too."""
-    left, right = rule(p, q, drafts), ot.rules.NaiveTarget()(p, q, drafts)
+    left, right = rule(p, q, drafts), otd.rules.NaiveTarget()(p, q, drafts)
     accept = (left.accept + 2 * right.accept) / 3
     rest = (1 - left.accept.sum(-1)[..., None]) * left.residual + 2 * (
         1 - right.accept.sum(-1)[..., None]
     ) * right.residual
-    return ot.Selection(accept, normalise(rest, p + 0 * rest))
+    return otd.Selection(accept, normalise(rest, p + 0 * rest))
 
 
-def memoised() -> Callable[..., ot.Selection]:
+def memoised() -> Callable[..., otd.Selection]:
     """By value, as it should be."""
     known: dict[Any, Any] = {}
 
-    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
         if is_torch(p):
             return rule(p, q, drafts)
         key = (str(p.dtype), *(str((x.shape, x.tolist())) for x in (p, q, drafts)))
         if key not in known:
             known[key] = rule(p, q, drafts)
-        return ot.Selection(known[key].accept.copy(), known[key].residual.copy())
+        return otd.Selection(known[key].accept.copy(), known[key].residual.copy())
 
     return remembers
 
 
-def row_by_row(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def row_by_row(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     """A loop over the rows of the batch, on numpy."""
     if is_torch(p) or 0 in p.shape or 0 in drafts.shape:
         return rule(p, q, drafts)
@@ -88,14 +88,14 @@ def row_by_row(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
     arrays = [np.broadcast_to(x, (*shape, x.shape[-1])) for x in (p, q, drafts)]
     chosen = [rule(*(x[row] for x in arrays)) for row in np.ndindex(shape)]
     parts = [np.array([getattr(each, name) for each in chosen], dtype=p.dtype) for name in ("accept", "residual")]
-    return ot.Selection(*(x.reshape(*shape, x.shape[-1]) for x in parts))
+    return otd.Selection(*(x.reshape(*shape, x.shape[-1]) for x in parts))
 
 
-def never_accepts(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
-    return ot.Selection(0 * rule(p, q, drafts).accept, p)
+def never_accepts(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
+    return otd.Selection(0 * rule(p, q, drafts).accept, p)
 
 
-def only_small(p: Array, q: Array, drafts: Array, rule: Any) -> ot.Selection:
+def only_small(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
     if p.shape[-1] > 5:
         raise NotImplementedError("five tokens at most")
     return rule(p, q, drafts)
@@ -105,17 +105,17 @@ RIGHT = {"mixture": lambda: mixture, "memoised": memoised, "row_by_row": lambda:
          "never_accepts": lambda: never_accepts, "only_small": lambda: only_small}  # fmt: skip
 
 
-def refuted(rule: ot.SelectionRule, seed: int) -> bool:
+def refuted(rule: otd.SelectionRule, seed: int) -> bool:
     """Whether a right rule is refuted by a check with a tenth of the usual time, by any property of the first lines."""
     chosen = [*LOSSLESS, *FLOATS, *choose(["inputs_unchanged"])]
     with patch.object(search, "ENOUGH", 0.5), patch.object(lossless, "PATIENCE", 0.15):
-        report = ot.check_rule(rule, max_examples=3, properties=chosen, seed=seed)
+        report = otd.check_rule(rule, max_examples=3, properties=chosen, seed=seed)
     return report.answers.refuted or report.lossless != "yes"
 
 
-def right_rules() -> list[ot.SelectionRule]:
+def right_rules() -> list[otd.SelectionRule]:
     """All of the library, and five of other kinds."""
-    return [*ot.rules.ALL, *(Right(make()) for make in RIGHT.values())]
+    return [*otd.rules.ALL, *(Right(make()) for make in RIGHT.values())]
 
 
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from contributing import example
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.rule import check_rule
 
 
 def test_it_tells_rules_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     equal_laws = example("A property of `check`", monkeypatch).equal_laws
     always, seldom = (
-        check_rule(rule, 20, [equal_laws]) for rule in (ot.rules.RecursiveRejection(), ot.rules.NaiveTarget())
+        check_rule(rule, 20, [equal_laws]) for rule in (otd.rules.RecursiveRejection(), otd.rules.NaiveTarget())
     )
     assert always["equal_laws"].status == "passed" and always["equal_laws"].cases > 0
     found = seldom["equal_laws"]

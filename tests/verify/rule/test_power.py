@@ -1,4 +1,4 @@
-"""What `ot.samples_for` asks for finds a bias of this size, much less does not; what a run says it would have seen, it sees."""
+"""What `otd.samples_for` asks for finds a bias of this size, much less does not; what a run says it would have seen, it sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from slow import slow
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import Array
 from ot_draft.statistics import MISS, log_e_value, missed, smallest_distance
 from ot_draft.verify.server import Token
@@ -49,14 +49,14 @@ def test_three_tokens_miss_it_with_probability_1e_6_exactly() -> None:
 @pytest.mark.parametrize(("n", "bias"), [(2, 0.1), (16, 0.2), slow(16, 0.05), slow(500, 0.1)])
 def test_the_samples_asked_for_find_a_sampler_of_this_bias(n: int, bias: float) -> None:
     law = np.full(n, 1 / n)
-    wrong, problem = off(law, bias), ot.Problem(law, law, k=1)
-    samples = ot.samples_for(bias, n, 1, batched=True)
+    wrong, problem = off(law, bias), otd.Problem(law, law, k=1)
+    samples = otd.samples_for(bias, n, 1, batched=True)
 
     def emitted(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
         return generator.choice(n, len(p), p=wrong / wrong.sum())
 
     def failed(samples: int, seed: int) -> bool:
-        report = ot.check_sampler(
+        report = otd.check_sampler(
             emitted, [problem], batched=True, samples=samples, seconds=None, false_alarm=1e-6, seed=seed
         )
         return not report.passed
@@ -71,30 +71,30 @@ def test_a_run_of_the_samples_asked_for_says_that_it_sees_the_bias() -> None:
     def right(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
         return generator.choice(16, len(p))
 
-    samples = ot.samples_for(0.1, 16, 1, batched=True)
-    report = ot.check_sampler(
-        right, [ot.Problem(law, law, k=1)], batched=True, samples=samples, seconds=None, false_alarm=1e-6
+    samples = otd.samples_for(0.1, 16, 1, batched=True)
+    report = otd.check_sampler(
+        right, [otd.Problem(law, law, k=1)], batched=True, samples=samples, seconds=None, false_alarm=1e-6
     )
     assert report.passed
-    assert 0.095 < ot.bias_seen(report)["output_law"] <= 0.1
+    assert 0.095 < otd.bias_seen(report)["output_law"] <= 0.1
 
 
 def test_a_step_takes_no_fewer_samples_than_its_drafts_do() -> None:
     """Tuples of drafts have more cells than tokens; a path of two thousand classes has still more."""
-    by = {check: ot.samples_for(0.05, 8, 3, check) for check in ("check_sampler", "check_draws", "check_step")}
+    by = {check: otd.samples_for(0.05, 8, 3, check) for check in ("check_sampler", "check_draws", "check_step")}
     assert by["check_sampler"] < by["check_draws"] <= by["check_step"]
-    assert ot.samples_for(0.05, 8, 3, problems=20) > by["check_sampler"]
-    assert ot.samples_for(0.05, 151_936, 2, "check_draws") < 10 * ot.samples_for(0.05, 64, 1, "check_draws")
+    assert otd.samples_for(0.05, 8, 3, problems=20) > by["check_sampler"]
+    assert otd.samples_for(0.05, 151_936, 2, "check_draws") < 10 * otd.samples_for(0.05, 64, 1, "check_draws")
 
 
 @pytest.mark.parametrize("bias", [0.2, slow(0.05), slow(0.02)])
 def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
-    tokens = ot.samples_for(bias, check="audit")
+    tokens = otd.samples_for(bias, check="audit")
     law = np.array([0.5, 0.5])
 
     def audited(count: int, share: float, seed: int) -> Any:
         drawn = (np.random.default_rng(seed).random(count) >= share).astype(int)
-        audit = ot.Audit()
+        audit = otd.Audit()
         audit.add(*Token.of_arrays(drawn, np.tile(law, (count, 1)), request=np.arange(count) // 16))
         return audit.verdict()
 
@@ -102,7 +102,7 @@ def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
     assert not all(audited(tokens // 4, 0.5 + bias, seed).biased for seed in range(3))
     right = audited(tokens, 0.5, 0)
     assert not right.biased
-    assert 0.95 * bias < ot.bias_seen(right)["an event of probability 1/2"] <= 1.03 * bias
+    assert 0.95 * bias < otd.bias_seen(right)["an event of probability 1/2"] <= 1.03 * bias
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
     ],
 )
 def test_what_no_samples_show_is_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ot.InvalidArgument, match=said):
-        ot.samples_for(**given)
+    with pytest.raises(otd.InvalidArgument, match=said):
+        otd.samples_for(**given)
 
 
 def test_more_samples_miss_less() -> None:

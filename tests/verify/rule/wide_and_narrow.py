@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-import ot_draft as ot
+import ot_draft as otd
 
 CLASSES = 16  # neighbours in the order of p / q together: of thousands of tokens r is not known one by one
 
@@ -26,7 +26,7 @@ def emitted(p: torch.Tensor, q: torch.Tensor, draws: int) -> torch.Tensor:
 
 
 def main() -> None:
-    """Of each test: the fault's bias, by how much the statistic grows, by how much it has to, and the calls of `ot.check_step`."""
+    """Of each test: the fault's bias, by how much the statistic grows, by how much it has to, and the calls of `otd.check_step`."""
     for n, trials in ((16, 200_000), (4096, 41_000)):
         torch.manual_seed(0)
         p, q = torch.randn(2, n, generator=torch.Generator().manual_seed(42)).double().softmax(-1)
@@ -38,7 +38,7 @@ def main() -> None:
         kept = right > 0
         bias, grows = float((wrong - right).abs().sum() / 2), float(((wrong - right)[kept] ** 2 / right[kept]).sum())
         bar = 10 * (2 * (n - 1)) ** 0.5
-        calls = ot.samples_for(bias, n, 1, "check_step", batched=True)
+        calls = otd.samples_for(bias, n, 1, "check_step", batched=True)
         print(
             f"{n} tokens, {trials} trials: bias {bias:.3f}, grows by {trials * grows:.0f} of {bar:.0f}, check_step {calls}"
         )

@@ -12,14 +12,14 @@ from typing import Any
 import click
 import numpy as np
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.arrays import Array
 from ot_draft.verify.server import Audit, CannotAudit, Token
 
 from .chains import inverse, random_pair, right, run, softmax
 
 SIZES = (2, 3, 8, 24, 100, 500, 2000)
-RULES = (ot.rules.SpeculativeSampling(), ot.rules.RecursiveRejection(), ot.rules.KSeq(), ot.rules.Optimal())
+RULES = (otd.rules.SpeculativeSampling(), otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal())
 
 
 def reported(p: Array, kind: int) -> Array:
@@ -35,8 +35,8 @@ def emitted(p: Array, q: Array, way: int, generator: np.random.Generator) -> Arr
     if way == 1:
         return (generator.exponential(size=p.shape) / np.maximum(p, 1e-300)).argmin(1)
     rule, k = RULES[way % len(RULES)], 1 if way % len(RULES) == 0 else 3
-    drafts = ot.draw(ot.IID(), q, k, generator)
-    return ot.sample(rule, p, q, drafts, generator)[0]
+    drafts = otd.draw(otd.IID(), q, k, generator)
+    return otd.sample(rule, p, q, drafts, generator)[0]
 
 
 def drawn(n: int, tokens: int, prompts: int, generator: np.random.Generator) -> tuple[Any, Any, Any]:

@@ -11,7 +11,7 @@ from mutants.catalogue import TABLES
 from mutants.runs import LINKED, REUSED, RUNS, share_of_old_numbers
 from slow import slow, slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft.verify.server import Audit, CannotAudit, Token, read_log
 from ot_draft.verify.server.bets import BETS
 from ot_draft.verify.server.wealth import Wealth
@@ -183,7 +183,7 @@ def test_a_wealth_that_is_no_number_is_an_error_of_ours() -> None:
     audit._wealth._combined[0] = np.nan
     with pytest.raises(RuntimeError, match="error of ot_draft") as caught:
         audit.verdict()
-    assert not isinstance(caught.value, ot.DraftSelectionError)
+    assert not isinstance(caught.value, otd.DraftSelectionError)
 
 
 def test_what_is_left_out_costs_what_it_could_have_cost(pair: Pair) -> None:
@@ -226,7 +226,7 @@ def test_a_token_of_no_mass_is_enough() -> None:
 
 
 def test_it_is_there_when_it_is_asked_for() -> None:
-    assert ot.Audit is Audit and issubclass(CannotAudit, ot.DraftSelectionError)
+    assert otd.Audit is Audit and issubclass(CannotAudit, otd.DraftSelectionError)
 
 
 @pytest.mark.parametrize(

@@ -190,20 +190,20 @@ def test_a_decoding_loop_with_a_planted_error_is_found() -> None:
     """The tokens of a real loop under a rule that takes every draft, by the laws of its steps."""
     from tiny_models import tiny_pair
 
-    import ot_draft as ot
+    import ot_draft as otd
     from ot_draft.decoding import DecodeOptions, Drafting, decode_steps
 
-    class TakeAll(ot.SelectionRule):
-        law = ot.IID()
+    class TakeAll(otd.SelectionRule):
+        law = otd.IID()
 
         def __call__(self, p: Any, q: Any, drafts: Any) -> Any:
-            good = ot.rules.SpeculativeSampling()(p, q, drafts)
-            return ot.Selection(torch.ones_like(good.accept), good.residual)
+            good = otd.rules.SpeculativeSampling()(p, q, drafts)
+            return otd.Selection(torch.ones_like(good.accept), good.residual)
 
     found = []
-    for rule in (TakeAll(), ot.rules.SpeculativeSampling()):
+    for rule in (TakeAll(), otd.rules.SpeculativeSampling()):
         judge = Audit()
-        drafting = Drafting.chains(1, 3, ot.trees.TokenWise(rule))
+        drafting = Drafting.chains(1, 3, otd.trees.TokenWise(rule))
         prompts = [[i % N, (i + 1) % N] for i in range(50)]
         for step in decode_steps(tiny_pair(2, N), prompts, drafting, DecodeOptions(max_tokens=60, laws=True)):
             for row in range(50):

@@ -1,6 +1,6 @@
 """transformers' own function for assisted generation, held to the vectors: its random numbers are those of the vector.
 
-ot-draft vectors run tests/verify/vectors/engine_transformers.py:verify --rule transformers --known tests/verify/vectors/known_transformers.txt
+cd tests/verify/vectors; ot-draft vectors run engine_transformers.py:verify --rule transformers --known known_transformers.txt
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from scipy import stats
 from slow import slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 from ot_draft import trees
 from ot_draft.cli import main
 from ot_draft.verify.vectors import functions
@@ -152,11 +152,11 @@ def test_what_is_emitted_has_the_target_s_law(rule: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "of_library"), [
-    ("recursive-rejection", ot.rules.RecursiveRejection()),
-    ("recursive-rejection-distinct", ot.rules.RecursiveRejectionWithoutReplacement()),
-    ("k-seq", ot.rules.KSeq()), ("vllm-v1", ot.rules.SpeculativeSampling()), ("tensorrt-llm", ot.rules.SpeculativeSampling()),
+    ("recursive-rejection", otd.rules.RecursiveRejection()),
+    ("recursive-rejection-distinct", otd.rules.RecursiveRejectionWithoutReplacement()),
+    ("k-seq", otd.rules.KSeq()), ("vllm-v1", otd.rules.SpeculativeSampling()), ("tensorrt-llm", otd.rules.SpeculativeSampling()),
 ])  # fmt: skip
-def test_the_library_s_rule_keeps_as_many_drafts(rule: str, of_library: ot.SelectionRule) -> None:
+def test_the_library_s_rule_keeps_as_many_drafts(rule: str, of_library: otd.SelectionRule) -> None:
     """K-SEQ at factor k keeps fewer than with the factor that the library finds."""
     compared = 0
     for vector in (vector for vector in read()[rule] if vector["level"] == "joint"):
@@ -164,7 +164,7 @@ def test_the_library_s_rule_keeps_as_many_drafts(rule: str, of_library: ot.Selec
         if case.parents != (-1,) * k:
             continue
         assert case.q is not None
-        taken = ot.evaluate(of_library, ot.Problem(list(case.p[0]), list(case.q[0]), k, of_library.law)).accept.sum()
+        taken = otd.evaluate(of_library, otd.Problem(list(case.p[0]), list(case.q[0]), k, of_library.law)).accept.sum()
         kept = sum(F(mass) for outcome, mass in vector["law"] if len(outcome) == k + 2)
         assert kept <= taken if rule == "k-seq" else kept == taken
         compared += 1
