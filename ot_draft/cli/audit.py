@@ -60,7 +60,7 @@ class ServerOptions:
     reference: Path | None
     draft: Path | int | None
 
-    def law(self, mode: str, temperature_last: bool = False) -> Reported:
+    def law(self, mode: str, temperature_last: bool | None = False) -> Reported:
         """The way from reported log-probabilities of this mode to the law; CannotAudit where they do not."""
         return Reported(self.temperature, self.top_k, self.top_p, mode, self.listed, temperature_last)
 
@@ -95,7 +95,8 @@ class AuditCommand(click.Command):
 @options_of_servers
 @click.option("--concurrency", type=Numbers(MOST_TOGETHER),
               help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32].")  # fmt: skip
-@click.option("--temperature", type=float, default=1.0, show_default=True)
+@click.option("--temperature", type=float, default=1.0, show_default=True,
+              help="Temperature to ask for. With a log of API responses, 1 states how its tokens were drawn.")  # fmt: skip
 @click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
 @click.option("--top-p", type=float, default=1.0, show_default=True)
 @click.option("--logprobs", "mode", type=click.Choice(MODES),
@@ -117,12 +118,15 @@ def audit(
     """Whether tokens follow the law that is reported for them, from a running server or from a log.
 
     URL: an OpenAI-compatible server that reports log-probabilities (http://localhost:8000). It alone is talked to; a key is read from
-    OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their laws (docs/audit.md).
+    OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their distributions, or a .jsonl file of API responses
+    with log-probabilities: chat completions, entries of logprobs.content, vLLM's RequestOutput (docs/audit.md).
 
     Exit status: 0 if no bias was found, 1 if there is one (or the reference is another model), 2 if it cannot be decided from what
     was given, 70 for an error of ours.
     """
     options = ServerOptions(**asked)
+    source = click.get_current_context().get_parameter_source("temperature")
+    stated = source is not click.core.ParameterSource.DEFAULT
     with one_line((DraftSelectionError, OSError, UnicodeDecodeError)):
         is_url = subject.startswith(("http://", "https://"))
         for name, file in (("--json", json_file), ("--html", html)):
@@ -131,15 +135,15 @@ def audit(
                     raise Refused(f"{name} {file}: is the log that is audited: name another file")
                 can_write(name, file)
         judge = Audit(level, confidence, tolerance)
-        notes = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options)
+        notes = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options, stated)
         verdict = judge.verdict()
         _write(verdict, subject, notes, json_file, html)
     differs = dict(notes).get("reference", "").startswith(DIFFERS)
     sys.exit(1 if differs else UNDECIDED if verdict.undecided else int(verdict.biased))
 
 
-def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
-    from ..verify.server.log import read_log
+def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Notes:
+    from ..verify.server.log import ResponseNotes, read_log
 
     if not path.is_file():
         raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
@@ -147,10 +151,16 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> Notes:
         raise Refused("--reference compares the law that a server reports: give its address, not a log")
     if options.draft is not None:
         raise Refused("--draft is for a server: in a log each line has its own draft_law")
+    if (options.temperature, options.top_k, options.top_p) != (1, 0, 1):
+        raise Refused(
+            "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is drawn from"
+        )
+    notes = ResponseNotes()
     with progress_bar(100, f"reading {path.name}, per cent") as advance:
-        for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share))):
+        for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share)), notes):
             judge.add(token)
-    if not judge.tokens:
+    judge.undecided = notes.undecided(judge.biased, stated)
+    if not judge.tokens and not judge.charged:
         raise Refused(f"{path}: no token is in it")
     return []
 
@@ -241,12 +251,14 @@ def _write(verdict: Verdict, subject: str, notes: Notes, json_file: Path | None,
     if html is not None:
         html.write_text(html_page(verdict, subject, notes), encoding="utf-8", errors="backslashreplace")
         click.echo(f"page: {html}", err=True)
-    table = Table("what is bet on", *HEADS[1:], title=f"{verdict.tokens:,} tokens", title_justify="left")
+    table = Table("event of the test", *HEADS[1:], title=f"{verdict.tokens:,} tokens", title_justify="left")
     for row in strongest(verdict):
         table.add_row(*row)
     style = "yellow" if verdict.undecided else "bold red" if verdict.biased else "green"
     record = {"subject": subject, "notes": notes, **verdict.as_dict()}
-    if not say(record, json_file, None if verdict.undecided else table, notes, f"{verdict}.", style):
-        return
-    for target, tokens in () if verdict.undecided else verdict.for_bounds.items():
-        click.secho(f"A bound of {target} takes about {tokens:,} tokens.", dim=True)
+    said = f"{verdict}."
+    if not verdict.undecided:
+        said += "".join(
+            f"\nA bound of {target} takes about {tokens:,} tokens." for target, tokens in verdict.for_bounds.items()
+        )
+    say(record, json_file, None if verdict.undecided else table, notes, said, style)

@@ -76,17 +76,16 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def say(
     record: dict[str, Any], json_file: Path | None, table: Table | None, notes: Notes, said: str, style: str
-) -> bool:
-    """Print a verdict, or its record as JSON in its place; whether it was the former."""
+) -> None:
+    """Print a verdict with its notes and tests below it, or its record as JSON instead."""
     if json_file == Path("-"):
         print_json(record)
-        return False
+        return
     if json_file is not None:
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     console = table_console(140)
-    if table is not None:
-        console.print(table)
+    console.print(said, style=style, highlight=False, markup=False)
     for name, note in notes:
         console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
-    console.print(said, style=style, highlight=False, markup=False)
-    return True
+    if table is not None:
+        console.print(table)

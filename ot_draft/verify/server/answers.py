@@ -21,7 +21,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from .records import number_of
-from .rounding import log_error, step_of
+from .rounding import NOTHING, log_error, step_of
 
 TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
 ALL = 1e-4  # a list that misses less than this is the whole law
@@ -55,7 +55,7 @@ class Emitted:
     The number is -3 where its name does not say which token it is, and so are those from NAMELESS down in ids: by_text, named by their
     texts, not by ids. as_mass: given as probabilities, not logarithms. keyed: by_text, and texts are the keys, so that one entry may
     have overwritten another. own_last: the entry of the emitted token's text has the emitted token's mass, and none has less. twice:
-    several entries have this text. apart: it is listed, with other masses than the emitted token's.
+    several entries have this text, or it is unknown whether the one is it. apart: it is listed, with other masses than the emitted token's.
     """
 
     token: int
@@ -82,7 +82,7 @@ class Emitted:
     @cached_property
     def error(self) -> float:
         """Relative error of the probabilities, from the digits of their logarithms."""
-        return 0.0 if self.as_mass else log_error(self.logs[self.logs > LOWEST])
+        return 0.0 if self.as_mass else log_error(self.logs)
 
     @cached_property
     def step(self) -> float:
@@ -195,8 +195,8 @@ def _named(entry: Any, i: int, field: str = "", j: int = 0) -> Named:
     if "prob" not in entry and _is_plain(value := entry["logprob"]):
         return name, value, False
     where = f"content[{i}].{field}[{j}]" if field else f"content[{i}]"
-    if "prob" not in entry:
-        return name, _log(value, f"{where}.logprob"), False
+    if "prob" not in entry:  # null: -inf, which JSON lacks, or unknown
+        return name, LOWEST if value is None else _log(value, f"{where}.logprob"), False
     mass = _real(entry["prob"], f"{where}.prob")
     if not mass >= 0:
         raise BadAnswer(f"{where}.prob is {mass:g}: a probability is from 0 to 1")
@@ -257,6 +257,7 @@ def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
     if by_text:
         named, near = ids == number, abs(logs - own[1]) <= NEAR
         own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
+        twice |= bool(named.any() and own[1] < math.log(NOTHING))  # a number that stands for unknown
         apart = bool(named.any() and not (named & near).any())
         times = Counter(ids.tolist())
         unclear = [name in UNCLEAR or PARTIAL in str(name) or times[number] > 1
@@ -283,13 +284,13 @@ def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) 
     """The emitted token, -3 where others of its text are listed; BadAnswer where the list contradicts itself or what was emitted."""
     mass, own = np.exp(logs), math.exp(log)
     at = np.flatnonzero(ids == token)
+    if not by_text and len(set(ids.tolist())) < len(ids):
+        raise BadAnswer("a token is listed twice")
     total = float(mass.sum()) + (0.0 if len(at) or by_text else own)
     if total > 1 + OVER:
         raise BadAnswer(f"the probabilities of a list sum to {total:.4g}")
     if by_text:
         return -3 if len(at) and abs(logs[at[0]] - log) > NEAR else token
-    if len(set(ids.tolist())) < len(ids):
-        raise BadAnswer("a token is listed twice")
     if len(at) and abs(float(mass[at[0]]) - own) > CONTRADICTS:
         raise BadAnswer(f"token {token} has probability {own:.4g}, and {mass[at[0]]:.4g} in the list beside it")
     if not len(at) and own > mass.min() + CONTRADICTS:

@@ -11,7 +11,7 @@ from ...arrays import Array
 from ...errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
-from .past import Order, Past
+from .past import ListLengths, Order, Past
 from .records import Token, Tokens, stack
 from .rounding import NOTHING, Rounding
 from .verdict import LeftOut, Verdict
@@ -45,6 +45,7 @@ class Audit:
         self.level, self.confidence, self.tolerance = level, confidence, tolerance
         self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
+        self._lengths = ListLengths()
         self._rows: list[Token] = []
         self._owed = 0  # tokens that every bet will be charged for
         self._largest = 0.0
@@ -73,20 +74,24 @@ class Audit:
 
     def _read(self, tokens: Tokens) -> None:
         """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
-        tokens = self._in_order(tokens)
+        tokens, doubtful, short = self._lengths.read(self._in_order(tokens))
+        self.charge(doubtful)
+        self.skip(short)
         self._pay()
         if not len(tokens):
             return
         seen = self._past.read(tokens)
         slack, nothing = self._rounding.read(tokens.mass, tokens.rest, tokens.total, tokens.size, tokens.whole,
-                                             tokens.relative, tokens.decimals, tokens.own[tokens.slot < 0])  # fmt: skip
+                                             tokens.relative, tokens.decimals)  # fmt: skip
         scored = scores(tokens, self._past, seen)
         y_scored, m_scored = scored.outcomes(tokens)
         y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
         self._wealth.settle(y, m, slack)
         combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
         self._wealth.settle_learned(combined, context, slack, self._learner.reach)
-        own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), np.fmin(tokens.own, tokens.rest))
+        # Beyond a list a token counts as one of the rest: servers write -9999, -100 or -inf where they do not know its log-probability.
+        beyond = np.where(tokens.whole, np.fmin(tokens.own, tokens.rest), tokens.rest)
+        own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), beyond)
         none = own < NOTHING
         self._wealth.settle_no_mass(none, nothing)
         self._no_mass += int(np.count_nonzero(none))

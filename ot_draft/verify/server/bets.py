@@ -33,6 +33,7 @@ URNS = (
     (2, 6.0),
     (8, 32.0),
 )  # draws from the law, and how many of the last tokens of other requests are added to them, about
+BITS = 8  # of a uniform random number in bfloat16
 MOST = 8.0  # times its mass, up to which a token under suspicion counts
 ENTROPIES = ((0.0, 0.6), (0.6, 1.4), (1.4, np.inf))  # of a law, in nats
 TYPICAL = (0.09, 0.3)  # a token is typical from the lesser of the first, and the second times exp(-entropy) on
@@ -66,6 +67,8 @@ SCORED = (
     Bet("typical", "entropy", "a token that typical acceptance would take"),
     Bet("rank middle", "calibration", "a token far down the list of ranks"),
     Bet("id middle", "calibration", "a token of high id"),
+    *_bets("calibration", {f"uniform of {BITS} bits by {how}": f"a token that uniform random numbers of {BITS} bits favour, by {how}"
+                           for how in ("rank", "id")}),
     Bet("same token again", "learned", "a token that came too often so far"),
     Bet("same pair again", "learned", "a token that came too often so far after the one before"),
     Bet("same three again", "learned", "a token that came too often so far after the two before"),
@@ -158,13 +161,25 @@ def _of_the_law(tokens: Tokens) -> list[Score]:
     parts = np.column_stack([tokens.mass, tokens.rest])
     entropy = -(parts * np.log(np.maximum(parts, 1e-300))).sum(1)
     within = [(entropy >= low) & (entropy < high) for low, high in ENTROPIES]
+    id_ends = tokens.along_ids(tokens.mass) + tokens.mass / 2
     typical = tokens.mass >= np.minimum(TYPICAL[0], TYPICAL[1] * np.exp(-entropy))[:, None]
     return [*((rank < r, 0.0) for r in RANKS), *((rank == i, 0.0) for i in (1, 2)), (rank >= 0, 0.0),
             *((tokens.mass >= mass, 0.0) for mass in MASSES), (surprise, 1.0),
             *((here[:, None] & (rank == 0), 0.0) for here in within),
             *((here[:, None] * surprise, here.astype(float)) for here in within), (typical, 0.0),
             (np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.rest / 2),
-            (tokens.along_ids(tokens.mass), 1 - tokens.rest / 2)]  # fmt: skip
+            (tokens.along_ids(tokens.mass), 1 - tokens.rest / 2),
+            *(_few_bits(tokens, ends) for ends in (np.cumsum(tokens.mass, axis=1), id_ends))]  # fmt: skip
+
+
+def _few_bits(tokens: Tokens, ends: Array) -> Score:
+    """The distribution of tokens drawn by inversion with a uniform number of BITS bits; ends (T, N): of the tokens' intervals."""
+    p, steps = tokens.with_rest[0], 2.0**BITS
+    last, first = (
+        np.ceil(steps * side - 1e-6) for side in (ends, ends - tokens.mass)
+    )  # 1e-6: sums may miss a multiple by rounding
+    listed = (last - first) / steps
+    return _suspected(np.column_stack([listed, np.maximum(1 - listed.sum(1), 0.0)]), p)
 
 
 def _of_the_past(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:

@@ -32,6 +32,10 @@ REFUSED_AT_ONCE = (*BUSY, 503)  # before any token is drawn
 BACKOFF = 0.25
 LONGEST_WAIT = 30.0  # seconds: the most that Retry-After is honoured for, at a time
 PATIENCE = 120.0  # seconds of waiting in an audit, all of it together
+NO_COMPLETIONS = (
+    ". Where a server has the chat endpoint alone, write its responses with logprobs and top_logprobs to a file, one JSON object per line, "
+    "and run ot-draft audit FILE"
+)
 HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -46,14 +50,14 @@ class Dialect:
     """Fields that one engine's server understands beside OpenAI's.
 
     fields: sent with every request, so that nothing but temperature, top-k and top-p shapes the law. all_tokens: its word for no
-    top-k. tempered: whether its log-probabilities are those after the temperature.
+    top-k. tempered: whether its log-probabilities are those after the temperature. temperature_last: as in `Reported`.
     """
 
     fields: dict[str, Any]
     all_tokens: int | None = None
     processed: dict[str, Any] | None = None
     tempered: bool = False
-    temperature_last: bool = False
+    temperature_last: bool | None = False
 
     def asked(self, model: str, temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0) -> dict[str, Any]:
         """Fields of a request that is drawn in this way; top_k: 0 for all tokens."""
@@ -64,11 +68,11 @@ class Dialect:
 
 DIALECTS = {
     "vllm": Dialect({"min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True}, -1, {}),
-    "sglang": Dialect({"min_p": 0.0, "repetition_penalty": 1.0}, -1, None, tempered=True),
+    "sglang": Dialect({"min_p": 0.0, "repetition_penalty": 1.0}, -1, None, tempered=True, temperature_last=None),
     "llamacpp": Dialect({"min_p": 0.0, "repeat_penalty": 1.0, "typical_p": 1.0, "cache_prompt": False}, 0,
                         {"post_sampling_probs": True}, temperature_last=True),
     "llama-cpp-python": Dialect({"min_p": 0.0, "repeat_penalty": 1.0}, 0, temperature_last=True),
-    "openai": Dialect({}),
+    "openai": Dialect({}, temperature_last=None),
 }  # fmt: skip
 # owned_by of /v1/models
 OWNERS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "me": "llama-cpp-python"}
@@ -214,6 +218,7 @@ class Client:
             raise Busy(f"status {status}", seconds, status not in REFUSED_AT_ONCE)
         if status >= 400:
             said = self._clean(body.decode("utf-8", "replace"))
+            said += NO_COMPLETIONS if status == 404 and path == "/completions" else ""
             raise RefusedRequest(f"{self.url}{path} refuses with status {status}: {said}")
         if not 200 <= status < 300:
             said = f"sends elsewhere (status {status}), which is not followed"

@@ -1,4 +1,8 @@
-"""Logs of emitted tokens and their laws, one JSON object a line, or the arrays of an .npz file: read piece by piece, and written."""
+"""Logs of emitted tokens and their laws, one JSON object a line, or the arrays of an .npz file: read piece by piece, and written.
+
+A line may also be what an API returned: an entry of OpenAI's `logprobs.content`, a whole response with log-probabilities, or vLLM's
+`RequestOutput`. These are read by `answers`, as a server's answers are.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -16,44 +21,79 @@ import numpy as np
 from ...array_files import array_names, read_arrays
 from ...arrays import Array
 from ...errors import CannotAudit, InvalidDistribution
-from .records import ENTRY, Token
+from .answers import LARGEST_ID, BadAnswer, Emitted, read_answer
+from .consistency import Ends
+from .records import ENTRY, NUMBERS, UNNAMED_TOKEN, ListedMasses, Token, names
+from .reported import DOUBTFUL, Lists, Reported
 from .verdict import LeftOut
 
 LONGEST = 64 * 2**20  # bytes of a line
 WHOLE = ("token", "ids", "position", "place")  # arrays that hold whole numbers
 WANTED = {"iu": "whole numbers", "iuUS": "names or whole numbers", "b": "truth values", "fiu": "real numbers"}
+API = {"top_logprobs", "choices", "outputs"}  # names by which lines of an API are known
 GZIP = b"\x1f\x8b"
 FORMATS = {b"PAR1": "a parquet file", b"PK\x03\x04": "a zip file", b"\x28\xb5\x2f\xfd": "compressed by zstd", b"BZh": "compressed by bzip2",
            b"\xfd7zXZ": "compressed by xz", b"\x93NUMPY": "a single array"}  # by first bytes  # fmt: skip
 HOLDS = "the arrays token, and law or ids with probabilities"
 PIECE = 4096  # rows of an .npz file that are worked on at once
+TEXT_KEYS = (
+    "the keys of top_logprobs are texts, of which several tokens may have one: let the server name tokens by ids "
+    "(vLLM: return_tokens_as_token_ids), or use its chat endpoint"
+)
+SAME_TEXT = "several listed tokens have the text of the emitted one: log token ids"
+FROM_API = (
+    "the tokens do not follow the reported probabilities, but the log does not say how they were drawn: another temperature, top-p, a "
+    "penalty, a seed or cached answers, or an unreported end-of-text token explain it as well. If all tokens were drawn independently at "
+    "temperature 1 without any of these, pass --temperature 1"
+)
 Entry = dict[str, Any]  # names of ENTRY, and what JSON or an array held
 
 
+@dataclass
+class ResponseNotes:
+    """Facts about a log of API responses, in addition to its tokens: how many responses or entries, and whether they report their ends."""
+
+    responses: int = 0
+    ends: Ends = field(default_factory=Ends)
+
+    def undecided(self, biased: bool, stated: bool) -> str:
+        """Why no verdict is possible, "" if one is; stated: whether the user says that tokens were drawn as reported."""
+        return self.ends.refusal() or (FROM_API if self.responses and biased and not stated else "")
+
+
 def read_log(
-    path: Path, leave_out: Callable[[str, str], None], advance: Callable[[float], None] = lambda share: None
-) -> Iterator[Token]:
+    path: Path, leave_out: Callable[[str, str, int], None], advance: Callable[[float], None] = lambda share: None,
+    notes: ResponseNotes | None = None
+) -> Iterator[Token]:  # fmt: skip
     """The tokens of a log, in its order, for `Audit.add`. leave_out: called with why one cannot be read, and where it stands.
 
     A line of a .jsonl file, plain or compressed by gzip:
     {"token": 5, "law": [...]}, or {"token": 5, "ids": [...], "probabilities" or "logprobs": [...]} with the
     heaviest tokens alone and optionally "own", the probability of the emitted one, and "whole": true if no other token can come; beside
     that "request", "position", "batch", "place" and "draft_law" as in `Token`. An .npz file: arrays of the same names, one row
-    a token ("ids" with -1 where a row has fewer). advance: called with the share of the file that was read.
+    a token ("ids" with -1 where a row has fewer). Lines of an API (see the module) become requests of their own. advance: called with
+    the share of the file that was read. notes: filled while an API's lines are read.
     CannotAudit where the file as a whole cannot be read, or nothing in it.
     """
-    count, unread = 0, LeftOut()
+    count, unread, notes = 0, LeftOut(), notes or ResponseNotes()
+
+    def lost(reason: str, where: str, tokens: int = 1) -> None:
+        unread.add(reason, where, tokens)
+        leave_out(reason, where, tokens)
+
     for number, (where, entry, share) in enumerate(_rows(path) if path.suffix == ".npz" else _lines(path), 1):
         if number % 1000 == 0:
             advance(share)
         try:
-            token = Token.of_entry(entry())
+            read = entry()
+            tokens = (
+                iter([Token.of_entry(read)]) if ENTRY.issuperset(read) else _of_api(read, where, number, lost, notes)
+            )
+            for token in tokens:
+                count += 1
+                yield token
         except CannotAudit as error:
-            unread.add(str(error), where)
-            leave_out(str(error), where)
-            continue
-        count += 1
-        yield token
+            lost(str(error), where)
     if unread.tokens and not count:
         raise CannotAudit(f"{path}: none of {unread.tokens:,} tokens can be read: {unread}")
 
@@ -93,9 +133,86 @@ def _entry_of_line(line: bytes) -> Entry:
         raise CannotAudit(f"not JSON ({str(error)[:80]}): write one object a line") from error
     if not isinstance(entry, dict):
         raise CannotAudit(f"{str(entry)[:40]} is no object: write one object a line")
-    if unknown := sorted(set(entry) - ENTRY - {"drafts", "accepted"}):
-        raise CannotAudit(f"{unknown[0]!r:.40} is not known: the names are {', '.join(sorted(ENTRY))}")
+    if entry.keys() & API:
+        return entry
+    entry = {name: value for name, value in entry.items() if name not in ("drafts", "accepted")}
+    if unknown := sorted(set(entry) - ENTRY):
+        raise CannotAudit(
+            f"{unknown[0]!r:.40} is not known: the names are {', '.join(sorted(ENTRY))}; or one of {', '.join(sorted(API))}"
+        )
     return entry
+
+
+def _of_api(
+    entry: Entry, where: str, number: int, lost: Callable[[str, str, int], None], notes: ResponseNotes
+) -> Iterator[Token]:
+    """The tokens of one line of an API: each choice is a request of its own; an entry alone has the names that it gives."""
+    alone = "top_logprobs" in entry
+    choices = [_choice_of_entry(entry)] if alone else _choices(entry)
+    usage = entry.get("usage") if len(choices) == 1 else None  # it counts the tokens of all choices
+    for index, choice in enumerate(choices):
+        notes.responses += 1
+        try:
+            answer = read_answer({"choices": [choice], "usage": usage}, LARGEST_ID)
+        except BadAnswer as error:
+            lost(str(error), where, max(1, str(choice).count("'top_logprobs'")))
+            continue
+        if not alone:
+            notes.ends.add(f"{number} {index}", answer, LARGEST_ID)
+        if answer.missing:
+            lost("counted, and not reported", where, answer.missing)
+        known = {name: entry[name] for name in NUMBERS if alone and name in entry}
+        request = known.get("request") if alone else f"{number} {index}"
+        for position, emitted in enumerate(answer.tokens):
+            if emitted.keyed or Lists(Reported()).state(emitted) == DOUBTFUL:
+                lost(TEXT_KEYS if emitted.keyed else SAME_TEXT, where, 1)
+                continue
+            at = known.get("position", -1) if alone else position
+            yield _of_emitted(emitted, names(request, at, known.get("batch", 0), known.get("place", -1)))
+
+
+def _choice_of_entry(entry: Entry) -> Entry:
+    if type(entry["top_logprobs"]) is not dict:
+        return {"logprobs": {"content": [entry]}}
+    columns = {"tokens": "token", "token_logprobs": "logprob", "top_logprobs": "top_logprobs"}
+    return {"logprobs": {name: [entry.get(one)] for name, one in columns.items()}}
+
+
+def _choices(entry: Entry) -> list[Entry]:
+    """The choices of a response, those of vLLM's `RequestOutput` in the form of OpenAI's."""
+    found = entry.get("choices", entry.get("outputs"))
+    if type(found) is not list or not all(type(each) is dict for each in found):
+        raise CannotAudit("choices must be a list of objects: write whole responses, one JSON object per line")
+    return [_of_vllm(each) if "token_ids" in each else each for each in found]
+
+
+def _of_vllm(output: Entry) -> Entry:
+    ids, lists = output["token_ids"], output.get("logprobs")
+    if lists is None:
+        return {}
+    try:
+        content = [{"id": token, "logprob": _logprob(listed.get(str(token))),
+                    "top_logprobs": [{"id": int(name), "logprob": _logprob(value)} for name, value in listed.items()]}
+                   for token, listed in zip(ids, lists, strict=True)]  # fmt: skip
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise CannotAudit(
+            f"not a RequestOutput with log-probabilities: {type(error).__name__} {str(error)[:60]}"
+        ) from error
+    return {"logprobs": {"content": content}, "finish_reason": output.get("finish_reason")}
+
+
+def _logprob(value: Any) -> Any:
+    return value["logprob"] if type(value) is dict else value
+
+
+def _of_emitted(emitted: Emitted, known: tuple[int, int, int, int]) -> Token:
+    """A token of an API, its list as it came, without those whose texts do not tell them from others."""
+    clear = emitted.ids >= 0
+    ids, mass = emitted.ids[clear], emitted.mass[clear]
+    error = max(emitted.error, emitted.total - 1)
+    row = ListedMasses.of_top(ids, mass, False, error, completed=True)
+    token = emitted.token if emitted.token >= 0 else UNNAMED_TOKEN
+    return Token(token, row, np.nan, *known, None)
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> Entry:

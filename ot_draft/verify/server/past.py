@@ -13,7 +13,7 @@ import numpy as np
 
 from ...arrays import Array
 from .moments import BINS, FACTOR, Groups, Last, SharedKeyStats, SharedUniform, mixed
-from .records import NO_TOKEN, UNNAMED, Tokens
+from .records import NO_TOKEN, TOP, UNNAMED, Tokens
 
 WINDOW = 16  # tokens before that are remembered
 HEAVIEST = 8  # tokens of the law before that are remembered
@@ -21,6 +21,8 @@ NOBODY = -2  # a token before the first
 OTHERS = 32  # tokens of other requests under the same law that are remembered of a moment
 REQUESTS = 4096
 TEXTS = 2**18  # whose last position is remembered
+LENGTHS = 8  # lists whose lengths are remembered
+NEAR = 1e-2  # relative: masses that differ by less may change places in a list
 # powers of two: of the tables by token, by pair of tokens, by three, and by law and token
 CELLS = (4096, 65_536, 262_144, 262_144)
 PRIORS = np.array([60.0, 1500.0])  # precisions of a prior of a cell's tilt, for biases of about 5 % and 1 %
@@ -71,6 +73,53 @@ class Order:
         while len(self._last) > TEXTS:
             self._last.popitem(last=False)
         return late, request
+
+
+class ListLengths:
+    """How many entries of a list are listed whatever was emitted, where the emitted token may be added to it or replace its last entry.
+
+    The lists of a right server hold the k most probable tokens, where k may change from token to token, but is known before the token.
+    The emitted token e may be appended, or take the place of the lightest. Let n be the length of the list, d = 1 if e is its lightest
+    entry and else 0, and let c be chosen from the past alone. Each list falls in one of three cases:
+
+    * n - d >= c, known: the c most probable tokens are among its entries. Of these the tokens heavier than the c-th are read, and
+      nothing else: a function of the distribution alone.
+    * n = c and d = 1, doubtful: e may be the c-th or an added entry. Every bet pays the most that it could lose.
+    * Otherwise short: no bet.
+
+    If k >= c, a list is known or doubtful, whatever is emitted. If k < c, it is doubtful or short. So the mean of the factor of
+    every bet is at most 1 for every k. c is one less than the smallest n of the last LENGTHS lists with d = 0, whose k is known to be n.
+    """
+
+    def __init__(self) -> None:
+        self._last = np.zeros(LENGTHS, dtype=int)
+
+    def read(self, tokens: Tokens) -> tuple[Tokens, int, int]:
+        """The known tokens of a block, in order of the bets, and how many are doubtful and short."""
+        rows = np.flatnonzero(tokens.completed)
+        if not len(rows):
+            return tokens, 0, 0
+        there = tokens.take(rows)
+        lightest = np.where(there.ids >= 0, there.mass, np.inf).min(1)
+        own = there.at_slot(there.mass, np.where(there.size > TOP, 0.0, np.inf))
+        last = own <= lightest * (1 + NEAR)
+        lengths = [*self._last.tolist()]
+        count = np.empty(len(rows), dtype=int)
+        for row, (size, is_last) in enumerate(zip(there.size.tolist(), last.tolist(), strict=True)):
+            count[row] = max(min(lengths[-LENGTHS:]) - 1, 0)
+            if not is_last:
+                lengths.append(size)
+        self._last = np.array(lengths[-LENGTHS:])
+        count = np.minimum(count, there.mass.shape[1])
+        known = there.size - last >= count
+        doubtful = ~known & last & (there.size == count)
+        at_count = there.mass[np.arange(len(rows)), np.maximum(count, 1) - 1]
+        least = np.full(len(tokens), -1.0)
+        least[rows] = np.where(count > 0, at_count * (1 + NEAR), np.inf)
+        kept = np.ones(len(tokens), dtype=bool)
+        kept[rows] = known
+        short = int((~known & ~doubtful).sum())
+        return tokens.cut(least).take(np.flatnonzero(kept)), int(doubtful.sum()), short
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from numbers import Real
@@ -26,6 +26,7 @@ from .rounding import OFF, decimals_of, explains, log_error, relative_of
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
 MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are below
+UNNAMED_TOKEN = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 UNNAMED = -(2**62)  # the text of a token that names none
 LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among the heaviest
 _SMALL = np.arange(TOP)
@@ -43,7 +44,8 @@ class Tokens:
     which text, which place in it, which requests ran together. place (T,): how many tokens the same step of speculation had
     emitted before, -1 unknown. draft (T, N), draft_rest (T,): the draft model's law on the same tokens, NaN unknown.
     As reported, before anything was divided: total (T,), sum of the masses; size (T,), how many there were; whole (T,), whether these
-    are all tokens; relative, decimals (T,): error by the number type, and decimals in print (`rounding`).
+    are all tokens; relative, decimals (T,): error by the number type, and decimals in print (`rounding`); completed (T,): whether the
+    emitted token may be listed because it was emitted (`past.ListLengths`).
     """
 
     token: Array
@@ -62,6 +64,7 @@ class Tokens:
     whole: Array
     relative: Array
     decimals: Array
+    completed: Array
 
     def __len__(self) -> int:
         return len(self.token)
@@ -69,6 +72,24 @@ class Tokens:
     def take(self, rows: Array) -> Tokens:
         """These rows, in this order."""
         return Tokens(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def cut(self, least: Array) -> Tokens:
+        """The same tokens, each list without the tokens of a mass up to least (T,); -1 leaves a row as it is."""
+        rows, kept = least >= 0, self.mass > least[:, None]
+        mass, draft = np.where(kept, self.mass, 0.0), np.where(kept | np.isnan(self.draft), self.draft, 0.0)
+        some = rows & kept.any(1)
+        return replace(
+            self,
+            ids=np.where(kept | ~rows[:, None], self.ids, NO_TOKEN),
+            mass=mass,
+            rest=np.where(rows, np.maximum(0.0, 1 - mass.sum(1)), self.rest),
+            draft=draft,
+            draft_rest=np.where(rows, np.maximum(0.0, 1 - draft.sum(1)), self.draft_rest),
+            total=np.where(rows, mass.sum(1), self.total),
+            size=np.where(rows, kept.sum(1), self.size),
+            relative=np.where(some, np.maximum(self.relative, relative_of(mass)), self.relative),
+            decimals=np.where(some, np.minimum(self.decimals, decimals_of(mass)), self.decimals),
+        )
 
     @cached_property
     def slot(self) -> Array:
@@ -177,7 +198,7 @@ class ListedMasses(NamedTuple):
     """Tokens of a law with their masses as reported, (m,) each, in any order.
 
     total: what the masses are divided by. whole: whether the law speaks of all tokens that can come, `size` of them; error: relative
-    error of the masses, beside what they show themselves.
+    error of the masses, beside what they show themselves. completed: whether the emitted token may be listed because it was emitted.
     """
 
     ids: Array
@@ -186,12 +207,13 @@ class ListedMasses(NamedTuple):
     whole: bool
     size: int
     error: float = 0.0
+    completed: bool = False
 
     @classmethod
-    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float) -> ListedMasses:
+    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float, completed: bool = False) -> ListedMasses:
         """A law of which some tokens are known, the heaviest, from numbers that are known to be right; whole: there are no others."""
         total = math.fsum(mass.tolist())
-        return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error)
+        return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error, completed)
 
     def cut(self) -> tuple[Array, Array, float]:
         """The heaviest TOP tokens in descending order, their masses, and the mass of all others."""
@@ -244,8 +266,8 @@ class Token(NamedTuple):
         """A token, and its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
 
         own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
-        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list must not
-        depend on the token: leave away the entry that servers append for it.
+        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list may hold
+        the emitted token because it was emitted: `past.ListLengths` says which of its entries are read.
         """
         row, draft = top_row(ids, probabilities, whole, probability(error, "error")), None
         if draft_law is not None:
@@ -294,18 +316,30 @@ class Token(NamedTuple):
         whole = entry.get("whole", False)
         if type(whole) is not bool:
             raise CannotAudit(f"whole is {whole!r:.40}: give true or false")
+        entry = _once(entry)
         if "logprobs" in entry:
             logs = _column(entry, "logprobs")
             if logs.max(initial=0.0) > 1e-2:
                 raise CannotAudit(f"logprobs hold {logs.max():g}: give logarithms of probabilities")
-            mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(logs)
+            mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(np.sort(logs)[-1:0:-1])
         else:
             mass = _column(entry, "probabilities")
         return cls.of_top(entry["token"], entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
 
 
+def _once(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry, its emitted token listed once where it is listed again with the same numbers."""
+    listed, names = whole_numbers(entry["ids"], "ids"), {"ids", "probabilities", "logprobs", "draft_law"} & set(entry)
+    first, *again = np.flatnonzero(listed == entry["token"]).tolist() or [0]
+    same = [i for i in again if all(entry[name][i] == entry[name][first] for name in names)]
+    return entry | {name: [x for i, x in enumerate(entry[name]) if i not in same] for name in names if same}
+
+
 def _column(entry: dict[str, Any], name: str) -> Array:
-    found = real_numbers(entry[name], name)
+    given = entry[name]
+    if name == "logprobs" and type(given) is list:  # programs write null for -inf, which JSON lacks
+        given = [-math.inf if each is None else each for each in given]
+    found = real_numbers(given, name)
     if found.ndim != 1 or np.isnan(found).any():
         raise CannotAudit(f"{name} is no list of numbers: give real numbers")
     return found
@@ -350,7 +384,7 @@ def top_row(
     total = math.fsum(values) if all(0 <= each <= 1 + OFF for each in values) else math.nan
     if not (total <= 1 + OFF and (not whole or total >= 1 - OFF)):
         _explained(tokens, masses, total, whole, error)
-    return ListedMasses(tokens, masses, total if whole else max(total, 1.0), whole, len(tokens), error)
+    return ListedMasses(tokens, masses, total if whole else max(total, 1.0), whole, len(tokens), error, not whole)
 
 
 def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: float) -> None:
@@ -418,7 +452,9 @@ def stack(rows: Sequence[Token]) -> Tokens:
     order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # the columns that are not a row's own come last
     ids, mass, q = (np.take_along_axis(side, order, axis=1) for side in (ids, mass, q))
     mass = np.maximum(mass, 0.0)
-    divisor, whole, size, error = (np.array(column) for column in zip(*(law[2:] for law in laws), strict=True))
+    divisor, whole, size, error, completed = (
+        np.array(column) for column in zip(*(law[2:] for law in laws), strict=True)
+    )
     total = np.where(whole, divisor, mass.sum(1))
     relative, decimals = np.maximum(relative_of(mass), error), decimals_of(mass)
     mass /= divisor[:, None]
@@ -427,4 +463,4 @@ def stack(rows: Sequence[Token]) -> Tokens:
     named = dict(zip(("token", "request", "position", "batch", "place"), numbers, strict=True))
     draft_rest = np.maximum(0.0, 1 - q.sum(1))
     return Tokens(ids=ids, mass=mass, rest=rest, own=np.array(own), draft=q, draft_rest=draft_rest, total=total, size=size,
-                  whole=whole, relative=relative, decimals=decimals, **named)  # fmt: skip
+                  whole=whole, relative=relative, decimals=decimals, completed=completed, **named)  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from .answers import ALL, NEAR, Answer, Emitted
+from .rounding import VOCABULARY
 
 MODES = ("raw", "tempered", "processed")
 TIE = 1e-3  # log-probabilities so near each other may change places between the server's sampler and its report
@@ -24,8 +25,9 @@ class Reported:
 
     mode: `raw`: of the model's logits (vLLM's default, llama.cpp's default, OpenAI); `tempered`: after the temperature (SGLang);
     `processed`: of the law that is drawn from (vLLM's logprobs_mode=processed_logprobs, llama.cpp's post_sampling_probs). listed: how
-    many of the heaviest tokens the server lists. temperature_last: top-p before the temperature, as llama.cpp has it. CannotAudit
-    where that law cannot be known from so many tokens.
+    many of the heaviest tokens the server lists. temperature_last: whether top-p comes before the temperature, as in
+    llama.cpp, and applies to the top-k tokens alone; None where neither is known: then only contexts count in which every order of
+    temperature, top-k and top-p keeps the same tokens. CannotAudit where that law cannot be known from so many tokens.
     """
 
     temperature: float = 1.0
@@ -33,7 +35,7 @@ class Reported:
     top_p: float = 1.0
     mode: str = "raw"
     listed: int = 20
-    temperature_last: bool = False
+    temperature_last: bool | None = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -77,21 +79,43 @@ class Reported:
             return None
         if 0 < top_k < len(logs) and logs[top_k - 1] - logs[top_k] < TIE:
             return None
-        logs = np.where(np.arange(len(logs)) < (top_k or len(logs)), logs, -np.inf)
+        listed, logs = logs, np.where(np.arange(len(logs)) < (top_k or len(logs)), logs, -np.inf)
         temperature = self.temperature if self.mode == "raw" and self.temperature > 0 else 1.0
-        cut = np.exp(logs) if self.temperature_last else np.exp(logs / temperature)
-        if top_k:
-            cut /= cut.sum()
         if self.top_p < 1:
-            before = np.cumsum(cut) - cut
-            near = np.abs(before - self.top_p).min() < EDGE + slack
-            last = int((before < self.top_p).sum())
-            tie = last < len(cut) and cut[last] > 0 and np.log(cut[last - 1] / cut[last]) < TIE
-            if near or tie or cut.sum() < self.top_p:
+            kept = {self._nucleus(cut, slack) for cut in self._orders(listed, logs, temperature)}
+            if len(kept) > 1 or 0 in kept:
                 return None
-            logs = np.where(before < self.top_p, logs, -np.inf)
+            logs = np.where(np.arange(len(logs)) < kept.pop(), logs, -np.inf)
         mass = np.exp(logs / temperature)
         return mass / mass.sum()
+
+    def _orders(self, listed: Array, logs: Array, temperature: float) -> list[Array]:
+        """The masses that top-p may apply to (N,): before or after the temperature, relative to the top-k tokens or to all tokens.
+
+        listed: as reported; logs: the same, -inf beyond top-k; temperature: what leads from them to the sampled distribution. On the
+        other side of the temperature the mass of the tokens beyond the list has an upper bound only: both ends are tried.
+        """
+        reported = np.exp(logs)
+        if self.temperature_last is not None:
+            cut = reported if self.temperature_last else np.exp(logs / temperature)
+            return [cut / cut.sum() if self.top_k else cut]
+        known = [reported, reported / reported.sum()] if self.top_k else [reported]
+        if self.temperature in (0, 1):
+            return known
+        power = 1 / self.temperature if self.mode == "raw" else self.temperature
+        rest = max(0.0, 1 - float(np.exp(listed).sum()))
+        beyond = rest * np.exp(listed[-1]) ** (power - 1) if power > 1 else VOCABULARY ** (1 - power) * rest**power
+        other = np.exp(power * logs)
+        return [*known, other / other.sum(), other / (np.exp(power * listed).sum() + beyond)]
+
+    def _nucleus(self, cut: Array, slack: float) -> int:
+        """How many of the tokens of masses cut (N,) top-p keeps, 0 where that is not known."""
+        before, there = np.cumsum(cut) - cut, int(np.count_nonzero(cut))
+        near = np.abs(before - self.top_p).min() < EDGE + slack
+        last = min(int((before < self.top_p).sum()), there)
+        tie = last < there and np.log(cut[last - 1] / cut[last]) < TIE
+        ends = cut.sum() < self.top_p and not 0 < self.top_k <= len(cut)
+        return 0 if near or tie or ends else last
 
     def error(self, mass: Array, emitted: Emitted) -> float:
         """Relative error of the probabilities of `law` for tokens of these masses (N,): at a low temperature an error grows."""

@@ -28,7 +28,6 @@ DECIMALS = range(8, 1, -1)
 SINGLE = 6  # decimals up to which numbers of float32 are told from all others
 MANY = 8  # masses of few decimals in lists, between 0 and 1, from which on such lists are rounded ones
 NOTHING = 1e-15  # a probability below this is no mass
-NONE = np.zeros(0)
 VOCABULARY = 2**20  # the largest that tokens of no mass are counted in
 
 
@@ -84,39 +83,32 @@ def explains(mass: Array, size: int, whole: bool) -> bool:
 class Rounding:
     """The rounding that the laws so far show.
 
-    stated: an absolute error that every reported probability may have. decimals: of the finest print so far. exact_own: whether a
-    probability of an emitted token beyond its list was ever said in more digits than rounding leaves: else 0 may be a rounded one.
+    stated: an absolute error that every reported probability may have. decimals: of the finest print so far.
     """
 
     stated: float = 0.0
     decimals: int = 0
-    exact_own: bool = False
     few: int = field(default=0, init=False)  # masses of lists, between 0 and 1, that few decimals write
 
     def read(
-        self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array,
-        unlisted: Array = NONE
+        self, mass: Array, rest: Array, total: Array, size: Array, whole: Array, relative: Array, decimals: Array
     ) -> tuple[Array, Array]:  # fmt: skip
         """Slack of every law, and the mass that its tokens of no reported mass may have at most: (T,) each.
 
-        mass (T, N), rest (T,): normalised; unlisted: reported probabilities of emitted tokens beyond their lists; the others (T,) as in
-        `Tokens`.
+        mass (T, N), rest (T,): normalised; the others (T,) as in `Tokens`.
         """
-        self.exact_own |= _exact(unlisted[unlisted > 0])
         step = self._steps(mass, total, whole, decimals)
         step = np.maximum(np.maximum(step, np.where(relative > 0, SMALLEST, 0.0)), self.stated)
         exact = not step.any() and not relative.any()
-        if exact and (whole.all() or (self.exact_own and decimals.min() == EXACT)):
+        if exact and whole.all():
             return step, np.full(len(mass), NOTHING * VOCABULARY)
         positive = np.where(whole, np.count_nonzero(mass, axis=1) + rest * total / np.maximum(step, 1e-300), size)
         short = np.maximum(1 - total, 0.0)
-        # What a 0 may hide, though nothing shows it yet: in a list of few decimals, or by a token whose own number was rounded.
+        # What a 0 may hide in a list of few decimals, though nothing shows it yet.
         finest = np.where(decimals < EXACT, 10.0 ** -decimals.astype(float) / 2, 0.0)
         hidden = np.where(~whole & _between(mass).any(1), np.maximum(step, finest), step)
         most = relative * total + np.where(whole, positive * step, size * hidden) + short
-        nothing = np.minimum(np.where(whole, size, VOCABULARY) * hidden, most)
-        if not self.exact_own:
-            nothing = np.where(whole, nothing, most)
+        nothing = np.where(whole, np.minimum(size * hidden, most), most)
         spread = relative * total + positive * step
         slack = np.minimum(relative * total + size * step, np.where(whole, 2 * spread + short, np.inf))
         return np.minimum(slack, 1.0), np.minimum(nothing + NOTHING * VOCABULARY, 1.0)
@@ -135,12 +127,6 @@ class Rounding:
 
 def _between(mass: Array) -> Array:
     return (mass > 0) & (mass < 1)
-
-
-def _exact(values: Array) -> bool:
-    """Whether one of these numbers (m,) has more digits than 16 bits or few decimals hold."""
-    column = values[:, None]
-    return bool(((relative_of(column) == 0) & (decimals_of(column) == EXACT)).any())
 
 
 def step_of(mass: Array) -> float:
@@ -163,7 +149,7 @@ def _may_be_rounded(value: float) -> bool:
 
 def log_error(logs: Array) -> float:
     """The relative error of exp of logarithms (m,) as they were reported: from 16 bits, or few decimals; 0 for all others."""
-    finite = -logs[np.isfinite(logs) & (logs < 0)][None]
+    finite = -logs[(logs > np.log(NOTHING)) & (logs < 0)][None]
     if not finite.size or not _may_be_rounded(float(finite[0, 0])):
         return 0.0
     relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite, range(DECIMALS[0], 0, -1))[0])

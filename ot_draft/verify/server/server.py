@@ -14,7 +14,7 @@ from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
 from .lookup import LookupLaws
-from .records import MOST_IDS, ListedMasses, Token
+from .records import UNNAMED_TOKEN, ListedMasses, Token
 from .reference import DraftLaws
 from .reported import DOUBTFUL, SHORT, Lists, Reported
 
@@ -39,7 +39,6 @@ PROMPTS = (
 COPIES = 2  # of each prompt one after the other: requests whose laws must agree; in every second wave all requests have one prompt
 # requests at a time and tokens an answer, wave by wave, over and over
 MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
-UNNAMED = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 BY_IDS = "let the server name tokens by ids (return_tokens_as_token_ids, which --engine vllm sends)"
 TEXTS = (
     "the lists name tokens by their texts, several tokens may have one, and then lists are shorter than asked: "
@@ -214,7 +213,7 @@ class AuditRun:
                 continue
             ids, mass, error = law
             own = 0.0 if self._reported.whole else math.exp(emitted.log)
-            token = emitted.token if emitted.token >= 0 else UNNAMED
+            token = emitted.token if emitted.token >= 0 else UNNAMED_TOKEN
             row = ListedMasses.of_top(ids, mass, whole=self._reported.whole, error=error)
             draft = self._draft.on(rows[position], ids, mass) if self._draft and position < len(rows) else None
             self._audit.add(Token(token, row, own, request, position, batch=self._waves, place=-1, draft=draft))

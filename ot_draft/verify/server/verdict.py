@@ -18,6 +18,7 @@ SUSPICIOUS = log(20)  # an e-value of which one says how many tokens would decid
 TARGETS = (0.05, 0.01, 0.001)  # bounds for which the number of tokens is told
 ROUGHEST = 0.25  # mean error of the reported laws above which nothing is decided
 REPORT_THRESHOLD = 0.001  # mass of unnamed tokens, and error of the laws, from which on a sentence tells them
+UNNAMED = 0.9  # share of the mass beyond the lists above which nothing is decided
 UNREADABLE = 0.05  # share of tokens left out above which nothing is decided
 KINDS = 20  # of reasons that are told apart
 SHOWN = 3  # of them in a sentence
@@ -89,7 +90,7 @@ class Verdict:
     on average over the tokens (see `bound`), those left out and lost included; seen: by how much it differed in those that were read.
     unnamed: mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
     findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
-    for_bounds: tokens in all after which the bound would be so small, about.
+    for_bounds: tokens in all after which the bound would be so small, about; none where tokens are biased.
     """
 
     tokens: int
@@ -130,8 +131,12 @@ class Verdict:
         findings = sorted([*findings, none], key=lambda finding: -finding.log_e_value)
         need = -log(audit.level)
         more = ceil(tokens * (need - now) / now) if crossed is None and now > SUSPICIOUS else None
-        for_bounds = {f"{target:g}": ceil(tokens * (most / target) ** 2) for target in TARGETS if target < most < 1}
-        undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound.slack))
+        for_bounds = {
+            f"{target:g}": ceil(tokens * (most / target) ** 2)
+            for target in TARGETS
+            if target < most < 1 and crossed is None
+        }
+        undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound))
         visible = wealth.visible(tokens, unseen, audit.level)
         return cls(tokens, audit.skipped, audit.charged, visible, without, str(audit.left_out), undecided, crossed is not None, crossed,
                    audit.level, now, largest, most, audit.confidence, bound.seen, bound.rest, bound.slack,
@@ -181,11 +186,20 @@ class Verdict:
         return "cannot be decided" if self.undecided else "biased" if self.biased else "no bias found"
 
 
-def _too_little(read: int, left_out: LeftOut, slack: float) -> str:
-    """Why what was read cannot be called right: over UNREADABLE of all tokens were left out, or the reports are too rough."""
+def _too_little(read: int, left_out: LeftOut, bound: Bound) -> str:
+    """Why what was read cannot be called right: over UNREADABLE of all tokens were left out, or the reports are too rough or too short."""
     every = read + left_out.tokens
     if left_out.tokens <= UNREADABLE * every:
-        return f"the reported probabilities are too rough: off by up to {slack:.2g}" if slack > ROUGHEST else ""
+        if bound.rest > UNNAMED:
+            return (
+                f"{bound.rest:.1%} of the probability is not in the lists, apart from tokens that may be listed because they were emitted. "
+                "Log the 20 most probable tokens at every position"
+            )
+        return (
+            f"the reported probabilities are too rough: off by up to {bound.slack:.2g}"
+            if bound.slack > ROUGHEST
+            else ""
+        )
     return (
         f"{left_out.tokens:,} of {every:,} tokens cannot be read, and what is left out may depend on the tokens (at most "
         f"{UNREADABLE:.0%} may be): {left_out}"

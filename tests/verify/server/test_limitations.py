@@ -1,0 +1,338 @@
+"""The assumptions about formats that docs/audit.md lists: a right server that breaks one is never called biased."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from ot_draft.arrays import Array
+from ot_draft.cli import main
+from ot_draft.verify.server import Audit, Token
+from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
+from ot_draft.verify.server.reported import Reported
+
+from .chains import inverse, random_pair
+
+N, COUNT = 12, 3000
+Listing = Callable[[int, Array, int], list[int]]  # token number, distribution, emitted token -> ids
+UNKNOWN = [
+    -9999.0,
+    -1000.0,
+    -100.0,
+    float(np.finfo(np.float32).min),
+    -20.0,
+    None,
+]  # for log-probabilities that are not known
+
+
+def top(p: Array, k: int) -> list[int]:
+    return [int(x) for x in np.argsort(-p, kind="stable")[:k]]
+
+
+def appended(k: Callable[[int], int], where: int = N) -> Listing:
+    def listing(i: int, p: Array, token: int) -> list[int]:
+        found = top(p, k(i))
+        found[where:where] = [] if token in found else [token]
+        return found
+
+    return listing
+
+
+def last(k: Callable[[int], int]) -> Listing:
+    return lambda i, p, token: found if token in (found := top(p, k(i))) else [*found[:-1], token]
+
+
+def drawn(heat: float = 1.0) -> tuple[Array, Array]:
+    """Distributions (COUNT, N) and tokens (COUNT,), drawn at a temperature."""
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet(np.full(N, 0.7), size=COUNT) + 1e-12
+    p /= p.sum(1, keepdims=True)
+    hot = p ** (1 / heat)
+    return p, inverse(hot / hot.sum(1, keepdims=True), generator.random(COUNT))
+
+
+def judged(listing: Listing, heat: float = 1.0) -> Audit:
+    audit = Audit()
+    for i, (p, token) in enumerate(zip(*drawn(heat), strict=True)):
+        ids = listing(i, p, int(token))
+        audit.add(Token.of_top(int(token), ids, p[ids], request=i // 50))
+    return audit
+
+
+LISTS = {
+    "the last of ten and one": appended(lambda i: 10),
+    "the first": appended(lambda i: 10, 0),
+    "in the middle": appended(lambda i: 10, 3),
+    "four and one": appended(lambda i: 4),
+    "in the place of the last": last(lambda i: 10),
+    "k changes with the request": appended(lambda i: 3 + i // 50 % 7),
+    "k changes with the token": appended(lambda i: 7 + i % 3),
+    "k is drawn": appended(lambda i: int(np.random.default_rng(i).integers(1, 9))),
+    "k is drawn, in the place of the last": last(lambda i: int(np.random.default_rng(i).integers(1, 9))),
+    "k grows": appended(lambda i: 1 + i * 10 // COUNT),
+    "k shrinks": last(lambda i: 10 - i * 10 // COUNT),
+}
+SHORT: dict[str, Listing] = {
+    "the emitted token alone": lambda i, p, token: [token],
+    "one and the emitted token": appended(lambda i: 1),
+    "all up to the emitted token": lambda i, p, token: top(p, int((p >= p[token]).sum())),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_completed_by_the_emitted_token(name: str) -> None:
+    audit = judged(LISTS[name])
+    assert not audit.biased and audit.log_e_value < 3, str(audit.verdict())
+    assert "drawn" in name or judged(LISTS[name], heat=0.7).biased
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_lists_that_say_nothing_but_what_was_emitted(name: str) -> None:
+    for heat in (1.0, 0.7):
+        assert "not in the lists" in judged(SHORT[name], heat).verdict().undecided
+
+
+def test_the_factor_of_a_completed_list_has_mean_at_most_one() -> None:
+    """Enumerated: after a past of lists of five, one token of each k under each way to complete its list, every token in turn."""
+    p = np.array([0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.05])
+    for k in range(1, 8):
+        for listing in (appended(lambda i, k=k: k), last(lambda i, k=k: k), lambda i, p, token, k=k: top(p, k)):
+            mean = np.zeros(1)
+            for token in range(len(p)):
+                audit = Audit(tolerance=0)
+                for _ in range(40):
+                    audit.add(Token.of_top(0, range(5), p[:5]))
+                before = audit._wealth._log.copy() if audit.log_e_value is not None else 0
+                ids = listing(0, p, token)
+                audit.add(Token.of_top(token, ids, p[ids]))
+                assert audit.log_e_value is not None
+                mean = mean + p[token] * np.exp(audit._wealth._log - before)
+            assert np.all(mean <= 1 + 1e-9), (k, mean.max())
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN)
+@pytest.mark.parametrize("ranks", [20, 30])
+def test_a_log_probability_that_is_not_known(unknown: float | None, ranks: int) -> None:
+    """The emitted token has its own log-probability up to a rank; beyond it a number, or null, that stands for unknown."""
+    z, generator, plan = np.random.default_rng(0).normal(0, 1.6, (60, 60)), np.random.default_rng(1), plan_of(64, 8, 24)
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+
+    def answer(prompt: Any) -> RecordedAnswer:
+        state, content = sum(map(ord, prompt)) % 60, []
+        for _ in range(24):
+            token, logs, order = int(generator.choice(60, p=p[state])), np.log(p[state]), top(p[state], ranks)
+            listed = [{"token": f"w{x}", "logprob": float(logs[x])} for x in order[:20]]
+            own = float(logs[token]) if token in order else unknown
+            content.append({"token": f"w{token}", "logprob": own, "top_logprobs": listed})
+            state = token
+        choice = {"finish_reason": "length", "logprobs": {"content": content}}
+        return RecordedAnswer({"choices": [choice], "usage": {"completion_tokens": 24}})
+
+    verdict = audit_recorded([answer(plan.prompt(i, i // 8)) for i in range(64)], plan, 20, Audit())
+    assert verdict.word == "no bias found" and verdict.log_largest < 3, str(verdict)
+
+
+@pytest.mark.parametrize("own", [0.0, np.exp(-100.0)])
+def test_an_unknown_probability_in_a_log(own: float) -> None:
+    audit = Audit()
+    for i, (p, token) in enumerate(zip(*drawn(), strict=True)):
+        ids = top(p, 6)
+        both = [*ids, int(token)] if token not in ids and i % 3 == 0 else ids
+        audit.add(
+            Token.of_top(int(token), both, [p[x] if x in ids else own for x in both], float(p[token]) if i % 2 else own)
+        )
+    assert not audit.biased and audit.log_e_value < 3
+
+
+def orders(p: Array, temperature: float, top_p: float, top_k: int) -> dict[str, Array]:
+    """The sampled distributions of engines that apply temperature, top-k and top-p in different orders: enumerated."""
+    tempered = p ** (1 / temperature) / (p ** (1 / temperature)).sum()
+    found, inside = {}, np.arange(len(p)) < top_k  # p descends
+    for name, mass in (("temperature first", tempered), ("temperature last", p)):
+        for of, share in (("the top k", mass[inside].sum()), ("all", 1.0)):
+            kept = inside & ((np.cumsum(mass) - mass) / share < top_p)
+            found[f"{name}, top-p of {of}"] = np.where(kept, tempered, 0) / tempered[kept].sum()
+    return found
+
+
+def test_orders_by_hand() -> None:
+    """Logits 3, 2, 1 at temperature 1/2, top-p .8: one order keeps the first token alone, the other two tokens."""
+    logits = np.array([3.0, 2.0, 1.0])
+    logs = logits - np.log(np.exp(logits).sum())
+    given: dict[str, Any] = {"temperature": 0.5, "top_p": 0.8, "top_k": 3, "listed": 3}
+    first, second = (Reported(**given, temperature_last=last).law(logs) for last in (False, True))
+    assert first is not None and second is not None
+    assert first.tolist() == [1, 0, 0] and second.tolist() == pytest.approx([0.880797, 0.119203, 0], abs=1e-6)
+    assert Reported(**given, temperature_last=None).law(logs) is None
+    both = Reported(**given | {"top_p": 0.6}, temperature_last=None).law(logs)
+    assert both is not None and both.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("mode", ["raw", "tempered"])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.4])
+def test_an_unknown_order_is_read_only_where_all_orders_agree(mode: str, temperature: float) -> None:
+    generator, read = np.random.default_rng(3), 0
+    reported = Reported(temperature, 6, 0.8, mode, 10, temperature_last=None)
+    for _ in range(1000):
+        p = np.sort(generator.dirichlet(np.full(30, 0.05)))[::-1] + 1e-15
+        p /= p.sum()
+        laws = orders(p, temperature, 0.8, 6)
+        shown = p if mode == "raw" else p ** (1 / temperature) / (p ** (1 / temperature)).sum()
+        found = reported.law(np.log(shown[:10]))
+        if found is not None:
+            read += 1
+            for name, law in laws.items():
+                assert found == pytest.approx(law[:10], abs=1e-9), name
+    assert read > 20
+
+
+# Logs of API responses.
+
+
+def audit(*words: str) -> Result:
+    return CliRunner().invoke(main, ["audit", *words])
+
+
+def entry(p: Array, token: int, listed: int = 10, name: Callable[[int], Any] = "t{}".format) -> dict[str, Any]:
+    logs = np.log(p)
+    others = [{"token": name(x), "logprob": float(logs[x]), "bytes": None} for x in top(p, listed)]
+    return {"token": name(token), "logprob": float(logs[token]), "bytes": None, "top_logprobs": others}
+
+
+def texts(heat: float = 1.0, length: int = 16, end: int = -1) -> list[list[tuple[Array, int]]]:
+    """Requests of a Markov model: distributions and tokens; end: a token that ends a text."""
+    p, generator, found = random_pair(3, 24).p, np.random.default_rng(0), []
+    hot = p ** (1 / heat)
+    hot /= hot.sum(1, keepdims=True)
+    for _ in range(150):
+        state, text = 0, []
+        for _ in range(length):
+            token = int(generator.choice(24, p=hot[state]))
+            text.append((p[state], token))
+            state = token
+            if token == end:
+                break
+        found.append(text)
+    return found
+
+
+def chat(text: list[tuple[Array, int]], finish: str = "length") -> dict[str, Any]:
+    content = [entry(p, token) for p, token in text]
+    choice = {
+        "index": 0,
+        "finish_reason": finish,
+        "logprobs": {"content": content, "refusal": None},
+        "message": {"role": "assistant"},
+    }
+    return {"id": "c", "object": "chat.completion", "choices": [choice], "usage": {"completion_tokens": len(content)}}
+
+
+def request_output(text: list[tuple[Array, int]]) -> dict[str, Any]:
+    lists = []
+    for p, token in text:
+        ids = dict.fromkeys([token, *top(p, 10)])
+        lists.append({str(x): {"logprob": float(np.log(p[x])), "rank": 1, "decoded_token": "t"} for x in ids})
+    output = {"index": 0, "token_ids": [token for _, token in text], "logprobs": lists, "finish_reason": "length"}
+    return {"request_id": "0", "prompt_token_ids": [1], "outputs": [output], "finished": True}
+
+
+def completion(text: list[tuple[Array, int]]) -> dict[str, Any]:
+    lists = [{f"token_id:{x}": float(np.log(p[x])) for x in dict.fromkeys([token, *top(p, 10)])} for p, token in text]
+    columns = {"tokens": [f"token_id:{token}" for _, token in text], "top_logprobs": lists,
+               "token_logprobs": [float(np.log(p[token])) for p, token in text]}  # fmt: skip
+    return {"choices": [{"finish_reason": "length", "logprobs": columns}]}
+
+
+def written(path: Path, lines: list[Any]) -> str:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+FORMATS: dict[str, Callable[[list[list[tuple[Array, int]]]], list[Any]]] = {
+    "entries": lambda found: [entry(p, token) for text in found for p, token in text],
+    "entries of ids": lambda found: [
+        entry(p, token, name=int) | {"request": i} for i, text in enumerate(found) for p, token in text
+    ],
+    "chat completions": lambda found: [chat(text) for text in found],
+    "completions": lambda found: [completion(text) for text in found],
+    "several choices": lambda found: [chat(found[0]) | {"choices": [chat(text)["choices"][0] for text in found]}],
+    "RequestOutput": lambda found: [request_output(text) for text in found],
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_an_api_returns_is_read(name: str, tmp_path: Path) -> None:
+    """Right: no bias. At another temperature: biased where the user says that there was none, else undecided."""
+    right = audit(written(tmp_path / "right.jsonl", FORMATS[name](texts())), "--json", "-")
+    assert right.exit_code == 0 and json.loads(right.stdout)["tokens"] == 150 * 16, right.output
+    log = written(tmp_path / "hot.jsonl", FORMATS[name](texts(heat=0.7)))
+    unknown, stated = audit(log), audit(log, "--temperature", "1")
+    assert unknown.exit_code == 2 and "pass --temperature 1" in " ".join(unknown.output.split()), unknown.output
+    assert stated.exit_code == 1, stated.output
+    assert (
+        stated.output.startswith("biased")
+        and "event of the test" in stated.output
+        and "A bound of" not in stated.output
+    )
+
+
+def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
+    found = texts(length=64, end=7)
+    hidden = [chat(text[:-1], "stop") if text[-1][1] == 7 else chat(text) for text in found]
+    done = audit(
+        written(tmp_path / "log.jsonl", [line for line in hidden if line["choices"][0]["logprobs"]["content"]])
+    )
+    assert done.exit_code == 2 and "not reported" in " ".join(done.output.split()), done.output
+    shown = [chat(text, "stop" if text[-1][1] == 7 else "length") for text in found]
+    assert audit(written(tmp_path / "log.jsonl", shown)).exit_code == 0
+
+
+def test_answers_from_a_cache_are_no_bias(tmp_path: Path) -> None:
+    """A fixed seed or a cache gives one answer to many requests: tokens are not independent, and the server is right."""
+    done = audit(written(tmp_path / "log.jsonl", [chat(text) for text in texts()[:3] * 60]))
+    assert done.exit_code == 2 and "cached answers" in " ".join(done.output.split()), done.output
+
+
+def test_texts_as_keys_and_broken_responses_are_named(tmp_path: Path) -> None:
+    line = entry(np.full(3, 1 / 3), 1, 2)
+    keyed = line | {"top_logprobs": {other["token"]: other["logprob"] for other in line["top_logprobs"]}}
+    for bad, said in (
+        (keyed, "the keys of top_logprobs are texts"),
+        ({"choices": 5}, "choices must be a list"),
+        ({"choices": [{"logprobs": None}]}, "no log-probabilities in it"),
+        ({"outputs": [{"token_ids": [1, 2], "logprobs": [{"1": {"logprob": -1}}]}]}, "not a RequestOutput"),
+        ({"outputs": [{"token_ids": [1], "logprobs": None}]}, "no log-probabilities in it"),
+        (line | {"top_logprobs": []}, "no other tokens are listed"),
+    ):
+        done = audit(written(tmp_path / "log.jsonl", [bad]))
+        assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+
+
+def test_null_and_a_token_that_is_listed_again(tmp_path: Path) -> None:
+    """A null among logarithms is a probability of 0; the emitted token listed twice, with one number, is one entry."""
+    lines = []
+    for p, token in zip(*drawn(), strict=True):
+        cut = np.where(p < 1e-3, 0, p) / p[p >= 1e-3].sum()
+        ids = [*top(cut, N), top(cut, 1)[0] if cut[token] == 0 else int(token)]
+        logs = [float(np.log(cut[x])) if cut[x] else None for x in ids]
+        lines.append({"token": ids[-1], "ids": ids, "logprobs": logs, "whole": True})
+    done = audit(written(tmp_path / "log.jsonl", lines), "--json", "-")
+    verdict = json.loads(done.stdout)
+    assert verdict["unreadable"] == 0 and verdict["tokens"] == COUNT and done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("how", ["rank", "id"])
+def test_uniform_numbers_of_8_bits(how: str) -> None:
+    """Inversion with multiples of 1/256 is found, although every set of ranks or probabilities comes as often as it should."""
+    generator, audit = np.random.default_rng(5), Audit()
+    p = generator.dirichlet(np.full(48, 0.5), size=6000)
+    order = np.argsort(-p, axis=1) if how == "rank" else np.tile(np.arange(48), (6000, 1))
+    at = inverse(np.take_along_axis(p, order, 1), generator.integers(256, size=6000) / 256)
+    audit.add(*Token.of_arrays(order[np.arange(6000), at], p))
+    assert audit.biased and audit.verdict().findings[0].name == f"uniform of 8 bits by {how}"
