@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from contributing import example
 from slow import slow, slow_except
 
-import ot_draft as ot
+import ot_draft as otd
 from figures.survey_section import survey_section
 from ot_draft.cli import main
 from proofs_checks import branches
@@ -35,7 +35,7 @@ from proofs_checks.survey.works import cactus, eagle, hsd, races, rm_bv, sglang,
 F = Fraction
 FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
 NOT = [form for _, form in FORMS if form.expects == NOT_LOSSLESS]
-EXACT = OneToken(ot.rules.SpeculativeSampling(), (1,))
+EXACT = OneToken(otd.rules.SpeculativeSampling(), (1,))
 
 
 def test_the_register_says_what_was_read() -> None:
@@ -122,11 +122,11 @@ def test_a_counterexample_that_the_other_enumeration_denies_is_not_confirmed(
 
 
 def test_a_verdict_other_than_the_recorded_one_is_not_sound() -> None:
-    assert not judge(Form("claimed", OneToken(ot.rules.RecursiveRejection(), (1, 2), TOP), "nothing")).sound
+    assert not judge(Form("claimed", OneToken(otd.rules.RecursiveRejection(), (1, 2), TOP), "nothing")).sound
     fine = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
     one = judge(biased("slandered", EXACT, fine, "none", EXACT, "none"))
     assert one.verdict == LOSSLESS and not one.sound
-    broken = biased("repair that repairs nothing", OneToken(ot.rules.SpeculativeSampling(), (1,), TOP),
+    broken = biased("repair that repairs nothing", OneToken(otd.rules.SpeculativeSampling(), (1,), TOP),
                     by_hand.single(by_hand.usual_test, by_hand.usual_residual, by_hand.mode), "a line",
                     OneToken(engine_rules.LenientSampling(), (1,)), "a fix")  # fmt: skip
     assert not judge(broken).sound
