@@ -24,18 +24,20 @@ unexport PYTHONDONTWRITEBYTECODE
 # Errors alone: pip repeats its warnings for every package. Modules are compiled when they are first imported: most never are.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --progress-bar off --no-compile
 INSTALL := $(BIN)/python $(PIP_INSTALL) $(if $(LOCK),--constraint $(LOCK))
+SAY_WHERE = echo "ot-draft is $(BIN)/ot-draft; for the short name:  . $(BIN)/activate"
 ENGINES := .venv-engines/bin
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help .venv lint test test-all newest lock reproduce docs formal bench engines clean
+.PHONY: help .venv lint test test-all newest lock reproduce reproduce-all docs formal bench engines clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z.-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 .venv: $(STAMP)  ## install everything into .venv
+	@$(SAY_WHERE)
 
 # What `make reproduce` needs, and no more: the tests' frameworks, engines and documents are most of the rest.
 # The second way to a venv is for systems that ship python3 without ensurepip.
@@ -61,6 +63,7 @@ lint: $(STAMP)  ## style and types
 test: $(STAMP)  ## style, types, documentation and the tests that are not marked slow
 	$(MAKE) --no-print-directory --jobs=$(WORKERS) lint docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci $(OPTIONS)
+	@$(SAY_WHERE)
 
 # Hours. Before a release, and now and then; CHANGELOG.md has the last result.
 test-all:  ## the slow tests too, the backends as on an AVX2 CPU, Coq's proofs, the engines
@@ -83,23 +86,28 @@ lock:  ## write constraints.txt anew, from the newest versions
 	$(MAKE) --no-print-directory .venv VENV=$(NEWEST) LOCK=
 	$(NEWEST)/bin/python tests/helpers/lock.py write $(NEWEST)/bin/python
 
-reproduce: figures/out/summary.csv  ## remake the table of rules, all figures and the proof checks: figures/out/index.html
-	$(BIN)/ot-draft figures
-	$(MAKE) --no-print-directory figures/out/proofs.json figures/out/survey.json
-	$(BIN)/ot-draft figures --report
+# `figures` makes only what has changed, and writes the report after every figure.
+reproduce: $(REPRODUCE)  ## SpecTr's and MCSD's figures and tables beside the published numbers: figures/out/index.html
+	$(BIN)/ot-draft figures spectr mcsd
+	@$(SAY_WHERE)
 
-# Like the figures, the table and the proof checks are made again only if something that they come from has changed.
+reproduce-all: $(REPRODUCE)  ## all figures, the table of rules, the proof checks and the survey of published verifiers
+	$(BIN)/ot-draft figures
+	$(MAKE) --no-print-directory figures/out/summary.csv figures/out/proofs.json figures/out/survey.json
+	$(BIN)/ot-draft figures --report
+	@$(SAY_WHERE)
+
+# Made again only if something that they come from has changed. Without a summary.csv the report shows the stored comparison.
 figures/out/summary.csv: $(REPRODUCE) $(LIBRARY) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
-	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot
+	$(BIN)/ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot > figures/out/summary.txt
 
 # A quarter of the cases that `ot-draft prove` draws by itself, and the quick ones of `ot-draft survey`: both commands have more.
 # Coq's proofs take minutes, where there is coqc: `make formal`, and `ot-draft prove formal`.
 figures/out/proofs.json: $(REPRODUCE) $(LIBRARY) $(PROOFS)
 	mkdir -p figures/out
-	$(BIN)/ot-draft prove --without formal --cases 150 --html figures/out/proofs.html --json $@
+	$(BIN)/ot-draft prove --without formal --cases 150 --html figures/out/proofs.html --json $@ > figures/out/proofs.txt
 
-# Published verifiers, judged: under a minute.
 figures/out/survey.json: $(REPRODUCE) $(LIBRARY) $(PROOFS) figures/data/smollm2_pairs.npz
 	mkdir -p figures/out
 	$(BIN)/ot-draft survey --format json --out $@

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from figures import store, style, tables
-from figures.scripts import NAMES, script
-from ot_draft.cli import Command, can_write_into, progress_bar
+from figures.scripts import BY_GROUP, NAMES, named, script
+from ot_draft.cli import Command, can_write_into, one_line, progress_bar
+from ot_draft.data.plotting import pyplot
 
 FORMATS = ("pdf", "svg", "png")
 
@@ -29,11 +30,11 @@ def several(known: Sequence[str]) -> Callable[[Any, Any, str | None], tuple[str,
     return read
 
 
-LIST = f"NAMES, all without any: {', '.join(NAMES)}."
+LIST = f"NAMES, all without any: figures ({', '.join(NAMES)}) or groups ({', '.join(BY_GROUP)})."
 
 
 @click.command(cls=Command, epilog=LIST)
-@click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAMES]...")
+@click.argument("names", nargs=-1, metavar="[NAMES]...")
 @click.option("--full", is_flag=True, help="More points, pairs and patience: from minutes to an hour.")
 @click.option("--force", is_flag=True, help="Recompute what is cached, too.")
 @click.option("--redraw", is_flag=True, help="Draw from the data that an earlier run left, compute nothing.")
@@ -63,14 +64,20 @@ def main(
 ) -> None:
     """Make the figures NAMES and the report, index.html, of all figures that are there.
 
-    A figure is not computed again while its script, its data, the library and --full are what they were: it is cached.
+    The report is written after every figure. A figure is computed again only if its script, its data, the library or --full
+    has changed.
     """
     can_write_into("--out", out)
     out.mkdir(parents=True, exist_ok=True)
-    chosen = () if report_only else names or NAMES
+    with one_line():
+        chosen = () if report_only else named(names)
+    if chosen:
+        pyplot()  # before minutes of work: MissingPackage
     if (width or caption) and not formats:
         formats = FORMATS[:1]
-    with progress_bar(len(chosen), "figures") as advance:
+    from figures import report  # loads joblib, for which no help should wait
+
+    with progress_bar(len(chosen), "figures", alike=False) as advance:
         for name in chosen:
             advance(name, by=0)
             if not (force or redraw) and store.is_current(out, name, full):
@@ -82,9 +89,8 @@ def main(
                 click.echo(summary, err=True)
             for file in for_paper(name, out, formats, width or "page", caption, kinds):
                 click.echo(f"  {file}", err=True)
+            report.write(out)
             advance()
-    from figures import report  # loads joblib, for which no help should wait
-
     click.echo(f"report: {report.write(out)}")
 
 

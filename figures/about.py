@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from math import floor, isnan, log10
 from typing import Any
 
 from ot_draft.data.summary import Summary
@@ -33,7 +34,8 @@ class Number:
 
     published: the number of the source, None where there is none or none is certain. relation: how ours should stand to
     it: '=' the same quantity, '≥' or '≤' a bound, '~' another model or data, so that only the shape can agree. note: why
-    they differ, where they do by over 10 %.
+    they differ, where they do by over 10 %. others: label, value and standard error of rules other than the published one,
+    in columns of their own. headline: whether it stands at the top of the report.
     """
 
     what: str
@@ -42,6 +44,8 @@ class Number:
     relation: str = "="
     note: str = ""
     error: float | None = None
+    others: tuple[tuple[str, float, float], ...] = ()
+    headline: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -80,6 +84,19 @@ class Line:
     def cells(self) -> tuple[str, ...]:
         """The line of a table."""
         return (self.where, self.what, self.published or NONE, self.ours or "none", self.remark)
+
+
+def with_error(value: float, error: float | None) -> str:
+    """A number to the first digit of its standard error; four digits where it has none."""
+    if not error or isnan(error):
+        return _shown(value)
+    decimals = max(-floor(log10(float(f"{error:.0e}"))), 0)
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
+
+def _shown(value: float) -> str:
+    whole = float(value).is_integer() and abs(value) < 1e6
+    return f"{value:.0f}" if whole else f"{value:.4f}" if 0.001 <= abs(value) < 10 else f"{value:.3g}"
 
 
 def as_summaries(rows: Iterable[dict[str, str]]) -> list[Summary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ ITERATIONS = 2000
 HEAD = ("where", "what", "published", "ours", "remark")
 
 
+@cache
 def tables() -> dict[str, str]:
     """Every work's table in Markdown, by its title."""
     works = [("SpecTr (2310.15141, NeurIPS 2023)", spectr()), ("MCSD (2401.06706)", multi_candidate()), *others()]

@@ -11,7 +11,7 @@ from figures.about import Line
 from figures.paths import spectr_real, spectr_table_1
 from figures.published_ours import acceptance, mean_ratio, ratio, same_everywhere, shares, tokens, with_error
 
-SIMULATED = style.DATA / "spectr_simulated.csv"
+SIMULATED = spectr_table_1.STORED
 
 
 def spectr() -> Iterator[Line]:

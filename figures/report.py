@@ -10,8 +10,8 @@ from pathlib import Path
 from figures import store, style
 from figures.about import About
 from figures.report_sections import SECTIONS, comparison_section, proofs_section, published_section
-from figures.report_tables import from_markdown, numbers_table
-from figures.scripts import BY_GROUP, script
+from figures.report_tables import from_markdown, headline_table, numbers_table
+from figures.scripts import BY_GROUP, PAPERS, script
 from figures.survey_section import survey_section
 
 STYLE = Path(__file__).with_suffix(".css")
@@ -19,34 +19,73 @@ PAGE = "index.html"
 
 
 def write(out: Path) -> Path:
-    """index.html of the figures that lie in `out`, by groups; and what is missing, with the command that makes it."""
-    names = [name for group in BY_GROUP.values() for name in group]
-    present = [name for name in names if (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()]
-    parts = [figure_section(out, name, number) for number, name in enumerate(present, 1)]
-    tables = (
-        comparison_section(out / "summary.csv"),
-        published_section(),
-        proofs_section(out / "proofs.json"),
-        survey_section(out / "survey.json"),
-    )
-    parts += [part for part in tables if part]
-    missing = [name for name in names if name not in present]
+    """index.html of the figures that lie in `out`, by groups; and what was not run, with the command that runs it."""
+    groups = {title: [name for name in names if _is_made(out, name)] for title, names in BY_GROUP.items()}
+    numbers = {name: number for number, name in enumerate((name for names in groups.values() for name in names), 1)}
+    figures = {
+        title: [figure_section(out, name, numbers[name]) for name in names] for title, names in groups.items() if names
+    }
+    tables = {
+        "comparison": comparison_section(out / "summary.csv"),
+        "published": published_section(),
+        "survey": survey_section(out / "survey.json"),
+        "proofs": proofs_section(out / "proofs.json"),
+    }
+    papers = [part for title, parts in figures.items() if title in PAPERS for part in parts]
+    others = [part for title, parts in figures.items() if title not in PAPERS for part in parts]
+    links = [
+        f"<h2>{title}</h2><ol start={numbers[groups[title][0]]}>{_links({name: about(name).title for name in groups[title]})}</ol>"
+        for title in figures
+    ]
+    of_tables = f"<h2>Tables</h2><ul>{_links({name: SECTIONS[name] for name, part in tables.items() if part})}</ul>"
+    links.insert(sum(title in PAPERS for title in figures), of_tables)
+    parts = [*papers, *list(tables.values())[:2], *others, *list(tables.values())[2:]]
     page = out / PAGE
-    page.write_text(_page(present, parts, missing), encoding="utf-8")
+    page.write_text(
+        _page(_headlines(out, list(numbers)), _not_run(groups, tables), "".join(links), "".join(parts)),
+        encoding="utf-8",
+    )
     return page
 
 
-def _page(present: Sequence[str], parts: Sequence[str], missing: Sequence[str]) -> str:
-    groups = {title: [name for name in names if name in present] for title, names in BY_GROUP.items()}
-    links = "".join(
-        f"<h2>{title}</h2><ol start={present.index(names[0]) + 1}>{_links({name: about(name).title for name in names})}</ol>"
-        for title, names in groups.items()
-        if names
-    )
-    others = {
-        name: title for name, title in SECTIONS.items() if any(f'<section id="{name}">' in part for part in parts)
+def _is_made(out: Path, name: str) -> bool:
+    return (out / f"{name}.csv").is_file() and (out / f"{name}.svg").is_file()
+
+
+def _headlines(out: Path, names: Sequence[str]) -> str:
+    """The table of the most important numbers next to the published ones; empty where none of them is made."""
+    found = [
+        (name, number)
+        for name in names
+        for number in script(name).numbers(style.read(out / f"{name}.csv"))
+        if number.headline
+    ]
+    return headline_table(found) if found else ""
+
+
+def _not_run(groups: Mapping[str, Sequence[str]], tables: Mapping[str, str]) -> str:
+    """The commands of all parts that were not run; empty if there are none."""
+    commands: dict[str, str] = {}
+    for title, made in groups.items():
+        missing = [name for name in BY_GROUP[title] if name not in made]
+        whole = title.lower().replace(" ", "-")
+        commands |= (
+            {f"ot-draft figures {' '.join(missing) if made else whole}": f"{title}, {len(missing)} figures"}
+            if missing
+            else {}
+        )
+    commands |= {
+        f"ot-draft {command}": SECTIONS[section]
+        for section, command in (("survey", "survey"), ("proofs", "prove"))
+        if not tables[section]
     }
-    gaps = f'<p class="made">Not made yet: {_commands(missing)}</p>' if missing else ""
+    if not commands:
+        return ""
+    items = "".join(f"<li>{escape(what)}: <code>{command}</code></li>" for command, what in commands.items())
+    return f'<h2>Not run</h2>\n<p class="made">All of it: <code>make reproduce-all</code>. One part:</p>\n<ul class="made">{items}</ul>\n'
+
+
+def _page(headlines: str, not_run: str, links: str, parts: str) -> str:
     run = store.where()
     return f"""<!doctype html>
 <html lang="en">
@@ -60,13 +99,13 @@ def _page(present: Sequence[str], parts: Sequence[str], missing: Sequence[str]) 
 <body>
 <header>
 <h1>Draft selection, recomputed</h1>
-<p class="claim">What the papers say about choosing among drafts in speculative decoding, computed again, drawn, and set beside
-the published numbers. p is the target, q the draft, k the number of drafts. Acceptance: the probability that the output is a
-drafted token. Ours ± standard error, where there is noise; numbers without one are exact or of one fixed problem.</p>
-{gaps}<nav>{links}<h2>Tables</h2><ul>{_links(others)}</ul></nav>
-</header>
-{"".join(parts)}<footer><p>Page of {run["date"]}; {escape(run["versions"])}; {escape(run["machine"])}. All of it again:
-<code>make reproduce</code>.</p></footer>
+<p class="claim">Published results on choosing among drafts in speculative decoding, computed again and compared with the published
+numbers. p is the target distribution, q the draft distribution, k the number of drafts. Acceptance is the probability that the
+output is a drafted token. Ours ± standard error; numbers without one are exact or of one fixed problem.</p>
+{headlines}<nav>{links}</nav>
+{not_run}</header>
+{parts}<footer><p>Page of {run["date"]}; {escape(run["versions"])}; {escape(run["machine"])}. All of it again:
+<code>make reproduce</code>, <code>make reproduce-all</code>.</p></footer>
 </body>
 </html>
 """
@@ -119,7 +158,3 @@ def _width(svg: bytes) -> float:
     """Width of a picture on a phone: so many pixels that its letters can be read. An SVG of matplotlib is in points."""
     start = svg.index(b'viewBox="') + len(b'viewBox="')
     return 0.95 * float(svg[start : svg.index(b'"', start)].split()[2])
-
-
-def _commands(names: Sequence[str]) -> str:
-    return ", ".join(f"<code>ot-draft figures {name}</code>" for name in names)

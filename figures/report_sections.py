@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import about, published, style
+from figures.acceptance import acceptance_real
 from figures.report_tables import markdown_table, table
 from ot_draft.data.plotting import look
 from ot_draft.data.summary import Summary
@@ -30,12 +31,10 @@ LAWS = {
 
 
 def comparison_section(file: Path) -> str:
-    """The table of all rules on the real pairs, if `ot-draft compare` has left its summary; empty without."""
-    if not file.is_file():
-        return ""
-    lines = [
-        line for line in about.as_summaries(style.read(file)) if line.accepted is not None and line.rule != NO_PICTURES
-    ]
+    """The table of all rules on the real pairs: of the summary that `ot-draft compare` has left there, else of the stored one."""
+    stored = not file.is_file()
+    rows = about.as_summaries(style.read(acceptance_real.STORED if stored else file))
+    lines = [line for line in rows if line.accepted is not None and line.rule != NO_PICTURES]
     columns = list(dict.fromkeys((line.group, line.k) for line in lines))
     head = [("", ""), *(("number", f"T {group}, k = {k}" if group else f"k = {k}") for group, k in columns)]
     body: list[list[tuple[str, str]]] = []
@@ -45,10 +44,14 @@ def comparison_section(file: Path) -> str:
         body += [
             _rule_line([line for line in law_lines if line.rule == rule], columns) for rule in _in_order(law_lines)
         ]
+    errors = [line.error for line in lines if line.error == line.error]
+    spread = f" Standard errors over texts are {min(errors):.3f} to {max(errors):.3f}" if errors else ""
     return f"""<section id="comparison">
 <h2>All rules on real contexts</h2>
-<p class="claim">Mean acceptance of every rule under its law of the drafts, on the committed pairs of two real models.</p>
-{table(head, body)}<p class="made">Again: <code>ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot</code></p>
+<p class="claim">Mean acceptance of every rule under its draft law, on the committed pairs of two real models.{spread}; all rules
+share the contexts, so that differences within a column are known better.</p>
+{table(head, body)}<p class="made">{"Stored in figures/data. " if stored else ""}Again:
+<code>ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot</code></p>
 </section>
 """
 
@@ -58,7 +61,7 @@ def _in_order(lines: Sequence[Summary]) -> list[str]:
 
 
 def _rule_line(lines: Sequence[Summary], columns: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
-    acceptances = {(line.group, line.k): f"{float(line.accepted):.4f}" for line in lines}
+    acceptances = {(line.group, line.k): f"{float(line.accepted):.3f}" for line in lines}
     name = "optimum" if lines[0].rule == "optimum" else look(lines[0].rule).label
     return [("", escape(name)), *(("number", acceptances.get(column, "")) for column in columns)]
 
@@ -76,32 +79,17 @@ work can be compared, speeds and tokens a call cannot. Where a number was not to
 
 
 def proofs_section(file: Path) -> str:
-    """What the proof checks said, if they have left their rows; empty without."""
+    """How many statements were checked, with a link to their page, if `ot-draft prove` has left its rows; empty without."""
     try:
-        statements = json.loads(file.read_text(encoding="utf-8"))["statements"]
+        counts = _counts(json.loads(file.read_text(encoding="utf-8"))["statements"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    head = [("", name) for name in ("statement", "source", "method", "outcome")]
-    names = ("name", "source", "method", "verdict")
-    lines = [[("", _statement(statement, name)) for name in names] for statement in statements]
     return f"""<section id="proofs">
 <h2>Proof checks</h2>
-<p class="claim">Statements of the papers, and ours, checked by machine: {_counts(statements)}.</p>
-{table(head, lines)}<p class="made">Again: <code>ot-draft prove</code></p>
+<p class="claim">Statements of the papers, and ours, checked by machine: {counts}. <a href="proofs.html">Every statement</a>.</p>
+<p class="made">Again: <code>ot-draft prove</code></p>
 </section>
 """
-
-
-def _statement(statement: dict[str, Any], name: str) -> str:
-    text = escape(str(statement.get(name, "")))
-    if name == "name":
-        return f"<b>{text}</b><br>{escape(str(statement.get('claim', '')))}"
-    mark = "good" if statement.get("passed") else "bad"
-    return (
-        f'<span class="{mark}">{escape(str(statement.get("outcome", "")))}</span>: {text}'
-        if name == "verdict"
-        else text
-    )
 
 
 def _counts(statements: Sequence[dict[str, Any]]) -> str:

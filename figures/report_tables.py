@@ -5,24 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from figures.about import Number
+from figures.about import Number, with_error
 
 
 def numbers_table(numbers: Sequence[Number]) -> str:
-    """Ours, the published number, the difference, and why; the last three only where there is a published number."""
-    beside = any(number.published is not None for number in numbers)
+    """Ours, the published number, the difference, and why, where there is a published number; then other rules."""
+    beside, others = any(number.published is not None for number in numbers), other_rules(numbers)
     head = [
         ("", ""),
         ("number", "ours"),
         *((("number", "published"), ("number", "difference"), ("", "")) if beside else ()),
+        *(("number", escape(f"other rule: {label}")) for label in others),
     ]
     lines = []
     for number in numbers:
         cells = [("", escape(number.what)), ("number", ours_of(number))]
         if beside:
             cells += [("number", published_of(number)), ("number", _difference(number)), ("note", escape(number.note))]
-        lines.append(cells)
+        lines.append([*cells, *(("number", text) for text in others_of(number, others))])
     return table(head, lines)
+
+
+def headline_table(numbers: Sequence[tuple[str, Number]]) -> str:
+    """Numbers with a link to the section where each stands, next to the published ones."""
+    head = [("", "paper"), ("number", "published"), ("number", "ours"), ("number", "difference")]
+    return table(
+        head,
+        (
+            [
+                ("", f'<a href="#{section}">{escape(number.what)}</a>'),
+                ("number", published_of(number)),
+                ("number", ours_of(number)),
+                ("number", _difference(number)),
+            ]
+            for section, number in numbers
+        ),
+    )
+
+
+def other_rules(numbers: Iterable[Number]) -> tuple[str, ...]:
+    """The labels of all rules other than the published ones."""
+    return tuple(dict.fromkeys(label for number in numbers for label, _, _ in number.others))
+
+
+def others_of(number: Number, labels: Sequence[str]) -> list[str]:
+    """The values of other rules in the order of the labels; empty where a number has none."""
+    shown = {label: with_error(value, error) for label, value, error in number.others}
+    return [shown.get(label, "") for label in labels]
 
 
 def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[tuple[str, str]]]) -> str:
@@ -37,21 +66,15 @@ def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[tuple[str, s
 
 def ours_of(number: Number) -> str:
     """Our number with its standard error, where there is one."""
-    text = _shown(number.ours)
-    return f"{text} ± {number.error:.2g}" if number.error is not None and number.error == number.error else text
-
-
-def _shown(value: float) -> str:
-    whole = float(value).is_integer() and abs(value) < 1e6
-    return f"{value:.0f}" if whole else f"{value:.4f}" if 0.001 <= abs(value) < 10 else f"{value:.3g}"
+    return with_error(number.ours, number.error)
 
 
 def published_of(number: Number) -> str:
-    """The published number, with its sign where it is a bound; empty without one."""
+    """The published number as printed, with its sign where it is a bound; empty without one."""
     if number.published is None:
         return ""
     sign = "" if number.relation == "=" else f"{number.relation} "
-    return f"{sign}{_shown(number.published)}"
+    return f"{sign}{round(number.published, 4)}"
 
 
 def difference_of(number: Number) -> str:

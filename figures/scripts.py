@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
+
+from ot_draft.names import lookup
 
 # In the order of the report.
 GROUPS = {
@@ -14,9 +17,11 @@ GROUPS = {
         "selection.transport_plans",
         "selection.division_factor",
         "selection.k_seq_share",
+        "speed.run_time",
     ),
-    "MCSD": ("selection.multi_candidate", "laws.without_replacement"),
+    "MCSD": ("selection.multi_candidate", "acceptance.acceptance_real"),
     "Theory": (
+        "laws.without_replacement",
         "selection.construction",
         "selection.khisti_figure_2",
         "acceptance.acceptance_random",
@@ -28,7 +33,6 @@ GROUPS = {
     ),
     "Paths": ("paths.block_efficiency", "paths.path_gap", "paths.lossy_paths", "paths.decoding_tree"),
     "Real models": (
-        "acceptance.acceptance_real",
         "acceptance.real_kinds",
         "acceptance.real_quality",
         "laws.draft_laws",
@@ -36,13 +40,21 @@ GROUPS = {
         "acceptance.truncation",
         "paths.real_trees",
     ),
-    "Speed": ("speed.run_time", "speed.classes", "speed.latency"),
+    "Speed": ("speed.classes", "speed.latency"),
 }
-TIMED = ("speed.run_time", "speed.classes")  # made first, before the other figures warm the machine
-SCRIPTS = (*TIMED, *(module for group in GROUPS.values() for module in group if module not in TIMED))
+PAPERS = ("SpecTr", "MCSD")  # groups of `make reproduce`
+TIMED = ("speed.run_time", "speed.classes")  # made last: nobody waits for them
+SCRIPTS = (*(module for group in GROUPS.values() for module in group if module not in TIMED), *TIMED)
 MODULES = {module.rpartition(".")[2]: module for module in SCRIPTS}
 NAMES = tuple(MODULES)
 BY_GROUP = {title: tuple(module.rpartition(".")[2] for module in group) for title, group in GROUPS.items()}
+
+
+def named(texts: Sequence[str]) -> tuple[str, ...]:
+    """The figures of these names and groups, all without any, in the order in which they are made. Raises InvalidArgument."""
+    known = {name: (name,) for name in NAMES} | BY_GROUP
+    chosen = {name for text in texts for name in lookup(text, known, "NAMES")}
+    return tuple(name for name in NAMES if name in chosen or not texts)
 
 
 def script(name: str) -> ModuleType:

@@ -16,7 +16,6 @@ from typing import Any
 import ot_draft as otd
 from figures import scripts
 from llm_demo.machine import processor
-from ot_draft.data import Study
 
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER.parent / "ot_draft"
@@ -95,23 +94,6 @@ def write_record(out: Path, name: str, full: bool, seconds: float) -> None:
     """Note that the figure is made, once all of its files are there."""
     fields = {"key": key(name, full), "full": full, "seconds": round(seconds, 1), **where()}
     record_file(out, name).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
-
-
-def compared(pairs: Path, settings: Study, out: Path = FOLDER / "out") -> list[dict[str, Any]]:
-    """The summary that `ot-draft compare` has left of these pairs, by these ks and samples, if the library is no younger; else nothing."""
-    made = out / "compare.json"
-    if not made.is_file() or made.stat().st_mtime < max(
-        file.stat().st_mtime for file in (pairs, *LIBRARY.rglob("*.py"))
-    ):
-        return []
-    try:
-        stored = json.loads(made.read_text(encoding="utf-8"))
-    except ValueError:  # a run that was stopped
-        return []
-    wanted = {"ks": list(settings.ks), "samples": settings.samples, "seed": settings.seed, "target": None}
-    there = {(row["rule"], row["law"]) for row in stored["summary"]}
-    same = Path(stored["source"]).resolve() == pairs.resolve() and wanted.items() <= stored["settings"].items()
-    return stored["summary"] if same and {(rule.name, rule.law.name) for rule in settings.rules} <= there else []
 
 
 def where() -> dict[str, str]:

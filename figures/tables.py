@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from figures import style
 from figures.about import Number
-from figures.report_tables import difference_of, ours_of, published_of
+from figures.report_tables import difference_of, other_rules, others_of, ours_of, published_of
 
 Cells = Sequence[Sequence[str]]
 SPECIAL = {
@@ -30,10 +30,11 @@ A_NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.]+(e[-+]?\d+)?)?( %)?")
 def of_numbers(numbers: Sequence[Number]) -> list[list[str]]:
     """The numbers of a figure as a table, its first line the head: the columns of published numbers only where there are some."""
     beside = any(number.published is not None for number in numbers)
-    lines = [["", "ours", *(["published", "difference"] if beside else [])]]
+    others = other_rules(numbers)
+    lines = [["", "ours", *(["published", "difference"] if beside else []), *others]]
     for number in numbers:
         published = [published_of(number), difference_of(number)] if beside else []
-        lines.append([number.what, ours_of(number), *published])
+        lines.append([number.what, ours_of(number), *published, *others_of(number, others)])
     return lines
 
 

@@ -84,7 +84,7 @@ def main(
     for option, file in (("--html", html), ("--json", json)):
         if file:
             can_write_into(option, file.parent)
-    with progress_bar(len(chosen), "loading") as advance:
+    with progress_bar(len(chosen), "loading", alike=False) as advance:
         pairs = []
         for name in chosen:
             module = importlib.import_module(f"proofs_checks.{MODULES[name]}")
@@ -93,7 +93,7 @@ def main(
     if "formal" in chosen:
         click.echo("Coq's proofs: about four minutes of one processor, where they were not compiled before", err=True)
     rows: list[page.Row] = []
-    with progress_bar(len(pairs), "statements") as advance:
+    with progress_bar(len(pairs), "statements", alike=False) as advance:
         for module, statement in pairs:
             advance(statement.name, by=0)
             rows.append((module, module.check(statement, cases, jobs)))

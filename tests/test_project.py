@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
-BASE_NAMES = ("array_files", "arrays", "defaults", "errors", "extras", "kernels", "optional")
+BASE_NAMES = ("array_files", "arrays", "defaults", "errors", "extras", "kernels", "names", "optional")
 CORE_NAMES = ("laws", "bias", "problem", "selection", "exact", "optimum", "sampling", "lp")
 LAYERS = (
     dict.fromkeys(BASE_NAMES, BASE)
@@ -155,6 +155,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.lp.maximum_flow",
     "ot_draft.lp.network_simplex",
     "ot_draft.lp.program",
+    "ot_draft.names",
     "ot_draft.rules.k_seq.division_factor",
     "ot_draft.rules.optimal.host",
     "ot_draft.rules.races",

@@ -46,7 +46,7 @@ def numbers(rows: style.Rows) -> list[Number]:
         acceptances = {row["rule"]: row["acceptance"] for row in rows if row["draft"] == draft and row["k"] == "2"}
         for name, value in zip(("optimum", "KSeq", "RecursiveRejection"), values, strict=True):
             if acceptances:
-                what = f"draft Ber({draft}), target Ber(1/2), k = 2: {style.look(name).label}"
+                what = f"acceptance, draft Ber({draft}), target Ber(1/2), k = 2: {style.look(name).label}"
                 lines.append(Number(what, style.number(acceptances[name]), value))
     return lines
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import click
 
 from .. import __version__
-from ..errors import MissingPackage
 from ..extras import how_to_install
-from .console import progress_bar
+from ..names import did_you_mean
+from .console import one_line, progress_bar
 from .options import Numbers, can_write_into, parts, whole_numbers
 from .refused import Command, Refused, no_verdict
 
@@ -21,19 +24,28 @@ __all__ = [
     "can_write_into",
     "decode_command",
     "main",
+    "one_line",
     "parts",
     "progress_bar",
     "whole_numbers",
 ]
 
-MODULES = {"audit": "audit", "capture": "capture.command", "check": "check", "compare": "compare", "conform": "conform",
-           "decode": "decode.command", "plan": "plan", "replay": "replay", "skip": "decode.skip", "sweep": "sweep",
-           "vectors": "vectors"}  # fmt: skip
-COMMANDS = {name: f"ot_draft.cli.{module}:{name}" for name, module in MODULES.items()}
+GOALS = {  # commands by what a user wants, in the order of the help, with their modules
+    "Start here": {"compare": "compare", "check": "check", "decode": "decode.command"},
+    "Measure and plan": {
+        "plan": "plan",
+        "sweep": "sweep",
+        "capture": "capture.command",
+        "replay": "replay",
+        "skip": "decode.skip",
+    },
+    "Test engines and servers": {"audit": "audit", "conform": "conform", "vectors": "vectors"},
+}
+COMMANDS = {name: f"ot_draft.cli.{module}:{name}" for modules in GOALS.values() for name, module in modules.items()}
 CLONE = {  # not installed with the package
-    "survey": "proofs_checks.survey.command:main",
     "figures": "figures.__main__:main",
     "prove": "proofs_checks.__main__:main",
+    "survey": "proofs_checks.survey.command:main",
 }
 PURPOSE = {  # of these commands, for the help where they are not
     "survey": "Survey of published verifiers: lossless, or not and where.",
@@ -48,37 +60,47 @@ NEEDS = {  # package and extra without which a command does nothing
     "skip": ("transformers", "llm"),
     "sweep": ("pyarrow", "sweep"),
 }
-EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # of packages that are imported without a word of their own
 
 
 class LazyGroup(click.Group):
     """Commands are imported when they are named: `ot-draft compare` loads no transformers."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(COMMANDS | CLONE)
+        return list(COMMANDS | CLONE)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         place = (COMMANDS | CLONE).get(name)
         if place is None:
             return None
         module, _, attribute = place.partition(":")
-        try:
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            folder = module.partition(".")[0]
-            if name in CLONE and error.name == folder:
-                return _outside_a_clone(name, folder)
-            raise
+        if not _is_here(name):
+            return _outside_a_clone(name)
+        command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        """Find the command; an unknown name is an error with the closest ones."""
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError as error:
+            raise click.UsageError(
+                f"{error.message} {did_you_mean(args[0], COMMANDS | CLONE)}".rstrip(), context
+            ) from error
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by goal, the most used first."""
+        for goal, names in {**GOALS, "Reproduce the papers": CLONE}.items():
+            with formatter.section(goal):
+                room = formatter.width - 6 - max(map(len, COMMANDS))
+                commands = {name: self.get_command(context, name) for name in names}
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(room)) for name, command in commands.items() if command]
+                )
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what works here, and how to get the rest."""
         missing = {name: how_to_install(*needed) for name, needed in NEEDS.items() if find_spec(needed[0]) is None}
-        missing |= {
-            name: f"in a clone, python -m ot_draft {name}"
-            for name, place in CLONE.items()
-            if find_spec(place.partition(".")[0]) is None
-        }
+        missing |= dict.fromkeys((name for name in CLONE if not _is_here(name)), "in the folder of a clone")
         here = [name for name in self.list_commands(context) if name not in missing]
         if missing:
             formatter.write_paragraph()
@@ -86,32 +108,35 @@ class LazyGroup(click.Group):
                 formatter.write_dl(sorted(missing.items()))
 
     def invoke(self, context: click.Context) -> object:
-        """Run the command; a package that is not installed is one line with its extra, whichever command misses it."""
+        """Run the command."""
         with no_verdict():
-            try:
-                return super().invoke(context)
-            except MissingPackage as error:
-                raise Refused(str(error)) from error
-            except ModuleNotFoundError as error:
-                if error.name not in EXTRAS:
-                    raise
-                raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
+            return super().invoke(context)
 
 
-def _outside_a_clone(name: str, folder: str) -> click.Command:
+def _is_here(name: str) -> bool:
+    """Whether the command can be imported; the clone in the current folder is found although the library is installed."""
+    module = (COMMANDS | CLONE)[name].partition(":")[0]
+    if find_spec(module.partition(".")[0]) is not None:
+        return True
+    clone = Path.cwd()
+    if not (clone / "ot_draft").is_dir() or not clone.joinpath(*module.split(".")).with_suffix(".py").is_file():
+        return False
+    sys.path.append(str(clone))  # last: the installed library stays the one that is used
+    return True
+
+
+def _outside_a_clone(name: str) -> click.Command:
+    where = f"ot-draft {name} runs in the folder of a clone only"
+
     def refuse(arguments: tuple[str, ...]) -> None:
-        raise Refused(
-            f"ot-draft {name} runs {folder}/ of the repository, which is not here: "
-            f"run  python -m ot_draft {name}  in the folder of a clone"
-        )
+        raise Refused(f"{where}, got {Path.cwd()}. Change to the folder of a clone.")
 
     return click.Command(
         name,
         callback=refuse,
         params=[click.Argument(["arguments"], nargs=-1)],
         context_settings={"ignore_unknown_options": True},
-        help=f"{PURPOSE[name]}\n\nRuns {folder}/ of the repository, which is not installed with the package: in the folder of a "
-        f"clone, python -m ot_draft {name}.",
+        help=f"{PURPOSE[name]}\n\n{where}: the package does not install its files.",
         short_help=f"{PURPOSE[name][:-1]} (in a clone).",
     )
 

@@ -110,7 +110,7 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     names = [target.rule.name for target in rules.values()]
     total = sum(len(properties_of(target.rule, properties or None)) for target in rules.values())
     reports = []
-    with progress_bar(total, "checking") as advance:
+    with progress_bar(total, "checking", alike=False) as advance:
         for text, target in rules.items():
             name = target.rule.name if names.count(target.rule.name) == 1 else text
             seen: list[Outcome] = []

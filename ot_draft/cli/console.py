@@ -5,62 +5,85 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from threading import Event, Thread
-from time import monotonic
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from ..errors import DraftSelectionError
 from .refused import Refused
 
 Advance = Callable[..., None]
 FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress where there is no terminal, and from one to the next
+FINISHED = 3  # min. number of finished items for an estimate of the remaining time
 
 
 @contextmanager
-def progress_bar(total: int, said: str) -> Iterator[Advance]:
-    """A bar on standard error, which is gone at the end; where that is no terminal, a line now and then with the time that is left.
+def progress_bar(total: int, said: str, alike: bool = True) -> Iterator[Advance]:
+    """Show progress on standard error: a bar in a terminal, which disappears at the end, elsewhere a line now and then.
 
-    Gives advance(said=None, by=1, to=None), which moves it by or to a number.
+    Yields advance(said=None, by=1, to=None), which moves the bar by or to a number. alike: whether the items take about the same
+    time. Only then is the remaining time shown, extrapolated from all finished items once there are FINISHED of them.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
     console = Console(stderr=True)
-    if not console.is_terminal:
-        with _lines(total, said) as advance_lines:
-            yield advance_lines
-        return
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(said, total=total)
+    bar = Progress(*columns, *([TimeLeft()] if alike else []), console=console, transient=True,
+                   disable=not console.is_terminal, speed_estimate_period=inf)  # fmt: skip
+    task = bar.add_task(said, total=total, finished=0)
+    bar.advance(task, 0)  # starts the clock: the first item counts too
+    finished = 0
 
-        def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
-            bar.update(task, description=said, completed=to, advance=by if to is None else None)
+    def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
+        nonlocal finished
+        finished += by > 0 or to is not None
+        bar.update(task, description=said, completed=to, advance=by if to is None else None, finished=finished)
 
+    with bar if console.is_terminal else _lines(bar.tasks[0], alike):
         yield advance
 
 
-@contextmanager
-def _lines(total: int, said: str) -> Iterator[Advance]:
-    """The same in lines, by a thread of their own: one step of the work may take minutes. A command that is quick writes none."""
-    done, start, ended = 0, monotonic(), Event()
+class TimeLeft(TimeRemainingColumn):
+    """Remaining time, empty until enough items are finished."""
 
-    def advance(now_said: str | None = None, by: int = 1, to: int | None = None) -> None:
-        nonlocal done, said
-        said, done = now_said or said, done + by if to is None else to
+    def render(self, task: Task) -> Text:
+        return super().render(task) if task.fields["finished"] >= FINISHED else Text("")
+
+
+@contextmanager
+def _lines(task: Task, alike: bool) -> Iterator[None]:
+    """The same in lines, by a thread of its own: one item may take minutes. A quick command writes none."""
+    ended = Event()
 
     def write() -> None:
         wait = FIRST
         while not ended.wait(wait):
-            left = f", about {(monotonic() - start) * (total - done) / done:.0f} s left" if 0 < done < total else ""
-            click.echo(f"{said}: {done:,} of {total:,}{left}", err=True)
+            seconds = task.time_remaining if alike and task.fields["finished"] >= FINISHED else None
+            left = f", about {seconds:.0f} s left" if seconds else ""
+            click.echo(f"{task.description}: {task.completed:,} of {task.total:,}{left}", err=True)
             wait = EVERY
 
     writer = Thread(target=write, daemon=True)
     writer.start()
     try:
-        yield advance
+        yield
     finally:
         ended.set()
         writer.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -13,9 +12,11 @@ from typing import Any, NoReturn
 import click
 
 from .. import __version__
+from ..errors import MissingPackage
 
 # EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
 INTERNAL, INTERRUPTED, PIPE_CLOSED = 70, 130, 141
+EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # extras of packages that are imported without `optional.load`
 
 
 class Refused(click.ClickException):
@@ -61,8 +62,9 @@ class Command(click.Command):
 def no_verdict() -> Iterator[None]:
     """What goes wrong inside ends with a status that says nothing of the subject: 1 and 2 are verdicts of some commands.
 
-    An exception that no command expects is an error of ours: its traceback, a line that says so, and status 70. Ctrl-C: 130. A reader
-    of standard output that went away (`| head`): 141, as other tools end then. `os._exit` is no way round this.
+    A missing package of an extra: one line with the command that installs it, and status 2. An exception that no command expects is an
+    error of ours: its traceback, a line that says so, and status 70. Ctrl-C: 130. A reader of standard output that went away
+    (`| head`): 141, as other tools end then. `os._exit` is no way round this.
     """
     try:
         try:
@@ -72,6 +74,8 @@ def no_verdict() -> Iterator[None]:
             sys.stdout.flush()  # here at the latest a closed pipe shows
     except (click.exceptions.Exit, click.ClickException, click.Abort):
         raise
+    except MissingPackage as error:
+        raise Refused(str(error)) from error
     except KeyboardInterrupt as error:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
@@ -83,10 +87,12 @@ def no_verdict() -> Iterator[None]:
             _leave_pipe()
             raise click.exceptions.Exit(PIPE_CLOSED) from error
         raise
+    except BrokenPipeError as error:
+        _leave_pipe()
+        raise click.exceptions.Exit(PIPE_CLOSED) from error
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:
-            _leave_pipe()
-            raise click.exceptions.Exit(PIPE_CLOSED) from error
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+            raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
         click.echo(traceback.format_exc().encode(errors="backslashreplace").decode(), err=True)
         said = f"this is a mistake in ot_draft {__version__}, not in what you gave it, and no verdict"
         click.echo(f"internal error: {said}. Please report it with the lines above and the command.", err=True)

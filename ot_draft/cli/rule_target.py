@@ -13,11 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from .. import laws, rules
+from ..names import lookup
 from ..selection import SelectionRule
 from ..verify.source import RuleSource, import_lines, rule_source
 from .refused import Refused
 
-TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_]\w*)(?P<call>\(.*\))?$", re.DOTALL)
+TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_][\w -]*)(?P<call>\(.*\))?$", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ def rule_at(text: str) -> NamedRule:
         raise Refused(f"{text}: say which rule, like {text}:{(known or ['MyRule'])[0]}{_held(known)}")
     place, name, call = match["place"], match["name"], match["call"]
     module = rules if place is None else module_at(place)
-    if not hasattr(module, name):
-        how = f"there is no rule {name}: give FILE.py:NAME, or one of the library: {', '.join(_rules_in(module))}"
-        raise Refused(how if place is None else f"{place} holds nothing called {name}{_held(_rules_in(module))}")
+    if place is None:
+        name = lookup(name, {each: each for each in _rules_in(rules)}, "rule, if it is not FILE.py:NAME,", rules.PAPERS)
+    elif not hasattr(module, name):
+        raise Refused(f"{place} holds nothing called {name}{_held(_rules_in(module))}")
     rule = named = getattr(module, name)
     if callable(named) and not _is_rule(named):
         rule = _made(named, text, *_arguments(call or "()", text))

@@ -20,6 +20,7 @@ from ..laws import DraftLaw, Hybrid, is_defined, law_called
 from ..lossy.base import Target
 from ..lp.program import seconds as program_seconds
 from ..lp.solution import solve_program
+from ..names import lookup
 from ..optimum import optimal_acceptance
 from ..problem import Problem
 from ..selection import SelectionRule
@@ -99,12 +100,9 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
     A law that is asked for also gets the rules that are valid under it though it is not their own (`SelectionRule.under`): naive
     target sampling and the rule read off the linear program under every law, the optimal rule under hybrid drafting.
     """
-    known = {rule.name.lower(): rule for rule in rules.ALL}
-    wanted = [name.lower().replace("-", "").replace("_", "") for name in names]
-    for given, name in zip(names, wanted, strict=True):
-        if name not in known:
-            raise InvalidArgument(f"there is no rule {given!r}: take {', '.join(rule.name for rule in rules.ALL)}")
-    chosen = tuple(known[name] for name in dict.fromkeys(wanted)) or DEFAULT_RULES
+    known = {rule.name: rule for rule in rules.ALL}
+    papers = {paper: known[name] for paper, name in rules.PAPERS.items()}
+    chosen = tuple(dict.fromkeys(lookup(name, known, "rule", papers) for name in names)) or DEFAULT_RULES
     if not laws:
         return chosen
     under = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]

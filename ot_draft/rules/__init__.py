@@ -29,8 +29,17 @@ ALL = (
     ListCoupling(),
 )
 
+# Names of the papers that introduced a rule, by which it is found too.
+PAPERS = {
+    "SpecTr": "KSeq",
+    "SpecInfer": "RecursiveRejection",
+    "MCSD": "RecursiveRejectionWithoutReplacement",
+    "Sequoia": "RecursiveRejectionWithoutReplacement",
+}
+
 __all__ = [
     "ALL",
+    "PAPERS",
     "FromCoupling",
     "Greedy",
     "GumbelCoupling",

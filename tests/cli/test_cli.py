@@ -196,7 +196,7 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
 
 def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("No such file", tmp_path / "missing.npz")
-    refuse("there is no rule 'Foo': take SpeculativeSampling", *BERNOULLI, "--rules", "Foo")
+    refuse("rule must be a known name, got 'Foo'. Use one of SpeculativeSampling,", *BERNOULLI, "--rules", "Foo")
     refuse("there is no law 'foo': take iid", *BERNOULLI, "--law", "foo")
     refuse("valid under hub", *BERNOULLI, "--rules", "KSeq", "--law", "hub")
     refuse("p sums to 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
@@ -235,22 +235,76 @@ def test_a_mean_over_some_of_the_pairs_is_not_shown() -> None:
 def test_a_command_of_the_clone_is_refused_outside_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CLONE, "prove", "folder_that_is_not_there.main:main")
     result = CliRunner().invoke(main, ["prove", "--cases", "7"])
-    assert result.exit_code == 2 and "folder_that_is_not_there/" in result.output and "clone" in result.output
+    assert result.exit_code == 2 and "runs in the folder of a clone only, got" in result.output
     told = CliRunner().invoke(main, ["prove", "--help"]).output
-    assert "Check the statements" in told and "python -m ot_draft prove" in " ".join(told.split())
+    assert "Check the statements" in told and "in the folder of a clone" in " ".join(told.split())
 
 
-def test_where_something_is_missing_the_help_says_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clone_in_the_current_folder_is_found_by_the_installed_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CLONE, "prove", "part_of_a_clone.command:main")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for folder in ("ot_draft", "part_of_a_clone"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "part_of_a_clone" / "command.py").write_text(
+        "import click\n\n\n@click.command()\ndef main():\n    click.echo('proved')\n"
+    )
+    monkeypatch.chdir(tmp_path / "ot_draft")
+    assert CliRunner().invoke(main, ["prove"]).exit_code == 2
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["prove"]).output == "proved\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["chekc"], "Did you mean check?"),
+        (["figure"], "Did you mean figures?"),
+        (["figures", "table1"], "Did you mean spectr_table_1?"),
+        (["figures", "transport plan"], "Did you mean transport_plans?"),
+        (["compare", *BERNOULLI, "--rules", "Sequioa"], "Did you mean Sequoia?"),
+        (["check", "kseg"], "Did you mean KSeq?"),
+        (["check", "SpecInfr(2)"], "Did you mean SpecInfer"),
+    ],
+)
+def test_a_misspelt_name_gets_the_closest_ones(words: list[str], meant: str) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code in (2, 64) and meant in result.output
+
+
+def test_rules_go_by_the_names_of_their_papers_in_every_command() -> None:
+    from ot_draft import trees
+    from ot_draft.cli.rule_target import rule_at
+    from ot_draft.data.study import choose_rules
+
+    names = {name: name for name in (rule.name for rule in otd.rules.ALL)} | dict(otd.rules.PAPERS)
+    names |= {"K-SEQ": "KSeq", "k_seq": "KSeq", "spec-hub": "SpecHub", "recursive rejection": "RecursiveRejection"}
+    for name, rule in names.items():
+        assert choose_rules([name])[0].name == rule
+        assert trees.rules.short_name(trees.rules.called(name)) == rule
+        assert rule_at(name).rule.name == rule
+
+
+def test_commands_are_listed_by_use() -> None:
+    assert main.list_commands(click.Context(main))[:3] == ["compare", "check", "decode"]
+    output = CliRunner().invoke(main).output
+    places = [output.index(f"\n  {name} ") for name in main.list_commands(click.Context(main))]
+    assert places == sorted(places) and output.index("Start here:") < places[0]
+
+
+def test_where_something_is_missing_the_help_says_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert "Here work" not in CliRunner().invoke(main, ["--help"]).output
     there = cli.find_spec
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
     output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
     assert (
-        "Here work audit, capture, compare, conform, decode, plan, prove, replay, skip, survey, sweep, vectors. For the others:"
+        "Here work compare, decode, plan, sweep, capture, replay, skip, audit, conform, vectors, prove, court. For the others:"
         in output
     )
     assert re.search(r"\n  check +pip install '\S*\[check\]'", output)
-    assert re.search(r"\n  figures +in a clone, python -m ot_draft figures", output)
+    assert re.search(r"\n  figures +in the folder of a clone", output)
 
 
 @pytest.mark.parametrize(

@@ -179,9 +179,9 @@ def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) ->
         ("json.py:Rule", "a module called json is loaded already: rename the file"),
         ("two-words.py:Rule", "rename the file, say to two_words.py"),
         ("nowhere.at_all:Rule", "there is no module nowhere"),
-        ("Secret", "there is no rule Secret: give FILE.py:NAME, or one of the library: FromCoupling"),
+        ("Secret", "rule, if it is not FILE.py:NAME, must be a known name, got 'Secret'. Did you mean SpecTr"),
         ("KSeq(factor=0)", "KSeq(factor=0) cannot be made: Invalid"),
-        ("not a name", "names no rule"),
+        ("7 rules", "names no rule"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("folder")

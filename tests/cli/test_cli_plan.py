@@ -140,7 +140,7 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
     twice = written("w.csv", "rule,K,L,block_efficiency\nJoint,1,4,2\nKSeq,1,4,2\nJoint,1,04,3\n")
     refuse("line 4: Joint with K 1 and L 4 stands in line 2, too", "--costs", costs, "--traces", twice)
     refuse("no row", "--costs", costs, "--traces", traces, "--paths", 3)
-    refuse("there is no rule 'Foo': take Joint", "--costs", costs, *QUICK, "--rules", "Foo")
+    refuse("rule must be a known name, got 'Foo'. Use one of Joint,", "--costs", costs, *QUICK, "--rules", "Foo")
     refuse("out of reach", "--costs", costs, *QUICK, "--acceptance", 1.5)
     refuse("temperature > 0", "--costs", costs, *QUICK, "--temperature", 0)
     refuse("give one of them", "--costs", costs, "--traces", traces, "--acceptance", 0.5)

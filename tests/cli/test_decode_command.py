@@ -263,7 +263,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "no length": (["--length", "0"], "K is 4 and L is 0"),
     "not there": (["--target", "./nowhere"], "'./nowhere' is not there"),
     "device": (["--device", "abacus"], "'abacus': give cpu or cuda"),
-    "no rule": (["--rule", "Fastest"], "no rule 'Fastest'"),
+    "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
     "no law": (["--draft-law", "best"], "no law 'best'"),
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
     "block and paths": (["--rule", "block", "--paths", "2"], "takes one drafted path"),

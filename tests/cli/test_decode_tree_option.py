@@ -92,7 +92,7 @@ def test_the_comparison_measures_every_way(models: list[str]) -> None:
         (["--tree", "dynamic:8:dyspec", "--rule", "joint"], "valid on trees whose children follow"),
         (["--tree", "dynamic:8", "--rule", "joint"], "valid on trees whose children follow"),
         (["--tree", "dynamic:8:counted", "--prompt-lookup-num-tokens", "3"], "nothing is looked up"),
-        (["--tree", "dynamic:8", "--rule", "best"], "there is no rule 'best'"),
+        (["--tree", "dynamic:8", "--rule", "best"], "rule must be a known name, got 'best'"),
         (["--tree", "dynamic:8", "--trace", "somewhere"], "trees of one shape"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from time import sleep
 
@@ -75,25 +76,47 @@ def until(line: str) -> None:
 
 
 @click.command()
+@click.option("--unlike", is_flag=True)
 @click.argument("said", nargs=-1)
-def works(said: tuple[str, ...]) -> None:
-    """Works on until each line was said; one step of the work says nothing by itself."""
-    with progress_bar(4, "proving") as advance:
-        for line in said[:1]:
+def works(unlike: bool, said: tuple[str, ...]) -> None:
+    """Works on, one item further after each line that was said; one item says nothing by itself."""
+    with progress_bar(5, "proving", alike=not unlike) as advance:
+        for number, line in enumerate(said, 1):
             until(line)
-        for name in ("first", "second"):
-            advance(name)
-        for line in said[1:]:
-            until(line)
-        advance(by=2)
+            advance(f"item {number}")
+        advance(by=5 - len(said))
     click.echo("done")
 
 
 @pytest.mark.usefixtures("impatient")
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
-    lines = CliRunner().invoke(works, ["proving: 0 of 4\n", "second: 2 of 4, about"]).stderr.splitlines()
-    assert lines[0] == "proving: 0 of 4"
-    assert re.fullmatch(r"second: 2 of 4, about \d+ s left", lines[-1])
+    """The remaining time is shown from the third finished item on."""
+    words = ["proving: 0 of 5\n", "item 1: 1 of 5\n", "item 2: 2 of 5\n", "item 3: 3 of 5, about"]
+    lines = CliRunner().invoke(works, words).stderr.splitlines()
+    assert lines[0] == "proving: 0 of 5" and not any("left" in line for line in lines if "item 3" not in line)
+    assert re.fullmatch(r"item 3: 3 of 5, about \d+ s left", lines[-1])
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_time_of_unlike_items_is_not_extrapolated() -> None:
+    words = ["proving: 0 of 5\n", "item 1: 1 of 5\n", "item 2: 2 of 5\n", "item 3: 3 of 5\n"]
+    result = CliRunner().invoke(works, ["--unlike", *words])
+    assert result.exit_code == 0 and "left" not in result.stderr
+
+
+@pytest.mark.parametrize(("pauses", "left"), [((10, 10, 10), 20), ((30, 0, 0), 20), ((1, 1, 40), 28)])
+def test_the_remaining_time_is_that_of_all_finished_items(
+    pauses: tuple[float, ...], left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of five items in the sum of the pauses: two thirds of it are left, whichever item took long."""
+    now, tasks = 0.0, []
+    monkeypatch.setattr("rich.console.monotonic", lambda: now)
+    monkeypatch.setattr(console, "_lines", lambda task, alike: tasks.append(task) or nullcontext())
+    with progress_bar(5, "work") as advance:
+        for pause in pauses:
+            now += pause
+            advance()
+    assert tasks[0].time_remaining == left
 
 
 def test_a_quick_command_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,11 @@ pytest.importorskip("matplotlib")
 from figures import store, style
 from figures.__main__ import main
 from figures.about import About, Number
-from figures.scripts import MODULES, NAMES, script
+from figures.acceptance import acceptance_real
+from figures.scripts import BY_GROUP, MODULES, NAMES, named, script
 from figures.selection import transport_plans
 from ot_draft.cli import main as ot_draft
 from ot_draft.data import Study, compare_rules, read_pairs, summarise
-from ot_draft.data.study import LINEAR_PROGRAM
 from ot_draft.data.tables import as_records
 
 TINY: dict[str, dict[str, Any]] = {
@@ -132,29 +130,18 @@ def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch:
     assert len(set(keys)) == 4 and keys[-1] == keys[-2]  # hybrid.py is none of its modules
 
 
-def test_what_compare_has_left_is_taken_if_it_is_of_the_same_and_not_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pairs, out, library = tmp_path / "pairs.json", tmp_path / "out", tmp_path / "library"
-    pairs.write_text('{"p": [[0.5, 0.3, 0.2]], "q": [[0.2, 0.2, 0.6]]}')
-    library.mkdir()
-    monkeypatch.setattr(store, "LIBRARY", library)
-    settings = Study((1, 2), style.ALL_BUT_PROGRAMS, lp_limit=0)
-    assert store.compared(pairs, settings, out) == []
-    arguments = ["compare", str(pairs), "--k", "1,2", "--out", str(out), "--csv", "--jobs", "1"]
-    assert CliRunner().invoke(ot_draft, arguments).exit_code == 0
-
-    compared = {(row["k"], row["rule"], row["law"]): row for row in store.compared(pairs, settings, out)}
-    for row in as_records(summarise(compare_rules(read_pairs(pairs), settings), read_pairs(pairs))):
-        if row["rule"] != LINEAR_PROGRAM:
-            found = compared[row["k"], row["rule"], row["law"]]
-            assert found == row
-    assert store.compared(pairs, replace(settings, ks=(1, 2, 4)), out) == []
-    assert store.compared(pairs, replace(settings, samples=8), out) == []
-    assert store.compared(pairs, replace(settings, rules=(otd.rules.RandomOrder(),)), out) == []
-    (library / "changed.py").touch()
-    os.utime(library / "changed.py", (2e9, 2e9))
-    assert store.compared(pairs, settings, out) == []
+def test_the_stored_comparison_is_what_the_rules_give() -> None:
+    """By closed forms of rules and optima, on all pairs."""
+    pairs = read_pairs(acceptance_real.FILE)
+    stored = {(row["group"], row["k"], row["rule"], row["law"]): row for row in style.read(acceptance_real.STORED)}
+    study = Study((2, 8), (otd.rules.KSeq(), otd.rules.RecursiveRejection()), lp_limit=0)
+    computed = [row for row in as_records(summarise(compare_rules(pairs, study), pairs)) if row["method"] != "lp"]
+    for row in computed:
+        if row["accepted"] not in ("", None):
+            same = stored[row["group"], str(row["k"]), row["rule"], row["law"]]
+            assert float(same["accepted"]) == pytest.approx(row["accepted"], abs=1e-9)
+            assert float(same["error"]) == pytest.approx(row["error"], abs=1e-9)
+    assert {row["pairs"] for row in stored.values()} == {"320"}
 
 
 def test_numbers_say_what_needs_a_word() -> None:
@@ -180,6 +167,24 @@ def test_the_command_makes_and_redraws(tmp_path: Path) -> None:
         done = CliRunner().invoke(main, ["khisti_figure_2", "--out", str(tmp_path), *options])
         assert done.exit_code == 0, done.output
         assert {file.suffix for file in tmp_path.iterdir()} == {".csv", ".svg", ".png", ".json", ".html"}
+
+
+def test_groups_are_names_of_their_figures() -> None:
+    assert named([]) == NAMES
+    assert set(named(["spectr", "Real models"])) == {*BY_GROUP["SpecTr"], *BY_GROUP["Real models"]}
+    papers = named(["spectr", "mcsd"])
+    assert papers[: len(BY_GROUP["SpecTr"]) - 1] == BY_GROUP["SpecTr"][:-1] and papers[-1] == "run_time"
+
+
+def test_without_matplotlib_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: str) -> None:
+        raise otd.MissingPackage("matplotlib", "figures")
+
+    monkeypatch.setattr("ot_draft.data.plotting.load", missing)
+    monkeypatch.setattr(transport_plans, "compute", lambda **_: 1 / 0)
+    done = CliRunner().invoke(ot_draft, ["figures", "transport_plans", "--out", str(tmp_path)])
+    assert done.exit_code == 2 and done.stderr.count("\n") == 1, done.output
+    assert "Error: matplotlib is not installed: run  pip install " in done.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_wrong_input(tmp_path: Path) -> None:

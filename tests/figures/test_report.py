@@ -16,8 +16,9 @@ pytest.importorskip("matplotlib")
 from figures import report, store, style
 from figures.about import Number
 from figures.acceptance import acceptance_bernoulli
+from figures.paths import spectr_real, spectr_table_1
 from figures.report_tables import from_markdown, numbers_table
-from figures.scripts import BY_GROUP, NAMES
+from figures.scripts import BY_GROUP, NAMES, PAPERS, named
 from figures.selection import division_factor, k_seq_share, khisti_figure_2, transport_plans
 
 MADE = {
@@ -25,7 +26,7 @@ MADE = {
     "transport_plans": (transport_plans, {}),
     "acceptance_bernoulli": (acceptance_bernoulli, {"ks": (1, 2)}),
     "division_factor": (division_factor, {"points": 5, "count": 3, "ks": (1, 2)}),
-    "k_seq_share": (k_seq_share, {"count": 2, "searches": 1, "ks": (1, 2)}),
+    "k_seq_share": (k_seq_share, {"count": 2, "searches": 1, "ks": (1, 8)}),
 }
 PHONE, DESKTOP = 390, 1280
 PROOFS = {
@@ -93,7 +94,9 @@ def test_every_figure_is_in_it_with_claim_source_and_command(page: Path) -> None
     sections = Page(page.read_text()).sections
     in_order = [name for group in BY_GROUP.values() for name in group]
     assert sorted(in_order) == sorted(NAMES) and next(iter(BY_GROUP)) == "SpecTr"
-    assert list(sections) == [*(name for name in in_order if name in MADE), "comparison", "published", "proofs"]
+    of_papers = [name for title in PAPERS for name in BY_GROUP[title] if name in MADE]
+    others = [name for name in in_order if name in MADE and name not in of_papers]
+    assert list(sections) == [*of_papers, "comparison", "published", *others, "proofs"]
     for name in MADE:
         section, description = sections[name], report.about(name)
         assert len(section["img"]) == 1 and section["img"][0].startswith("data:image/svg+xml;base64,")
@@ -106,20 +109,38 @@ def test_it_loads_nothing(page: Path) -> None:
     text = page.read_text()
     parsed = Page(text)
     assert parsed.loads and all(address.startswith("data:") for address in parsed.loads)
-    assert parsed.links and all(address.startswith(("data:", "#")) for address in parsed.links)
+    assert parsed.links and all(
+        address.startswith(("data:", "#")) or address == "proofs.html" for address in parsed.links
+    )
     assert "@import" not in text and not re.search(r"url\((?!data:)", text) and "<script" not in text
 
 
-def test_missing_figures_are_named_with_their_command(page: Path) -> None:
-    missing = [name for name in NAMES if name not in MADE]
+def test_what_was_not_run_is_named_with_its_command(page: Path) -> None:
     text = page.read_text()
-    assert all(f"<code>ot-draft figures {name}</code>" in text for name in missing) == bool(missing)
-    assert "<code>ot-draft figures khisti_figure_2</code>" not in text
+    commands = re.findall(r"<code>ot-draft figures ([^<]*)</code></li>", text)
+    assert sorted(named(" ".join(commands).split())) == sorted({*NAMES} - {*MADE})
+    assert "<code>make reproduce-all</code>" in text and "<code>ot-draft survey</code>" in text
+    assert "<li>Proof checks: " not in text  # they were run
+
+
+def test_the_first_screen_has_numbers_beside_the_published_ones(page: Path) -> None:
+    """Six where all of SpecTr's figures are made."""
+    header = page.read_text().split("</header>")[0]
+    assert header.index('href="#k_seq_share"') < header.index("≥ 0.6564<") < header.index("<nav>")
+    of_table_1 = spectr_table_1.compute(n=60, iterations=8), spectr_table_1.numbers
+    numbers = [
+        number
+        for rows, numbers_of in (of_table_1, (spectr_real.compute(), spectr_real.numbers))
+        for number in numbers_of([{name: str(value) for name, value in row.items()} for row in rows])
+    ]
+    assert sum(number.headline for number in numbers) == 5
+    assert all(number.published and number.note for number in numbers if number.headline)
 
 
 def test_comparison_and_proofs_are_in_it(page: Path) -> None:
     text = page.read_text()
-    assert "0.2500" in text and "K-SEQ" in text and "1 proved" in text and "<b>a &lt; b</b>" in text
+    assert "0.250" in text and "K-SEQ" in text
+    assert "1 proved" in text and "a &lt; b" not in text  # the statements are on a page of their own
 
 
 def test_a_table_beside_a_picture_can_be_unfolded() -> None:
@@ -132,16 +153,23 @@ def test_a_table_beside_a_picture_can_be_unfolded() -> None:
 def test_without_them_it_has_neither(tmp_path: Path) -> None:
     (tmp_path / "proofs.json").write_text("not json")
     text = report.write(tmp_path).read_text()
-    assert list(Page(text).sections) == ["published"] and all(name in text for name in NAMES)
+    assert list(Page(text).sections) == ["comparison", "published"]
+    assert "Stored in figures/data" in text and all(
+        f"ot-draft figures {group}<" in text for group in ("spectr", "mcsd", "real-models")
+    )
 
 
 def test_numbers_stand_beside_the_published_ones() -> None:
     table = numbers_table([Number("exact", 0.9375, 0.9375), Number("bound", 0.5, 0.6, "≥"), Number("alone", 3.0)])
     assert ">0.0 %" in table and "≥ 0.6" in table and "broken" in table and ">3<" in table
     assert "published" not in numbers_table([Number("alone", 3.0, error=0.125)])
-    assert "3 ± 0.12" in numbers_table([Number("alone", 3.0, error=0.125)])
+    assert "3.0 ± 0.1" in numbers_table([Number("alone", 3.0, error=0.125)])
+    assert "0.523 ± 0.002" in numbers_table([Number("alone", 0.52345, error=0.0021)])
     assert 'class="bad">+20.0 %' in numbers_table([Number("silent", 1.2, 1.0)])
     assert 'class="bad"' not in numbers_table([Number("said", 1.2, 1.0, note="other texts")])
+    beside = numbers_table([Number("K = 8", 3.27, 3.1, "~", error=0.11, others=(("joint", 3.43, 0.12),))])
+    assert "~ 3.1<" in beside and "+5.5 %" in beside
+    assert beside.index("other rule: joint") > beside.index("difference") and "3.4 ± 0.1<" in beside
 
 
 # Runs in the page: a picture that was decoded has a width; a page that is too wide scrolls sideways.

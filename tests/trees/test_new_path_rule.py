@@ -75,5 +75,5 @@ def test_every_path_rule_has_names_of_its_own() -> None:
         for rule in every
         if trees.rules.fits(rule, one, rule.law) and not trees.rules.fits(rule, two, rule.law)
     ] == ["BlockVerification"]
-    with pytest.raises(otd.InvalidArgument, match="there is no rule 'Fastest': take Joint, Traversal"):
+    with pytest.raises(otd.InvalidArgument, match=r"got 'Fastest'\. Use one of Joint, Traversal"):
         trees.rules.called("Fastest")

@@ -34,7 +34,8 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
             positions[method, prompt] = position + int(step.length[0]) + 1
 
     groups = [[tokens] for tokens in job.tokens]
-    with progress_bar(len(methods) * (len(groups) + 2) + len(others) * len(groups), "decoding") as advance:
+    runs = len(methods) * (len(groups) + 2) + len(others) * len(groups)
+    with progress_bar(runs, "decoding", alike=False) as advance:  # warm-ups are short, methods differ
         comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
     close_traces([trace for trace in traces.values() if trace is not None])
     if output.as_json:

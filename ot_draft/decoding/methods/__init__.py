@@ -140,9 +140,9 @@ def _rule_called(name: str, *others: str) -> otd.trees.PathRule:
     known = [each for each in otd.trees.rules.every() if not otd.trees.rules.solves_program(each)]
     try:
         return otd.trees.rules.called(name, known)
-    except otd.InvalidArgument:
-        names = [*(otd.trees.rules.short_name(each) for each in known), *others]
-        raise CannotDecode(f"there is no rule {name!r} for decoding: take {', '.join(names)}") from None
+    except otd.InvalidArgument as error:
+        also = f" Or {' or '.join(others)}." if others else ""
+        raise CannotDecode(f"{error}{also}") from None
 
 
 def dynamic_method(tree: otd.trees.TreeDrafter, rule: str | None = None, lookup: PromptLookup | None = None) -> Method:

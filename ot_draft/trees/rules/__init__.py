@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ... import rules as selection_rules
-from ...errors import InvalidArgument
+from ...names import lookup
 from .block_verification import BlockVerification
 from .joint import Joint
 from .path_rule import PathRule, TokenByToken, fits, lengths
@@ -63,13 +63,12 @@ def every() -> tuple[PathRule, ...]:
 
 
 def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
-    """The path rule that goes by a name, of all or of some; capitals, - and _ do not matter. Raises InvalidArgument."""
+    """Return the path rule of a name, of all or of some; case and punctuation are ignored. Raises InvalidArgument."""
     rules = tuple(every() if among is None else among)
-    wanted = name.lower().replace("-", "").replace("_", "")
-    for rule in rules:
-        if wanted in (command(rule), short_name(rule).lower(), rule.name.lower()):
-            return rule
-    raise InvalidArgument(f"there is no rule {name!r}: take {', '.join(map(short_name, rules))}")
+    known = {short_name(rule): rule for rule in rules}
+    others = {spelt: rule for rule in rules for spelt in (command(rule), rule.name)}
+    others |= {paper: known[rule] for paper, rule in selection_rules.PAPERS.items() if rule in known}
+    return lookup(name, known, "rule", others)
 
 
 def short_name(rule: PathRule) -> str:

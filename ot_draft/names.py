@@ -1,0 +1,37 @@
+"""Names as users type them: spelling variants are equal, and an unknown name gets the closest ones."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import TypeVar
+
+from .errors import InvalidArgument
+
+T = TypeVar("T")
+SEVERAL = 3  # max. number of suggestions
+
+
+def normalised(name: str) -> str:
+    """The letters and digits of a name in lower case: K-SEQ, k_seq and KSeq are equal."""
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def lookup(name: str, known: Mapping[str, T], what: str, aliases: Mapping[str, T] = MappingProxyType({})) -> T:
+    """Return the entry of the name; raises InvalidArgument with the closest names, or all but the aliases if none is close."""
+    wanted = normalised(name)
+    for each, value in (*known.items(), *aliases.items()):
+        if normalised(each) == wanted:
+            return value
+    remedy = did_you_mean(name, (*known, *aliases)) or f"Use one of {', '.join(known)}."
+    raise InvalidArgument(f"{what} must be a known name, got {name!r}. {remedy}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that holds the closest names; empty if none is close."""
+    names: dict[str, str] = {}
+    for each in known:
+        names.setdefault(normalised(each), each)
+    wanted = normalised(name)
+    inside = [each for each in names if len(wanted) > 2 and wanted in each]
+    close = inside or get_close_matches(wanted, names, SEVERAL)
+    return f"Did you mean {' or '.join(names[each] for each in close[:SEVERAL])}?" if close else ""
