@@ -170,6 +170,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.trees.model",
     "ot_draft.trees.rules.joint",
     "ot_draft.trees.tree",
+    "ot_draft.verify.vectors.readers.read",
 )
 
 

@@ -1,4 +1,4 @@
-"""`ot-draft vectors`: test vectors for verifiers of drafts, written, run on a function, shown."""
+"""`ot-draft vectors`: test vectors for verifiers of drafts, run on a function, shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .console import progress_bar, table_console
 from .options import DEFAULTS, Place
 from .refused import Refused
 
-FOLDER = Place(file_okay=False)
 FILE = Place(dir_okay=False, exists=True)
 
 
@@ -29,18 +28,6 @@ def vectors(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-@vectors.command(context_settings=DEFAULTS)
-@click.argument("folder", type=FOLDER)
-def write(folder: Path) -> None:
-    """Make all vectors anew, and write them into FOLDER: the same bytes on every machine."""
-    from ..verify.vectors.conventions import CONVENTIONS
-    from ..verify.vectors.files import write as write_files
-
-    with progress_bar(len(CONVENTIONS), "rules") as advance:
-        written = write_files(folder, advance)
-    click.echo(f"written: {len(written)} files in {folder}")
 
 
 @vectors.command(context_settings=DEFAULTS)
@@ -142,37 +129,32 @@ def _known(file: Path | None) -> set[str]:
 @click.argument("name", required=False)
 def show(name: str | None) -> None:
     """Show a vector by its id, a rule's convention, or a fault with the vectors that it fails; without NAME what there is."""
-    from ..verify.vectors.conventions import CONVENTIONS
-    from ..verify.vectors.faults import FAULTS
-    from ..verify.vectors.files import read
+    from ..verify.vectors.files import read, read_conventions, read_faults
 
-    corpus = read()
-    by_id = {vector["id"]: vector for each in corpus.values() for vector in each}
+    corpus, faults = read(), read_faults()
+    by_id = {vector["id"]: vector for vectors in corpus.values() for vector in vectors}
     if name is None:
-        _list(corpus)
+        _list(corpus, faults)
     elif name in by_id:
         click.echo(json.dumps(by_id[name], indent=1))
-    elif name in CONVENTIONS:
-        click.echo("\n".join(f"{part}: {text}" for part, text in CONVENTIONS[name].items()))
+    elif name in corpus:
+        click.echo("\n".join(f"{part}: {text}" for part, text in read_conventions()[name].items()))
         click.echo(f"{len(corpus[name])} vectors: {corpus[name][0]['id']} to {corpus[name][-1]['id']}")
-    elif name in FAULTS:
-        fault = FAULTS[name]
-        click.echo(f"{fault.modelled}\n{fault.source or 'made up'}\nin {', '.join(fault.programs)}")
-        click.echo("fails " + " ".join(each for each, vector in by_id.items() if name in vector["kills"]))
+    elif name in faults:
+        fault = faults[name]
+        click.echo(f"{fault['modelled']}\n{fault['source'] or 'made up'}\nin {', '.join(fault['rules'])}")
+        click.echo(f"fails {' '.join(fault['vectors'])}")
     else:
         raise Refused(f"there is no vector, rule or fault {name!r}: ot-draft vectors show  lists the rules and faults")
 
 
-def _list(corpus: dict[str, list[dict[str, Any]]]) -> None:
-    from ..verify.vectors.faults import FAULTS
-
+def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, Any]]) -> None:
     console, table = table_console(120), Table("rule", "replay", "law", "joint")
-    for rule, each in corpus.items():
-        levels = Counter(vector["level"] for vector in each)
+    for rule, vectors in corpus.items():
+        levels = Counter(vector["level"] for vector in vectors)
         table.add_row(rule, *(str(levels[level]) for level in ("replay", "law", "joint")))
     console.print(table)
-    shown = Counter(name for each in corpus.values() for vector in each for name in vector["kills"])
-    faults = Table("fault", "vectors", "what it is")
-    for name, fault in FAULTS.items():
-        faults.add_row(name, str(shown[name]), fault.modelled)
-    console.print(faults)
+    shown = Table("fault", "vectors", "what it is")
+    for name, fault in faults.items():
+        shown.add_row(name, str(len(fault["vectors"])), fault["modelled"])
+    console.print(shown)

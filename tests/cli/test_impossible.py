@@ -101,7 +101,7 @@ def test_many_drafts_of_a_small_pair_are_answered() -> None:
     "words",
     [
         ["sweep", "", "--out", "out"], ["sweep", "pairs.npz", "--out", ""], ["capture", "--text", "text.txt", "--out", ""],
-        [*COMPARE, "--out", ""], ["vectors", "write", ""],
+        [*COMPARE, "--out", ""],
         ["conform", "vllm", "--models", ""], ["plan", "--costs", ""],
     ],
     ids=" ".join,

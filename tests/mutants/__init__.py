@@ -5,5 +5,5 @@
 * audit, plugin: a mutant as a sampler behind a server, and inside the plugin for vLLM.
 
 `PYTHONPATH=tests python -m mutants` prints the table. The court plants its own in what it judges (`proofs_checks/survey`), the
-vectors theirs (`ot_draft/verify/vectors/faults.py`, historic ones among them): both are shown with their pages, without the tests.
+vectors theirs (`proofs_checks/vectors/faults.py`, historic ones among them): both are shown with their pages, without the tests.
 """

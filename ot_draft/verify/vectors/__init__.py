@@ -1,5 +1,5 @@
-"""Test vectors for verifiers of drafts, in JSON: replayed numbers, laws, and drafting together with verifying.
+"""Test vectors for verifiers of drafts, in JSON: replayed numbers, distributions, and drafting together with verifying.
 
-rules: what engines do, once, for numbers of any kind. chance: where random numbers come from: given ones, a generator, or all of them.
-faults: what went wrong in engines, planted. problems: the cases; make: the vectors; files: the corpus. `readers/read.py` reads it.
+`corpus` has the vectors, `files` reads them, and `readers` are readers to copy, in Python, C++, JavaScript and Rust. The generator is
+`proofs_checks/vectors` in the repository.
 """

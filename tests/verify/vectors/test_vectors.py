@@ -24,16 +24,17 @@ from slow import slow_except
 import ot_draft as otd
 from ot_draft import trees
 from ot_draft.cli import main
-from ot_draft.verify.vectors import functions
-from ot_draft.verify.vectors.chance import Generated, Recorded, law_of, second_race
-from ot_draft.verify.vectors.conventions import CONVENTIONS
-from ot_draft.verify.vectors.faults import DRAFTED, FAULTS, planted_in, right
-from ot_draft.verify.vectors.files import CORPUS, read, schema, text_of_faults, text_of_rule
-from ot_draft.verify.vectors.make import hexadecimal, vectors_of
-from ot_draft.verify.vectors.problems import Source, plain, rounded
+from ot_draft.verify.vectors.files import CORPUS, read
 from ot_draft.verify.vectors.readers import read as reader
-from ot_draft.verify.vectors.rules import RULES, Case, chain
-from ot_draft.verify.vectors.runs import runs_for
+from proofs_checks.vectors import functions
+from proofs_checks.vectors.chance import Generated, Recorded, law_of, second_race
+from proofs_checks.vectors.conventions import CONVENTIONS
+from proofs_checks.vectors.corpus import schema, text_of_faults, text_of_rule
+from proofs_checks.vectors.faults import DRAFTED, FAULTS, planted_in, right
+from proofs_checks.vectors.make import hexadecimal, vectors_of
+from proofs_checks.vectors.problems import Source, plain, rounded
+from proofs_checks.vectors.rules import RULES, Case, chain
+from proofs_checks.vectors.runs import runs_for
 
 VECTORS = {vector["id"]: vector for vectors in read().values() for vector in vectors}
 RULE_OF = {vector["id"]: rule for rule, vectors in read().items() for vector in vectors}
@@ -268,11 +269,11 @@ def run(*words: str) -> Any:
 
 
 def test_the_command_runs_a_function(tmp_path: Path) -> None:
-    done = run("run", "ot_draft.verify.vectors.functions:right", "--rule", "greedy")
+    done = run("run", "proofs_checks.vectors.functions:right", "--rule", "greedy")
     assert done.exit_code == 0
     assert "33 vectors, 0 failed" in done.stdout.replace(str(len(read()["greedy"])), "33")
     wrong = tmp_path / "wrong_verifier.py"
-    wrong.write_text("from ot_draft.verify.vectors.functions import planted\nfunction = planted('row-behind')\n")
+    wrong.write_text("from proofs_checks.vectors.functions import planted\nfunction = planted('row-behind')\n")
     shown = run("run", f"{wrong}:function", "--rule", "greedy", "--json")
     assert shown.exit_code == 1
     told = json.loads(shown.stdout)
@@ -282,7 +283,7 @@ def test_the_command_runs_a_function(tmp_path: Path) -> None:
     known = tmp_path / "known.txt"
     known.write_text("# as it is today\n" + "\n".join(sorted(named)))
     assert run("run", f"{wrong}:function", "--rule", "greedy", "--known", str(known)).exit_code == 0
-    repaired = run("run", "ot_draft.verify.vectors.functions:right", "--rule", "greedy", "--known", str(known))
+    repaired = run("run", "proofs_checks.vectors.functions:right", "--rule", "greedy", "--known", str(known))
     assert repaired.exit_code == 1
     assert "is listed as known to fail" in repaired.stdout
 
@@ -300,12 +301,12 @@ def test_a_function_that_ends_the_process_with_0_fails(end: str, tmp_path: Path)
 
 def test_the_command_refuses_what_is_not_there(tmp_path: Path) -> None:
     for words, told in (
-        (("run", "ot_draft.verify.vectors.functions:nothing"), "holds no function"),
+        (("run", "proofs_checks.vectors.functions:nothing"), "holds no function"),
         (("run", "nowhere"), "names no function"),
-        (("run", "ot_draft.verify.vectors.functions:right", "--rule", "vllm"), "holds no vectors of vllm"),
-        (("run", "ot_draft.verify.vectors.functions:right", "--from", str(tmp_path)), "holds no vectors"),
+        (("run", "proofs_checks.vectors.functions:right", "--rule", "vllm"), "holds no vectors of vllm"),
+        (("run", "proofs_checks.vectors.functions:right", "--from", str(tmp_path)), "holds no vectors"),
         (
-            ("run", "ot_draft.verify.vectors.functions:right", "--rule", "greedy", "--level", "joint"),
+            ("run", "proofs_checks.vectors.functions:right", "--rule", "greedy", "--level", "joint"),
             "no vector is of this",
         ),
         (("show", "vllm-v9"), "there is no vector"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import ceil, floor, inf, log, log1p, log10
 
+from ot_draft.verify.vectors.readers.read import ALARM, kl
+
 from .chance import Law
-from .readers.read import ALARM, kl
 
 STEPS = 60  # of the bisection
 

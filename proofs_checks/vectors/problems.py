@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from ot_draft.verify.vectors.readers.read import row as read_row
+
 from .chance import Row
-from .readers.read import row as read_row
 from .rules import CHOSEN, GUMBEL, Case, chain, first_best
 
 WHOLE = 64

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import InvalidDistribution
+from ot_draft import InvalidDistribution
+
 from .chance import Chance, Row
 
 Outcome = tuple[int, ...]
