@@ -9,14 +9,17 @@ from typing import Any
 
 from figures.report_tables import table
 
-COLUMNS = ("work", "rule", "verdict", "counterexample", "share of the optimum")
+# Heading and the name in the rows.
+COLUMNS = {"work": "work", "authors' claim": "claim", "rule": "rule", "condition": "when", "verdict": "verdict",
+           "counterexample": "counterexample", "share of the optimum": "share of the optimum"}  # fmt: skip
+MARKS = {"lossless": "good", "not lossless, by design": ""}  # any other verdict is "bad"
 
 
 def survey_section(file: Path) -> str:
     """The verdicts, if the command has left them; empty without."""
     try:
         rows = json.loads(file.read_text(encoding="utf-8"))
-        lines = [[("", _cell(row, column)) for column in COLUMNS] for row in rows]
+        lines = [[("", _cell(row, name)) for name in COLUMNS.values()] for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return f"""<section id="survey">
@@ -29,8 +32,6 @@ simplest counterexample, which a second enumeration has confirmed.</p>
 """
 
 
-def _cell(row: dict[str, Any], column: str) -> str:
-    text = escape(str(row[column]))
-    if column == "work":
-        return f"<b>{text}</b><br>{escape(str(row['claim']))}"
-    return f'<span class="{"good" if row["sound"] else "bad"}">{text}</span>' if column == "verdict" else text
+def _cell(row: dict[str, Any], name: str) -> str:
+    text = escape(str(row[name]))
+    return f'<span class="{MARKS.get(row[name], "bad")}">{text}</span>' if name == "verdict" else text

@@ -360,6 +360,18 @@ def _there(x: Array, p: Array) -> Any:
     return namespace(p).as_tensor(x, device=p.device) if is_torch(p) else x
 
 
+def different(drafts: Array) -> Array:
+    """Number of different tokens in each tuple of drafts: (..., k) -> (...)."""
+    return (np.diff(np.sort(drafts, -1), axis=-1, prepend=-1) > 0).sum(-1)
+
+
+def between(drafts: Array) -> Array:
+    """Whether an absent draft has a draft before it and one after it: (..., k) -> (...)."""
+    there = (drafts >= 0).astype(int)
+    before, after = there.cumsum(-1), there[..., ::-1].cumsum(-1)[..., ::-1]
+    return ((there == 0) & (before > 0) & (after > 0)).any(-1)
+
+
 def some(x: Array) -> Array:
     """bool (..., n) -> bool (..., 1)."""
     return x.any(-1)[..., None]
@@ -421,6 +433,10 @@ PLACES: dict[str, Where] = {
     "Fractions, n > 6": whole(lambda rule, p, q, drafts: is_exact(p) and p.shape[-1] > 6),
     "floats, n > 6": whole(lambda rule, p, q, drafts: not is_exact(p) and p.shape[-1] > 6),
     "torch": whole(lambda rule, p, q, drafts: is_torch(p)),
+    "five drafts, four different tokens": lambda rule, p, q, drafts: _there(
+        (different(to_host(drafts)) >= 4)[..., None] & (drafts.shape[-1] >= 5), p
+    ),
+    "an absent draft between two others": lambda rule, p, q, drafts: _there(between(to_host(drafts))[..., None], p),
     "torch float32": whole(lambda rule, p, q, drafts: is_torch(p) and "32" in str(p.dtype)),
 }
 ERRORS: list[What] = [residual_is_p, accepts_less, residual_is_uniform, swapped, next_draft, residual_rolled]
@@ -510,10 +526,22 @@ def memory_of_rounded_p() -> Callable[..., otd.Selection]:
     return remembers
 
 
+def memory_of_tensors() -> Callable[..., otd.Selection]:
+    """By the addresses of tensors, whose memory is used again."""
+    known: dict[Any, Any] = {}
+
+    def remembers(p: Array, q: Array, drafts: Array, rule: Any) -> otd.Selection:
+        if not is_torch(p) or p.is_meta:
+            return rule(p, q, drafts)
+        return known.setdefault((*(x.data_ptr() for x in (p, q, drafts)), p.shape, drafts.shape), rule(p, q, drafts))
+
+    return remembers
+
+
 DECISIONS = (
     small_residual_dropped, small_p_dropped, off_by_a_millionth_in_floats, p_overwritten, q_sorted_in_place, in_float32, epsilon_added,
 )  # fmt: skip
-MEMORIES = (memory_of_addresses, memory_of_shapes_and_p, memory_of_rounded_p)
+MEMORIES = (memory_of_tensors, memory_of_addresses, memory_of_shapes_and_p, memory_of_rounded_p)
 OWN: dict[str, Callable[[], Callable[..., otd.Selection]]] = {
     **{decide.__name__: lambda decide=decide: decide for decide in DECISIONS},  # type: ignore[misc]
     **{make.__name__: make for make in MEMORIES},

@@ -407,9 +407,15 @@ def test_the_section_of_the_report(tmp_path: Path) -> None:
     section = survey_section(file)
     assert (
         section.startswith('<section id="survey">')
-        and "not lossless, by design" in section
+        and '<span class="">not lossless, by design</span>' in section
+        and '<th class="">authors&#x27; claim</th>' in section.replace("authors' claim", "authors&#x27; claim")
         and "1 works, 1 rules" in section
     )
+    row = json.loads(file.read_text())[0]
+    colours = {"lossless": "good", "not lossless": "bad", "NOT AS RECORDED: lossless": "bad"}
+    for verdict, colour in colours.items():
+        file.write_text(json.dumps([{**row, "verdict": verdict}]))
+        assert f'<span class="{colour}">{verdict}</span>' in survey_section(file)
     (tmp_path / "broken.json").write_text('[{"work": 1}]')
     assert survey_section(tmp_path / "broken.json") == ""
 

@@ -159,9 +159,9 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
         except MissingPackage as error:
             return None, 0, str(error), None
         return (
-            report.passed,
+            None if report.verdict == "not decided" else report.passed,
             report.tried["rows"],
-            "; ".join(map(str, report.failures)),
+            "; ".join(map(str, report.failures)) or report["output_law"].reason * (not report.passed),
             max(report.bias_seen.values(), default=None),
         )
     return getattr(module, function)(*given, **options)

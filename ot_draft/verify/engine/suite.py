@@ -321,7 +321,7 @@ class EngineTrial:
     def _step(self, name: str) -> ConformRow:
         if "step" not in self._described["functions"]:
             return self._row(name, "", "the adapter has no step", NOT_TRIED)
-        passed, rows, said, seen = self.call("check_step", seconds=15.0, false_alarm=self.level / ROWS)
+        passed, rows, said, seen = self.call("check_step", samples=50_000, seconds=120.0, false_alarm=self.level / ROWS)
         if passed is None:
             return self._row(name, "", said, NOT_TRIED)
         verdict = KEPT if passed else WRONG

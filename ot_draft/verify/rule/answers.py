@@ -18,6 +18,9 @@ from .outcome import Outcome, Record, Status
 from .properties import ALL, LOSSLESS
 from .recording import WRITES, Range
 
+EXACT, DRAWN = "Fractions", ", drafts drawn"  # kinds of arrays in a range
+SAMPLED = tuple(each.name for each in ALL if each.sampled)
+
 
 class Lossless(StrEnum):
     """The verdict on a law."""
@@ -142,11 +145,7 @@ def _law(outcomes: Sequence[Outcome]) -> Conclusion:
         "not asked": [each.name for each in LOSSLESS if each.name not in tried],
     }
     because = "; ".join(f"{why}: {', '.join(names)}" for why, names in open_questions.items() if names)
-    return (
-        Conclusion(Lossless.NOT_DECIDED, because)
-        if because
-        else Conclusion(Lossless.YES, tried=_tried(outcomes, exact=True))
-    )
+    return Conclusion(Lossless.NOT_DECIDED, because) if because else Conclusion(Lossless.YES, tried=_tried(outcomes))
 
 
 def _in_floats(outcomes: Sequence[Outcome], law: Conclusion) -> Conclusion:
@@ -158,19 +157,25 @@ def _in_floats(outcomes: Sequence[Outcome], law: Conclusion) -> Conclusion:
     left = ", ".join(each.property for each in outcomes if each.status != Status.PASSED)
     because = left and f"without {left}"
     if any(each.status == Status.PASSED and each.property == "law_in_floats" for each in outcomes):
-        return Conclusion(Lossless.YES, because, _tried(outcomes, exact=False))
+        return Conclusion(Lossless.YES, because, _tried(outcomes))
     return Conclusion(Lossless.NOT_DECIDED, because)
 
 
-def _tried(outcomes: Sequence[Outcome], exact: bool) -> str:
-    """With what the rule was called while the properties held, kind by kind, and what it refused; empty where nothing is known."""
+def _tried(outcomes: Sequence[Outcome]) -> str:
+    """With what the rule was called while the properties held, and what it refused; empty where nothing is known.
+
+    For Fractions, then for floats that stand in for them, with drafts enumerated or drawn. Without Fractions what all kinds share.
+    """
     kinds: dict[str, Range] = {}
     for each in outcomes:
         for kind, here in each.ranges.items() if each.status == Status.PASSED else ():
-            if (kind == "Fractions") == exact:
-                kinds.setdefault(kind, Range()).add(here)
-    common = reduce(Range.and_in, kinds.values()) if kinds else ""
+            kinds.setdefault(kind + DRAWN * (each.property in SAMPLED), Range()).add(here)
+    exact = kinds.pop(EXACT, None)
+    common = exact or (reduce(Range.and_in, kinds.values()) if kinds else "")
     refused, of = sum(each.refused for each in outcomes), sum(each.cases for each in outcomes)
     refusal = next((each.refusal for each in outcomes if each.refusal), "")
-    said = f"for {common}" + ("" if exact else f", in {', '.join(kinds)} alike") if kinds else ""
+    others = (
+        "".join(f"; in {kind}: {here}" for kind, here in kinds.items()) if exact else f", in {', '.join(kinds)} alike"
+    )
+    said = f"for {common}{others}" if common else ""
     return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")

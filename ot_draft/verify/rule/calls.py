@@ -91,10 +91,10 @@ def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert =
     return law_of_rows(rule, convert(copy(problem.p))[None, :], convert(copy(problem.q))[None, :], tuples)
 
 
-def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples) -> Array:
-    """Output law (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples."""
+def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples, drafted: Any = None) -> Array:
+    """Output law (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples. drafted: these, in memory of the caller's."""
     drafts, weight = tuples
-    selection = _on_host(rule(p, q, _like(drafts, p)), p, drafts)
+    selection = _on_host(rule(p, q, like(drafts, p) if drafted is None else drafted), p, drafts)
     weight = _of_kind(weight, selection)
     residual = selection.residual.reshape(-1, selection.residual.shape[-1])
     left = weight * (1 - selection.accept.sum(-1))
@@ -110,7 +110,7 @@ def law_alone(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> 
     p, q = convert(problem.p), convert(problem.q)
     parts = []
     for drafts, weight in zip(tuples[0], tuples[1][:, None], strict=True):
-        selection = _on_host(rule(copy(p), copy(q), _like(drafts, p)), p, drafts)
+        selection = _on_host(rule(copy(p), copy(q), like(drafts, p)), p, drafts)
         parts.append(_of_kind(weight, selection) * selection.output(drafts))
     return np.sum(parts, axis=0)
 
@@ -143,7 +143,7 @@ def is_no_function(rule: Any, problem: Problem, tuples: list[Tuples], convert: C
         return False
     drafts, weight = (np.stack(parts) for parts in zip(*calls, strict=True))
     p, q = (convert(np.repeat(x[None], len(calls), 0)) for x in (problem.p, problem.q))
-    selection = _on_host(rule(p, q, _like(drafts, p)), p, drafts)
+    selection = _on_host(rule(p, q, like(drafts, p)), p, drafts)
     output = (_of_kind(weight, selection)[..., None] * selection.output(drafts)).sum(0)
     return bool((abs(output - problem.p) <= (0 if output.dtype == object else NEAR)).all())
 
@@ -168,7 +168,7 @@ def _given(problem: Problem, drafts: Array, call: int, convert: Convert) -> tupl
     else:
         p, q = of_p(problem.p, convert), of_q(problem.q, convert)
     drafts = drafts.astype(np.int32) if of_drafts is _backwards and type(p) is np.ndarray else drafts
-    return p, q, of_drafts(drafts, lambda x: _like(x, p))
+    return p, q, of_drafts(drafts, lambda x: like(x, p))
 
 
 def _plain(x: Array, convert: Convert) -> Any:
@@ -210,7 +210,7 @@ MEMORY = (
 )
 
 
-def _like(drafts: Array, p: Any) -> Any:
+def like(drafts: Array, p: Any) -> Any:
     """Drafts in memory of their own, of p's kind."""
     return drafts.copy() if type(p) is np.ndarray else type(p).new_tensor(p, drafts.tolist()).long()
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...arrays import Array, broadcast_to, is_exact, is_torch, to_host
 from ...exact import evaluate
-from ...laws import DraftLaw, is_defined
+from ...laws import DraftLaw, Fact, is_defined
 from ...optimum import cut_value, optimal_cut
 from ...problem import TOLERANCE, Problem
 from ...selection import SelectionRule
@@ -36,6 +36,7 @@ from .strategies import (
     large_problems,
     requests,
     single_together,
+    small_problems,
 )
 
 SLACK = 1e-9  # how far floats may be off
@@ -279,6 +280,34 @@ def pairs_in_turn(law: DraftLaw) -> list[Problem]:
     return [Problem(p, q, k, law) for k in (1, 2, 3) if is_defined(law, k)][:2][-1:]
 
 
+@rule_property(cases=small_problems, category="lossless")
+def padded_drafts(rule: SelectionRule, problem: Problem) -> None:
+    """Where the draft law lets absent drafts (-1) stand anywhere, the output law is p with one at any position, and with no draft."""
+    _compare_padded(rule, problem, as_given)
+
+
+@rule_property(cases=small_problems, category="floats")
+def padded_drafts_in_floats(rule: SelectionRule, problem: Problem) -> None:
+    """The same in float64, on numpy and torch, up to rounding."""
+    for convert in _in_float64(rule):
+        _compare_padded(rule, problem, convert)
+
+
+def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
+    tuples = tuples_of(problem)
+    if tuples is None or Fact.ABSENT_ANYWHERE not in problem.law.facts:
+        return
+    drafts, weight = tuples[0]
+    padded = [np.insert(drafts, place, -1, axis=1) for place in range(problem.k + 1)]
+    for drafted in (*padded, np.full_like(drafts, -1)):
+        try:
+            output = calls.law_together(rule, problem, (drafted, weight), convert)
+        except NoProbabilities as error:
+            raise Counterexample(problem, f"drafts like {drafted[-1].tolist()}: {error}") from None
+        if seen := off(output, problem, slack_of(output)):
+            raise Counterexample(problem, f"drafts like {drafted[-1].tolist()}: {seen}")
+
+
 @rule_property(cases=pairs_in_turn, category="lossless")
 def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
     """The output law is p whatever was asked before: other pairs in the same memory, forwards and backwards, 6,000 calls between."""
@@ -291,22 +320,35 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
         _in_turn(rule, problem, tuples, convert, near)
 
 
+@rule_property(cases=pairs_in_turn, reason_to_skip=without_torch, category="floats")
+def repeated_calls_in_torch(rule: SelectionRule, problem: Problem) -> None:
+    """On torch tensors, too, the output law is p for other pairs in the same memory, forwards and backwards."""
+    if tuples := tuples_of(problem):
+        _in_turn(rule, problem, tuples, in_torch("float64"), NEAR["float64"], between=0)
+
+
 def _alone(problem: Problem) -> list[Problem]:
     return [Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True)]
 
 
-def _in_turn(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float) -> None:
+def _in_turn(
+    rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float, between: int = CALLS
+) -> None:
+    """Compare pair after pair in the same memory. between: calls after half of them, whose answers are not looked at."""
     # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
     p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))
-    pairs = _alone(problem)
+    pairs, memory = _alone(problem), {}
     for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
         if turn is None:
-            start, calls_left = process_time(), CALLS
+            start, calls_left = process_time(), between
             while calls_left and process_time() - start <= PATIENCE:
                 rule(p, q, tuples[0][0][0].copy())
                 calls_left -= 1
             continue
         p[...], q[...] = convert(problem.p[turn]), convert(problem.q[turn])
-        output = calls.law_of_rows(rule, p, q, tuples[turn])
+        drafts = tuples[turn][0]
+        drafted = memory.setdefault(drafts.shape, calls.like(drafts, p))
+        drafted[...] = calls.like(drafts, p)
+        output = calls.law_of_rows(rule, p, q, tuples[turn], drafted)
         if seen := off(output, pairs[turn], slack_of(output) or near):
             raise Counterexample(problem, f"pair {turn}, after other calls: {seen}")

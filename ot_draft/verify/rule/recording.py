@@ -5,8 +5,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from itertools import product
-from math import ceil, log10, prod
+from math import floor, log10, prod
+from operator import le
 from typing import Any
+
+import numpy as np
 
 from ...arrays import Array, is_exact, is_torch, to_host
 from ...errors import DraftSelectionError, InvalidArgument
@@ -58,17 +61,18 @@ class Crash(Exception):
 
 
 BATCHES_SAID = 2  # sizes of batches in a sentence
-Size = tuple[int, int, int]  # n, k, and the mass, as a power of ten, down to which both laws went
+# n; tokens of positive mass in q; k; different tokens in one draft tuple; decades down to the smallest mass of p and q.
+Size = tuple[int, int, int, int, int]
 
 
 def _within(size: Size, other: Size) -> bool:
     """Whether a size is no larger in anything than one that was tried."""
-    return size[0] <= other[0] and size[1] <= other[1] and size[2] >= other[2]
+    return all(map(le, size, other))
 
 
 @dataclass
 class Range:
-    """With what arrays of one kind a rule was called: for every shape of a batch the largest n, k and masses that stood together.
+    """With what arrays of one kind a rule was called: for every shape of a batch the largest sizes that occurred together.
 
     sizes: by the axes before the last that are longer than 1, as "8 x 8", "" for none; those that lie within no other. calls: all.
     """
@@ -79,7 +83,7 @@ class Range:
     def add(self, other: Range) -> Range:
         """Widen it by another one, and give it."""
         for shape, sizes in other.sizes.items():
-            for size in ((n, k, power) for n, k, power in sizes):
+            for size in map(tuple, sizes):
                 here = self.sizes.setdefault(shape, [])
                 if not any(_within(size, each) for each in here):
                     here[:] = sorted([size, *(each for each in here if not _within(each, size))])
@@ -91,7 +95,7 @@ class Range:
         found = Range(calls=self.calls + other.calls)
         for shape in self.sizes.keys() & other.sizes.keys():
             for one, two in product(self.sizes[shape], other.sizes[shape]):
-                found.add(Range({shape: [(min(one[0], two[0]), min(one[1], two[1]), max(one[2], two[2]))]}))
+                found.add(Range({shape: [tuple(map(min, one, two))]}))  # type: ignore[list-item]  # of five numbers
         return found
 
     def __str__(self) -> str:
@@ -100,7 +104,7 @@ class Range:
         told = (
             dict.fromkeys(
                 max(alone, key=key)
-                for key in (_extent, tuple, lambda size: (size[1], size[0]), lambda size: (-size[2], _extent(size)))
+                for key in (_extent, *(lambda size, i=i: (size[i], _extent(size)) for i in (0, 2, 3, 4)))
             )
             if alone
             else ()
@@ -120,12 +124,14 @@ class Range:
 
 
 def _extent(size: Size) -> int:
-    """The extent of a size: tokens times drafts times decades of the masses."""
-    return size[0] * size[1] * (1 - size[2])
+    """The extent of a size: the product of its numbers."""
+    return prod((*size[:-1], 1 + size[-1]))
 
 
 def _said(size: Size) -> str:
-    return f"n <= {size[0]}, k <= {size[1]}, masses down to 1e{size[2]}"
+    n, held, k, different, decades = size
+    masses = f", masses down to 1e-{decades}" if decades else ""
+    return f"n <= {n} with q on <= {held}, k <= {k} with <= {different} different drafts{masses}"
 
 
 class RecordingRule:
@@ -159,11 +165,16 @@ class RecordingRule:
         return selection
 
     def _range(self, p: Array, q: Array, drafts: Array) -> Range:
-        least = 1.0
-        if not (is_torch(p) and p.device.type == "meta"):
-            # Of both laws: a q of one token says nothing of small masses, however small those of p.
-            least = max([float(x[x > 0].min()) for x in map(to_host, (p, q)) if (x > 0).any()], default=1.0)
-        size = int(p.shape[-1]), int(drafts.shape[-1]), ceil(log10(max(least, 5e-324)))
+        n, k = int(p.shape[-1]), int(drafts.shape[-1])
+        if (is_torch(p) and p.device.type == "meta") or not prod(p.shape):
+            size = (n, 0, k, 0, 0)
+        else:
+            p, q, ordered = to_host(p), to_host(q), np.sort(to_host(drafts), -1)
+            # The larger of the two: a q on one token says nothing of small masses, however small those of p.
+            least = max([float(x[x > 0].min()) for x in (p, q) if (x > 0).any()], default=1.0)
+            new = np.diff(ordered, axis=-1, prepend=-1) > 0
+            decades = floor(-log10(max(least, 5e-324)))
+            size = (n, int((q > 0).sum(-1).max()), k, int(new.sum(-1).max(initial=0)), decades)
         return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
 
 

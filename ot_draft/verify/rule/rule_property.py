@@ -32,7 +32,7 @@ class RuleProperty:
     reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show a
     counterexample, given `rule` and `problem`; without them the property itself is called. category: the question that it
     helps to answer. large: whether the problems grow to an engine's sizes: four times as many are tried, the smallest first,
-    and none that is larger than one that took long.
+    and none that is larger than one that took long. sampled: whether drafts are drawn, not enumerated.
 
     Questions: "lossless", does the rule keep the target's law on every proper problem? "floats", does it in floats, up to
     rounding? "arguments", does it leave p, q and drafts alone? "robust", is it right on what is no proper problem, and as a
@@ -47,6 +47,7 @@ class RuleProperty:
     shows: str = ""
     category: Category = "robust"
     large: bool = False
+    sampled: bool = False
 
     @property
     def name(self) -> str:

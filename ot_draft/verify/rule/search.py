@@ -33,14 +33,14 @@ class Attempts:
     """The problems tried of one property, by the number of drafts, and the smallest counterexample, if there is one.
 
     ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
-    does not take, and its words. slow: sizes (n, k, rows) of problems that took long. spent: seconds of the CPU, without those of the
+    does not take, and its words. slow: sizes (n, k, rows, tokens of q) that took long. spent: seconds of the CPU, without those of the
     first problem. now: what is at work: n, k, its limit in seconds.
     """
 
     claim: RuleProperty
     rule: SelectionRule
     limit: NoLimit
-    slow: list[tuple[int, int, int]] = field(default_factory=list)
+    slow: list[tuple[int, int, int, int]] = field(default_factory=list)
     by_k: dict[int, Tried] = field(default_factory=dict)
     counterexample: Counterexample | None = None
     ranges: dict[str, Range] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Attempts:
     def attempt(self, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it; None where the time is used up."""
         most = ENOUGH if self.claim.large else LONG
-        size = problem.n, problem.k, int(np.prod(problem.batch))
+        size = problem.n, problem.k, int(np.prod(problem.batch)), int((problem.q > 0).sum())
         slow = any(all(map(ge, size, each)) for each in self.slow)  # it is larger than one that took long
         if self.spent > most or (self.claim.large and slow):
             return None

@@ -34,6 +34,9 @@ VOCABULARIES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129
 MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
+MANY_DIFFERENT = ((5, 5, 5), (4, 6, 4), (8, 4, 8))  # n, k, tokens of q: about 4,096 draft tuples, i.i.d.
+# Drawn, not enumerated: all tokens of q have mass.
+WIDE = ((4, 3), (64, 3), (300, 1), (300, 2), (300, 5), (1000, MOST_DRAFTS))
 NO_AXES = st.just(())
 MOST_ROWS = ((64,), (8, 8), (2, 32), (32, 2), (4, 4, 4), (16, 2, 2), (2, 16, 2), (2, 2, 16))
 AXES = (
@@ -197,8 +200,12 @@ def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
 
 
 def single_together(law: DraftLaw) -> list[Problem]:
-    """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats."""
-    return [*_together(law, ((),), ((VOCABULARIES[-1], MOST_DRAFTS, 1), (VOCABULARIES[-1], MOST_DRAFTS, 2)))]
+    """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats.
+
+    Also the most different drafts of which all tuples can be enumerated, with masses large enough for each to count in floats.
+    """
+    largest = _together(law, ((),), tuple((VOCABULARIES[-1], MOST_DRAFTS, held) for held in (1, 2)))
+    return [*largest, *_together(law, ((),), MANY_DIFFERENT, 1, "some tokens")]
 
 
 def batches_together(law: DraftLaw) -> list[Problem]:
@@ -214,9 +221,10 @@ def all_together(law: DraftLaw) -> list[Problem]:
 
 @lru_cache(maxsize=64)  # several properties try them, each on copies, and they are thousands of Fractions
 def _together(
-    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...]
-) -> tuple[Problem, ...]:
-    """Problems of these shapes and sizes (n, at most k, tokens of q), with masses over the most decades."""
+    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int = DECADES[-1],
+    relation: str = "all tokens",
+) -> tuple[Problem, ...]:  # fmt: skip
+    """Problems of these shapes and sizes (n, at most k, tokens of q), by default with masses over the most decades."""
     rng, found = np.random.default_rng(0), []
     for shape, (n, most, held) in product(shapes, sizes):
         k = max(
@@ -229,8 +237,19 @@ def _together(
         )
         if k:
             tokens = held if Fact.NEVER_RUNS_OUT in law.facts else max(held, k)
-            found.append(_of_size(rng, law, shape, (n, k, tokens), DECADES[-1], "all tokens"))
+            found.append(_of_size(rng, law, shape, (n, k, min(n, tokens)), decades, relation))
     return tuple(found)
+
+
+def wide_problems(law: DraftLaw, cells: int = 256_000) -> list[Problem]:
+    """Problems in which q lies on all tokens, up to 1,000, and p on half of them; n times k at most `cells`."""
+    allowed = [k for k in range(1, MOST_DRAFTS + 1) if is_defined(law, k)]
+    sizes = {(n, max(k for k in allowed if k <= most)): None for n, most in WIDE if most >= allowed[0]}
+    rng, found = np.random.default_rng(0), []
+    for n, k in (size for size in sizes if size[0] * size[1] <= cells):
+        p, q = _on(rng, n, rng.permutation(n)[: n // 2], 1), _on(rng, n, rng.permutation(n), 1)
+        found.append(Problem(p, q, k, law))
+    return found
 
 
 def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:

@@ -58,7 +58,8 @@ def samples_for(
     drafts, i.i.d., or "check_step, path": calls a problem, for `samples=`, with `seconds=None` and `false_alarm=level`. "audit": tokens,
     at that level, whatever n and k are. InvalidArgument where no number is enough, or an argument makes no sense.
 
-    Beyond 64 tokens neighbours in the order of p / q are counted together: of the bias, what moves mass between such classes counts.
+    More than 64 tokens are counted in 64 classes: neighbours in p / q, ids modulo 64, random classes. Only a bias between such classes
+    counts.
     """
     if not 0 < bias < 1 or not 0 < level < 1 or min(n, problems) < 1 or k < 0:
         raise InvalidArgument(

@@ -13,8 +13,9 @@ import numpy as np
 from ...page_style import page
 from ...problem import Problem
 from ..source import value_source
+from .views import MOST_TOKENS
 
-Status = Literal["passed", "failed", "skipped"]
+Status = Literal["passed", "failed", "skipped", "not decided"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,14 @@ class SamplerReport:
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed."""
-        return not self.failures
+        """Whether no check failed, and all calls were made."""
+        return self.verdict == "passed"
+
+    @property
+    def verdict(self) -> Status:
+        """Passed, failed, or not decided, where the time limit ended before all calls were made."""
+        found = {outcome.status for outcome in self.outcomes}
+        return "failed" if "failed" in found else "not decided" if "not decided" in found else "passed"
 
     @property
     def failures(self) -> tuple[SamplerOutcome, ...]:
@@ -77,7 +84,7 @@ class SamplerReport:
         return max(of_name, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
 
     def raise_if_failed(self) -> None:
-        """Raise AssertionError with the report as its text if a check failed."""
+        """Raise AssertionError with the report as its text unless it passed."""
         if not self.passed:
             raise AssertionError(str(self))
 
@@ -108,10 +115,10 @@ class SamplerReport:
             alike.setdefault(f" (with {' or '.join(small)})" * bool(small), []).append(int(rows))
         batches = ", ".join(f"{', '.join(map(str, rows))}{said}" for said, rows in alike.items())
         rows_said = f"in batches of {batches}" if batches else "one row at a time"
-        lines = [f"{self.name}: {'passed' if self.passed else 'failed'} in {self.seconds:.1f} s"]
+        lines = [f"{self.name}: {self.verdict} in {self.seconds:.1f} s"]
         lines += [f"  {self._line(name)}" for name in self._names]
         lines.append(f"  tried: {sizes}; {rows_said}, {self.tried['rows']:,} rows in all")
-        if not self.passed:
+        if self.failures:
             lines += ["", "The same calls again:", "", self.code.rstrip()]
         return "\n".join(lines)
 
@@ -119,17 +126,28 @@ class SamplerReport:
         worst = self[name]
         if worst.status != "passed" or not worst.samples:
             return str(worst)
-        number = sum(outcome.name == name for outcome in self.outcomes)
+        number = len({outcome.label for outcome in self.outcomes if outcome.name == name})
         text = f"{number} cases, {worst.samples:,} calls each; largest e-value {worst.e_value:.2g} of {worst.limit:.2g}"
         if self.bias_seen.get(name, 1) < 1:
-            text += f"; a law {self.bias_seen[name]:.3f} off is missed with probability 1e-6 (false alarms: {self.false_alarm:.0e})"
+            pooled = (
+                ""
+                if max(self.tried["n"], default=0) <= MOST_TOKENS
+                else " (above 64 tokens: between the classes counted)"
+            )
+            text += f"; a law {self.bias_seen[name]:.3f} off{pooled} is missed with probability 1e-6 (false alarms: {self.false_alarm:.0e})"
         return f"{name:<20} {worst.status:<8} {text}"
 
     def json(self) -> str:
         """The report as JSON: what was tried, the bias seen, every outcome."""
         kept = ("name", "status", "reason", "label", "samples", "e_value", "p_value", "distance")
         outcomes = [{name: getattr(each, name) for name in kept} for each in self.outcomes]
-        whole = {"name": self.name, "passed": self.passed, "false_alarm": self.false_alarm, "seconds": self.seconds}
+        whole = {
+            "name": self.name,
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "false_alarm": self.false_alarm,
+            "seconds": self.seconds,
+        }
         whole |= {"tried": self.tried, "bias_seen": self.bias_seen, "outcomes": outcomes, "code": self.code}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 

@@ -47,7 +47,7 @@ from ..corners import LabelledProblem
 from .black_box import BlackBox, Impossible, NoOutcome, token_ids
 from .sampler_report import SamplerReport
 from .trial import examine
-from .views import CLASSES, PARTS, View, draft_view, joint_view, part, pooled, stacked, token_view
+from .views import CLASSES, PARTS, View, draft_views, joint_view, part, pooled, stacked, token_views
 
 
 def check_draws(
@@ -58,7 +58,7 @@ def check_draws(
     k: int | None = None,
     batched: bool = False,
     samples: int | None = None,
-    seconds: float | None = 8.0,
+    seconds: float | None = 60.0,
     false_alarm: float = 1e-9,
     seed: int = 0,
 ) -> SamplerReport:
@@ -84,7 +84,7 @@ class DraftSampler(BlackBox):
     takes = "draft(q, k, generator) -> drafts"
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        return [draft_view("declared_law", cases)]
+        return draft_views("declared_law", cases)
 
     def read(self, returned: Any, problem: Problem) -> Any:
         return token_ids(returned, problem, self.batched, drafts=True)
@@ -102,7 +102,7 @@ def check_sampler(
     draft: Callable[..., Any] | None = None,
     batched: bool = False,
     samples: int | None = None,
-    seconds: float | None = 8.0,
+    seconds: float | None = 60.0,
     false_alarm: float = 1e-9,
     seed: int = 0,
 ) -> SamplerReport:
@@ -114,12 +114,13 @@ def check_sampler(
 
     problems: pairs (p, q) with their k and law; by default corner cases under `law`, with k drafts or with 1 to 8 in turn.
     draft: `draft(q, k, generator) -> drafts` in the place of the law's own draws, batched as the sampler is.
-    samples: calls a problem at most (20,000; 100,000 with `batched`). seconds: when the sequential test ends, None for when
-    it has them all. The same seed and number of samples make the same calls.
+    samples: calls a problem (10,000; 100,000 with `batched`); a sampler that is rejected earlier gets fewer. seconds: limit after which
+    the answer is "not decided", None for no limit. The same seed and number of samples make the same calls.
 
     Outcomes, each failing by itself:
     possible_tokens: whole numbers in the vocabulary, of positive target mass, and no error.
-    output_law: tokens are distributed as p. An e-value against a Dirichlet mixture around p; a chi-square p-value beside it.
+    output_law: tokens are distributed as p. An e-value against a Dirichlet mixture around p; a chi-square p-value beside it. More than
+    64 tokens are counted in classes of neighbours in p/q, of ids modulo 64, at random, and by whether a token came before.
     independent_steps: a token does not depend on the call before, on another row, on this row a batch before, on its place.
     small_batches: with `batched`, all of that in batches of 1, 2, 5 and 33 rows.
     end_uniforms: no impossible token or error where `generator.random()` is 0.0 or the largest float below 1.
@@ -145,7 +146,7 @@ class TokenSampler(BlackBox):
         self.drafter = None if draft is None else DraftSampler(draft, batched)
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        return [token_view("output_law", cases, lambda which, outcomes, generator: outcomes, 1)]
+        return token_views("output_law", cases, lambda which, outcomes, generator: outcomes, 1)
 
     def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         p, q = super().rows(group, which, generator)
@@ -186,7 +187,7 @@ def check_step(
     rule: SelectionRule | None = None,
     batched: bool = False,
     samples: int | None = None,
-    seconds: float | None = 8.0,
+    seconds: float | None = 60.0,
     false_alarm: float = 1e-9,
     seed: int = 0,
 ) -> SamplerReport:
@@ -231,8 +232,8 @@ class StepSampler(BlackBox):
         self.rule = rule
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        views = [token_view("output_law", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)]
-        return [*views, draft_view("declared_law", cases), *self._given(cases, 1)]
+        views = token_views("output_law", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)
+        return [*views, *draft_views("declared_law", cases), *self._given(cases, 1)]
 
     def read(self, returned: Any, problem: Problem) -> Any:
         try:
@@ -309,15 +310,17 @@ class PathStepSampler(StepSampler):
                 text[:, place] = np.where(place > length, drawn, text[:, place])
             return text
 
-        views = [token_view("output_law", cases, texts, k + 1), joint_view("joint_law", cases, texts, k + 1)]
-        drafts = draft_view("declared_law", cases)
-        of_drafts = drafts.read
+        def renamed(view: View) -> View:
+            of_drafts = view.read
 
-        def read(which: Array, outcomes: Array, generator: np.random.Generator) -> tuple[Array, Array]:
-            return of_drafts(which, numbered_back(outcomes[:, :k], p.shape[-1]), generator)
+            def read(which: Array, outcomes: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+                return of_drafts(which, numbered_back(outcomes[:, :k], p.shape[-1]), generator)
 
-        drafts.read = read
-        return [*views, drafts, *self._given(cases, k + 1)]
+            view.read = read
+            return view
+
+        views = [*token_views("output_law", cases, texts, k + 1), joint_view("joint_law", cases, texts, k + 1)]
+        return [*views, *map(renamed, draft_views("declared_law", cases)), *self._given(cases, k + 1)]
 
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         p, q = (renumbered(law, self.batched) for law in row)

@@ -21,7 +21,7 @@ from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers
 from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
 from .views import Dependence, View
 
-DEFAULT_SAMPLES = {False: 20_000, True: 100_000}  # samples a problem, one by one and in batches
+DEFAULT_SAMPLES = {False: 10_000, True: 100_000}  # samples a problem, one by one and in batches
 ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
 AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
 REPEATED = 8  # calls for every case that are made twice
@@ -159,6 +159,7 @@ class Trial:
         self.groups, self.turns = [*self.main, *self.small], turns
         self.limit = sum(group.tests for group in self.groups) / false_alarm
         self.stopped = ""  # why the sequential test ended before its time
+        self.undecided = ""  # that the time was over before all calls were made
 
     def outcomes(self, seconds: float | None) -> tuple[SamplerOutcome, ...]:
         """Every check; what a check that failed left undone is skipped."""
@@ -213,7 +214,7 @@ class Trial:
         calls, done, most = max(1, FIRST // self.turns) if self.box.batched else 1, 0, self.samples // self.turns
         while done < most:
             start = perf_counter()
-            calls = min(calls, most - done)
+            before = calls = min(calls, most - done)
             for _ in range(calls):
                 for group in self.groups:  # in turn, so that a state kept for one shape meets another
                     group.step()
@@ -224,9 +225,11 @@ class Trial:
             for group in self.groups:
                 group.dependence.choose_pairs()
             grown, now = max(calls, min(2 * calls, LONGEST // self.turns)), perf_counter()
-            if now + (now - start) * grown / calls > end:
+            calls = min(grown, most - done)
+            if calls and now + (now - start) * calls / before > end:
+                made = f"{self.main[0].samples:,} of {self.samples:,} calls"
+                self.undecided = f"the time limit ended after {made}: give more seconds, or None"
                 return
-            calls = grown
 
     def _statistics(self) -> Iterator[SamplerOutcome]:
         """Laws of all views, then independence, then all that is said of a small batch in one outcome."""
@@ -270,10 +273,12 @@ class Trial:
     ) -> SamplerOutcome:
         """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that."""
         failed, ten = log_e >= np.log(self.limit), np.log(10)
-        status: Status = "failed" if failed else "skipped" if self.stopped else "passed"
+        status: Status = (
+            "failed" if failed else "skipped" if self.stopped else "not decided" if self.undecided else "passed"
+        )
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
         seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
-        reason = self.stopped if status == "skipped" else seen
+        reason = {"skipped": self.stopped, "not decided": self.undecided}.get(status, seen)
         e_value = float(np.exp(min(log_e, 709.0)))
         return SamplerOutcome(
             name, status, reason, case.label, case.problem, group.samples, e_value, self.limit, **about

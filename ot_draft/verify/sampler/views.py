@@ -63,10 +63,29 @@ def stacked(cases: list[LabelledProblem], name: str) -> Array:
     return laws / laws.sum(-1, keepdims=True)
 
 
-def token_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
-    """Every token of a text follows p at its place: `texts(which, outcomes, generator)` -> int (m, places)."""
+def token_views(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> list[View]:
+    """Every token of a text follows p at its place: `texts(which, outcomes, generator)` -> int (m, places).
+
+    More than 64 tokens are counted in classes: neighbours in p/q, ids modulo 64, classes at random, and tokens that came before.
+    """
     p, q = stacked(cases, "p"), stacked(cases, "q")
-    pool, laws = pooled(p, q, MOST_TOKENS)
+    views = [_class_view(name, p, *pooled(p, q, MOST_TOKENS), texts, places, main=True)]
+    if (n := p.shape[-1]) <= MOST_TOKENS:
+        return views
+    for ids in (np.arange(n), np.random.default_rng(0).permutation(n)):
+        pool = np.broadcast_to(ids % MOST_TOKENS, p.shape)
+        views.append(_class_view(name, p, pool, _of_classes(pool, p, MOST_TOKENS), texts, places))
+
+    def follows(case: int, which: Array, outcomes: Array, generator: Any) -> list[tuple[Array, Array]]:
+        return [(p[case : case + 1], tokens) for tokens in texts(which, outcomes, generator).T]
+
+    return [*views, SeenView(name, cases, follows, places)]
+
+
+def _class_view(
+    name: str, p: Array, pool: Array, laws: Array, texts: Callable[..., Array], places: int, main: bool = False
+) -> View:
+    """Classes (cases, n) of tokens are counted, whose laws are (cases, classes)."""
 
     def read(which: Array, outcomes: Array, generator: Any) -> tuple[Array, Array]:
         cells = pool[which[:, None], texts(which, outcomes, generator)]
@@ -76,7 +95,47 @@ def token_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Arr
         tokens = np.flatnonzero(pool[case] == cell)
         return f"token {tokens[0]}" if len(tokens) == 1 else f"one of the {len(tokens)} tokens like {tokens[0]}"
 
-    return View(name, np.repeat(laws[:, None], places, axis=1), read, shown, main=True)
+    return View(name, np.repeat(laws[:, None], places, axis=1), read, shown, main)
+
+
+class SeenView(View):
+    """Each token in sixteenths of its distribution: first the tokens that came before, then the others in a random order.
+
+    follows(case, which, outcomes, generator): for every position the distribution, (m, n) or (1, n), and the token, -1 for none:
+    (m,). A sampler that reaches few of many tokens repeats them; the tokens that came before are those of calls that were added.
+    """
+
+    def __init__(self, name: str, cases: list[LabelledProblem], follows: Callable[..., Any], places: int) -> None:
+        n = cases[0].problem.n
+        laws = np.full((len(cases), places, PARTS), 1 / PARTS)
+        super().__init__(name, laws, self._read, self._shown)
+        self.follows, self.order = follows, np.random.default_rng(1).permutation(n)
+        self.seen, self.latest = np.zeros((len(cases), n), dtype=bool), np.zeros((0, places), dtype=np.int64)
+
+    def _read(self, which: Array, outcomes: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+        cells = np.full((len(which), self.laws.shape[1]), -1)
+        self.latest = cells.copy()
+        for case, seen in enumerate(self.seen):
+            mine = np.flatnonzero(which == case)
+            order = np.concatenate([self.order[seen[self.order]], self.order[~seen[self.order]]])
+            rank = np.argsort(order)
+            for place, (law, token) in enumerate(self.follows(case, which[mine], outcomes[mine], generator)):
+                sums, rows = law[:, order].cumsum(-1), np.arange(len(mine)) if len(law) > 1 else 0 * mine
+                mass = law[rows, token]
+                point = sums[rows, rank[token]] - generator.random(len(mine)) * mass
+                whole = np.maximum(sums[rows, -1], 1e-300)
+                parts = np.minimum((PARTS * np.maximum(point, 0) / whole).astype(np.int64), PARTS - 1)
+                cells[mine, place] = np.where((token >= 0) & (mass > 0), parts, -1)
+                self.latest[mine, place] = token
+        return np.broadcast_to(np.arange(cells.shape[1]), cells.shape), cells
+
+    def _shown(self, case: int, cell: int) -> str:
+        return f"a token in the {cell + 1}. of {PARTS} equal parts of its distribution (tokens that came before first)"
+
+    def add(self, which: Array, seen: tuple[Array, Array]) -> None:
+        super().add(which, seen)
+        there = self.latest >= 0
+        self.seen[np.broadcast_to(which[:, None], there.shape)[there], self.latest[there]] = True
 
 
 def joint_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
@@ -111,14 +170,28 @@ def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
     pool = np.empty(p.shape, dtype=np.int64)
     np.put_along_axis(pool, order, np.minimum((sums * most).astype(np.int64), most - 1), -1)
     pool = np.where(p > 0, pool, most)
-    return pool, np.stack([np.bincount(c, w, most + 1) for c, w in zip(pool, p, strict=True)])
+    return pool, _of_classes(pool, p, most + 1)
 
 
-def draft_view(name: str, cases: list[LabelledProblem]) -> View:
-    """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other."""
+def draft_views(name: str, cases: list[LabelledProblem]) -> list[View]:
+    """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other.
+
+    Above 64 tokens also whether they came before.
+    """
+    n, k, q = cases[0].problem.n, cases[0].problem.k, stacked(cases, "q")
+    main = (_tuple_view if (n + 1) ** k <= MOST_TUPLES else _in_turn_view)(name, cases)
+
+    def follows(case: int, which: Array, outcomes: Array, generator: Any) -> list[tuple[Array, Array]]:
+        drafts = outcomes[:, :k]
+        of_q = np.broadcast_to(q[case], (len(drafts), n))
+        law = cases[case].problem.law
+        return [(law.child(of_q, drafts, 0 * drafts[:, :1] + i), drafts[:, i]) for i in range(k)]
+
+    return [main, SeenView(name, cases, follows, k)] if n > MOST_TOKENS and k else [main]
+
+
+def _tuple_view(name: str, cases: list[LabelledProblem]) -> View:
     n, k = cases[0].problem.n, cases[0].problem.k
-    if (n + 1) ** k > MOST_TUPLES:
-        return _in_turn_view(name, cases)
     values = (n + 1) ** np.arange(k)[::-1]  # of each place of a tuple that is read as a number
     tuples = np.array(list(np.ndindex(*(n + 1,) * k))).reshape(-1, k) - 1
     laws = np.stack([case.problem.law.probability(case.problem.q, tuples) for case in cases])
@@ -199,7 +272,7 @@ class Dependence:
         middles = [laws.cumsum(-1) - laws / 2 for laws in main]
         self.scores = [np.sqrt(12) * (middle - 0.5) for middle in middles]
         self.classes = [np.minimum((CLASSES * middle).astype(np.int64), CLASSES - 1) for middle in middles]
-        self.laws = np.stack([_of_classes(c, laws) for c, laws in zip(self.classes, main, strict=True)])
+        self.laws = np.stack([_of_classes(c, laws, CLASSES) for c, laws in zip(self.classes, main, strict=True)])
         shape = (len(main), KINDS if batched else 1, main[0].shape[0], CLASSES ** len(main), CLASSES)
         self.counts = np.zeros(shape, dtype=np.int64)
         self.latest = np.zeros(0, dtype=np.int64)  # classes of the calls before, all main views in one number
@@ -260,8 +333,8 @@ class Dependence:
         return views * kinds * (cases + 1)
 
 
-def _of_classes(classes: Array, laws: Array) -> Array:
-    return np.stack([np.bincount(c, w, CLASSES) for c, w in zip(classes, laws, strict=True)])
+def _of_classes(classes: Array, laws: Array, number: int) -> Array:
+    return np.stack([np.bincount(c, w, number) for c, w in zip(classes, laws, strict=True)])
 
 
 def _in_line(alike: Array) -> Array:

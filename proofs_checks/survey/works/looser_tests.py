@@ -19,7 +19,7 @@ from ot_draft import trees
 from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
-from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, AlongPath, Form, OneToken, Work, biased
+from ..record import SPECULATIVE, TOP, AlongPath, Form, OneToken, Work, biased
 from ..rules import Single, among, best, capped_ratio, left
 
 GATE, MARGIN, BETA, HALF = 0.3, Fraction(9, 10), Fraction(1, 4), Fraction(1, 2)
@@ -85,7 +85,6 @@ def joint_by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
 
 
 one = partial(OneToken, ks=(1,))
-chosen = partial(OneToken, ks=(1,), law=TOP)  # the draft is the draft model's likeliest token
 LENIENT = single(lambda p, q, x: ratio(p[x], HALF * q[x]), usual_residual)
 FROM_TARGET = single(lambda p, q, x: ratio(p[x], HALF * q[x]), lambda p, q, x: p)
 SIGMOID = one(Single(lambda p, q: capped_ratio(sigmoid(p), sigmoid(q)), lambda p, q: left(sigmoid(p), sigmoid(q))))
@@ -93,6 +92,7 @@ SQUASHED = single(
     lambda p, q, x: ratio(squashed(p)[x], squashed(q)[x]),
     lambda p, q, x: norm(minus(squashed(p), squashed(q)), norm(squashed(p))),
 )
+MOST_PROBABLE = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), due=mode)
 GATED = single(gate, lambda p, q, x: mode(p), mode)
 TOLERANT = single(lambda p, q, x: ratio(p[x], q[x]) + BETA * (1 - max(p)), usual_residual)
 WORKS = (
@@ -104,9 +104,9 @@ WORKS = (
                  "after a refusal a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
     Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n", "accuracy kept to 99 %; none about the law",
          "an entropy a token",
-         (biased("one position, window without mismatch", chosen(Single(open_gate, lambda p, q: best(p))), GATED,
-                 "accept a mismatch where the normalised entropy is at least theta", TARGET_SAMPLE,
-                 "compare with the target's sample, without a gate"),), on_purpose=True),
+         (biased("one position, window without mismatch", OneToken(Single(open_gate, lambda p, q: best(p), TOP), (1,), due=mode), GATED,
+                 "accept a mismatch where the normalised entropy is at least theta", MOST_PROBABLE, "no gate",
+                 when="greedy decoding: compared with the target's most probable token"),), on_purpose=True),
     Work("mars", "MARS", "Song et al. 2601.15498v1", "from the abstract only; margin .9 as a ratio of masses",
          "quality kept; none about the law", "the two likeliest tokens",
          (biased("margin on the second token", one(Single(second_counts)), single(margin, usual_residual),
@@ -125,7 +125,7 @@ WORKS = (
          (biased("one place, regret up to log(5/4)", OneToken(Single(little_regret, lambda p, q: best(p), TOP), (1,), due=mode),
                  single(lambda p, q, x: int(p[x] >= REGRET * max(p)), lambda p, q, x: mode(p), mode),
                  "accept while the regrets sum to at most B, r/(K - i) <= g, and at most m drafts are no argmax",
-                 OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), due=mode), "B = 0",
+                 MOST_PROBABLE, "B = 0",
                  when="greedy decoding: set beside the target's likeliest token",
                  code="huggingface/transformers issue 48636; ModelTC/LightLLM issue 1552"),), on_purpose=True),
     Work(

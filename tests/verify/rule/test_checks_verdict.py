@@ -122,7 +122,10 @@ def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> N
     everything = [Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "output_law"]
     found = Answers([report["output_law"], *everything])
     said = found.lines()[0]
-    assert said.startswith("lossless: yes, for n <= 3, k <= 4, ") and "problems (only three tokens)" in said
+    assert (
+        said.startswith("lossless: yes, for n <= 3 with q on <= 2, k <= 4 with <= 2 different drafts; ")
+        and "problems (only three tokens)" in said
+    )
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,16 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
     everything = sum(len(read()[rule]) for rule in RULES)
     assert (passed.stdout, passed.returncode) == (f"{everything} vectors, 0 failed\n", 0), passed.stdout + passed.stderr
     failed = subprocess.run((*wrong, "flashinfer-chain"), capture_output=True, text=True, check=False)
-    seen = {line.partition(":")[0] for line in failed.stdout.splitlines()[:-1]}
+    lines = [line.partition(":")[0].partition(" ") for line in failed.stdout.splitlines()[:-1]]
+    seen = {name for name, _, _ in lines}
+    places = {vector["id"]: f"({vector['place']})" for vector in read()["flashinfer-chain"]}
+    if tool != "node":
+        assert all(place == places[name] for name, _, place in lines), failed.stdout
+        few = subprocess.run((*right, "--level", "joint", *RULES), capture_output=True, text=True, check=False)
+        joint = sum(vector["level"] == "joint" for rule in RULES for vector in read()[rule])
+        assert (few.stdout, few.returncode) == (f"{joint} vectors, 0 failed\n", 0)
+        none = subprocess.run(right[:1], capture_output=True, text=True, check=False)
+        assert none.returncode == 2 and "FOLDER [--level" in none.stderr
     vectors = read()["flashinfer-chain"]
     assert failed.returncode == 1
     assert seen >= {vector["id"] for vector in vectors if "flashinfer-424" in vector["kills"]}
@@ -67,6 +76,20 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
 
 def replays(vectors: list[dict[str, str]]) -> set[str]:
     return {vector["id"] for vector in vectors if vector["level"] == "replay"}
+
+
+def test_a_vector_without_q_is_not_read_out_of_bounds(tmp_path: Path) -> None:
+    if shutil.which("g++", path=os.environ.get("PATH")) is None:
+        pytest.skip("g++ is not installed")
+    source = """#include "read.hpp"
+Tokens verify(const std::string&, const Case& problem, const Numbers&) { return {long(problem.q[0].size())}; }
+int main(int argc, char** argv) { return run(argc, argv); }
+"""
+    (tmp_path / "reads_q.cpp").write_text(source)
+    build(("g++", "-std=c++17", f"-I{READERS}", "-o", "reads_q", "reads_q.cpp"), tmp_path)
+    words = (str(tmp_path / "reads_q"), str(CORPUS), "greedy")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout.count("crashed, ") == len(read()["greedy"])
 
 
 @pytest.mark.parametrize("name", ["read.py", "read.hpp", "read.mjs", "read.rs"])

@@ -1,5 +1,5 @@
 // Holds a verifier of drafts to test vectors: the C++ of read.py. Standard library alone, C++17; copy this file where it is needed.
-// Define verify, and call run(argc, argv) from main; its arguments are FOLDER [RULE ...]. Throw for a refusal.
+// Define verify, and call run(argc, argv) from main; its arguments are FOLDER [--level LEVEL] [RULE ...]. Throw for a refusal.
 // At the level replay numbers.uniforms and numbers.noise are given; at law and joint numbers.seed, that of one run.
 #pragma once
 #include <cmath>
@@ -14,7 +14,8 @@
 #include <vector>
 using Tokens = std::vector<long>;
 using Row = std::vector<double>;
-struct Case { std::vector<Row> p, q; bool chosen; Tokens drafts, parents; };  // chosen: without chance, there is no q
+struct Rows : std::vector<Row> { const Row& operator[](size_t i) const { return at(i); } };  // no row: throws, as greedy vectors have no q
+struct Case { Rows p, q; bool chosen; Tokens drafts, parents; };  // chosen: without chance, there is no q
 struct Numbers { bool replay; Row uniforms; std::vector<Row> noise; long seed; };
 Tokens verify(const std::string& rule, const Case& problem, const Numbers& numbers);  // yours
 
@@ -29,13 +30,11 @@ inline Json parse(std::istream& in) {
     const char end = c == '{' ? '}' : ']';
     while ((in >> std::ws).peek() != end) {
       std::string name; if (end == '}') { name = parse(in).text; in >> c; }
-      Json part = parse(in);
-      if (end == '}') value.object[name] = part; else value.array.push_back(part);
+      if (end == '}') value.object[name] = parse(in); else value.array.push_back(parse(in));
       if ((in >> std::ws).peek() == ',') in.get();
     }
     in.get();
-  } else if (c == '"') {
-    while (in.get(c) && c != '"') { if (c == '\\') in.get(c); value.text += c; }
+  } else if (c == '"') { while (in.get(c) && c != '"') { if (c == '\\') in.get(c); value.text += c; }
   } else if (c == 't' || c == 'f' || c == 'n') {
     value.number = c == 't'; value.null = c == 'n'; while (std::isalpha(in.peek())) in.get();
   } else { in.putback(c); in >> value.number; }
@@ -54,7 +53,7 @@ inline Row row(const std::string& text, size_t n) {  // hexadecimal floats, mass
   return found;
 }
 inline Tokens tokens(const Json& list) { Tokens all; for (auto& each : list.array) all.push_back(long(each.number)); return all; }
-inline std::vector<Row> rows(const Json& list, size_t n) { std::vector<Row> all; for (auto& each : list.array) all.push_back(row(each.text, n)); return all; }
+inline Rows rows(const Json& list, size_t n) { Rows all; for (auto& each : list.array) all.push_back(row(each.text, n)); return all; }
 inline std::string shown(const Tokens& list) { std::string all; for (long each : list) all += " " + std::to_string(each); return all; }
 inline double part(double a, double b) { return a == 0 ? 0 : b == 0 ? HUGE_VAL : a * std::log(a / b); }
 
@@ -74,8 +73,7 @@ inline std::string check(const std::string& rule, const Json& vector) {  // what
   const long runs = long(vector["runs"].number);
   for (long seed = 0; seed < runs; seed++) {
     const Tokens given = verify(rule, problem, {false, {}, {}, seed});
-    if (!law.count(given)) return "gave" + shown(given) + ", which has probability 0";
-    law[given].second++;
+    if (!law.count(given)) return "gave" + shown(given) + ", which has probability 0"; else law[given].second++;
   }
   for (auto& [outcome, mass] : law) {  // Chernoff's bound: a right function fails with probability 1e-6 at most
     const double seen = double(mass.second) / runs, far = part(seen, mass.first) + part(1 - seen, 1 - mass.first);
@@ -84,17 +82,19 @@ inline std::string check(const std::string& rule, const Json& vector) {  // what
   return "";
 }
 inline int run(int argc, char** argv) {  // exit status: 0 if every vector passed
-  const std::set<std::string> wanted(argv + 2, argv + argc); long all = 0, failed = 0;
+  if (argc < 2) { std::cerr << "usage: " << argv[0] << " FOLDER [--level replay|law|joint] [RULE ...]\n"; return 2; }
+  std::set<std::string> wanted; std::string level; long all = 0, failed = 0;
+  for (int i = 2; i < argc; i++) if (std::string(argv[i]) == "--level" && i + 1 < argc) level = argv[++i]; else wanted.insert(argv[i]);
   for (auto& file : std::filesystem::directory_iterator(argv[1])) {
     std::ifstream in(file.path()); const Json corpus = parse(in);
     if (!corpus.object.count("vectors") || (!wanted.empty() && !wanted.count(corpus["rule"].text))) continue;
     for (auto& vector : corpus["vectors"].array) {
+      if (!level.empty() && vector["level"].text != level) continue;
       std::string wrong; all++;
       try { wrong = check(corpus["rule"].text, vector); }
       catch (const std::exception& e) { if (vector["level"].text != "replay" || !vector["refusal"].number) wrong = std::string("crashed, ") + e.what(); }
-      if (!wrong.empty()) { failed++; std::cout << vector["id"].text << ": " << wrong << "\n"; }
+      if (!wrong.empty()) { failed++; std::cout << vector["id"].text << " (" << vector["place"].text << "): " << wrong << "\n"; }
     }
   }
-  std::cout << all << " vectors, " << failed << " failed\n";
-  return failed > 0 || all == 0;
+  std::cout << all << " vectors, " << failed << " failed\n"; return failed > 0 || all == 0;
 }

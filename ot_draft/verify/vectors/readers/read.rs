@@ -1,5 +1,5 @@
 // Holds a verifier of drafts to test vectors: the Rust of read.py. The standard library alone; copy this file where it is needed.
-// `mod read;` beside it, then `std::process::exit(read::run(verify))` in main; the program's arguments are FOLDER [RULE ...].
+// `mod read;` beside it, then `std::process::exit(read::run(verify))` in main; arguments are FOLDER [--level LEVEL] [RULE ...].
 // verify(rule, case, numbers) gives the emitted tokens, or an error for a refusal. See read.py for what the arguments hold.
 use std::{collections::HashMap, env, fs, iter};
 
@@ -19,8 +19,7 @@ impl Json {
 
 fn parse(s: &[u8], at: &mut usize) -> Json { // true and false are 1 and 0
     let skip = |at: &mut usize| while b" \n\r\t,:".contains(&s[*at]) { *at += 1 };
-    skip(at);
-    *at += 1;
+    skip(at); *at += 1;
     match s[*at - 1] {
         b'[' => { let mut all = vec![]; loop { skip(at); if s[*at] == b']' { *at += 1; return Json::List(all) } all.push(parse(s, at)); } }
         b'{' => { let mut all = HashMap::new(); loop {
@@ -77,22 +76,23 @@ fn check(verify: Verify, rule: &str, vector: &Json) -> Result<(), String> { // a
     for each in law { // Chernoff's bound: a right function fails with probability 1e-6 at most
         let (above, below) = each.list()[1].text().split_once('/').unwrap();
         let (tokens, b) = (each.list()[0].tokens(), above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap());
-        let a = seen[&tokens] / runs;
-        if runs * (part(a, b) + part(1.0 - a, 1.0 - b)) > (2.0 * law.len() as f64 / 1e-6).ln() {
+        let a = seen[&tokens] / runs; if runs * (part(a, b) + part(1.0 - a, 1.0 - b)) > (2.0 * law.len() as f64 / 1e-6).ln() {
             return Err(format!("gave {tokens:?} in {} of {runs} runs, expected {b} of them", seen[&tokens]));
         }
     }
     Ok(())
 }
 pub fn run(verify: Verify) -> i32 { // exit status: 0 if every vector passed
-    let (arguments, mut all, mut failed) = (env::args().skip(1).collect::<Vec<_>>(), 0, 0);
+    let (mut arguments, mut all, mut failed) = (env::args().skip(1).collect::<Vec<_>>(), 0, 0);
+    let level = arguments.windows(2).position(|two| two[0] == "--level").map(|i| arguments.drain(i..i + 2).nth(1).unwrap());
+    if arguments.is_empty() { eprintln!("usage: FOLDER [--level replay|law|joint] [RULE ...]"); return 2 }
     for file in fs::read_dir(&arguments[0]).unwrap() {
-        let corpus = parse(&fs::read(file.unwrap().path()).unwrap(), &mut 0);
-        let rule = corpus.get("rule").text();
+        let corpus = parse(&fs::read(file.unwrap().path()).unwrap(), &mut 0); let rule = corpus.get("rule").text();
         if arguments.len() > 1 && !arguments[1..].iter().any(|each| each == rule) { continue }
         for vector in corpus.get("vectors").list() {
+            if level.as_ref().is_some_and(|level| vector.get("level").text() != level) { continue }
             all += 1;
-            if let Err(wrong) = check(verify, rule, vector) { failed += 1; println!("{}: {wrong}", vector.get("id").text()) }
+            if let Err(wrong) = check(verify, rule, vector) { failed += 1; println!("{} ({}): {wrong}", vector.get("id").text(), vector.get("place").text()) }
         }
     }
     println!("{all} vectors, {failed} failed");
