@@ -18,6 +18,7 @@ from .lossy import Frontier, frontier, losses
 from .lp.solution import Solution
 from .optimum import cut_value, kseq_bound, optimal_acceptance, optimal_cut
 from .problem import Problem
+from .rules.from_function import rule_from_function
 from .sampling import draw, sample
 from .selection import Selection, SelectionRule
 from .transport.solve import solve
@@ -64,6 +65,7 @@ __all__ = [
     "optimal_acceptance",
     "optimal_cut",
     "parametrize_with_rule_checks",
+    "rule_from_function",
     "rules",
     "sample",
     "samples_for",

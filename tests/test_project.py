@@ -186,7 +186,7 @@ def is_public(name: str) -> bool:
             continue
         if part not in getattr(owner, "__all__", ()):
             return False
-        owner = getattr(owner, part)
+        owner = getattr(owner, part, None) or importlib.import_module(f"{owner.__name__}.{part}")
         if not inspect.ismodule(owner):
             return True
     return True

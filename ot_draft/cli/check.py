@@ -46,13 +46,15 @@ class CheckCommand(click.Command):
 @click.option("--seed", type=click.IntRange(0), default=0, help="The same seed tries the same problems.")
 @click.option("--property", "properties", multiple=True, help="Only this property; may be given several times.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for findings, too.")
+@click.option("--compare", is_flag=True, help="Also print acceptance, share of the optimum and time per call next to the library's "
+              "rules (not with --json).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of tables.")
 @click.option("--report", "formats", multiple=True, type=click.Choice(["html", "json"]),
               help="Write ot-report.html or .json; may be given several times.")  # fmt: skip
 @click.option("--out", type=Place(file_okay=False), default=Path(), show_default=False,
               help="Folder for --report [default: here].")  # fmt: skip
 def check(
-    targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], strict: bool, as_json: bool,
+    targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], strict: bool, compare: bool, as_json: bool,
     formats: tuple[str, ...], out: Path
 ) -> None:  # fmt: skip
     """Is each RULE lossless? Every property on many small problems, in exact arithmetic, and the smallest counterexample.
@@ -82,6 +84,13 @@ def check(
     else:
         for report in reports:
             _print(report)
+        if compare:
+            from .beside_library import print_beside_library
+            from .rule_target import RulesOfUser, rule_at
+
+            for text in targets:
+                with one_line(), RulesOfUser(text):
+                    print_beside_library(rule_at(text).rule)
     for file in written:
         click.echo(f"written: {file}", err=True)
     sys.exit(status_of(reports, strict))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,14 @@ from ..array_files import atomic_write
 from ..data import Study, plotting, tables
 from ..data.journal import RESULT, Journal
 from ..data.pairs import PairsFound, as_pairs, open_pairs
-from ..data.study import CHUNK, Row, compare_parts
+from ..data.study import Row, affordable, chunk_of, compare_parts
 from ..data.summary import Means, Summary, total_variation
 from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
 from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .refused import Refused
-from .study import print_summaries, reading_options, study_of, study_options
+from .rule_target import RulesOfUser
+from .study import BUDGET, print_summaries, reading_options, study_of, study_options
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
@@ -81,7 +82,10 @@ def compare(
         )
         if pairs.padding:
             click.echo(pairs.padding, err=True)
-        found = _compare(pairs, study, jobs, out, form == "json")
+        if out is None and not of_study["names"]:
+            study = _within_budget(pairs, study, jobs)
+        with RulesOfUser(of_study["names"]):
+            found = _compare(pairs, study, jobs, out, form == "json")
         lines = found.means.summaries()
         if out is not None:
             _write(out, lines, found.rows(), pairs, study)
@@ -109,6 +113,22 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
     return open_pairs(file or (COMMITTED if COMMITTED.is_file() else clone), normalise, pad)
 
 
+def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> Study:
+    """The study of those rules that take at most BUDGET seconds together; names the others on standard error."""
+    with progress_bar(len(study.rules), "timing each rule on one pair") as advance:
+        found = affordable(pairs, study, jobs, BUDGET, advance)
+    if not found.rules:
+        return study
+    if found.left_out:
+        slow = ", ".join(f"{rule.name} (at least {seconds:,.0f} s)" for rule, seconds in found.left_out.items())
+        click.echo(
+            f"left out, so that all rules take at most {BUDGET:g} s: {slow}. Name them to include them, as in --rules"
+            f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}; with --out DIR all rules are compared.",
+            err=True,
+        )
+    return replace(study, rules=found.rules)
+
+
 @dataclass
 class Found:
     """Means over the pairs. rows: gives them, where they were kept; distances: TV(p, q) of each pair."""
@@ -124,9 +144,9 @@ def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep:
     means, distances, kept = Means(study), [], []
     known = journal.chunks() if journal else iter(())
     if journal and journal.known:
-        count = min(journal.known * CHUNK, len(pairs))
+        count = min(journal.known * chunk_of(pairs.n), len(pairs))
         click.echo(f"{out} holds {count:,} of these pairs, which are not computed again", err=True)
-    with progress_bar(len(pairs), "comparing pairs") as advance:
+    with progress_bar(len(pairs) * len(study.rules), "comparing pairs by rules") as advance:
         for done in compare_parts(pairs, study, jobs, journal.known if journal else 0):
             rows = next(known) if done.rows is None else done.rows
             if journal and done.rows is not None:
@@ -135,7 +155,7 @@ def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep:
                 kept += rows
             means.add(rows, done.pairs)
             distances += done.distances
-            advance(by=len(done.pairs))
+            advance(by=len(done.pairs) * len(study.rules))
     return Found(means, distances, journal.rows if journal else lambda: kept)
 
 

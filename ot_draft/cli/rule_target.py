@@ -12,13 +12,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
+
 from .. import laws, rules
+from ..data.study import library_rule
+from ..errors import DraftSelectionError
 from ..names import lookup
 from ..selection import SelectionRule
 from ..verify.source import RuleSource, import_lines, rule_source
 from .refused import Refused
 
 TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_][\w -]*)(?P<call>\(.*\))?$", re.DOTALL)
+OWN = re.compile(r"[:(]|\.py$")  # in the text of what `rule_at` finds, and not the library by its name
+COMMA = re.compile(r",(?![^()]*\))")  # outside brackets of one level
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,7 @@ def rule_at(text: str) -> NamedRule:
     """
     match = TARGET.match(text)
     if match is None or (match["place"] is None and text.endswith(".py")):
-        if not text.endswith(".py"):
-            how = "give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
-            raise Refused(f"{text!r} names no rule: {how}")
-        known = _rules_in(module_at(text))
-        raise Refused(f"{text}: say which rule, like {text}:{(known or ['MyRule'])[0]}{_held(known)}")
+        raise Refused(_which_rule(text))
     place, name, call = match["place"], match["name"], match["call"]
     module = rules if place is None else module_at(place)
     if place is None:
@@ -63,6 +65,39 @@ def rule_at(text: str) -> NamedRule:
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
         raise Refused(f"{text} has no draft law: write  law = otd.IID()  in the class")
     return NamedRule(rule, _source(rule, named, place, name, call))
+
+
+def rules_at(text: str) -> tuple[SelectionRule, ...]:
+    """The rules of `--rules`, separated by commas outside brackets: names of the library's rules in any case, or as in `rule_at`."""
+    found = [name.strip() for name in COMMA.split(text) if name.strip()]
+    return tuple(rule_at(name).rule if OWN.search(name) else library_rule(name) for name in dict.fromkeys(found))
+
+
+def _which_rule(text: str) -> str:
+    """The message for a text that names no rule."""
+    if not text.endswith(".py"):
+        return f"{text!r} names no rule: give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
+    known = _rules_in(module_at(text))
+    return f"{text}: say which rule, like {text}:{(known or ['MyRule'])[0]}{_held(known)}"
+
+
+@dataclass
+class RulesOfUser:
+    """A context in which an error that is not the library's is one of the user's rules, named in `text`: raised as Refused."""
+
+    text: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        known = (DraftSelectionError, click.ClickException, OSError)
+        if kind is None or not OWN.search(self.text) or issubclass(kind, known) or not issubclass(kind, Exception):
+            return
+        told = " ".join(f"{kind.__name__}: {error}".split())
+        raise Refused(
+            f"{self.text}: a rule raised {told}. Run ot-draft check on it for the smallest example."
+        ) from error
 
 
 def _laws() -> dict[str, type[laws.DraftLaw]]:
@@ -166,7 +201,8 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
         if not inspect.isclass(maker) and not (arguments or options):
             raise Refused(
                 f"{text} is a function of {', '.join(inspect.signature(maker).parameters)}: a rule is an object, write it as __call__ of a"
-                f" subclass of otd.SelectionRule; where it makes one, '{text}({names})'; a sampler is for otd.check_sampler"
+                f" subclass of otd.SelectionRule, or use otd.rule_from_function(f, law) for one context;"
+                f" where it makes one, '{text}({names})'; a sampler is for otd.check_sampler"
             ) from error
         like = f"{text.partition('(')[0]}({names})"
         raise Refused(f"{text}: {error}; give literals in brackets, like '{like}'") from error

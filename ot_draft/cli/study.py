@@ -9,19 +9,23 @@ from typing import Any
 import click
 
 from ..data import Study, tables
-from ..data.study import choose_rules
+from ..data.study import DEFAULT_RULES, under_laws
 from ..data.summary import Summary
 from ..laws import names
 from ..lossy.frontier import target_within
 from .console import table_console
 from .options import JOBS, SAMPLES, Numbers, form_options, parts
+from .rule_target import rules_at
+
+BUDGET = 20.0  # seconds, of all rules together, for a comparison without --rules
 
 
 def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options that `study_of` reads, --jobs, and the forms; rules, ks: the defaults."""
     options = (
         click.option("--rules", "names", default=rules, show_default=bool(rules),
-                     help=f"By comma: KSeq,RecursiveRejection{'' if rules else ' [default: all that take no seconds a pair]'}."),
+                     help="By comma: KSeq,my_rule.py:MyRule" + ("." if rules else " [default: the library's quick rules; without --out "
+                     f"only those that take {BUDGET:g} s together].")),
         click.option("--law", "laws", default="", show_default=False, help="Only under these draft laws, by comma: "
                      f"{', '.join(names())}. Without it each rule is under its own."),
         click.option("--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, "
@@ -57,7 +61,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study:
     """The study that was asked for."""
     target = None if budget is None else target_within(budget)
-    return Study(rules=choose_rules(parts(names), parts(laws)), target=target, **numbers)
+    return Study(rules=under_laws(rules_at(names) or DEFAULT_RULES, parts(laws)), target=target, **numbers)
 
 
 def print_summaries(form: str, titled: Sequence[tuple[Sequence[Summary], str]], target: str, notes: str = "") -> None:

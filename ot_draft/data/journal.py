@@ -13,7 +13,7 @@ from .. import __version__
 from ..array_files import differences, write_json
 from ..errors import InvalidArgument
 from .pairs import PairsFound
-from .study import CHUNK, Row, Study
+from .study import Row, Study, chunk_of
 from .tables import as_records, csv_text
 
 MANIFEST, ROWS, RESULT = "_compare.json", "pairs.csv", "compare.json"
@@ -28,6 +28,7 @@ class Journal:
 
     def __init__(self, folder: Path, pairs: PairsFound, study: Study) -> None:
         self._file, self._index, self._each = folder / ROWS, pairs.index, study.rows_a_pair
+        self._chunk = chunk_of(pairs.n)
         manifest, result = folder / MANIFEST, folder / RESULT
         settings = {
             "made_by": f"ot_draft {__version__}",
@@ -73,7 +74,7 @@ class Journal:
             if len(rows) != self._each or pair != next(places, None):
                 return
             found += [row for row, _ in rows]
-            if number % CHUNK == 0 or number == last:
+            if number % self._chunk == 0 or number == last:
                 yield found, rows[-1][1]
                 found = []
 

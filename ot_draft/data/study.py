@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -100,15 +102,28 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
     A law that is asked for also gets the rules that are valid under it though it is not their own (`SelectionRule.under`): naive
     target sampling and the rule read off the linear program under every law, the optimal rule under hybrid drafting.
     """
+    chosen = tuple(dict.fromkeys(map(library_rule, names))) or DEFAULT_RULES
+    return under_laws(chosen, laws)
+
+
+def library_rule(name: str) -> SelectionRule:
+    """Return the library's rule of this name or of this paper; raises InvalidArgument for another name."""
     known = {rule.name: rule for rule in rules.ALL}
-    papers = {paper: known[name] for paper, name in rules.PAPERS.items()}
-    chosen = tuple(dict.fromkeys(lookup(name, known, "rule", papers) for name in names)) or DEFAULT_RULES
+    return lookup(
+        name, known, "rule, if it is not FILE.py:NAME,", {paper: known[own] for paper, own in rules.PAPERS.items()}
+    )
+
+
+def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[SelectionRule, ...]:
+    """The rules under the draft laws of these names, as in `choose_rules`."""
     if not laws:
         return chosen
     under = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]
     if not under:
         raise InvalidArgument(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
-    return tuple(dict.fromkeys(under))  # Optimal stands twice among the default rules
+    return tuple(
+        rule for place, rule in enumerate(under) if rule not in under[:place]
+    )  # Optimal is a default rule twice
 
 
 DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # what is no rule
@@ -181,11 +196,19 @@ def _rule(
     about = (None, problem.k, rule.name, rule.law.name)
     if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, TOO_LARGE)
-    found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
+    try:
+        found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
+    except (InvalidArgument, NotImplementedError) as error:  # how a rule refuses this k
+        return Row(*about, None, None, None, best, f"- {error}")
     return Row(*about, found.value, found.taken, found.error, best, found.method)
 
 
-CHUNK = 8  # pairs a task of joblib; fixed, so that nothing depends on the number of jobs
+CHUNK, CHUNK_CELLS = 8, 1 << 15  # max. pairs and masses per task of joblib; nothing depends on the number of jobs
+
+
+def chunk_of(n: int) -> int:
+    """Number of pairs per task, for n tokens: with a large vocabulary one pair takes long enough."""
+    return max(1, min(CHUNK, CHUNK_CELLS // n))
 
 
 @dataclass(frozen=True)
@@ -198,12 +221,13 @@ class Compared:
 
 
 def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0) -> Iterator[Compared]:
-    """CHUNK pairs after CHUNK pairs, the same to the last bit for any number of jobs; no more in memory than is at work.
+    """Chunk after chunk of pairs (`chunk_of`), bitwise identical for any number of jobs; no more in memory than is at work.
 
     known: so many of the first chunks are known and get no rows.
     """
-    study, seconds, chunks = study or Study(), (study or Study()).lp_limit / len(pairs), -(-len(pairs) // CHUNK)
-    tasks = ((part, study if number >= known else None, seconds) for number, part in enumerate(pairs.parts(CHUNK)))
+    study, size = study or Study(), chunk_of(pairs.n)
+    seconds, chunks = study.lp_limit / len(pairs), -(-len(pairs) // size)
+    tasks = ((part, study if number >= known else None, seconds) for number, part in enumerate(pairs.parts(size)))
     if jobs == 1 or chunks == 1:
         work = (_compare_chunk(*task) for task in tasks)
     else:
@@ -211,7 +235,7 @@ def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, 
 
         parallel = Parallel(n_jobs=min(jobs, chunks), return_as="generator", batch_size=1)
         work = parallel(delayed(_compare_chunk)(*task) for task in tasks)
-    for part, done in zip(pairs.parts(CHUNK), work, strict=True):
+    for part, done in zip(pairs.parts(size), work, strict=True):
         yield Compared(part, *done)
 
 
@@ -225,6 +249,51 @@ def compare_rules(
         if advance:
             advance(len(done.pairs))
     return rows
+
+
+@dataclass(frozen=True)
+class Affordable:
+    """The rules that fit a time budget, in their order, and the estimated seconds of each rule that does not."""
+
+    rules: tuple[SelectionRule, ...]
+    left_out: dict[SelectionRule, float]
+
+
+def affordable(
+    pairs: PairsFound,
+    study: Study,
+    jobs: int,
+    budget: float,
+    advance: Callable[[], object] = lambda: None,
+    clock: Callable[[], float] = monotonic,
+) -> Affordable:
+    """The rules of the study that take at most `budget` seconds together, the quickest first, by the time for the first pair.
+
+    A rule whose estimate exceeds the budget is not timed for larger k, so that its estimate is a lower bound.
+    """
+    first = pairs.choose([0]).load()
+    parallel = min(jobs, -(-len(pairs) // chunk_of(pairs.n)))
+    total: dict[SelectionRule, float] = {}
+
+    def seconds(rule: SelectionRule, k: int) -> float:
+        start = clock()
+        list(block(replace(study, ks=(k,), rules=(rule,)), first.p, first.q, lambda row: (first.index[row],), 0.0))
+        return (clock() - start) * len(pairs) / parallel
+
+    for rule in study.rules:
+        total[rule] = 0.0
+        for k in sorted(study.ks):
+            needed = seconds(rule, k)
+            if total[rule] + needed > budget:  # the first call may have compiled or loaded something
+                needed = min(needed, seconds(rule, k))
+            total[rule] += needed
+            if total[rule] > budget:
+                break
+        advance()
+    quickest = sorted(total, key=total.__getitem__)
+    spent = dict(zip(quickest, accumulate(total[rule] for rule in quickest), strict=True))
+    fitting = tuple(rule for rule in study.rules if spent[rule] <= budget)
+    return Affordable(fitting, {rule: total[rule] for rule in study.rules if rule not in fitting})
 
 
 def _compare_chunk(part: PairsFound, study: Study | None, seconds: float) -> tuple[list[Row] | None, list[Any]]:

@@ -44,6 +44,11 @@ class Summary:
     method: str
     target: str = ""
 
+    @property
+    def share_error(self) -> float:
+        """Standard error of `share` from the random drafts; 0 for an exact share. Which pairs there are is taken as given."""
+        return self.sampling_error / float(self.optimum) if self.optimum else 0.0
+
 
 def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None) -> list[Summary]:
     """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target.

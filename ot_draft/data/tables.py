@@ -31,6 +31,7 @@ TITLES = {  # of laws, by their names
     "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
 }
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
+ESTIMATED = "estimated"  # method of a value from random drafts
 SHORT = 12  # characters of a fraction that a cell still shows
 NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
 MATH = str.maketrans({"±": r"\pm", "≈": r"\approx "})
@@ -44,7 +45,8 @@ def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableTy
     where there is room for all ks.
     """
     ks = sorted({line.k for line in lines})
-    room = width - NAME - CELL
+    shares = [_share_of(line) for line in lines if line.k == ks[-1] or line.method == ESTIMATED]
+    room = width - NAME - max([CELL, *(1 + len(share) for share in shares)])
     across = {
         errors: room // max([CELL, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
         for errors in (False, True)
@@ -81,7 +83,7 @@ def _sections(
             by_k = {line.k: line for line in members if line.rule == rule and line.accepted is not None}
             last = by_k[max(by_k)] if by_k else None
             cells = [cell(by_k[k]) if k in by_k else "-" for k in ks]
-            rows.append(([NAMES.get(rule, rule), *cells, _share(last.share if last else None)], False))
+            rows.append(([NAMES.get(rule, rule), *cells, _share_of(last) if last else _share(None)], False))
             if rule == "KSeq":
                 least = [_share(by_k[k].least_share) if k in by_k else "-" for k in ks]
                 rows.append((["least share of the optimum", *least, ""], True))
@@ -97,8 +99,21 @@ def _title(law: str) -> str:
 def _cell(line: Summary, errors: bool) -> str:
     if isinstance(line.accepted, Fraction) and len(str(line.accepted)) <= SHORT:
         return str(line.accepted)
-    sign, error = "≈" if line.method == "estimated" else "", _error(line)
-    return f"{sign}{float(line.accepted):.4f}" + (f" ±{error:.4f}".replace("±0.", "±.") if error and errors else "")
+    sign, error = _sign(line), _error(line)
+    return f"{sign}{float(line.accepted):.4f}{_plus_minus(error if errors else 0)}"
+
+
+def _sign(line: Summary) -> str:
+    return "≈" if line.method == ESTIMATED else ""
+
+
+def _plus_minus(error: float) -> str:
+    return f" ±{error:.4f}".replace("±0.", "±.") if error else ""
+
+
+def _share_of(line: Summary) -> str:
+    """The share of the optimum; with its standard error if it rests on random drafts, when it may exceed 1."""
+    return f"{_sign(line)}{_share(line.share)}{_plus_minus(line.share_error)}"
 
 
 def _error(line: Summary) -> float:
@@ -117,11 +132,14 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
         "±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, as"
         " --csv does.": not single,
         f"≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact.": any(
-            line.method == "estimated" for line in lines
+            line.method == ESTIMATED for line in lines
         ),
-        "-: the law has no such k, or the linear program of all pairs would take over"
+        "-: the draft law has no such k, the rule does not take it (--csv says why), or the linear program of all pairs would take over"
         f" {study.lp_limit:g} s by its size (--lp-limit).": gaps,
         "Share of the law's optimum, at the largest k.": True,
+        "± at a share: standard error from the drawn tuples, by which an estimated share may exceed 1.": any(
+            line.method == ESTIMATED for line in lines
+        ),
         "K-SEQ's least share and guarantee are about the drafts that it takes.": any(
             line.rule == "KSeq" for line in lines
         ),
@@ -137,7 +155,8 @@ def latex(lines: Sequence[Summary], title: str) -> str:
     out = [f"% {title}", f"\\begin{{tabular}}{{l{'r' * (len(ks) + 1)}}}", "\\toprule", f"{head} \\\\"]
     for law, rows in _sections(lines, ks, lambda line: f"${_with_error(line)}$".translate(MATH)):
         out += ["\\midrule", f"\\multicolumn{{{len(ks) + 2}}}{{l}}{{\\emph{{{law.translate(LATEX)}}}}} \\\\"]
-        for (name, *cells), _ in rows:
+        for (name, *cells, share), _ in rows:
+            cells.append(f"${share}$".translate(MATH) if "≈" in share else share)
             words, _, formula = name.partition(", ")
             out.append(f"{words.translate(LATEX)}{f', ${formula}$' if formula else ''} & {' & '.join(cells)} \\\\")
     return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])

@@ -16,6 +16,7 @@ from .coupling import couple
 
 STEP, LOW, HIGH = 0.25, np.log(1e-17), np.log(1e18)  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
 CELLS = 1 << 14  # times by masses in one array
+UNDERFLOW = 750.0  # exp(-x) is 0 in float64 beyond
 SMALLEST, LARGEST = 1e-13, 1e13  # weights in floats, their mean being 1: what the quadrature resolves
 
 
@@ -52,14 +53,15 @@ class ImportanceWeighted(SelectionRule):
             return None
         weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
         chosen_law = selected_law(q, weights, xp.full((1,), k, like=p), k)
-        refused = 1 - xp.minimum(xp.divide(p, chosen_law, 1), 1)
+        refused = weights * (1 - xp.minimum(xp.divide(p, chosen_law, 1), 1))
         taken = xp.minimum(p, chosen_law).sum(-1)
         hit = 0 * p
-        for t in np.exp(np.arange(LOW, HIGH, STEP)).tolist():
+        for t in np.exp(log_times(weights)).tolist():
             decayed = q * np.exp(-t * weights)
-            others = decayed.sum(-1, keepdims=True)
-            chosen = (refused * weights * decayed).sum(-1, keepdims=True)
-            hit = hit + k * STEP * t * chosen * (others ** (k - 1) - xp.maximum(others - decayed, 0) ** (k - 1))
+            total = decayed.sum(-1, keepdims=True)
+            others = xp.maximum(total - decayed, 0)
+            chosen = (refused * decayed).sum(-1, keepdims=True)
+            hit = hit + k * STEP * t * chosen * (total ** (k - 1) - _power(others, k - 1))
         residual = xp.normalise(xp.maximum(p - chosen_law, 0), p)
         return taken + (residual * hit).sum(-1), taken
 
@@ -104,15 +106,33 @@ def _by_enumeration(q: Array, weights: Array, k: int) -> Array:
     return k * q * weights * share.sum(-1)
 
 
+def _power(x: Array, exponent: int) -> Array:
+    """x to a whole number by squaring: NumPy's power takes many times as long as a product."""
+    out = 1 + 0 * x
+    while exponent:
+        out = out * x if exponent & 1 else out
+        x, exponent = x * x, exponent >> 1
+    return out
+
+
+def log_times(weights: Array) -> np.ndarray:
+    """Nodes of the quadrature: beyond the last, exp(-t w) underflows to 0 for every positive weight."""
+    if not xp.on_host(weights):  # a look at the weights would wait for the GPU
+        return np.arange(LOW, HIGH, STEP)
+    positive = xp.where(weights > 0, weights, LARGEST)
+    high = np.log(UNDERFLOW / float(positive.min())) if prod(positive.shape) else LOW
+    return np.arange(LOW, min(HIGH, high + STEP), STEP)
+
+
 def _by_quadrature(q: Array, weights: Array, count: Array) -> Array:
     """k q(y) w(y) times the integral over t of exp(-t w(y)) (sum_z q(z) exp(-t w(z)))^(k-1), trapezoid in log t."""
     draft, w = xp.double(q), weights
     law = 0 * (draft + count)
-    steps = int((HIGH - LOW) / STEP) + 1
+    times = log_times(w)
     at_once = max(1, CELLS // max(1, prod(law.shape)))  # small problems: all times in one array
-    for start in range(0, steps, at_once):
-        index = xp.astype(xp.arange(min(at_once, steps - start), like=draft), draft.dtype).reshape(-1, *[1] * law.ndim)
-        t = xp.namespace(q).exp(LOW + STEP * (start + index))
+    for start in range(0, len(times), at_once):
+        index = xp.astype(xp.arange(min(at_once, len(times) - start), like=draft), draft.dtype)
+        t = xp.namespace(q).exp(LOW + STEP * (start + index.reshape(-1, *[1] * law.ndim)))
         decay = xp.namespace(q).exp(-t * w)
         others = (draft * decay).sum(-1, keepdims=True) ** xp.maximum(count - 1, 0)
         law = law + (STEP * t * decay * others).sum(0)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+import ot_draft as otd
 from ot_draft.cli import main
+from ot_draft.data import Study
+from ot_draft.data.pairs import as_pairs
+from ot_draft.data.study import Affordable, affordable
 
 ROOT = Path(__file__).parents[2]
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
@@ -68,6 +73,70 @@ def test_a_table_of_long_fractions_fits_too() -> None:
     ).stdout.splitlines()
     assert max(map(len, shown)) <= 80 and any("optimum (linear program)" in line for line in shown)
     assert any(re.search(r"optimum \(dual\).* \d{4,}/\d{4,}", line) for line in shown)
+
+
+def test_an_estimated_share_has_its_error_and_an_exact_one_has_none(tmp_path: Path) -> None:
+    """The first draft alone, once with a formula and once without one: at k = 4 both accept the same on average."""
+    (tmp_path / "first_rule.py").write_text(
+        "import ot_draft as otd\n\nclass First(otd.SelectionRule):\n    law = otd.IID()\n\n    def __call__(self, p, q, drafts):\n"
+        "        return otd.rules.SpeculativeSampling()(p, q, drafts)\n"
+    )
+    file = pairs_of(tmp_path / "pairs.npz", 30, 5)
+    rules = f"{tmp_path / 'first_rule.py'}:First,speculative-sampling"
+    options = (file, "--k", 4, "--rules", rules, "--samples", 16, "--lp-limit", 0, "--jobs", 1)
+    shown = compare(*options).stdout
+    (estimated,) = re.findall(r" First +≈\d\.\d{4} ±\.\d{4} +≈(\d\.\d{4}) ±(\.\d{4})", shown)
+    (exact,) = re.findall(r" SpeculativeSampling +\d\.\d{4} ±\.\d{4} +(\d\.\d{4}) *$", shown, re.MULTILINE)
+    assert abs(float(estimated[0]) - float(exact)) < 5 * float(estimated[1])
+    lines = {line["rule"]: line for line in json.loads(compare(*options, "--json").stdout)["summary"]}
+    error = lines["First"]["sampling_error"] / lines["First"]["optimum"]
+    assert f"{error:.4f}"[1:] == estimated[1] and "standard error from the drawn tuples" in shown
+    assert re.search(r"\$\\approx \d\.\d{4} \\pm\.\d{4}\$ \\\\$", compare(*options, "--latex").stdout, re.MULTILINE)
+
+
+def test_a_rule_of_the_user_may_refuse_a_number_of_drafts_or_crash(tmp_path: Path) -> None:
+    (tmp_path / "odd_rule.py").write_text(
+        "import ot_draft as otd\n\nclass Two(otd.rules.SpeculativeSampling):\n    def __call__(self, p, q, drafts):\n"
+        "        if drafts.shape[-1] != 2:\n            raise otd.InvalidArgument('two drafts')\n"
+        "        return super().__call__(p, q, drafts)\n\n"
+        "class Broken(Two):\n    def __call__(self, p, q, drafts):\n        raise ValueError('no\\nrule')\n"
+    )
+    place = tmp_path / "odd_rule.py"
+    shown = compare(*BERNOULLI, "--k", "1,2", "--rules", f"{place}:Two", "--jobs", 1, "--csv").stdout
+    assert re.search(r",1,Two,.*,- two drafts,", shown) and re.search(r",2,Two,.*,enumerated,", shown)
+    told = compare(*BERNOULLI, "--rules", f"{place}:Broken", "--jobs", 1)
+    assert told.exit_code == 2 and "Broken: a rule raised ValueError: no rule. Run ot-draft check" in told.stderr
+
+
+def test_rules_beyond_the_time_budget_are_left_out() -> None:
+    """A clock that a rule moves by its own seconds: 10 pairs, so that 1, 2, 3 and 9 s a pair are 10, 20, 30 and 90 s."""
+    now = [0.0]
+
+    @dataclass(frozen=True)
+    class Slow(otd.rules.SpeculativeSampling):
+        seconds: float = 0
+
+        def closed_form(self, problem: Any, optimum: Any = None) -> Any:
+            now[0] += self.seconds
+            return super().closed_form(problem, optimum)
+
+    p, q = np.random.default_rng(3).dirichlet(np.full(4, 0.5), (2, 10))
+    rules = tuple(Slow(seconds=seconds) for seconds in (9.0, 1.0, 3.0, 2.0))
+    pairs = as_pairs({"p": p, "q": q}, "simulated", False)
+    found = affordable(pairs, Study((1,), rules), 1, 35.0, clock=lambda: now[0])
+    assert found.rules == (rules[1], rules[3]) and found.left_out == {rules[0]: 90, rules[2]: 30}
+    found = affordable(pairs, Study((1, 2), rules), 1, 35.0, clock=lambda: now[0])
+    assert found.rules == (rules[1],) and found.left_out == {rules[0]: 90, rules[2]: 60, rules[3]: 40}
+
+
+def test_left_out_rules_are_named_with_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ot_draft.cli.compare.BUDGET", 0.0)
+    monkeypatch.setattr(
+        "ot_draft.cli.compare.affordable",
+        lambda pairs, study, *more: Affordable(study.rules[:1], {study.rules[1]: 99.0}),
+    )
+    told = compare(*BERNOULLI, "--k", 1, "--jobs", 1)
+    assert "KSeq (at least 99 s)" in told.stderr and "--rules KSeq" in told.stderr and "KSeq" not in told.stdout
 
 
 def test_brackets_in_a_path_are_no_markup(tmp_path: Path) -> None:

@@ -541,8 +541,8 @@ def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, us
                 at = order[row, j]
                 if place[row, at] < 0:
                     cut = nothing
-                    for c in range(rank[row, at], highest):
-                        cut = max(cut, level[c])
+                    if rank[row, at] < highest:  # a slice, which is quick without numba, too
+                        cut = max(cut, level[rank[row, at] : highest].max())
                     selected = first[bits[i]] * (rest - min(rest, cut))
                     rest = min(rest, cut)
                     taken += selected * take[row, at]

@@ -337,7 +337,8 @@ def _in_turn(
     """Compare pair after pair in the same memory. between: calls after half of them, whose answers are not looked at."""
     # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
     p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))
-    pairs, memory = _alone(problem), {}
+    pairs = _alone(problem)
+    memory: dict[Any, Any] = {}
     for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
         if turn is None:
             start, calls_left = process_time(), between

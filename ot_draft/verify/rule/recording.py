@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from math import floor, log10, prod
 from operator import le
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class Range:
     def add(self, other: Range) -> Range:
         """Widen it by another one, and give it."""
         for shape, sizes in other.sizes.items():
-            for size in map(tuple, sizes):
+            for size in (cast(Size, tuple(each)) for each in sizes):  # lists, where they were read from JSON
                 here = self.sizes.setdefault(shape, [])
                 if not any(_within(size, each) for each in here):
                     here[:] = sorted([size, *(each for each in here if not _within(each, size))])
@@ -101,13 +102,8 @@ class Range:
     def __str__(self) -> str:
         """Ranges that were tried together: of single pairs, and of the largest batches in one, two and three axes."""
         alone = self.sizes.get("", [])
-        told = (
-            dict.fromkeys(
-                max(alone, key=key)
-                for key in (_extent, *(lambda size, i=i: (size[i], _extent(size)) for i in (0, 2, 3, 4)))
-            )
-            if alone
-            else ()
+        told = dict.fromkeys(
+            [max(alone, key=_extent), *(max(alone, key=partial(_by, i)) for i in (0, 2, 3, 4))] if alone else ()
         )
         parts = [" or ".join(map(_said, sorted(told, reverse=True)))] if told else []
         rows = {shape: prod(map(int, shape.split(" x "))) for shape in self.sizes if shape}
@@ -121,6 +117,10 @@ class Range:
         largest = sorted(alike, key=lambda size: -_extent(size))[:BATCHES_SAID]
         parts += [f"batches of {', '.join(alike[size])} with {_said(size)}" for size in largest]
         return "; ".join([*parts, f"{self.calls:,} calls"])
+
+
+def _by(axis: int, size: Size) -> Any:
+    return size[axis], _extent(size)
 
 
 def _extent(size: Size) -> int:

@@ -1,0 +1,78 @@
+"""`ot-draft check --compare`: acceptance and time of a rule next to the library's rules for the same draft law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from .. import rules
+from ..data import Study, compare_rules, summarise
+from ..data.pairs import as_pairs
+from ..errors import InvalidArgument
+from ..laws import is_defined
+from ..sampling import draw
+from ..selection import SelectionRule
+from .study import print_summaries
+
+KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
+NOTE = """Share of the law's optimum, at the largest k. ≈: estimated from random draft tuples, with the standard error from them at the
+share, which may exceed 1; all else is exact. -: the rule does not take this k, or a linear program was not solved.""".replace(
+    "\n", " "
+)
+
+
+def print_beside_library(rule: SelectionRule) -> None:
+    """Print a table of acceptances on simulated pairs, and the time per call."""
+    under = [other.under(rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
+    others = [other for other in under if other is not None and other.name != rule.name]
+    study = Study(KS, (rule, *others), lp_limit=0)
+    _, p, q = _pairs(PAIRS, N)
+    pairs = as_pairs({"p": p, "q": q}, "simulated", True)
+    lines = summarise(compare_rules(pairs, study), pairs, study)
+    title = f"\n{rule.name} and the library's rules on {PAIRS} simulated pairs, n = {N:,}: softmax of Gaussian logits"
+    print_summaries("", [(lines, title)], "", NOTE)
+    taken = [line.k for line in lines if line.rule == rule.name and line.accepted is not None]
+    if taken:
+        times = sorted((in_softmaxes(each, max(taken)), each.name) for each in study.rules)
+        listed = ", ".join(f"{name} {time:.3g}" for time, name in times if time < np.inf)
+        print_summaries(
+            "",
+            [],
+            "",
+            f"Time per call for one context, n = {LONG:,}, k = {max(taken)}, NumPy float64, in softmaxes of one row: {listed}.",
+        )
+
+
+def in_softmaxes(rule: SelectionRule, k: int, clock: Callable[[], float] = perf_counter) -> float:
+    """Time of one selection over that of one softmax, the median of some rounds; infinite if the rule does not take k drafts."""
+    if not is_defined(rule.law, k):
+        return np.inf
+    logits, p, q = _pairs(1, LONG)
+    drafts = draw(rule.law, q, k, np.random.default_rng(0))
+
+    def seconds(call: Callable[..., object], *arguments: object) -> float:
+        start = clock()
+        call(*arguments)
+        return clock() - start
+
+    try:
+        rule(p, q, drafts)  # may compile
+    except (InvalidArgument, NotImplementedError):
+        return np.inf
+    return median(seconds(rule, p, q, drafts) / seconds(softmax, logits) for _ in range(ROUNDS))
+
+
+def _pairs(count: int, n: int) -> Sequence[np.ndarray]:
+    """Target logits, p and q (count, n): Gaussian logits, and noise on them for the draft."""
+    generator = np.random.default_rng(0)
+    logits = generator.normal(0, 3, (count, n))
+    return logits, softmax(logits), softmax(logits + generator.normal(0, 1, (count, n)))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """The distribution of each row."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
