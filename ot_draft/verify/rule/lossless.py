@@ -294,11 +294,12 @@ def padded_drafts_in_floats(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
-    tuples = tuples_of(problem)
+    # One draft fewer, so that a rule for exactly k drafts takes the problem.
+    tuples = tuples_of(Problem(problem.p, problem.q, problem.k - 1, problem.law)) if problem.k else None
     if tuples is None or Fact.ABSENT_ANYWHERE not in problem.law.facts:
         return
     drafts, weight = tuples[0]
-    padded = [np.insert(drafts, place, -1, axis=1) for place in range(problem.k + 1)]
+    padded = [np.insert(drafts, position, -1, axis=1) for position in range(problem.k)]
     for drafted in (*padded, np.full_like(drafts, -1)):
         try:
             output = calls.law_together(rule, problem, (drafted, weight), convert)
