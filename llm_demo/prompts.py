@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_demo.pairs.continue_prompts import read_entries
 from ot_draft.decoding import CannotDecode
-from ot_draft.decoding.pair import prompt_text
+from ot_draft.decoding.pair import entry_tokens
 
 FILE = Path(__file__).with_name("prompts.jsonl")
 
@@ -30,4 +30,4 @@ def read_prompts(tokenizer: Any, count: int | None = None, file: Path = FILE) ->
     entries = read_entries(file)[:count]
     if count is not None and len(entries) < count:
         raise CannotDecode(f"{count} prompts: {file.name} has {len(entries)}; ask for no more")
-    return [Prompt(e["kind"], tokenizer(prompt_text(e, tokenizer) + e["text"]).input_ids) for e in entries]
+    return [Prompt(e["kind"], [x for part in entry_tokens(e, tokenizer) for x in part]) for e in entries]

@@ -22,7 +22,7 @@ from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_dire
 from llm_demo.pairs.continue_prompts import read_entries
 from ot_draft.data.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
 from ot_draft.decoding import Pair
-from ot_draft.decoding.pair import prompt_text
+from ot_draft.decoding.pair import entry_tokens
 
 TEMPERATURES = (1.0, 0.6)
 DRAFTS = (1, 2, 4, 8)
@@ -50,8 +50,8 @@ def load_models() -> Pair:
 
 def encode(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], int]:
     """Tokens of prompt and text, and how many of them are the prompt's."""
-    prompt = tokenizer(prompt_text(entry, tokenizer)).input_ids
-    return prompt + tokenizer(entry["text"]).input_ids, len(prompt)
+    prompt, text = entry_tokens(entry, tokenizer)
+    return prompt + text, len(prompt)
 
 
 def choose_positions(length: int, prompt_length: int, text_index: int) -> list[int]:

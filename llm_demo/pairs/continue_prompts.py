@@ -33,7 +33,7 @@ def answers(prompts: list[str], temperature: float, target: Any, tokenizer: Any,
     Of DRAWS answers to a prompt the first with at least SHORTEST tokens is kept, else the longest: an answer of
     five tokens has no two contexts that differ much, and forbidding its end would make it an answer no one draws.
     """
-    batch = tokenizer(prompts, return_tensors="pt", padding=True, padding_side="left")
+    batch = tokenizer(prompts, add_special_tokens=False, return_tensors="pt", padding=True, padding_side="left")
     options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
     output = target.generate(**batch, max_new_tokens=length, num_return_sequences=DRAWS, **options)
     draws = output[:, batch["input_ids"].shape[1] :].reshape(len(prompts), DRAWS, -1)

@@ -29,10 +29,17 @@ FEW = 8  # of its pairs a temperature: some seconds
 
 @click.command(context_settings=DEFAULTS)
 @click.argument("file", required=False, type=Place())
+@click.argument("draft_file", required=False, type=Place())
 @click.option("--p", "target", help="Target law on the command line, exact: 1/2,1/2 (with --q, instead of FILE).")
 @click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
 @study_options(rules="", ks="1,2,4,8")
-@click.option("--temperature", type=float, help="Only this temperature, of a file that holds several.")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    help="Temperature by which logits of FILE are divided.",
+)
+@click.option("--stored-temperature", type=float, help="Only the pairs of this entry of the file's `temperatures`.")
 @click.option("--limit", type=click.IntRange(0), help="At most so many pairs a temperature, evenly spaced in the file; 0: all "
               f"[default: all of FILE, {FEW} without FILE].")  # fmt: skip
 @reading_options
@@ -47,7 +54,8 @@ FEW = 8  # of its pairs a temperature: some seconds
               help="Of the picture, in a paper of two columns; its text is of 8 and 9 points.")  # fmt: skip
 @click.option("--no-caption", is_flag=True, help="Leave the line above the picture out.")
 def compare(
-    file: Path | None, target: str | None, draft: str | None, temperature: float | None, limit: int | None, normalise: bool,
+    file: Path | None, draft_file: Path | None, target: str | None, draft: str | None, temperature: float,
+    stored_temperature: float | None, limit: int | None, normalise: bool,
     pad: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
 ) -> None:  # fmt: skip
     """Every rule beside the optimum, on the pairs (p, q) of FILE.
@@ -55,8 +63,10 @@ def compare(
     FILE: .npz, .safetensors, .pt, .pth or .bin with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact
     with masses like "1/3"), a list of such objects, or one a line (.jsonl), .csv or .tsv with columns p and q, one token a row, and a
     column `pair` where there are several pairs, or .parquet with lists p and q, one row a pair. Text may be compressed (.gz). target
-    and draft, or target_logits and draft_logits, may stand in the place of p and q, and beside them `temperatures`, one for each entry
-    of the first axis. Without FILE, --p and --q, or some of the committed real pairs in a clone.
+    and draft may replace p and q. Logits are read under the names target_logits and draft_logits or p_logits and
+    q_logits, log-probabilities under target_logprobs and draft_logprobs or p_logprobs and q_logprobs. The file may also hold
+    `temperatures`, one for each entry of the first axis, and text, kind, origin and position of each pair. Any other name is an error.
+    DRAFT_FILE: .npy of q, where FILE is an .npy of p. Without FILE, --p and --q, or some of the committed real pairs in a clone.
     """
     form = form_of(of_study)
     if plot:  # before the work, not after it
@@ -70,8 +80,8 @@ def compare(
         out.mkdir(parents=True, exist_ok=True)
     with one_line():
         study = study_of(**of_study)
-        every = _pairs(file, target, draft, normalise, pad)
-        every = every if temperature is None else every.at_temperature(temperature)
+        every = _pairs(file, draft_file, target, draft, normalise, pad, temperature)
+        every = every if stored_temperature is None else every.at_temperature(stored_temperature)
         limit = FEW if limit is None and file is None else limit
         pairs = (every.first(limit) if limit else every).loaded_if_few()
         rest = f" of {len(every):,} (--limit 0: all)" if len(pairs) < len(every) else ""
@@ -95,12 +105,17 @@ def compare(
     _print(lines, found, pairs, study, form)
 
 
-def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: bool, pad: bool) -> PairsFound:
+def _pairs(
+    file: Path | None, draft_file: Path | None, target: str | None, draft: str | None, normalise: bool, pad: bool,
+    temperature: float
+) -> PairsFound:  # fmt: skip
     if (target is None) != (draft is None):
         raise Refused("--p and --q belong together: give both")
     if target is not None and draft is not None:
         if file is not None:
             raise Refused("give FILE or --p and --q, not both")
+        if temperature != 1:
+            raise Refused(f"--temperature must be 1 with --p and --q, got {temperature:g}. Give logits in a file.")
         texts = {"p": target, "q": draft}  # decimals are read as written
         masses = {
             name: np.array([as_fraction(mass, f"--{name}") for mass in text.split(",")], object)
@@ -110,7 +125,8 @@ def _pairs(file: Path | None, target: str | None, draft: str | None, normalise: 
     clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():
         raise Refused(f"no FILE, and no {COMMITTED} here: give a file, or --p 1/2,1/2 --q 1/4,3/4")
-    return open_pairs(file or (COMMITTED if COMMITTED.is_file() else clone), normalise, pad)
+    file = file or (COMMITTED if COMMITTED.is_file() else clone)
+    return open_pairs(file, normalise, pad, temperature, draft_file)
 
 
 def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> Study:

@@ -17,7 +17,7 @@ from ..array_files import Column, reading
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from .records import HOLDS, Loaded, by_known_name
-from .tensor_files import read_npy, read_npz, read_parquet, read_safetensors, read_torch
+from .tensor_files import npy_column, read_npy, read_npz, read_parquet, read_safetensors, read_torch
 from .text_files import read_json, read_json_lines, read_table
 
 TEXT: dict[str, Callable[[Path], dict[str, Array]]] = {
@@ -44,8 +44,18 @@ BEGINS = {
 }  # fmt: skip
 
 
-def columns(file: Path) -> dict[str, Column]:
-    """The arrays that the file holds, by name. Raises InvalidDistribution where it is broken, or of no kind that is known."""
+def columns(file: Path, draft: Path | None = None) -> dict[str, Column]:
+    """The arrays that the file holds, by name. Raises InvalidDistribution where it is broken, or of no kind that is known.
+
+    draft: an .npy file of q, where `file` is one of p.
+    """
+    if draft is not None:
+        wrong = [str(each) for each in (file, draft) if _ending(each) != (".npy", False)]
+        if wrong:
+            raise InvalidDistribution(
+                f"two files must be .npy, p first, got {wrong[0]}. Save both arrays in one .npz file."
+            )
+        return {"p": npy_column(file), "q": npy_column(draft)}
     kind, packed = _ending(file)
     if kind not in READERS:
         raise InvalidDistribution(f"{file}: give a file that ends in {', '.join(READERS)}")
@@ -78,8 +88,8 @@ def _columns(file: Path, as_it_is: tuple[int, ...]) -> dict[str, Column]:
     try:
         with reading(file, HOLDS):
             if kind in TENSORS:
-                return by_known_name(TENSORS[kind](file))
-            return by_known_name({name: Loaded(array) for name, array in TEXT[kind](file).items()})
+                return by_known_name(TENSORS[kind](file), str(file))
+            return {name: Loaded(array) for name, array in TEXT[kind](file).items()}
     except InvalidDistribution as error:
         if seen := _content(file, kind):
             raise InvalidDistribution(f"{error}. It is {seen}") from error

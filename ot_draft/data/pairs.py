@@ -16,10 +16,9 @@ from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
 from .formats import columns
-from .records import Loaded
-from .shards import Shard, divided, is_rounded, open_shard, temperatures_of
+from .records import LABELS, Loaded
+from .shards import Shard, check_temperature, divided, is_rounded, open_shard, temperatures_of
 
-LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
 AT_ONCE = 1 << 20  # numbers of a file that are turned into laws at a time
 FEW_NUMBERS = 1 << 24  # of p, and as many of q: 256 MB
 
@@ -83,8 +82,9 @@ class PairsFound(ABC):
         rows = [row for row, group in enumerate(self.group) if group and float(group) == temperature]
         if not rows:
             known = ", ".join(sorted({group for group in self.group if group}))
+            remedy = "--temperature divides logits by a temperature."
             raise InvalidDistribution(
-                f"{self.source} holds no temperature {temperature}: it holds {known or 'none: leave it out'}"
+                f"{self.source} holds no stored temperature {temperature}: it holds {known or 'none'}. {remedy}"
             )
         return self.choose(rows)
 
@@ -124,6 +124,7 @@ class PairFile(PairsFound):
     """m pairs of a file, of which no more are in memory than are asked for."""
 
     shard: Shard
+    temperature: float = 1.0  # by which logits are divided
 
     @property
     def n(self) -> int:
@@ -133,7 +134,7 @@ class PairFile(PairsFound):
         p = q = np.empty((0, self.n))
         done = 0
         for start, stop in _runs(self.index, max(1, AT_ONCE // self.n)):
-            laws = self.shard.read(start, stop, exact=True)
+            laws = self.shard.read(start, stop, self.temperature, exact=True)
             if not done:
                 p, q = (np.empty((len(self), self.n), law.dtype) for law in laws)
             p[done : done + stop - start], q[done : done + stop - start] = laws
@@ -142,7 +143,7 @@ class PairFile(PairsFound):
         return Pairs(p=p, q=q, **known)
 
     def digest(self) -> str:
-        return hash_of(f"{self.shard.digest} {self.shard.normalise}", [str(self.index).encode()])
+        return hash_of(f"{self.shard.digest} {self.shard.normalise} {self.temperature}", [str(self.index).encode()])
 
     def _laws_of(self, rows: Sequence[int]) -> dict[str, Any]:
         return {}
@@ -159,17 +160,27 @@ def _runs(index: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     yield start, stop
 
 
-def open_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> PairFile:
-    """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are taken at temperature 1.
+def open_pairs(
+    file: Path | str,
+    normalise: bool = False,
+    pad: bool = False,
+    temperature: float = 1.0,
+    draft_file: Path | None = None,
+) -> PairFile:
+    """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are divided by the temperature.
 
     Where the file holds `temperatures` (T,), p is (T, ..., n); where it holds `text` (C,) and p is (T, C, n), as the committed data, it is
     used, too. All of the file is passed through once, see `open_shards`; what is no law is refused when it is read.
-    normalise, pad: see `open_shard`.
+    normalise, pad, draft_file: see `open_shard`.
     """
     file = Path(file)
-    shard, found = open_shard(file, pad, normalise), columns(file)
+    shard, found = open_shard(file, pad, normalise, draft_file), columns(file, draft_file)
+    check_temperature(shard, temperature)
     about = {name: found[name].whole() for name in ("temperatures", *LABELS) if name in found}
-    return PairFile(shard=shard, padding=shard.padding, **_about(about, shard.axes, str(file)))
+    known = _about(about, shard.axes, str(file))
+    if temperature != 1:
+        known["group"] = tuple(group or str(temperature) for group in known["group"])
+    return PairFile(shard=shard, padding=shard.padding, temperature=temperature, **known)
 
 
 def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> Pairs:

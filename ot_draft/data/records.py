@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,26 @@ from ..arrays import Array
 from ..errors import InvalidDistribution
 
 LAWS = (("p", "q"), ("target", "draft"))  # target first
-LOGITS = (("target_logits", "draft_logits"), ("p_logits", "q_logits"))
+LOGPROBS = (("target_logprobs", "draft_logprobs"), ("p_logprobs", "q_logprobs"))
+LOGITS = (("target_logits", "draft_logits"), ("p_logits", "q_logits"), *LOGPROBS)
+LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
+COLUMN_IDS = (
+    "token",
+    "tokens",
+    "slots",
+)  # (..., n): the token of each column of both distributions, negative for a class of tokens
+WRITTEN = (
+    *COLUMN_IDS,
+    "pair",
+    "drafts",
+    "full_optimum",
+    "provenance",
+    "setting",
+    "value",
+)  # by ot_draft itself, not needed to compare
 MASSES = frozenset(name for names in LAWS for name in names)
 KNOWN = MASSES | {name for names in LOGITS for name in names}
+READ = KNOWN | {"temperatures", *LABELS, *WRITTEN}
 HOLDS = "p and q, or target_logits and draft_logits, of shape (..., n)"
 
 
@@ -37,19 +54,34 @@ class Loaded(Column):
 def check_stacked(shape: tuple[int, ...], file: Path) -> None:
     """Refuse an array that is not p and q stacked."""
     if len(shape) < 2 or shape[0] != 2:
-        raise InvalidDistribution(f"{file}: the array has shape {shape}: give p and q stacked, shape (2, ..., n)")
+        raise InvalidDistribution(
+            f"{file}: the array has shape {shape}: give p and q stacked, shape (2, ..., n), or as two .npy files"
+        )
 
 
 def known_name(name: str) -> str:
-    """The name, "P" and " p" read as "p" where they can mean a pair's."""
+    """The name, "P" and " p" read as "p"."""
     plain = name.strip().lower()
-    return plain if plain in KNOWN else name
+    return plain if plain in READ else name
 
 
-def by_known_name(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Values under the names of a pair where "P" or " p" can mean nothing else."""
-    plain = [known_name(name) for name in found]
-    return {name if plain.count(known) > 1 else known: found[name] for name, known in zip(found, plain, strict=True)}
+def known_names(names: Sequence[str], where: str, allowed: Iterable[str] = READ) -> list[str]:
+    """Return the names of a file's arrays, keys or columns as they are read. This is the only check of names."""
+    plain, allowed = [known_name(name) for name in names], set(allowed)
+    wrong = [name for name, known in zip(names, plain, strict=True) if known not in allowed or plain.count(known) > 1]
+    if wrong:
+        others = [name for name in ("pair", "temperatures", *LABELS) if name in allowed]
+        said = ", ".join(wrong[:5]) + ", ..." * (len(wrong) > 5)
+        raise InvalidDistribution(
+            f"{where}: names must be p and q, target and draft, or these with _logits or _logprobs, each once, and"
+            f" {', '.join(others)}, got {said}. Rename or remove it; columns are paired by their order, not by token ids."
+        )
+    return plain
+
+
+def by_known_name(found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Values under the names by which they are read."""
+    return dict(zip(known_names(list(found), where), found.values(), strict=True))
 
 
 def stack_records(records: Iterable[tuple[str, Mapping[str, Any]]], file: Path) -> dict[str, Array]:
@@ -57,7 +89,7 @@ def stack_records(records: Iterable[tuple[str, Mapping[str, Any]]], file: Path) 
     found: dict[str, list[Any]] = {}
     count = 0
     for where, record in records:
-        for name, value in by_known_name(record).items():
+        for name, value in by_known_name(record, f"{file}, {where}").items():
             found.setdefault(name, []).append(value)
         count += 1
         for name in sorted(KNOWN & found.keys()):

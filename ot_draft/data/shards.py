@@ -17,7 +17,7 @@ from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import TOLERANCE, Problem
 from .formats import columns, is_known
-from .records import LAWS, LOGITS
+from .records import COLUMN_IDS, KNOWN, LAWS, LOGITS, LOGPROBS
 
 NAMES = f"p and q, or {' and '.join(LOGITS[0])}"
 IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # others are named one by one
@@ -25,9 +25,9 @@ ROUNDED = Fraction(1, 100)  # how far from 1 the sum of rounded masses may be
 
 
 def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
-    """The first two of these names that the file has. Raises InvalidDistribution where there are none."""
+    """The two names that the file has. Raises InvalidDistribution where there are none, or more than two."""
     for names in (*LAWS, *LOGITS):
-        if set(names) <= found.keys():
+        if set(names) == KNOWN & found.keys():
             return names
     lacking = [name for name in LAWS[0] if name not in found]
     lacks = f" has no {lacking[0]}," if len(lacking) == 1 else ""
@@ -59,6 +59,9 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
     Fractions `Problem` says whether they are laws. start: row of the file that the first row is.
     """
     if any(name in names for names in LOGITS):
+        if any(name in names for names in LOGPROBS):
+            with np.errstate(over="ignore"):
+                _check_sums(np.exp(array.astype(np.float64)), name, source, start, float(ROUNDED))
         return laws_of_logits(array, temperature, source, start, name)
     if array.dtype == np.float64 or array.dtype.hasobject:
         return np.asarray(array)
@@ -71,10 +74,10 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
     return np.asarray(array / array.sum(-1, keepdims=True))
 
 
-def _check_sums(masses: Array, name: str, source: str, start: int) -> None:
-    """Masses of float16 are off by 2^-11 of themselves, those near 0 by 2^-25."""
+def _check_sums(masses: Array, name: str, source: str, start: int, allowed: float = 0) -> None:
+    """Masses of float16 are off by 2^-11 of themselves, those near 0 by 2^-25. allowed: another distance from 1."""
     half = masses.dtype == np.float16
-    allowed = 2.0**-11 + masses.shape[-1] * 2.0**-25 if half else TOLERANCE["float32"]
+    allowed = allowed or (2.0**-11 + masses.shape[-1] * 2.0**-25 if half else TOLERANCE["float32"])
     sums = masses.astype(np.float64).sum(-1)
     wrong = np.flatnonzero((~(abs(sums - 1) <= allowed) | (masses < 0).any(-1)).ravel())  # NaN is wrong, too
     if len(wrong):
@@ -90,9 +93,11 @@ def laws_of_logits(
 
     -inf is a token without mass. Raises InvalidDistribution for NaN, +inf, and rows that are -inf throughout.
     """
-    if logits.dtype.kind not in "fiu" or not logits.shape[-1:] or not logits.shape[-1]:
-        seen = f"logits have dtype {logits.dtype}, shape {logits.shape}"
-        raise InvalidDistribution(f"{source}: {seen}: give real numbers (..., n), n >= 1")
+    if logits.dtype.kind != "f" or not logits.shape[-1:] or not logits.shape[-1]:
+        raise InvalidDistribution(
+            f"{source}: {name} must be floating-point of shape (..., n), n >= 1, got dtype {logits.dtype}, shape {logits.shape}."
+            " Convert bfloat16 to float32 before saving; integers are taken for its bits."
+        )
     logits = logits.astype(np.float64)
     highest = logits.max(-1, keepdims=True)
     sound = np.isfinite(highest[..., 0]) & ~np.isnan(logits).any(-1)
@@ -116,7 +121,7 @@ class Shard:
 
     label: as much of its path as tells it from the other shards; where that is unique, the file's name. digest: of its numbers.
     axes: the leading axes of an array. normalise: masses are divided by their sums, which are within 1 % of 1. temperatures: one, in words,
-    for each entry of the first axis, where the file has them.
+    for each entry of the first axis, where the file has them. draft_file: of q, where `file` holds p alone.
     """
 
     file: Path
@@ -127,6 +132,7 @@ class Shard:
     digest: str
     normalise: bool = False
     temperatures: tuple[str, ...] = ()
+    draft_file: Path | None = None
 
     def groups(self, start: int, stop: int) -> list[str]:
         """The temperature of each of these rows, "" where the file has none."""
@@ -163,7 +169,7 @@ class Shard:
 
         exact: Fractions stay what they are. Raises InvalidDistribution for a row that is no law, to the precision in which it is stored.
         """
-        found = columns(self.file)
+        found = columns(self.file, self.draft_file)
         arrays = [self._filled(found[name].rows(start, stop)) for name in self.names]
         if self.normalise and not self.holds_logits:
             arrays = [divided(array) for array in arrays]
@@ -194,6 +200,8 @@ class Shard:
         return np.concatenate([array, filler], axis=-1)
 
     def _remedy(self, arrays: Sequence[Array]) -> str:
+        if not self.holds_logits and any(array.dtype.kind in "fiu" and (array < 0).any() for array in arrays):
+            return f". Name logits {' and '.join(LOGITS[0])}; {self.names[0]} and {self.names[1]} are probabilities."
         rounded = not self.holds_logits and not self.normalise and all(map(is_rounded, arrays))
         return "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
 
@@ -231,12 +239,17 @@ def open_shards(
     if not any(shard.rows for shard in shards):
         raise InvalidDistribution(f"{files[0]}{' and all others hold' if len(files) > 1 else ' holds'} no pair")
     for shard in shards:
-        if not shard.holds_logits and temperature != 1:
-            raise InvalidDistribution(
-                f"{shard.file} holds laws p and q, and temperature {temperature} was asked for: give logits"
-                f" ({' and '.join(LOGITS[0])}), or temperature 1"
-            )
+        check_temperature(shard, temperature)
     return shards
+
+
+def check_temperature(shard: Shard, temperature: float) -> None:
+    """A temperature applies to logits only."""
+    if not shard.holds_logits and temperature != 1:
+        raise InvalidDistribution(
+            f"{shard.file} holds laws p and q, and temperature {temperature} was asked for: give logits"
+            f" ({' and '.join(LOGITS[0])}), or temperature 1"
+        )
 
 
 def _labels(files: Sequence[Path]) -> list[str]:
@@ -277,22 +290,38 @@ def temperatures_of(given: Any, axes: tuple[int, ...], source: str) -> tuple[str
     return tuple(str(value) for value in temperatures.tolist())
 
 
-def open_shard(file: Path, pad: bool = False, normalise: bool = False) -> Shard:
+def _check_ids(ids: Column, name: str, file: Path) -> None:
+    """Each token has one column, which is that of both distributions."""
+    rows = np.sort(ids.whole().reshape(ids.count, ids.width), axis=-1)
+    twice = ((rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)).any(-1)
+    if twice.any():
+        raise InvalidDistribution(
+            f"{file}, row {int(twice.argmax())}: {name} must be different token ids, one for each column of both distributions."
+            " Add up the probabilities of each token first."
+        )
+
+
+def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_file: Path | None = None) -> Shard:
     """One file, all of which is read once, see `open_shards`.
 
     pad: where one array has fewer tokens it is filled up at its end, logits with -inf, masses with 0, as is right where the other
-    model's vocabulary begins with that of the one. normalise: for masses that were rounded.
+    model's vocabulary begins with that of the one. normalise: for masses that were rounded. draft_file: see `Shard`.
     """
-    found = columns(file)
+    found = columns(file, draft_file)
     names = names_in(found, file)
     target, draft = (found[name].shape for name in names)
     shapes = f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}"
     if not target or target[:-1] != draft[:-1] or not (target[-1] and draft[-1]):
         raise InvalidDistribution(f"{shapes}: give both one shape (..., n), n >= 1")
+    for name in COLUMN_IDS:
+        if name in found and (len(found[name].shape) > 1 or len(target) == 1):
+            _check_ids(found[name], name, file)
     digest = " ".join(found[name].digest() for name in names)
     told = found["temperatures"].whole() if "temperatures" in found else ()
     temperatures = temperatures_of(told, target[:-1], str(file))
-    shard = Shard(file, names, target[:-1], (target[-1], draft[-1]), file.name, digest, normalise, temperatures)
+    shard = Shard(
+        file, names, target[:-1], (target[-1], draft[-1]), file.name, digest, normalise, temperatures, draft_file
+    )
     if shard.padding and not pad:
         raise InvalidDistribution(
             f"{shapes}: give both one number of tokens; where the token ids agree, --pad (pad=True) fills the shorter up with"

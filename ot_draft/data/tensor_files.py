@@ -21,7 +21,7 @@ from ..array_files import Column, Flat, array_names, npy_array, reading, stored_
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..optional import load
-from .records import HOLDS, KNOWN, Loaded, check_stacked, known_name, stack_records
+from .records import HOLDS, KNOWN, Loaded, by_known_name, check_stacked, known_name, stack_records
 
 
 def read_npz(file: Path) -> dict[str, Column]:
@@ -30,12 +30,19 @@ def read_npz(file: Path) -> dict[str, Column]:
     return {name: Loaded(one.whole()) if one.fortran and len(one.shape) > 1 else one for name, one in stored.items()}
 
 
+def npy_column(file: Path) -> Column:
+    """The array of an .npy file."""
+    array = npy_array(file, HOLDS)
+    return array if isinstance(array, Column) else Loaded(array)
+
+
 def read_npy(file: Path) -> dict[str, Column]:
     """p and q stacked, (2, ..., n)."""
-    array = npy_array(file, f"{HOLDS}, stacked")
+    array = npy_column(file)
     check_stacked(array.shape, file)
     if not isinstance(array, Flat):
-        return {"p": Loaded(array[0]), "q": Loaded(array[1])}
+        p, q = array.whole()
+        return {"p": Loaded(p), "q": Loaded(q)}
     half = prod(array.shape[1:]) * array.dtype.itemsize
     begins = {"p": array.begin, "q": array.begin + half}
     return {name: Flat(file, array.shape[1:], array.dtype, begin, array.holds) for name, begin in begins.items()}
@@ -89,7 +96,7 @@ def read_safetensors(file: Path) -> dict[str, Column]:
             kind, decode = TYPES[entry["dtype"]]
             begin = 8 + length + entry["data_offsets"][0]
             found[name] = Flat(file, tuple(entry["shape"]), np.dtype(kind), begin, HOLDS, decode)
-        elif known_name(name) in KNOWN:
+        else:
             raise InvalidDistribution(
                 f"{file}: {name} is of type {entry['dtype']}: save it as float32; read are {', '.join(TYPES)}"
             )
@@ -122,23 +129,25 @@ def read_torch(file: Path) -> dict[str, Column]:
         return {"p": _column(found[0], file, "p"), "q": _column(found[1], file, "q")}
     if isinstance(found, list) and found and all(isinstance(entry, Mapping) for entry in found):
         plain = (
-            {str(name): _column(x, file, str(name)).whole() for name, x in entry.items() if _is_array(x)}
+            {name: _torch_column(x, name, file).whole() for name, x in by_known_name(_named(entry), str(file)).items()}
             for entry in found
         )
         records = ((f"object {number}", entry) for number, entry in enumerate(plain))
         return {name: Loaded(array) for name, array in stack_records(records, file).items()}
     if not isinstance(found, Mapping):
         raise InvalidDistribution(f"{file} holds a {type(found).__name__}; it should hold tensors by name: {HOLDS}")
-    columns = {str(name): _column(value, file, str(name)) for name, value in found.items() if _is_array(value)}
-    for name, value in found.items():
-        if known_name(str(name)) in KNOWN and not _is_array(value):
-            columns[str(name)] = Loaded(_listed(value, str(name), file))
-    if not columns:
-        named = ", ".join(f"{name} (a {type(value).__name__})" for name, value in list(found.items())[:5])
-        raise InvalidDistribution(
-            f"{file}: no name in it has a tensor: it holds {named or 'nothing'}; it should hold {HOLDS}"
-        )
-    return columns
+    return {name: _torch_column(value, name, file) for name, value in by_known_name(_named(found), str(file)).items()}
+
+
+def _named(found: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in found.items()}
+
+
+def _torch_column(value: Any, name: str, file: Path) -> Column:
+    """A tensor, an array, or a list under the name of a distribution; other values as they are."""
+    if _is_array(value):
+        return _column(value, file, name)
+    return Loaded(_listed(value, name, file) if name in KNOWN else np.asarray(value))
 
 
 def _load_torch(file: Path) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import InvalidDistribution
-from .records import KNOWN, LAWS, LOGITS, MASSES, by_known_name, known_name, stack_records
+from .records import KNOWN, LAWS, LOGITS, MASSES, by_known_name, known_name, known_names, stack_records
 
 EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
 WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one a line'
@@ -56,13 +56,9 @@ def read_json(file: Path) -> dict[str, Array]:
             else f"a {type(content).__name__}"
         )
         raise InvalidDistribution(f"{file}: it holds {seen}: give {WANTED}")
-    laws = {name: value for name, value in by_known_name(content).items() if isinstance(value, list)}
-    read = {name: value for name, value in laws.items() if name in KNOWN or _is_flat(value)}
-    if not read:
-        seen = ", ".join(content) or "nothing"
-        raise InvalidDistribution(f"{file}: no name in it has a list of numbers: it holds {seen}: give {WANTED}")
+    laws = by_known_name(content, str(file))
     exact = any(_has_text(value) for name, value in laws.items() if name in MASSES)
-    return {name: _array(name, value, exact, str(file)) for name, value in read.items()}
+    return {name: _array(name, value, exact, str(file)) for name, value in laws.items()}
 
 
 def read_json_lines(file: Path) -> dict[str, Array]:
@@ -106,15 +102,8 @@ def _of_records(records: Callable[[], Iterable[tuple[str, dict[str, Any]]]], fil
 
     def arrays() -> Iterator[tuple[str, dict[str, Any]]]:
         for where, entry in records():
-            named = by_known_name(entry)
-            yield (
-                where,
-                {
-                    name: _array(name, value, exact, f"{file}, {where}")
-                    for name, value in named.items()
-                    if name in KNOWN or not isinstance(value, list | dict)
-                },
-            )
+            at = f"{file}, {where}"
+            yield where, {name: _array(name, x, exact, at) for name, x in by_known_name(entry, at).items()}
 
     return stack_records(arrays(), file)
 
@@ -133,10 +122,6 @@ def _array(name: str, values: Any, exact: bool, where: str) -> Array:
         return np.array(numbers, object if exact else None)
     except ValueError:
         raise InvalidDistribution(f"{where}: {name} holds lists of different lengths: give all rows n masses") from None
-
-
-def _is_flat(values: list[Any]) -> bool:
-    return not any(isinstance(value, list | dict) for value in values)
 
 
 def _has_text(values: Any) -> bool:
@@ -243,14 +228,10 @@ def _header(file: Path) -> tuple[str, tuple[str, str], tuple[int | None, int, in
     if "\0" in first:
         raise InvalidDistribution(f"{file} cannot be read: it is no text")
     for delimiter in DELIMITERS:
-        cells = [known_name(cell.strip()) for cell in next(csv.reader([first], delimiter=delimiter), [])]
-        columns = [cell.lower() if cell.lower() == "pair" else cell for cell in cells]
+        columns = [known_name(cell.strip()) for cell in next(csv.reader([first], delimiter=delimiter), [])]
         for names in (*LAWS, *LOGITS):
             if set(names) <= set(columns):
-                if any(columns.count(name) > 1 for name in (*names, "pair")):
-                    raise InvalidDistribution(
-                        f"{file}: its header is {first[:80]!r}: give the columns p and q (and pair), each once"
-                    )
+                known_names([name for name in columns if name], str(file), (*names, "pair"))
                 pair = columns.index("pair") if "pair" in columns else None
                 return delimiter, names, (pair, columns.index(names[0]), columns.index(names[1]))
     seen = f"its first row is {first[:80]!r}" if first else "it is empty"
@@ -299,4 +280,8 @@ def _cells(
     for name, place in zip(names, sides, strict=True):
         if len(cells) <= place or not cells[place]:
             raise InvalidDistribution(f"{where}: nothing stands in column {name}: write 0 where there is no mass")
+        if cells[place].startswith(("[", "(")):
+            raise InvalidDistribution(
+                f"{where}, column {name}: a cell must be one number, got {cells[place][:40]!r}. Write one token per row, or .jsonl."
+            )
     return cells[pair] if pair is not None and pair < len(cells) else "", (cells[sides[0]], cells[sides[1]])

@@ -93,9 +93,8 @@ class Pair:
     def encode(self, text: str, chat: bool = False) -> list[int]:
         """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""
         if chat:
-            message = [{"role": "user", "content": text}]
-            text = self.tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        return list(self.tokenizer(text, add_special_tokens=not chat).input_ids)
+            return chat_tokens(self.tokenizer, [{"role": "user", "content": text}])[0]
+        return list(self.tokenizer(text).input_ids)
 
     def text(self, tokens: Sequence[int]) -> str:
         """Token ids as text, without special tokens."""
@@ -115,6 +114,20 @@ def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
             " without a mask transformers hides whatever is the pad token: give attention_mask=torch.ones_like(input_ids) if it is text"
         )
     return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
+
+
+def chat_tokens(tokenizer: Any, messages: Sequence[Any], completion: str = "") -> tuple[list[int], list[int]]:
+    """Token ids of messages in the chat template, and of what the assistant goes on to say: the template writes special tokens itself."""
+    text = prompt_text({"messages": messages}, tokenizer)
+    prompt, answer = (tokenizer(part, add_special_tokens=False).input_ids for part in (text, completion))
+    return list(prompt), list(answer)
+
+
+def entry_tokens(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Token ids of an entry's messages (none without), and of its text; alone, that has the tokenizer's own special tokens."""
+    if entry["messages"]:
+        return chat_tokens(tokenizer, entry["messages"], entry["text"])
+    return [], list(tokenizer(entry["text"]).input_ids)
 
 
 def prompt_text(entry: dict[str, Any], tokenizer: Any) -> str:

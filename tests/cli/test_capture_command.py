@@ -334,3 +334,24 @@ def test_texts_that_the_target_did_not_write_so_are_said(models: tuple[Path, Pai
         replay_command, [str(tmp_path / "written"), "--rules", "KSeq", "--paths", "1", "--length", "2,50"]
     )
     assert long.exit_code == 2 and "no text has more than 50 contexts" in long.output
+
+
+@pytest.mark.parametrize("special", ["<s> $A", "<s> $A </s>"])
+def test_special_tokens_of_chats_are_those_of_the_template(models: Any, special: str) -> None:
+    """The template writes <s> itself; a text without messages has the tokenizer's own special tokens."""
+    vocabulary = {name: number for number, name in enumerate(["<s>", "</s>", "U", "A", "w1", "w2", "w3", "w4"])}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="</s>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    words.post_processor = tokenizers.processors.TemplateProcessing(special, special_tokens=[("<s>", 0), ("</s>", 1)])
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", eos_token="</s>")
+    tokenizer.chat_template = "<s> U {{ messages[0].content }} A "
+    pair = Pair(models[1].target, models[1].draft, tokenizer)
+    messages = [{"role": "user", "content": "w1 w2"}]
+    entries = [{"messages": messages, "text": "w3 w4"}, {"messages": None, "text": "w3 w4"}]
+    end = [1] * special.count("</s>")
+    read = capture_shards.windows(entries, pair, capture_shards.Reading(skip=1))
+    assert [window.tokens for window in read] == [[0, 2, 4, 5, 3, 6, 7], [0, 6, 7, *end]]
+    assert [window.first for window in read] == [5, 1]
+    written = capture_shards.windows(entries, pair, capture_shards.Reading(sample=3))
+    assert [window.tokens for window in written] == [[0, 2, 4, 5, 3], [0, 6, 7, *end]]
+    assert pair.encode("w1 w2", chat=True) == [0, 2, 4, 5, 3]

@@ -155,7 +155,7 @@ def test_real_pairs_do_not_depend_on_the_number_of_processes_or_on_the_selection
 def test_a_temperature_and_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = compare(
-        REAL, "--temperature", 0.6, "--limit", 2, "--k", "1,2", "--rules", "KSeq", "--out", tmp_path, "--plot"
+        REAL, "--stored-temperature", 0.6, "--limit", 2, "--k", "1,2", "--rules", "KSeq", "--out", tmp_path, "--plot"
     )
     assert result.exit_code == 0, result.output
     assert {row["group"] for row in records(tmp_path / "summary.csv")} == {"0.6"}
@@ -206,7 +206,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("like 1,2,4,8", *BERNOULLI, "--k", "1,1")
     refuse("add --out", *BERNOULLI, "--plot")
     refuse("give one of them", *BERNOULLI, "--csv", "--json")
-    refuse("holds no temperature 0.3: it holds 0.6, 1.0", REAL, "--temperature", 0.3)
+    refuse("holds no stored temperature 0.3: it holds 0.6, 1.0", REAL, "--stored-temperature", 0.3)
 
 
 def test_version_and_module() -> None:

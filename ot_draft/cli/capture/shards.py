@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...data.merge import on_top_tokens
 from ...decoding import CannotDecode, DecodeOptions, Pair, SamplingParams, decode
 from ...decoding.loop import AUTOREGRESSIVE
-from ...decoding.pair import prompt_text
+from ...decoding.pair import entry_tokens
 
 Arrays = dict[str, NDArray[Any]]
 SLOTS = "slots"  # of merged laws: the token of each column, TAIL for a class
@@ -87,11 +87,11 @@ def windows(entries: list[dict[str, Any]], pair: Pair, reading: Reading) -> list
     """The pieces to read, in order; nothing of it depends on what was captured before."""
     planned = []
     for text, entry in enumerate(entries):
-        prompt = pair.tokenizer(prompt_text(entry, pair.tokenizer)).input_ids if entry["messages"] else []
+        prompt, completion = entry_tokens(entry, pair.tokenizer)
         if reading.sample:
-            planned.append(Window(prompt or pair.encode(entry["text"]), len(prompt), text))
+            planned.append(Window(prompt or completion, len(prompt), text))
             continue
-        tokens = [*prompt, *pair.encode(entry["text"])]
+        tokens = [*prompt, *completion]
         for begin in range(0, len(tokens), reading.context):
             cut = tokens[begin : begin + reading.context]
             first = max(len(prompt) - begin, reading.skip, 1)
