@@ -103,6 +103,9 @@ def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str 
     LACKS.update(dict.fromkeys(lacks.split(), "it was asked not to"))
     if error == "no start":
         raise RuntimeError("the engine does not start")
+    if error in ("death", "hang"):  # no text is asked of it that it answers: it needs no models
+        STATE.update(error=error)
+        return {"engine": "simulated"}
     STATE.update(
         models=ReferencePair.load(Path(target), Path(draft)),
         error=error,
