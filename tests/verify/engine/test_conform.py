@@ -78,8 +78,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def _once() -> Iterator[None]:
-    """A pair is read once, and the law of a kind is enumerated once, for all runs of the suite."""
+    """Load the pair of eight tokens once, and compute its logits once after every prefix that is judged."""
     enumerated, laws = ReferencePair.enumerated, dict[tuple[ReferencePair, str], dict[Any, float]]()
+    logits, tables = ReferencePair.logits, dict[tuple[Any, tuple[int, ...]], np.ndarray]()
+
+    def table(pair: ReferencePair, model: Any, prompt: tuple[int, ...], texts: np.ndarray) -> np.ndarray:
+        length = texts.shape[1]
+        if pair.n != 8 or length >= DEPTH:
+            return logits(pair, model, prompt, texts)
+        if (key := (model, tuple(prompt))) not in tables:
+            every = np.array([*itertools.product(range(8), repeat=DEPTH - 1)])
+            tables[key] = logits(pair, model, prompt, every)
+        rows = texts @ 8 ** np.arange(DEPTH - 2, DEPTH - 2 - length, -1)
+        return tables[key][rows, : length + 1]
 
     def once(pair: ReferencePair, kind: Kind) -> dict[Any, float]:
         if (key := (pair, repr(kind))) not in laws:
@@ -89,12 +100,13 @@ def _once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ReferencePair, "load", cache(ReferencePair.load))
         patch.setattr(ReferencePair, "enumerated", once)
+        patch.setattr(ReferencePair, "logits", table)
         yield
 
 
 @pytest.fixture
 def few_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The suite sends requests of some kinds only: quick, for what is not about the kinds."""
+    """The suite sends requests of eight kinds only: quicker, for tests that are not about the kinds."""
     sent = {
         name: KINDS[name]
         for name in ("plain", "temperature", "top-k", "top-p", "stop tokens", "seeded", "n = 3", "greedy")
