@@ -41,7 +41,7 @@ EXACT = OneToken(otd.rules.SpeculativeSampling(), (1,))
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered_rules_are_judged_once() -> Iterator[None]:
-    """Several tests need the judgement of one rule: a rule is judged again only with other arguments."""
+    """Several tests need the judgement of the same rule: compute it once."""
     registered, kept = {id(form) for _, form in FORMS}, dict[tuple[int, bool], Judgement]()
 
     def once(form: Form, quick: bool = True) -> Judgement:
