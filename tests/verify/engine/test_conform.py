@@ -112,6 +112,7 @@ def few_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("plain", "temperature", "top-k", "top-p", "stop tokens", "seeded", "n = 3", "greedy")
     }
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
+    monkeypatch.setattr(suite, "REPORTED", 5)
 
 
 @pytest.fixture
@@ -202,6 +203,7 @@ def test_log_probabilities_are_those_that_are_declared(
     declared: str, status: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The simulated engine reports them before temperature and top-k."""
+    monkeypatch.setattr(suite, "REPORTED", 5)
     sent = {name: KINDS[name] for name in ("plain", "temperature", "top-k")}
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
     report = run(requests=400, declared=declared)
