@@ -73,5 +73,5 @@ if __name__ == "__main__":
         )
     print(f"{'no rule keeps more':20} {optimum()} = {float(optimum()):.4f}")
     generator = np.random.default_rng(0)
-    counts = np.bincount([sample(recursive_rejection, generator) for _ in range(20_000)], minlength=n)
-    print(f"{'20,000 draws':20} {counts / counts.sum()}  target {p.astype(float)}")
+    counts = np.bincount([sample(recursive_rejection, generator) for _ in range(2_000)], minlength=n)
+    print(f"{'2,000 draws':20} {counts / counts.sum()}  target {p.astype(float)}")

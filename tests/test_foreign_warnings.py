@@ -57,7 +57,7 @@ def test_with_the_lock_it_is_printed_once(run: pytest.Pytester, workers: int) ->
     assert "invalid escape" not in said
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [slow(0), 2])
 def test_without_the_lock_it_fails_one_test(run: pytest.Pytester, workers: int) -> None:
     done = run.runpytest_subprocess(
         "-p", "foreign_warnings", f"-n{workers}", "-p", "no:cacheprovider", "--newest", "test_arrays.py"

@@ -150,7 +150,12 @@ def test_an_error_on_the_drafts_side_is_found(plant: Any, monkeypatch: pytest.Mo
     assert decode(pair(), PROMPTS, drafting, options).tokens != right
 
 
-@EACH
+@pytest.mark.parametrize(
+    "name",
+    slow_except(
+        DRAFTINGS, "ours", "EAGLE-2", "DySpec", "DySpec, traversal", "SpecDec++", "OPT-Tree", "lookup and model"
+    ),
+)
 def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
     options = replace(OPTIONS, max_tokens=10)
     together = decode(pair(), PROMPTS, DRAFTINGS[name](), options).tokens

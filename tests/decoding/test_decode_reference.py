@@ -79,10 +79,10 @@ def test_a_batch_of_three_equals_the_reference(name: str) -> None:
 @pytest.mark.parametrize(
     "sampling",
     [
-        SamplingParams(0.7),
+        slow(SamplingParams(0.7)),
         SamplingParams(0),
-        SamplingParams(1.3, top_k=5),
-        SamplingParams(1, top_p=0.8),
+        slow(SamplingParams(1.3, top_k=5)),
+        slow(SamplingParams(1, top_p=0.8)),
         SamplingParams(0.9, 6, 0.9, 0.05),
     ],
     ids=str,

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from slow import slow
 
 pytest.importorskip("matplotlib")
-from figures import style, tables
+from figures import report, style, tables
 from figures.__main__ import main
 from figures.about import Number
 from figures.scripts import script
@@ -27,6 +27,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command writes no page: for tests of pictures and tables."""
+    monkeypatch.setattr(report, "write", lambda out: out)
+
+
 def run(out: Path, *words: str) -> str:
     done = CliRunner().invoke(main, [*words, "--redraw", "--out", str(out)])
     assert done.exit_code == 0, done.output
@@ -35,6 +41,7 @@ def run(out: Path, *words: str) -> str:
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.35), ("page", 7.0)])
 @pytest.mark.parametrize("name", [slow("khisti_figure_2"), "acceptance_bernoulli"])
+@pytest.mark.usefixtures("no_page")
 def test_pictures_have_the_width_and_letters_that_can_be_read(out: Path, name: str, width: str, inches: float) -> None:
     run(out, name, "--format", "pdf,svg,png", "--width", width)
     files = {file.suffix: file for file in (out / "paper").glob(f"{name}.*")}
@@ -65,6 +72,7 @@ def test_the_caption_is_in_the_page_and_drawn_only_if_asked_for(out: Path) -> No
     assert "viewBox" in screen and "legend" not in screen  # the page's own picture is as it was
 
 
+@pytest.mark.usefixtures("no_page")
 def test_tables_hold_the_numbers(out: Path) -> None:
     name = "acceptance_bernoulli"
     run(out, name, "--tables", "latex,csv,markdown")

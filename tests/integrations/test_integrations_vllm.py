@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from slow import slow
 
 torch = pytest.importorskip("torch")
 
@@ -216,8 +217,9 @@ def _split_mix(state: int, more: int = 0) -> int:
     return x ^ (x >> 31)
 
 
-@RULES
-@RUNNERS
+@pytest.mark.parametrize(
+    ("run", "rule"), [(run_v1, BLOCK), (run_v2, ONE_BY_ONE), slow(run_v1, ONE_BY_ONE), slow(run_v2, BLOCK)]
+)
 def test_black_box(run: Callable[..., Any], rule: Any) -> None:
     def sampler(p: Any, q: Any, drafts: Any, generator: Any) -> Any:
         m, n = p.shape

@@ -216,8 +216,11 @@ def test_a_whole_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("numbers", [torch.float32, torch.bfloat16])
-def test_a_draft_that_reads_states_goes_on_from_a_file(tmp_path: Path, numbers: Any) -> None:
+def test_a_draft_that_reads_states_goes_on_from_a_file(
+    tmp_path: Path, numbers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beside a target that may be of 16 bits, which stays as it is."""
+    monkeypatch.setattr(distil, "time", SimpleNamespace(perf_counter=partial(next, itertools.count(0, 0.3))))
     recipe = replace(RECIPE, reads=(1,))
     began = student(tiny_target(), [1, 4, 5, 7, 9, 11], recipe)
     began.project.weight.data.normal_(0, 0.3)
@@ -239,7 +242,7 @@ def test_a_draft_that_reads_states_is_made_from_the_targets_layers() -> None:
     target = tiny_target()
     recipe = replace(RECIPE, reads=(1,))
     # Texts are written until some can be held back, however short the time.
-    draft, made = distil.distil(Pair(target, target, Tokenizer()), recipe, 6, 1e-9, 3, say=lambda line: None)
+    draft, made = distil.distil(Pair(target, target, Tokenizer()), recipe, 6, 1e-9, 14, say=lambda line: None)
     assert isinstance(draft, StateDraft) and draft.reads == (1,) and len(draft.vocabulary_subset) == 6
     assert float(draft.project.weight.abs().max()) > 0 and made["texts"] >= 7 * recipe.rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -25,17 +25,35 @@ from proofs_checks import branches
 from proofs_checks.lossy import engine_rules
 from proofs_checks.paths.path_cases import Told
 from proofs_checks.survey import REGISTER, by_hand, judge_work, pages, true_units, variants
+from proofs_checks.survey import trial as judging
 from proofs_checks.survey.cases import Case, along_path, one_token, pairs
 from proofs_checks.survey.defendants import AlongPath, OneToken
 from proofs_checks.survey.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.survey.rules import chain
-from proofs_checks.survey.trial import judge
+from proofs_checks.survey.trial import Judgement, judge
 from proofs_checks.survey.works import cactus, eagle, hsd, races, rm_bv, sglang, sjd, vllm, watermarks
 
 F = Fraction
 FORMS = [(name, form) for name, (work, _) in REGISTER.items() for form in work.forms]
 NOT = [form for _, form in FORMS if form.expects == NOT_LOSSLESS]
 EXACT = OneToken(otd.rules.SpeculativeSampling(), (1,))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered_rules_are_judged_once() -> Iterator[None]:
+    """Several tests need the judgement of the same rule: compute it once."""
+    registered, kept = {id(form) for _, form in FORMS}, dict[tuple[int, bool], Judgement]()
+
+    def once(form: Form, quick: bool = True) -> Judgement:
+        if id(form) not in registered:
+            return judge(form, quick)
+        if (key := (id(form), quick)) not in kept:
+            kept[key] = judge(form, quick)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judging, "judge", once)
+        yield
 
 
 def test_the_register_says_what_was_read() -> None:
@@ -75,9 +93,9 @@ def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) -> None:
     make = one_token if one.defendant.length == 1 else along_path
     some = [case.through(one.through) for case in make(one.defendant.ks) if case.n <= 3][::7]
-    for trial in one.defendant.trials(some):
-        case, length = trial.case, len(next(iter(trial.due)))
-        assert branches.emitted(one.by_hand, case.target, case.draft, case.k, length) == trial.emitted, case  # type: ignore[arg-type]
+    for tried in one.defendant.trials(some):
+        case, length = tried.case, len(next(iter(tried.due)))
+        assert branches.emitted(one.by_hand, case.target, case.draft, case.k, length) == tried.emitted, case  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("module", [branches, by_hand])
@@ -283,6 +301,7 @@ def nested(places: list[tuple[int, ...]], at: tuple[int, ...] = ()) -> Any:
     return tuple(nested(places, place) for place in sorted(places) if place[:-1] == at and len(place) == len(at) + 1)
 
 
+@pytest.mark.slow
 def test_eagle_1_on_its_default_tree() -> None:
     """Six tokens of a four-token example: only the second child of the deepest node is followed by a wrong law."""
     first = ["0", "1", "2", "3", "00", "01", "02", "10", "11", "20", "21", "30"]
@@ -336,7 +355,7 @@ def test_who_races_along_several_paths_is_judged_as_a_walk(name: str) -> None:
         return text
 
     form = REGISTER[name][0].forms[-1]
-    one = judge(form)
+    one = judging.judge(form)
     assert form.defendant.text == 3 and form.defendant.ks == (2,) and one.sound and len(one.found_out) == 2  # type: ignore[union-attr]
     trials = form.defendant.trials([Case((p,), (q,), 2) for p, q in pairs()[:40:2]])
     assert (
@@ -347,14 +366,14 @@ def test_who_races_along_several_paths_is_judged_as_a_walk(name: str) -> None:
 @pytest.mark.parametrize("name", ["sglang", "tensorrt"])
 def test_a_walk_that_ends_at_its_first_token_is_not_confirmed(name: str) -> None:
     form = next(form for form in REGISTER[name][0].forms if form.name.endswith((" = 1/2: tree", " .9: tree")))
-    assert judge(form).sound
+    assert judging.judge(form).sound
     assert not judge(replace(form, by_hand=lambda *given: form.by_hand(*given)[:1])).confirmed  # type: ignore[misc]
 
 
 def test_a_recorded_case_that_comes_out_otherwise_is_not_sound() -> None:
     form = next(form for work, form in FORMS if work == "hsd" and form.known)
     (known,) = form.known
-    assert judge(form).sound
+    assert judging.judge(form).sound
     assert not judge(replace(form, known=(known._replace(total_variation=F(1, 10)),))).sound
     another = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
     assert not judge(replace(form, known=(known._replace(by_hand=another),))).sound

@@ -149,12 +149,13 @@ class ReferencePair:
         """After the prompt and after every token of texts of one length: int (m, t) -> (m, t + 1, n)."""
         import torch
 
+        texts, places = np.unique(texts, axis=0, return_inverse=True)
         ids = torch.tensor(np.concatenate((np.tile(prompt, (len(texts), 1)), texts), 1).astype(np.int64))
         with torch.inference_mode():
             parts = [
                 model(part, use_cache=False).logits[:, len(prompt) - 1 :].double().numpy() for part in ids.split(256)
             ]
-        return np.concatenate(parts)
+        return np.concatenate(parts)[places]
 
     def laws(self, kind: Kind, texts: Array) -> tuple[Array, Array, Array]:
         """At every place of the texts: the target's law, the draft's with the same settings, and whether both are certain.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ot_draft.verify.engine.kinds import Kind, ReferencePair
+from ot_draft.verify.engine.kinds import DEPTH, Kind, ReferencePair
 
 LACKS: dict[str, str] = {}
 REPORTS = ""
@@ -103,6 +103,9 @@ def start(target: str, draft: str, error: str = "", seed: str = "0", lacks: str 
     LACKS.update(dict.fromkeys(lacks.split(), "it was asked not to"))
     if error == "no start":
         raise RuntimeError("the engine does not start")
+    if error in ("death", "hang"):  # it answers no request, and needs no models
+        STATE.update(error=error)
+        return {"engine": "simulated"}
     STATE.update(
         models=ReferencePair.load(Path(target), Path(draft)),
         error=error,
@@ -180,7 +183,10 @@ def _logprobs(kind: Kind, text: list[int]) -> Any:
 
 
 def _laws(model: str, kind: Kind, texts: list[tuple[int, ...]], tail: int = 0) -> list[list[np.ndarray]]:
-    """A model's law after each of the texts without its last `tail` tokens, and after every one of these."""
+    """A model's law after each of the texts without its last `tail` tokens, and after every one of these.
+
+    Only the first DEPTH tokens of a text are judged. Later tokens are drawn by the logits after the first DEPTH - 1 tokens.
+    """
     memo = STATE["memo"].setdefault((model, repr(kind)), {})
     missing = defaultdict(list)
     for text in dict.fromkeys(texts):
@@ -188,11 +194,12 @@ def _laws(model: str, kind: Kind, texts: list[tuple[int, ...]], tail: int = 0) -
             missing[len(text)].append(text)
     for length, some in missing.items():
         ids = np.array(some, dtype=np.int64).reshape(len(some), length)
-        logits = STATE["models"].logits(getattr(STATE["models"], model), kind.prompt, ids)
+        logits = STATE["models"].logits(getattr(STATE["models"], model), kind.prompt, ids[:, : DEPTH - 1])
         for end in range(length - tail, length + 1):
-            laws, _ = kind.masses(logits[:, end], ids[:, :end])
+            own = logits[:, min(end, DEPTH - 1)]
+            laws, _ = kind.masses(own, ids[:, :end])
             if STATE["error"] == "min-p of logits" and "min_p" in kind.settings:
-                left = logits[:, end] / kind.temperature
+                left = own / kind.temperature
                 most = left.max(-1, keepdims=True)
                 left[(left < kind.settings["min_p"] * most) & (left < most)] = -np.inf
                 laws = np.exp(left - left.max(-1, keepdims=True))

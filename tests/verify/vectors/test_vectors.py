@@ -19,7 +19,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from scipy import stats
-from slow import slow_except
+from slow import slow, slow_except
 
 import ot_draft as otd
 from ot_draft import trees
@@ -288,7 +288,7 @@ def test_the_command_runs_a_function(tmp_path: Path) -> None:
     assert "is listed as known to fail" in repaired.stdout
 
 
-@pytest.mark.parametrize("end", ["os._exit", "sys.exit"])
+@pytest.mark.parametrize("end", ["os._exit", slow("sys.exit")])
 def test_a_function_that_ends_the_process_with_0_fails(end: str, tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(f"import os, sys\ndef function(rule, case, numbers):\n    {end}(0)\n")
     command = [sys.executable, "-m", "ot_draft", "vectors", "run", "ends.py:function", "--rule", "greedy"]
