@@ -95,8 +95,7 @@ def as_array(x: Any, name: str) -> Array:
         raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a list, a numpy array or a torch tensor")
     if isinstance(x, np.matrix | np.ma.MaskedArray):  # they have other rules for shapes and sums
         raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a plain array, numpy.array({name})")
-    if xp.is_torch(x) and (x.requires_grad or x.layout != xp.namespace(x).strided):
-        raise InvalidDistribution(f"{name} is sparse or takes part in a gradient: give {name}.detach().to_dense()")
+    check_plain(x, name)
     if x.ndim == 0:
         raise InvalidDistribution(f"{name} is a single number: give a vector of n masses, or a batch of them")
     if x.shape[-1] == 0:
@@ -104,6 +103,12 @@ def as_array(x: Any, name: str) -> Array:
             f"{name} has an empty vocabulary (shape {tuple(x.shape)}): the last axis must hold n >= 1 masses"
         )
     return _exact_entries(x, name) if not xp.is_torch(x) and x.dtype == object else _float_entries(x, name)
+
+
+def check_plain(x: Array, name: str) -> None:
+    """Raise InvalidDistribution for a tensor that is sparse or requires a gradient."""
+    if xp.is_torch(x) and (x.requires_grad or x.layout != xp.namespace(x).strided):
+        raise InvalidDistribution(f"{name} is sparse or takes part in a gradient: give {name}.detach().to_dense()")
 
 
 def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:

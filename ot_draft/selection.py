@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import wraps
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
 from .laws import DraftLaw, Fact
-from .problem import Problem
+from .problem import Problem, check_plain
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class SelectionRule(ABC):
     """A selection rule: a function of (p, q, drafts), and the draft law under which it keeps the target's law.
 
     A rule of your own is this class with a `law` and one method; `otd.evaluate(rule, problem)` then says exactly whether it
-    is valid. The arrays are trusted (`otd.Problem` validates them); they must not be changed.
+    is valid. The arrays are trusted (`otd.Problem` validates them); they must not be changed. A call raises InvalidDistribution for tensors
+    that require a gradient; for training there is `otd.losses`.
     """
 
     law: DraftLaw
@@ -79,6 +81,11 @@ class SelectionRule(ABC):
     claims: tuple[str, ...] = ()
     cost: Cost = Cost()
     siblings: Siblings = Siblings()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if call := vars(cls).get("__call__"):
+            cls.__call__ = _of_constants(call)  # type: ignore[method-assign]
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
@@ -101,6 +108,18 @@ class SelectionRule(ABC):
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
+
+
+def _of_constants(call: Callable[..., Selection]) -> Callable[..., Selection]:
+    """The call of a rule, for arrays without a gradient: not every rule could give one."""
+
+    @wraps(call)
+    def checked_call(self: SelectionRule, p: Array, q: Array, drafts: Array) -> Selection:
+        check_plain(p, "p")
+        check_plain(q, "q")
+        return call(self, p, q, drafts)
+
+    return checked_call
 
 
 ClosedForm = tuple[Array, Array]

@@ -277,12 +277,63 @@ def test_places_without_the_drafts_mass_have_the_gradient_of_a_running_product()
         assert torch.allclose(found, wanted, rtol=1e-9, atol=1e-12) and bool((own_q == 0).any())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("apart", [120.0, 2000.0])
+@pytest.mark.parametrize(("k", "sum_of_ratios"), [(1, 8), (2, 9), (4, 11)])
+def test_certain_of_different_tokens_the_loss_of_logits_is_finite(
+    k: int, sum_of_ratios: int, apart: float, dtype: Any
+) -> None:
+    """By hand: all but two of 8 tokens have e^-apart under both models. k = 1: the overlap is 8 e^-apart. Else H holds all tokens but the
+    target's, with 7 e^-apart, and the target's is among k drafts with k e^-apart."""
+    target, draft = torch.zeros(8, dtype=dtype), torch.zeros(8, dtype=dtype)
+    target[0] = draft[1] = apart
+    draft.requires_grad_()
+    loss = acceptance_loss(target, draft, k, logits=True)
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(apart - np.log(sum_of_ratios), rel=1e-6)
+    others = -1 / 8 if k == 1 else 0
+    first = -1 / 8 if k == 1 else -k / sum_of_ratios
+    second = 7 / 8 if k == 1 else k / sum_of_ratios
+    assert draft.grad.tolist() == pytest.approx([first, second, *[others] * 6], abs=1e-3)
+    path = torch.stack((target, target))
+    along = draft.detach().expand(2, 8).clone().requires_grad_()
+    length = accepted_length_loss(path, along, torch.tensor([0, 0]), logits=True)
+    length.backward()
+    assert abs(float(length.detach())) < 1e-40 and bool(along.grad.isfinite().all())
+
+
+@WITH_K
+def test_the_loss_of_logits_is_that_of_their_probabilities(law: otd.DraftLaw, k: int) -> None:
+    target, draft = logits(30, 6, seed=40 + k)
+    mine, theirs = (draft.clone().requires_grad_() for _ in range(2))
+    found = acceptance_loss(target, mine, k, law, logits=True)
+    wanted = acceptance_loss(target.softmax(-1), theirs.softmax(-1), k, law)
+    found.sum().backward()
+    wanted.sum().backward()
+    assert torch.allclose(found, wanted, rtol=0, atol=1e-12) and torch.allclose(mine.grad, theirs.grad, atol=1e-12)
+
+
+def test_the_accepted_length_of_logits_is_that_of_their_probabilities() -> None:
+    target, draft = (x.view(5, 4, 6) for x in logits(20, 6, seed=9))
+    text = torch.randint(6, (5, 4), generator=torch.Generator().manual_seed(1))
+    draft[0, 1, text[0, 1]] = -torch.inf  # no mass for a token of the text
+    mine, theirs = (draft.clone().requires_grad_() for _ in range(2))
+    found = accepted_length_loss(target, mine, text, logits=True)
+    wanted = accepted_length_loss(target.softmax(-1), theirs.softmax(-1), text)
+    found.sum().backward()
+    wanted.sum().backward()
+    assert torch.allclose(found, wanted, rtol=0, atol=1e-12) and torch.allclose(mine.grad, theirs.grad, atol=1e-12)
+    target[0, 0, text[0, 0]] = -torch.inf
+    with pytest.raises(otd.InvalidDistribution, match=r"place \[0, 0\]: p is 0 for the text's token"):
+        accepted_length_loss(target, draft, text, logits=True)
+
+
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("of", ["p", "q"])
 def test_nan_is_handed_on_and_is_no_acceptance(of: str, k: int) -> None:
     p, q = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([0.4, 0.3, 0.3])
     (p if of == "p" else q)[2] = float("nan")
-    assert bool(acceptance_loss(p, q, k).isnan())
+    assert bool(acceptance_loss(p, q, k).isnan()) and bool(acceptance_loss(p, q, k, logits=True).isnan())
 
 
 def test_one_row_for_all_is_spread_for_every_k() -> None:

@@ -105,8 +105,8 @@ def host_view(x: Array) -> Array:
 
 
 def host_views(*arrays: Array) -> tuple[Array, ...]:
-    """`host_view` of all; all as they are where numpy has no view of one of them, in bfloat16 or a part of a gradient."""
-    if any(is_torch(x) and (x.requires_grad or str(x.dtype) == "torch.bfloat16") for x in arrays):
+    """`host_view` of all; all as they are where numpy has no view of one of them, in bfloat16."""
+    if any(is_torch(x) and str(x.dtype) == "torch.bfloat16" for x in arrays):
         return arrays
     return tuple(map(host_view, arrays))
 

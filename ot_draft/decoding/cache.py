@@ -216,7 +216,8 @@ class Texts:
         slots = self.lengths[:, None] + 1 + places
         appended = (places <= length[:, None]) & self.active[:, None]
         self.tokens.scatter_(1, slots, torch.where(appended, tokens, self.tokens.gather(1, slots)))
-        self.lengths.add_(torch.where(self.active, length + 1, 0))
         self.emitted.add_(kept.sum(1))
         self.active.logical_and_(~(stops & kept).any(1) & (self.emitted < self.max_tokens))
+        # A sequence that has ended stays at the root of its last step, so that no later tree after it leaves the model's context.
+        self.lengths.add_(torch.where(self.active, length + 1, 0))
         return torch.where(kept, tokens, -1)

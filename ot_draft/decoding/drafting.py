@@ -102,7 +102,7 @@ class Drafting:
         """One path of fewer looked-up tokens."""
         return replace(self, tree=LookupPath.chains(1, length))
 
-    def begin(self, pair: Pair, batch: int, room: int | None) -> Drafting:
+    def begin(self, pair: Pair, batch: int) -> Drafting:
         """The same by what was counted of these models; a draft by text stands in the place of prompt lookup."""
         lookup = self.lookup
         if pair.text_draft is not None and lookup is not None and not self.tree.counts.n_model_calls:

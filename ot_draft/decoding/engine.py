@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 from warnings import warn
 
@@ -230,9 +231,21 @@ class Engines:
     Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
     """
 
-    def __init__(self, state: DecodeState, policy: Policy, prompts: Sequence[Sequence[int]], graphs: bool) -> None:
+    def __init__(
+        self,
+        state: DecodeState,
+        policy: Policy,
+        prompts: Sequence[Sequence[int]],
+        graphs: bool,
+        context: int | None = None,
+    ) -> None:
+        """context: largest number of tokens in a sequence that every model reads, None for any number."""
         self.state, self._policy, self._graphs = state, policy, graphs
+        self._context = inf if context is None else context
         self._texts = History(prompts)
+        self._lengths = [
+            len(prompt) for prompt in prompts
+        ]  # up to the root, as in `Texts`: one that has ended does not grow
         # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
         self._narrows = state.texts.tokens.device.type == "cpu"
         self._read = [len(prompt) - 1 for prompt in prompts]
@@ -246,8 +259,11 @@ class Engines:
             raise CannotDecode(
                 f"{type(self._policy).__name__} chose {drafting!r}, which is not in its menu: let `menu` hold all that it may choose"
             )
+        longest = max(self._lengths)
+        if longest + drafting.tree.bounds.length >= self._context:  # a step emits up to one token more than a path has
+            drafting = Drafting.plain()
         if self._narrows:
-            self.state.narrow(max(map(len, self._texts)) + drafting.room)
+            self.state.narrow(longest + drafting.room)
         if drafting not in self._known:
             self._known[drafting] = engine = Engine(self.state, drafting)
             if self._graphs and engine.recordable:
@@ -268,6 +284,8 @@ class Engines:
         roots = [len(text) - 1 for text in self._texts]
         new = [tokens[: length + 1] if on else [] for tokens, length, on in zip(chosen, lengths, active, strict=True)]
         self._texts.grow(new, (~step.finished).tolist())
+        grown = zip(self._texts, self._texts.active, self._lengths, strict=True)
+        self._lengths = [len(text) if goes_on else length for text, goes_on, length in grown]
         for row, text in enumerate(self._texts):
             self._read[row] = self._engine.drafter.commit(self._read[row], roots[row], len(text))
         self._policy.observe(step, seconds)

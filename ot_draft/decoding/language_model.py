@@ -304,6 +304,13 @@ def split_between_processes(model: Any) -> bool:
 
 
 def vocabulary_size(model: Any) -> int:
-    """Number of tokens that a model knows."""
-    own = getattr(model, "vocabulary_size", None)
-    return int(model.get_output_embeddings().out_features if own is None else own)
+    """Number of tokens that a model knows; CannotDecode for what is not a causal language model."""
+    if (own := getattr(model, "vocabulary_size", None)) is not None:
+        return int(own)
+    head = getattr(getattr(model, "get_output_embeddings", lambda: None)(), "out_features", None)
+    if head is None:
+        given = repr(model) if isinstance(model, str) else type(model).__name__
+        raise CannotDecode(
+            f"a model must have a language-model head, got {given}. Load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)."
+        )
+    return int(head)

@@ -137,25 +137,21 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
         if model is not None:
             check_reads_trees(model)
     check_options(options, len(prompts))
-    limits = {"target": target.limit, "draft": draft.limit if draft is not None else (None, "")}
-    longest = max((len(prompt) for prompt in prompts), default=0)
-    room = min((limit for limit, _ in limits.values() if limit), default=None)
-    room = None if room is None else room - longest - options.max_tokens
-    policy = policy.begin(pair, len(prompts), room)
+    policy = policy.begin(pair, len(prompts))
     if not policy.menu:
         raise CannotDecode(f"the menu of {type(policy).__name__} is empty: give the draftings that it may choose")
     depth = max(drafting.tree.bounds.length for drafting in policy.menu)
     asked = any(drafting.tree.counts.n_model_calls for drafting in policy.menu)
     if draft is None and asked:
         raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
-    for name, limit in limits.items():
-        check_prompts(prompts, n, limit, name, options.max_tokens, depth)
+    check_prompts(prompts, n, target.limit, "target", options.max_tokens)
     if target.switch is not None:
         check_one_side(prompts, target.switch, options.max_tokens + depth)
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
     used = draft if asked else None
     if used is not None:
+        check_prompts(prompts, n, used.limit, "draft")
         target = language_model(pair.target, n, used.reads)
     third = None
     if any(drafting.tree.counts.n_staged_tokens for drafting in policy.menu):
@@ -163,7 +159,8 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options:
     warm = [drafting for drafting in policy.menu if drafting.tree.counts.n_model_calls and not drafting.by_place]
     _warm_up(frozenset({type(drafting.rule): drafting for drafting in warm}.values()), n)
     state = DecodeState.of((target, used, third), prompts, policy.menu, options.of_both, texts)
-    return Engines(state, policy, prompts, options.graphs)
+    context = min((model.context for model in (target, used, third) if model and model.context), default=None)
+    return Engines(state, policy, prompts, options.graphs, context)
 
 
 @cache
@@ -193,7 +190,10 @@ def check_emitted(why: Tensor, engine: Engine, options: DecodeOptions) -> None:
     if not bool(why.ne(0).any()):
         return
     row, place = why.nonzero()[0].tolist()
-    length = int(engine.texts.lengths[row]) - int(engine.length[row]) + place
+    grown = (
+        int(engine.length[row]) + 1 if bool(engine.texts.active[row]) else 0
+    )  # `Texts.advance` leaves an ended one as it was
+    length = int(engine.texts.lengths[row]) + 1 - grown + place
     largest, sampling = float(why[row, place]), options.of_both[0]
     if largest != 1:
         found = "-inf at every token" if largest < 0 else "inf" if largest > 0 else "NaN or inf"
@@ -314,7 +314,7 @@ def check_one_side(prompts: Sequence[Sequence[int]], switch: int, more: int) -> 
 
 
 def check_prompts(
-    prompts: Sequence[Sequence[int]], n: int, limit: tuple[int | None, str], name: str, max_tokens: int, depth: int
+    prompts: Sequence[Sequence[int]], n: int, limit: tuple[int | None, str], name: str, max_tokens: int = 0
 ) -> None:
     context, called = limit
     if not prompts:
@@ -331,10 +331,8 @@ def check_prompts(
             raise CannotDecode(
                 f"prompt {row} has {len(prompt)} tokens, the {name}'s {called} {context}: shorten the prompt"
             )
-        if context is not None and len(prompt) + max_tokens + depth > context:
-            room = context - len(prompt) - depth
-            remedy = f"give max-tokens of at most {room}" if room > 0 else "shorten the prompt, or draft less far"
+        if context is not None and len(prompt) + max_tokens > context:
             raise CannotDecode(
-                f"prompt {row} of {len(prompt)} tokens, {max_tokens} new ones and drafts of length {depth} pass the {name}'s"
-                f" {called} of {context}: {remedy}"
+                f"prompt {row} of {len(prompt)} tokens and {max_tokens} new ones pass the {name}'s {called} of {context}:"
+                f" give max-tokens of at most {context - len(prompt)}"
             )

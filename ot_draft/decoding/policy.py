@@ -29,12 +29,15 @@ class Policy(Protocol):
         """Whether choices depend on measured times too, and not on the texts alone."""
         return False
 
-    def begin(self, pair: Pair, batch: int, room: int | None) -> Policy:
-        """The same for one run of these models on so many texts. room: tokens that a draft may have beyond the text, None: any number."""
+    def begin(self, pair: Pair, batch: int) -> Policy:
+        """Return the policy for one run of these models on a batch of this size."""
         return self
 
     def choose(self, texts: History) -> Drafting:
-        """For the next step of the batch, given its texts so far."""
+        """Return the drafting of the next step, given the sequences so far.
+
+        A step whose drafts do not fit into a model's context drafts nothing instead.
+        """
 
     def observe(self, step: Step, seconds: float) -> None:
         """Take in what a step did, and how long it took with all that belongs to it."""

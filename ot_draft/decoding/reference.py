@@ -34,7 +34,7 @@ def reference_decode(
     stop = pair.stop_tokens if options.stop is None else options.stop
     emitted: list[int] = []
     step = 0
-    policy = policy.begin(pair, 1, None)
+    policy = policy.begin(pair, 1)
     while True:
         text = [*prompt, *emitted]
         for token in one_step(pair, text, policy.choose(History([text])), options, row, step):

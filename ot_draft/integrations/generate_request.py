@@ -1,51 +1,62 @@
 """What a call of transformers' `generate` asks for, in the engine's terms; what the engine cannot honour is refused."""
 
+import inspect
 import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
+from transformers.generation import logits_process
 
 from ..decoding import CannotDecode, Processed, SamplingParams
 from ..decoding.cache import CACHE_NAMES
 from ..decoding.pair import unpadded
 
 # The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
-WARPERS = {
-    "TemperatureLogitsWarper": "temperature",
-    "TopKLogitsWarper": "top_k",
-    "TopPLogitsWarper": "top_p",
-    "MinPLogitsWarper": "min_p",
+WARPERS: dict[type, str] = {
+    logits_process.TemperatureLogitsWarper: "temperature",
+    logits_process.TopKLogitsWarper: "top_k",
+    logits_process.TopPLogitsWarper: "top_p",
+    logits_process.MinPLogitsWarper: "min_p",
 }
 # Processors whose answer depends on input_ids and scores alone, row by row, or is brought to that by `_of_text`. Not among them:
 # those that hold the whole batch (encoder penalties), that run a model (guidance) or remember earlier calls (SynthID).
-STATELESS = (
+STATELESS: tuple[type, ...] = (
     *WARPERS,
-    "LogitNormalization",
-    "EpsilonLogitsWarper",
-    "EtaLogitsWarper",
-    "ExponentialDecayLengthPenalty",
-    "ForcedBOSTokenLogitsProcessor",
-    "ForcedEOSTokenLogitsProcessor",
-    "InfNanRemoveLogitsProcessor",
-    "MinLengthLogitsProcessor",
-    "MinNewTokensLengthLogitsProcessor",
-    "NoBadWordsLogitsProcessor",
-    "NoRepeatNGramLogitsProcessor",
-    "PrefixConstrainedLogitsProcessor",
-    "RepetitionPenaltyLogitsProcessor",
-    "SequenceBiasLogitsProcessor",
-    "SuppressTokensAtBeginLogitsProcessor",
-    "SuppressTokensLogitsProcessor",
-    "TopHLogitsWarper",
-    "TypicalLogitsWarper",
-    "WatermarkLogitsProcessor",
+    logits_process.LogitNormalization,
+    logits_process.EpsilonLogitsWarper,
+    logits_process.EtaLogitsWarper,
+    logits_process.ExponentialDecayLengthPenalty,
+    logits_process.ForcedBOSTokenLogitsProcessor,
+    logits_process.ForcedEOSTokenLogitsProcessor,
+    logits_process.InfNanRemoveLogitsProcessor,
+    logits_process.MinLengthLogitsProcessor,
+    logits_process.MinNewTokensLengthLogitsProcessor,
+    logits_process.NoBadWordsLogitsProcessor,
+    logits_process.NoRepeatNGramLogitsProcessor,
+    logits_process.PrefixConstrainedLogitsProcessor,
+    logits_process.RepetitionPenaltyLogitsProcessor,
+    logits_process.SequenceBiasLogitsProcessor,
+    logits_process.SuppressTokensAtBeginLogitsProcessor,
+    logits_process.SuppressTokensLogitsProcessor,
+    logits_process.TopHLogitsWarper,
+    logits_process.TypicalLogitsWarper,
+    logits_process.WatermarkLogitsProcessor,
 )
 OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
 # What `generate` prepares for every causal language model. The engine keeps its own cache and positions.
-PREPARED = ("attention_mask", "position_ids", *CACHE_NAMES, "use_cache", "logits_to_keep", "cache_position")
+PREPARED = (
+    "input_ids",
+    "attention_mask",
+    "position_ids",
+    *CACHE_NAMES,
+    "use_cache",
+    "logits_to_keep",
+    "cache_position",
+)
 
 
 def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | None:
@@ -53,14 +64,14 @@ def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | 
     settings: dict[str, Any] = {}
     awaited = list(WARPERS)
     for processor in processors:
-        name = type(processor).__name__
-        if name == "LogitNormalization":  # a softmax follows in any case
+        kind = type(processor)
+        if kind is logits_process.LogitNormalization:  # a softmax follows in any case
             continue
         kept, dropped = getattr(processor, "min_tokens_to_keep", 1), getattr(processor, "filter_value", float("-inf"))
-        if name not in awaited or kept != 1 or dropped != float("-inf"):
+        if kind not in awaited or kept != 1 or dropped != float("-inf"):
             return None
-        awaited = awaited[awaited.index(name) + 1 :]
-        settings[WARPERS[name]] = getattr(processor, WARPERS[name])
+        awaited = awaited[awaited.index(kind) + 1 :]
+        settings[WARPERS[kind]] = getattr(processor, WARPERS[kind])
     return SamplingParams(**settings) if do_sample else SamplingParams(temperature=0)
 
 
@@ -77,11 +88,12 @@ def processed(
     the text.
     """
     for processor in processors:
-        name = type(processor).__name__
-        known = type(processor).__module__.startswith("transformers.") and name in STATELESS
-        if not known and type(processor).__module__.startswith("transformers."):
+        kind, name = type(processor), type(processor).__name__
+        if kind in STATELESS:
+            continue
+        if vars(logits_process).get(name) is kind:
             raise CannotDecode(f"{name} looks at the whole batch, runs a model, or remembers its calls: leave it out")
-        if not known and type(processor) not in stateless:
+        if kind not in stateless:
             raise CannotDecode(
                 f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
                 f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
@@ -102,11 +114,11 @@ def processed(
 
 def _of_text(processor: Any, row: int, shared: dict[Any, Any]) -> Any:
     """The processor for one text of the batch, where it holds something of each; shared by texts that need the same one."""
-    name = type(processor).__name__
-    if name == "RepetitionPenaltyLogitsProcessor" and isinstance(processor.prompt_ignore_length, Tensor):
+    kind = type(processor)
+    if kind is logits_process.RepetitionPenaltyLogitsProcessor and torch.is_tensor(processor.prompt_ignore_length):
         ignored = int(processor.prompt_ignore_length[row])
-        return shared.setdefault((id(processor), ignored), type(processor)(processor.penalty, ignored))
-    if name == "PrefixConstrainedLogitsProcessor":
+        return shared.setdefault((id(processor), ignored), kind(processor.penalty, ignored))
+    if kind is logits_process.PrefixConstrainedLogitsProcessor:
         return partial(_constrained, processor._prefix_allowed_tokens_fn, row)
     return processor
 
@@ -124,15 +136,24 @@ def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tens
     return torch.where(masked.amax(-1, keepdim=True).isneginf(), mask, masked)
 
 
-def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
-    """The prompts without their padding. CannotDecode for inputs of the model that the engine does not pass on."""
+def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
+    """Return the prompts without padding. CannotDecode where the model's first pass in `generate` would read anything else."""
     if not input_ids.shape[-1]:
         raise CannotDecode("the prompts have no token: give at least one, for example the token that begins a text")
-    unknown = [name for name, value in inputs.items() if value is not None and name not in PREPARED]
+    prepared = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **inputs)
+    unknown = [
+        name
+        for name, value in (prepared | {"input_ids": prepared.get("input_ids")}).items()
+        if not _as_given(name, value, input_ids, inputs) and not _ignored(model, name, value, prepared)
+    ]
     if unknown:
-        raise CannotDecode(f"{unknown[0]} is not passed on to the models: give input_ids and attention_mask only")
+        origin = "" if unknown[0] in inputs else f", as {type(model).__name__} prepares it for `generate`,"
+        raise CannotDecode(
+            f"{unknown[0]}{origin} is not passed on to the models: give input_ids and attention_mask only, to a model that reads these"
+            " alone"
+        )
     for name in CACHE_NAMES:
-        if (cache := inputs.get(name)) is None:
+        if (cache := prepared.get(name)) is None:
             continue
         try:
             held = cache.get_seq_length()
@@ -145,10 +166,29 @@ def prompts_of(input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
             raise CannotDecode(f"{name} holds tokens already: give the whole prompt and no cache")
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
-    positions = inputs.get("position_ids")
+    positions = prepared.get("position_ids")
     if positions is not None and bool(((positions != mask.cumsum(-1) - 1) & mask.bool()).any()):
         raise CannotDecode("position_ids differ from the places of the tokens: leave them out")
     return unpadded(input_ids, mask)
+
+
+def _as_given(name: str, value: Any, input_ids: Tensor, inputs: dict[str, Any]) -> bool:
+    """Whether an input of the model's first pass is one that the engine makes itself, or nothing."""
+    if name not in ("input_ids", "attention_mask"):
+        return name in PREPARED or value is None or value == {}
+    given = input_ids if name == "input_ids" else inputs.get(name)
+    if given is None or (name == "attention_mask" and getattr(value, "ndim", 0) != 2):
+        return True  # some caches take the mask in another form
+    return torch.is_tensor(value) and value.shape == given.shape and bool(value.eq(given).all())
+
+
+def _ignored(model: Any, name: str, value: Any, prepared: dict[str, Any]) -> bool:
+    """Whether zeros, as tokenizers return them by default for the types of tokens, leave the model's logits as they are."""
+    if name == "input_ids" or not torch.is_tensor(value) or bool(value.any()):
+        return False
+    given = {each: prepared.get(each) for each in ("input_ids", "attention_mask")}
+    with_it, without = (model(**given, **more).logits for more in ({name: value}, {}))
+    return torch.equal(with_it, without)
 
 
 def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) -> None:
@@ -173,5 +213,5 @@ def hidden_from_callables(name: str) -> Any:
     transformers 5.23 puts the prompt into the streamer, and hands neither the streamer nor an assistant on to a
     callable custom_generate: the tokens would be missing without a word.
     """
-    frame = sys._getframe(2)
-    return frame.f_locals.get(name) if frame.f_code.co_name == "generate" else None
+    frame, generate = sys._getframe(2), inspect.unwrap(transformers.GenerationMixin.generate)
+    return frame.f_locals.get(name) if frame.f_code is generate.__code__ else None

@@ -14,13 +14,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.generation import (
+    EosTokenCriteria,
+    GenerateDecoderOnlyOutput,
+    MaxLengthCriteria,
+    StopStringCriteria,
+)
 
 import ot_draft as otd
 
 from .. import defaults
 from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
 from ..decoding.given import check_whole
-from ..decoding.language_model import split_between_processes
+from ..decoding.language_model import split_between_processes, vocabulary_size
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
 __all__ = ["multi_draft"]
@@ -57,10 +63,8 @@ def multi_draft(
     Texts follow the law of plain `generate` with the same settings: the four warpers, and every processor that is known to depend on
     input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that cannot be honoured.
     """
-    if draft_model is not None and not hasattr(draft_model, "forward"):
-        raise CannotDecode(
-            f"draft_model is {draft_model!r}, no model: load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)"
-        )
+    if draft_model is not None:
+        vocabulary_size(draft_model)
     if on_step is not None and not callable(on_step):
         raise CannotDecode(f"on_step is {on_step!r}: give a function of a Step")
     if not isinstance(stateless, list | tuple) or not all(isinstance(each, type) for each in stateless):
@@ -152,22 +156,22 @@ class MultiDraft:
         stopping_criteria = self._with_strings(stopping_criteria, stop_strings)
         check_request(model, generation_config, synced_gpus or hidden_from_callables("synced_gpus"))
         streamer = streamer or hidden_from_callables("streamer")
-        ends = [criterion.eos_token_id for criterion in stopping_criteria if hasattr(criterion, "eos_token_id")]
-        limit = stopping_criteria.max_length or generation_config.max_length
-        prompts = prompts_of(input_ids, model_kwargs)
+        ends = [each.eos_token_id.tolist() for each in stopping_criteria if type(each) is EosTokenCriteria]
+        limits = [each.max_length for each in stopping_criteria if type(each) is MaxLengthCriteria]
+        limit = min(limits, default=generation_config.max_length)
+        prompts = prompts_of(model, input_ids, model_kwargs)
         options = DecodeOptions(
             **self._laws(logits_processor, generation_config.do_sample, input_ids, model_kwargs.get("attention_mask")),
             max_tokens=max(limit - input_ids.shape[1], 1),
-            stop=[token for ids in ends for token in ids.tolist()],
+            stop=[token for ids in ends for token in ids],
             seed=self._seed(model, seed, generator),
             rows=rows,
         )
-        pad = int(generation_config._pad_token_tensor) if ends else None
+        pads = any(hasattr(each, "eos_token_id") for each in stopping_criteria)  # as `generate` decides it
+        pad = int(generation_config._pad_token_tensor) if pads else None
         texts = _by_columns(input_ids, self._steps(model, prompts, options), stopping_criteria, pad, streamer)
         if not generation_config.return_dict_in_generate:
             return texts
-        from transformers.generation import GenerateDecoderOnlyOutput
-
         return GenerateDecoderOnlyOutput(sequences=texts)
 
     def _with_strings(self, criteria: Any, strings: str | Sequence[str] | None) -> Any:
@@ -179,8 +183,6 @@ class MultiDraft:
                 "stop_strings need the target's tokenizer, and `generate` does not hand its own on to a callable custom_generate: give"
                 " the tokenizer to multi_draft(..., tokenizer=...)"
             )
-        from transformers.generation import StopStringCriteria
-
         words = [strings] if isinstance(strings, str) else list(strings)
         return type(criteria)([*criteria, StopStringCriteria(self.tokenizer, words)])
 

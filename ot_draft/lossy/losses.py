@@ -12,7 +12,7 @@ Block verification accepts x_1..x_i of a drafted path with probability w_i = min
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 from typing import TYPE_CHECKING, Any
 
 from .. import arrays as xp
@@ -29,14 +29,34 @@ __all__ = ["acceptance_loss", "accepted_length_loss"]
 HUGE = 1e30  # a ratio of masses that decides no minimum; without overflow in float32
 
 
-def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = None) -> Tensor:
-    """-log of the optimal acceptance alpha(p, q, k, law), in nats: (..., n), (..., n) -> (...), differentiable in q (and p).
+def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = None, *, logits: bool = False) -> Tensor:
+    """Return -log of the optimal acceptance with k drafts, in nats, differentiable in q and p.
 
-    p, q: target and draft distributions, tensors of one floating type and device, which are trusted; float32 is used inside where they are
-    narrower (bfloat16 masses are coarse: take the softmax of logits in float32). law: of the drafts, i.i.d. by default; the
-    number of top tokens that hybrid drafting fixes, and which, count as constants. Where alpha is 1 the gradient is 0; where it is 0
-    (no token has mass under both) the loss is infinite and its gradient undefined. Raises
-    InvalidDistribution for what are no such tensors, and for shapes that do not fit.
+    Parameters
+    ----------
+    p, q : tensor of shape (..., n)
+        Target and draft distributions over n tokens, of one floating type and device. Their values are trusted. Types narrower than
+        float32 are converted to float32.
+    k : int, default=1
+        Number of draft tokens.
+    law : DraftLaw, optional
+        Draft law, i.i.d. by default. The fixed tokens of hybrid drafting and their number count as constants.
+    logits : bool, default=False
+        Whether p and q are logits. The loss and its gradient are then computed from log-probabilities, and stay finite where no token
+        has a representable probability under both models. Prefer this form for training.
+
+    Returns
+    -------
+    loss : tensor of shape (...)
+        Where the acceptance is 1, the gradient is 0. Where probabilities give acceptance 0, the loss is infinite and its gradient
+        undefined.
+
+    Raises
+    ------
+    InvalidDistribution
+        If p or q is not such a tensor, or their shapes do not fit.
+    InvalidDrafts
+        If k is 0, or q requires a gradient that is not known under this draft law.
     """
     law = IID() if law is None else law
     check_law(law, k)
@@ -48,6 +68,10 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     batch = (*common_batch(InvalidDistribution, p=p, q=q), p.shape[-1])
     p, q = p.expand(batch), q.expand(batch)
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
+    if logits and isinstance(law, FixedFirst):
+        return -_log_acceptance(p.log_softmax(-1), q.log_softmax(-1), k, law)
+    if logits:
+        p, q = p.softmax(-1), q.softmax(-1)
     if k == 1 and law == IID():
         # So that NaN is summed, and seen: with a NaN of p, without one of q.
         token_set = (p.detach() < q.detach()) | p.detach().isnan()
@@ -60,15 +84,32 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     return -(xp.where(token_set, p, 0).sum(-1, keepdims=True)[..., 0] + reached).log()
 
 
-def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor) -> Tensor:
-    """Minus the accepted length of one path of L drafts under block verification, in tokens: (..., L, n) twice, int (..., L) -> (...).
+def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = False) -> Tensor:
+    """Return minus the accepted length of one path of L draft tokens under block verification, in tokens.
 
-    text: tokens drawn from the target. p, q: laws of the token at each place, given the text before it. The mean over texts is exactly
-    minus the expected accepted length, the most that any lossless rule for one path reaches, and so is the gradient, but where ratios
-    tie. Every place is summed over all its tokens: L = 1 gives -sum min(p, q), and of the text the last token is only checked. A draft
-    that has no mass for a token of the text: q = 0 there.
-    Raises InvalidDistribution for other shapes, which would be broadcast in silence, and where the target has no mass for a token of
-    the text, InvalidDrafts for a text that is none. Types as in `acceptance_loss`.
+    The mean over sequences is exactly minus the expected accepted length, the largest that any lossless rule for one path reaches. The
+    same holds for the gradient, except where ratios tie. Every position is summed over all tokens: L = 1 gives -sum min(p, q), and the
+    last token of `text` is only checked.
+
+    Parameters
+    ----------
+    p, q : tensor of shape (..., L, n)
+        Target and draft distributions at each position, given the tokens before it. Types as in `acceptance_loss`.
+    text : integer tensor of shape (..., L)
+        Tokens drawn from the target. The draft may have probability 0 for them.
+    logits : bool, default=False
+        Whether p and q are logits. The ratios of probabilities are then computed from log-probabilities.
+
+    Returns
+    -------
+    loss : tensor of shape (...)
+
+    Raises
+    ------
+    InvalidDistribution
+        If the shapes differ, or the target has probability 0 for a token of `text`.
+    InvalidDrafts
+        If `text` does not hold token ids.
     """
     _check_tensors(p=p, q=q)
     if not xp.is_torch(text) or not str(text.dtype).startswith(("torch.int", "torch.uint")):
@@ -83,14 +124,20 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor) -> Tensor:
         raise InvalidDrafts(
             f"place {place}: token {int(text[tuple(place)])} is outside the vocabulary 0 .. {n - 1}: give ids of its tokens"
         )
-    own_p, own_q = (x.gather(-1, text[..., None])[..., 0].double() for x in (p, q))
-    if bool((own_p <= 0).any()):
-        place = (own_p <= 0).nonzero()[0].tolist()
+    scores = (p.log_softmax(-1), q.log_softmax(-1)) if logits else (p, q)
+    own_p, own_q = (x.gather(-1, text[..., None])[..., 0].double() for x in scores)
+    lost = own_p <= (-inf if logits else 0)
+    if bool(lost.any()):
+        place = lost.nonzero()[0].tolist()
         raise InvalidDistribution(f"place {place}: p is 0 for the text's token: give a text that was drawn from p")
     # Of Q/P by logarithms, because the product may pass what floats hold and come back, or meet q = 0; zeros are multiplied apart, which
     # leaves them their gradient.
-    ratio = (xp.where(own_q > 0, own_q, 1).log() - own_p.log()).cumsum(-1).clamp(max=log(HUGE)).exp()
-    before = (ratio * xp.where(own_q > 0, 1, own_q).cumprod(-1)).roll(1, -1)
+    if logits:
+        p, q = (x.exp() for x in scores)
+        before = (own_q - own_p).cumsum(-1).clamp(max=log(HUGE)).exp().roll(1, -1)
+    else:
+        ratio = (xp.where(own_q > 0, own_q, 1).log() - own_p.log()).cumsum(-1).clamp(max=log(HUGE)).exp()
+        before = (ratio * xp.where(own_q > 0, 1, own_q).cumprod(-1)).roll(1, -1)
     before[..., 0] = 1
     weight = before.cummin(-1).values.to(p)
     accepted = xp.minimum(weight[..., None] * p, before.to(q)[..., None] * q)
@@ -106,6 +153,38 @@ def _check_tensors(**tensors: Any) -> None:
 
 def _kind(x: Any) -> str:
     return f"a tensor {tuple(x.shape)} of {x.dtype}" if xp.is_torch(x) else f"a {type(x).__name__}"
+
+
+def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: FixedFirst) -> Tensor:
+    """log alpha (...) of log-probabilities (..., n): log of p(H) + P(some draft outside H) for the least such H."""
+    fixed = law.fixed_drafts(log_q.detach().exp(), k)
+    top, draws = xp.members(fixed, log_q.shape[-1]), (fixed < 0).sum(-1, keepdim=True)
+    if not isinstance(law, IID):
+        log_q = log_q.masked_fill(top, -inf)
+        log_q = log_q.log_softmax(-1).masked_fill(top, -inf)  # NaN where nothing but fixed tokens has mass
+        log_q = log_q.masked_fill(top.all(-1, keepdim=True), -inf)
+    least = log_p < log_q if k == 1 and law == IID() else _least_set(log_p.detach(), log_q.detach(), top, draws)
+    inside = least | log_p.isnan()  # so that NaN is summed
+    drawn = xp.where(inside, 0, log_q.exp()).sum(-1, keepdim=True).clamp(max=1)
+    # P(some of m draws outside H) = s (1 + (1 - s) + .. + (1 - s)^(m - 1)), s = q(outside H), without cancellation where s is small.
+    factor = sum(xp.where(draws > i, (1 - drawn) ** i, 0) for i in range(k))
+    certain = (top & ~inside).any(-1)  # a fixed token is outside H
+    terms = xp.where(inside, log_p, log_q + factor.log()).masked_fill(certain[..., None], 0)
+    return terms.logsumexp(-1).masked_fill(certain, 0)
+
+
+def _least_set(log_p: Tensor, log_q: Tensor, top: Tensor, draws: Tensor) -> Tensor:
+    """The set H of `_log_acceptance`, bool (..., n): a prefix of the tokens by p/q, fixed ones first."""
+    ratio = xp.where(log_q.isneginf(), inf, log_p - log_q).masked_fill(top, -inf)
+    order = xp.argsort(ratio)
+    p, q, fixed = (x.gather(-1, order) for x in (log_p, log_q, top.to(log_p)))
+    edge = xp.full((*p.shape[:-1], 1), -inf, like=p)
+    p = xp.concat((edge, p.logcumsumexp(-1)), axis=-1)
+    q = xp.concat((q.flip(-1).logcumsumexp(-1).flip(-1), edge), axis=-1)
+    many = (-(draws * (-q.exp().clamp(max=1)).log1p()).expm1()).log()
+    reached = xp.where(q < log(xp.epsilon(q)), q + draws.to(q).log(), many)
+    reached = reached.masked_fill(xp.prefix_sums(fixed) < fixed.sum(-1, keepdim=True), 0)
+    return xp.argsort(order) < p.logaddexp(reached).argmin(-1)[..., None]
 
 
 def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:

@@ -15,7 +15,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
-from ..problem import check_law
+from ..problem import check_law, check_plain
 from .layout import Layout, Level
 from .model import Path
 
@@ -248,7 +248,7 @@ class DraftTree:
     they were drawn; None where the law says it without q, and else it is worked out again.
     known_layout: `layout`, where it was worked out before.
     The values are trusted; nodes with the same tokens before them must hold the same laws. Raises InvalidDrafts
-    where the shapes of the arrays do not fit together.
+    where the shapes of the arrays do not fit together, InvalidDistribution for tensors that require a gradient.
     """
 
     parents: Array
@@ -261,6 +261,8 @@ class DraftTree:
     known_layout: Layout | None = None
 
     def __post_init__(self) -> None:
+        check_plain(self.p, "p")
+        check_plain(self.q, "q")
         size, rows = self.bounds.size, self.bounds.inner
         tokens, p, q = (tuple(x.shape) for x in (self.tokens, self.p, self.q))
         fits = len(p) == len(q) == 3 and tokens == (p[0], size) and p[1] == size + 1

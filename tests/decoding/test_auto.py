@@ -210,7 +210,7 @@ def played(
     counted: acceptance by depth, as it was counted of the models before.
     """
     pair = replace(SMALL_DRAFT, acceptance=SimpleNamespace(of_path=counted)) if counted else SMALL_DRAFT
-    chooser = Auto(lookup=None, rehearsal=0).begin(pair, 1, None)
+    chooser = Auto(lookup=None, rehearsal=0).begin(pair, 1)
     generator, tokens, spent, chosen = np.random.default_rng(seed), 0, 0.0, []
     for number in range(steps):
         drafting = chooser.choose(History([[0] * (number + 3)]))
@@ -316,7 +316,7 @@ def test_selection_of_more_paths_goes_on_from_that_of_two() -> None:
 
 def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     """Even where looked-up tokens seem to pay at once."""
-    chooser, machine, asked = Auto(rehearsal=0).begin(SMALL_DRAFT, 1, None), linear(0.1, 0.05), 0
+    chooser, machine, asked = Auto(rehearsal=0).begin(SMALL_DRAFT, 1), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose(History([[1, 2, 3, 4] * 4]))
         asked += drafting.tree.counts.n_model_calls > 0
@@ -363,7 +363,7 @@ def test_a_change_of_shape_is_told_from_the_call_itself(least: int) -> None:
 def test_one_position_goes_as_two_only_where_the_backend_says_so(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain steps between steps of one drafted token, where every other number of rows takes a third of a call more."""
     monkeypatch.setattr(LanguageModel, "least_rows", least)
-    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1, None)
+    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1)
     (costs,) = chooser.measured.values()
     one, rows = Drafting.chains(1, 1, paths.BlockVerification()), least
     for drafting in [Drafting.plain()] * 3 + [one] * 4 + [Drafting.plain(), one] * 10:
@@ -377,7 +377,7 @@ def test_one_position_goes_as_two_only_where_the_backend_says_so(least: int, mon
 def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs nothing to come to it, nor to go back to the number that was there before."""
     monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
-    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1, None)
+    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1)
     (costs,), block = chooser.measured.values(), paths.BlockVerification()
     plain, one, two, three = Drafting.plain(), *(Drafting.chains(1, length, block) for length in (1, 2, 3))
     last = 0
@@ -395,7 +395,7 @@ def test_what_pays_is_chosen_as_much_beside_graphs_of_their_own(monkeypatch: pyt
     """Plain steps between those that look up five tokens; a change is dear, and there is none."""
     monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
     costs = otd.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=5.0)
-    chooser = Auto(rehearsal=0, costs=costs, lookup=PromptLookup(5, 3, 1)).begin(SMALL_DRAFT, 1, None)
+    chooser = Auto(rehearsal=0, costs=costs, lookup=PromptLookup(5, 3, 1)).begin(SMALL_DRAFT, 1)
     sizes = [drafting.tree.bounds.size for drafting in chooser.menu]
     assert [bool(size) for size in chooser._call_sizes] == [size > 1 for size in sizes]
     chooser._recent.append(6)
@@ -431,7 +431,7 @@ def test_what_pays_is_chosen_less_where_changing_to_it_costs(
     """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""
     monkeypatch.setattr(LanguageModel, "least_rows", 2)
     costs = otd.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=change) if told else None
-    chooser, last, used = Auto(rehearsal=0, costs=costs).begin(SMALL_DRAFT, 1, None), 2, []
+    chooser, last, used = Auto(rehearsal=0, costs=costs).begin(SMALL_DRAFT, 1), 2, []
     text, repeats = list(range(40)), [*range(50, 54), *range(60, 64), *range(50, 54)]
     for number in range(300):
         found = number > 60 and number % 10 == 0
@@ -461,14 +461,11 @@ def test_reading_up_is_told_from_drafting() -> None:
     assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
 
 
-def test_its_menu_fits_the_models_and_the_room() -> None:
+def test_its_menu_fits_the_models() -> None:
     pair = tiny_pair(n=7)
-    chooser = Auto().begin(pair, 1, 3)
-    assert max(drafting.tree.bounds.length for drafting in chooser.menu) == 3
-    assert len(Auto().begin(pair, 1, 0).menu) == 1
-    alone = Auto().begin(Pair(pair.target), 1, None)
+    alone = Auto().begin(Pair(pair.target), 1)
     assert not any(drafting.tree.counts.n_model_calls for drafting in alone.menu) and len(alone.menu) > 5
-    narrow = Auto(costs=otd.trees.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1, None)
+    narrow = Auto(costs=otd.trees.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1)
     assert {drafting.tree.bounds.size for drafting in narrow.menu} == {
         0,
         1,
@@ -520,14 +517,14 @@ def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest
     measured = kept.read(file)
     assert measured is not None and len(measured["draft"][1]) >= ENOUGH and 2 in measured["verify"]
     again = Auto(rehearsal=0)
-    again.begin(pair, 1, None)
+    again.begin(pair, 1)
     (costs,) = again.measured.values()
     for part in ("verify", "draft"):
         assert costs.measured()[part] == {number: values[-KEPT:] for number, values in measured[part].items()}
     assert not costs.lacks(MENU[1])
     for other in (replace(pair, name="another pair"), replace(pair, name="")):
         plan = Auto(rehearsal=1e-9)
-        plan.begin(other, 1, None)
+        plan.begin(other, 1)
         assert next(iter(plan.measured.values())).lacks(MENU[1])
     assert kept.file_of(pair, 2) != kept.file_of(pair, 1) == file and kept.file_of(Pair(pair.target), 1) is None
     parts = json.loads(file.read_text())
@@ -557,11 +554,11 @@ def test_kept_costs_that_are_no_longer_true_are_measured_again(tmp_path: Path, m
     """Else a draft that seemed too dear once, on a busy machine, would never be asked again."""
     monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path))
     pair = replace(tiny_pair(seed=3, n=7), name="a pair")
-    Auto(rehearsal=60).begin(pair, 1, None)
+    Auto(rehearsal=60).begin(pair, 1)
     (file,) = tmp_path.iterdir()  # which needs no text
     file.write_text(json.dumps(json.loads(file.read_text()) | {"draft": {"1": [200.0] * KEPT}}))
     plan = Auto(rehearsal=60)
-    plan.begin(pair, 1, None)
+    plan.begin(pair, 1)
     (costs,) = plan.measured.values()
     for found in (costs.measured(), kept.read(file)):
         assert found is not None and max(found["draft"][1]) < 200
@@ -636,7 +633,7 @@ def test_tokens_looked_up_are_expected_as_they_were_counted() -> None:
 
 def test_a_rehearsal_ends_in_time_and_fits_the_context() -> None:
     pair, plan = tiny_pair(seed=3, n=7), Auto(rehearsal=1e-9)
-    plan.begin(pair, 1, None)
+    plan.begin(pair, 1)
     (costs,) = plan.measured.values()
     assert costs.known and costs.lacks(MENU[1])  # the plain steps alone
     small = tiny_pair(seed=3, n=7, max_position_embeddings=20)

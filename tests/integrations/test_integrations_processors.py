@@ -91,6 +91,63 @@ class Rises(transformers.LogitsProcessor):  # type: ignore[misc]
         return scores.scatter_add(1, (input_ids[:, -1:] + 1) % N, torch.full((len(scores), 1), 0.3, dtype=scores.dtype))
 
 
+class TopKLogitsWarper(transformers.LogitsProcessor):  # type: ignore[misc]
+    """Keeps the least probable tokens, under the name of a class of transformers."""
+
+    top_k = 3
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores.masked_fill(scores > scores.sort(-1).values[:, self.top_k - 1, None], float("-inf"))
+
+
+class TemperatureLogitsWarper(transformers.TemperatureLogitsWarper):  # type: ignore[misc]
+    """A temperature that depends on the length."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores / (self.temperature if input_ids.shape[1] % 2 else 0.9)
+
+
+class TopPLogitsWarper(transformers.LogitsProcessor):  # type: ignore[misc]
+    """Without the attribute that transformers' class has."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores.masked_fill(scores < scores.mean(-1, keepdim=True), float("-inf"))
+
+
+class PrefixConstrainedLogitsProcessor(TopKLogitsWarper):
+    """As above, for a class that is rebuilt for each row."""
+
+
+class RepetitionPenaltyLogitsProcessor(TopPLogitsWarper):
+    """As above, with a tensor under the name that transformers' class has for one."""
+
+    prompt_ignore_length = torch.tensor([1, 2, 3])
+
+
+class LogitNormalization(TopKLogitsWarper):
+    """As above, for a class that is left out."""
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        TopKLogitsWarper(),
+        TemperatureLogitsWarper(0.3),
+        TopPLogitsWarper(),
+        PrefixConstrainedLogitsProcessor(),
+        RepetitionPenaltyLogitsProcessor(),
+        LogitNormalization(),
+    ],
+    ids=lambda own: type(own).__name__,
+)
+def test_processors_are_known_by_their_class_and_not_by_its_name(own: Any) -> None:
+    _, way = WAYS["joint"]
+    with pytest.raises(CannotDecode, match="is not known to depend on input_ids and scores alone"):
+        verdicts(1, way, logits_processor=[own], top_k=0)
+    found = verdicts(FEW, way | {"stateless": (type(own),)}, logits_processor=[own], top_k=0)
+    assert min(found) > FALSE_ALARM / len(PROMPTS)
+
+
 def watermark() -> Any:
     made = transformers.WatermarkingConfig(bias=2.0, seeding_scheme="lefthash")
     return made.construct_processor(N, "cpu")
@@ -129,7 +186,7 @@ def test_greedy_is_plain_generate_token_for_token(name: str) -> None:
 @MANY
 def test_settings_that_only_the_general_way_can_honour(many: bool) -> None:
     """Warpers in another order, and those that keep several tokens whatever their mass."""
-    warpers = [transformers.TopPLogitsWarper(0.3, min_tokens_to_keep=3), transformers.TemperatureLogitsWarper(0.7)]
+    warpers = [transformers.TopPLogitsWarper(0.3, min_tokens_to_keep=3), transformers.TemperatureLogitsWarper(0.3)]
     texts, way = WAYS["joint"]
     assert min(verdicts(texts if many else FEW, way, logits_processor=warpers, top_k=0)) > FALSE_ALARM / len(PROMPTS)
 

@@ -117,7 +117,7 @@ def _settings_are_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ours, "prompts_of", lambda input_ids, given: input_ids.tolist())
+    patch.setattr(ours, "prompts_of", lambda model, input_ids, given: input_ids.tolist())
 
 
 def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
@@ -168,6 +168,151 @@ def test_a_planted_error_is_rejected(
     plant(monkeypatch)
     texts, way = WAYS["speculative sampling"]
     assert min(verdicts(texts, way, **WARPED)) < FALSE_ALARM / len(PROMPTS)
+
+
+class SecondTime(transformers.StoppingCriteria):  # type: ignore[misc]
+    """Ends a row at the second occurrence of a token, which it holds under the name that transformers' class has for its own."""
+
+    def __init__(self, eos_token_id: Any) -> None:
+        self.eos_token_id = eos_token_id
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        return (input_ids[:, 4:] == self.eos_token_id).sum(-1) >= 2
+
+
+@pytest.mark.parametrize("end", [3, torch.tensor(3), torch.tensor([3])], ids=str)
+def test_only_the_class_of_transformers_defines_end_tokens(end: Any) -> None:
+    """A criterion of the user's own is asked, whatever its attributes; its rows are padded as in `generate`."""
+    models = pair()
+    given = {"attention_mask": MASK, "max_new_tokens": 30, "pad_token_id": 0, "stopping_criteria": [SecondTime(end)]}
+    plain = models.target.generate(PROMPTS, **given)
+    assert int((plain[:, 4:] == 3).sum(-1).max()) == 2
+    for way in ({"paths": 2, "length": 3}, {"prompt_lookup_num_tokens": 4}):
+        made = models.target.generate(PROMPTS, custom_generate=multi_draft(models.draft, **way), **given)
+        assert made.tolist() == plain.tolist()
+
+
+class Soft(transformers.LlamaForCausalLM):  # type: ignore[misc]
+    """Does what PEFT's prompt tuning does: the first pass of `generate` reads vectors before the prompt, `forward` alone does not."""
+
+    tokens = 2  # of the soft prompt
+
+    def prepare_inputs_for_generation(self, input_ids: Any, is_first_iteration: bool = False, **kwargs: Any) -> Any:
+        made = super().prepare_inputs_for_generation(input_ids, is_first_iteration=is_first_iteration, **kwargs)
+        if is_first_iteration and self.tokens:
+            soft = torch.ones(len(input_ids), self.tokens, self.config.hidden_size, dtype=self.dtype)
+            made["inputs_embeds"] = torch.cat((soft, self.get_input_embeddings()(input_ids)), 1)
+            made["input_ids"], made["position_ids"] = None, None
+        if self.tokens:
+            mask = made["attention_mask"]
+            made["attention_mask"] = torch.cat((mask.new_ones(len(mask), self.tokens), mask), 1)
+        return made
+
+
+class Prefix(Soft):
+    """Does what PEFT's prefix tuning does: the first pass finds keys and values in the cache."""
+
+    def prepare_inputs_for_generation(self, input_ids: Any, is_first_iteration: bool = False, **kwargs: Any) -> Any:
+        made = transformers.LlamaForCausalLM.prepare_inputs_for_generation(
+            self, input_ids, is_first_iteration=is_first_iteration, **kwargs
+        )
+        return made | {CACHE: _a_cache_with_a_prompt()} if is_first_iteration else made
+
+
+class Appends(transformers.LlamaForCausalLM):  # type: ignore[misc]
+    """Reads one token more than it is given, as XLM does."""
+
+    def prepare_inputs_for_generation(self, input_ids: Any, **kwargs: Any) -> Any:
+        made = super().prepare_inputs_for_generation(input_ids, **kwargs)
+        return made | {"input_ids": torch.nn.functional.pad(input_ids, (0, 1), value=5)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"), [(Soft, "as Soft prepares"), (Prefix, "holds tokens"), (Appends, "input_ids, as Appends")]
+)
+def test_what_generate_adds_outside_of_forward_is_refused(kind: Any, says: str) -> None:
+    model = tiny_llama(11, N, 2)
+    model.__class__ = kind
+    with pytest.raises(CannotDecode, match=says) as refused:
+        model.generate(PROMPTS, attention_mask=MASK, max_new_tokens=4, custom_generate=multi_draft(pair().draft))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_way_of_its_own_to_prepare_the_same_inputs_is_taken() -> None:
+    model, given = tiny_llama(11, N, 2), {"attention_mask": MASK, "max_new_tokens": 9}
+    plain = model.generate(PROMPTS, **given).tolist()
+    model.__class__ = type("Same", (Soft,), {"tokens": 0})
+    assert model.generate(PROMPTS, custom_generate=multi_draft(pair().draft), **given).tolist() == plain
+
+
+def with_pictures() -> Any:
+    """A model of pictures and text."""
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = {"vocab_size": N, "num_key_value_heads": 1, "head_dim": 8, "initializer_range": 0.6}
+    marks = {"image_token_index": 7, "boi_token_index": 6, "eoi_token_index": 5, "mm_tokens_per_image": 4}
+    config = transformers.Gemma3Config(
+        text_config=sizes | text | ends, vision_config=sizes | {"image_size": 8, "patch_size": 4}, **marks
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return transformers.Gemma3ForConditionalGeneration(config).double().eval()
+
+
+def test_inputs_that_hold_nothing_or_change_nothing() -> None:
+    """transformers adds an empty `mm_encoder_outputs`; tokenizers return types of tokens, all 0, which GPT-2 reads and Gemma 3 does not."""
+    model, types = with_pictures(), {"token_type_ids": torch.zeros_like(PROMPTS)}
+    given, loop = {"attention_mask": MASK, "max_new_tokens": 9}, multi_draft(with_pictures(), paths=2, length=3)
+    plain = model.generate(PROMPTS, **given).tolist()
+    assert model.generate(PROMPTS, **given, **types).tolist() == plain
+    for more in ({}, types):
+        assert model.generate(PROMPTS, custom_generate=loop, **given, **more).tolist() == plain
+    with pytest.raises(CannotDecode, match="mm_encoder_outputs is not passed on"):
+        model.generate(PROMPTS, custom_generate=loop, pixel_values=torch.zeros(1, 3, 8, 8), **given)
+    with pytest.raises(CannotDecode, match="token_type_ids is not passed on"):
+        model.generate(PROMPTS, custom_generate=loop, token_type_ids=torch.ones_like(PROMPTS), **given)
+    reads = tiny_gpt2(16)
+    assert reads.generate(PROMPTS, **given, **types).tolist() != reads.generate(PROMPTS, **given).tolist()
+    with pytest.raises(CannotDecode, match="token_type_ids is not passed on"):
+        reads.generate(PROMPTS, custom_generate=loop, **given, **types)
+
+
+def tiny_gpt2(positions: int) -> Any:
+    """A GPT-2 whose learned positions end: a pass beyond them raises IndexError."""
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "initializer_range": 0.8}
+    with torch.random.fork_rng():
+        torch.manual_seed(positions)
+        model = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(vocab_size=N, n_positions=positions, **sizes, **ends)
+        )
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("positions", [32, 12, 40])
+@pytest.mark.parametrize("way", ["joint", "speculative sampling", "auto"])
+def test_drafts_end_where_a_context_does(positions: int, way: str) -> None:
+    """Of the target, 32, or of the draft model."""
+    target, draft, given = tiny_gpt2(32), tiny_gpt2(positions), {"attention_mask": MASK, "max_new_tokens": 28}
+    plain, settings = target.generate(PROMPTS, **given).tolist(), WAYS[way][1]
+    for drafts in (draft, target):
+        made = target.generate(PROMPTS, custom_generate=multi_draft(drafts, **settings), **given)
+        assert made.tolist() == plain
+    with pytest.raises(CannotDecode, match=r"pass the target's context of 32: give max-tokens of at most 28"):
+        target.generate(PROMPTS[:1], custom_generate=multi_draft(draft, **settings), max_new_tokens=29)
+
+
+@pytest.mark.parametrize("new", [28, 24])
+def test_sequences_that_end_before_others_stay_within_the_context(new: int) -> None:
+    """Rows of a batch grow at different speeds, and one that has ended is behind a tree in every later step."""
+    target = tiny_gpt2(32)
+    loop = multi_draft(target, paths=2, length=4)
+    given = {"attention_mask": MASK.repeat(4, 1), "max_new_tokens": new, "do_sample": True, "temperature": 1.5}
+    for seed in range(4):
+        made = target.generate(
+            PROMPTS.repeat(4, 1), custom_generate=loop, seed=seed, eos_token_id=1, pad_token_id=0, **given
+        )
+        assert made.shape[1] <= 4 + new
 
 
 class Kept:
@@ -388,7 +533,13 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"draft_model": "SmolLM2-135M"}, r"draft_model is 'SmolLM2-135M', no model: .*from_pretrained\(NAME\)"),
+        ({"draft_model": "SmolLM2-135M"}, r"language-model head, got 'SmolLM2-135M'. .*from_pretrained\(NAME\)"),
+        ({"draft_model": tiny_llama(1).model}, "language-model head, got LlamaModel"),
+        ({"draft_model": torch.nn.DataParallel(tiny_llama(1))}, "language-model head, got DataParallel"),
+        (
+            {"draft_model": transformers.LlamaForSequenceClassification(tiny_llama(1).config)},
+            "language-model head, got LlamaForSequenceClassification",
+        ),
         ({"rule": "joint"}, r"rule is 'joint': give a path rule, as otd\.paths\.Joint\(\)"),
         ({"rule": otd.trees.Joint}, r"rule is <class .*Joint'>: give a path rule"),
         ({"rule": otd.rules.KSeq}, r"rule is <class .*KSeq'>: give a path rule"),

@@ -135,25 +135,6 @@ def test_compiled_or_not_is_one_draw_without_replacement(
         assert not differ.any() if dtype is np.float64 else differ[..., 2:].mean() <= 0.03
 
 
-@pytest.mark.parametrize("n", [10, N])
-@pytest.mark.parametrize("rule", [otd.rules.SpeculativeSampling(), otd.rules.RecursiveRejectionWithoutReplacement()])
-@pytest.mark.parametrize("of", [0, 1])
-def test_a_gradient_goes_through_the_residual(of: int, rule: Any, n: int) -> None:
-    torch = pytest.importorskip("torch")
-    generator = torch.Generator().manual_seed(91)
-    laws = [torch.softmax(torch.randn(n, generator=generator, dtype=torch.float64), -1) for _ in range(2)]
-    drafts, weights = torch.tensor([1, 2]), torch.randn(n, generator=generator, dtype=torch.float64)
-    step = 1e-6 * torch.randn(n, generator=generator, dtype=torch.float64) * laws[of]
-    ends = []
-    for sign in (1, -1):
-        moved = list(laws)
-        moved[of] = laws[of] + sign * step
-        ends.append(float(rule(*moved, drafts).residual @ weights))
-    moved[of] = laws[of].clone().requires_grad_()
-    (rule(*moved, drafts).residual @ weights).backward()
-    assert float(moved[of].grad @ step) * 2 == pytest.approx(ends[0] - ends[1], rel=1e-4, abs=1e-12)
-
-
 def test_recursive_rejection_takes_bfloat16_in_torch() -> None:
     torch = pytest.importorskip("torch")
     generator = torch.Generator().manual_seed(92)

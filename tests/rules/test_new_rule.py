@@ -49,3 +49,18 @@ def test_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     engine.verify = lambda logits: None  # type: ignore[attr-defined]
     with pytest.raises(UnsupportedHost, match="takes"):
         adapter.install(engine, "BlockVerification")
+
+
+@pytest.mark.parametrize(
+    "rule", [*otd.rules.ALL, otd.lossy.Toward(otd.lossy.KL(0.1), otd.rules.KSeq())], ids=lambda rule: rule.name
+)
+@pytest.mark.parametrize("of", ["p", "q"])
+def test_every_rule_refuses_tensors_that_require_a_gradient(rule: Any, of: str) -> None:
+    torch = pytest.importorskip("torch")
+    given = {name: torch.full((4,), 0.25) for name in ("p", "q")}
+    given[of].requires_grad_()
+    with pytest.raises(otd.InvalidDistribution, match=rf"{of} is sparse or takes part in a gradient: give {of}.detach"):
+        rule(**given, drafts=torch.tensor([1, 2]))
+    tokens, p = torch.tensor([[1]]), {name: mass.expand(1, 2, 4) for name, mass in given.items()}
+    with pytest.raises(otd.InvalidDistribution, match=rf"{of} is sparse or takes part in a gradient"):
+        otd.trees.TreeShape((0,)).tree(tokens, **p)

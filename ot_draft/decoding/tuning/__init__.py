@@ -110,14 +110,14 @@ class Auto(Policy):
         """Whether nothing else says what a step costs."""
         return self.costs is None
 
-    def begin(self, pair: Pair, batch: int, room: int | None) -> Auto:
+    def begin(self, pair: Pair, batch: int) -> Auto:
         """For one run, with what the runs before it have learnt."""
         if self.costs is None and split_between_processes(pair.target):
             raise CannotDecode("the processes of a split target have to choose alike: give costs, or one shape")
         self.acceptance.begin(() if pair.acceptance is None else pair.acceptance.of_path)
         run, costs = copy(self), self._costs_of(pair, batch)
         run._kept = kept.file_of(pair, batch)
-        menu, target = [drafting for drafting in self._fitting(pair, room) if costs.reach(drafting)], _target(pair)
+        menu, target = [drafting for drafting in self._fitting(pair) if costs.reach(drafting)], _target(pair)
         sizes = [call_size(drafting, batch, target.least_rows, target.fitted) for drafting in menu]
         run._choose_among(menu, costs, sizes)
         return run
@@ -267,19 +267,18 @@ class Auto(Policy):
         for key, _, _ in drafted:
             self._tables.pop(key, None)
 
-    def _fitting(self, pair: Pair, room: int | None) -> list[Drafting]:
-        """Draftings that fit, plain decoding first."""
-        longest = POSITIONS - 1 if room is None else min(max(room, 0), POSITIONS - 1)
+    def _fitting(self, pair: Pair) -> list[Drafting]:
+        """Draftings of less than POSITIONS nodes, autoregressive decoding first."""
         found = [PLAIN]
         if self.model and pair.draft is not None:
             block = otd.trees.BlockVerification()
-            found += [Drafting.chains(1, length, block) for length in ONE_PATH if length <= longest]
+            found += [Drafting.chains(1, length, block) for length in ONE_PATH if length < POSITIONS]
             joint = otd.trees.Joint()
-            found += [Drafting.chains(K, L, joint) for K, L in self.paths if longest >= L and K * L < POSITIONS]
+            found += [Drafting.chains(K, L, joint) for K, L in self.paths if K * L < POSITIONS]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
-            most = min(longest, self.lookup.num_tokens)
-            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if 0 < L <= most]
+            most = min(POSITIONS - 1, self.lookup.num_tokens)
+            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if most >= L]
         return found
 
     def _costs_of(self, pair: Pair, batch: int) -> StepCosts:
