@@ -294,14 +294,13 @@ def padded_drafts_in_floats(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
-    # One draft is replaced, so that a rule for exactly k drafts takes the problem. For k = 1 that leaves no draft.
-    fewer = Problem(problem.p, problem.q, max(problem.k - 1, 1), problem.law)
-    tuples = tuples_of(fewer) if problem.k else None
-    if tuples is None or Fact.ABSENT_ANYWHERE not in problem.law.facts:
+    tuples = tuples_of(problem) if Fact.ABSENT_ANYWHERE in problem.law.facts else None
+    if tuples is None:
         return
     drafts, weight = tuples[0]
-    padded = [np.insert(drafts, position, -1, axis=1) for position in range(problem.k) if problem.k > 1]
-    for drafted in (*padded, np.full((len(drafts), problem.k), -1)):
+    # One draft is replaced, so that a rule for exactly k drafts takes the problem. An absent draft says nothing about the others.
+    padded = [np.where(np.arange(problem.k) == position, -1, drafts) for position in range(problem.k)]
+    for drafted in (*padded, np.full_like(drafts, -1)):
         try:
             output = calls.law_together(rule, problem, (drafted, weight), convert)
         except NoProbabilities as error:

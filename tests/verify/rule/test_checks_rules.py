@@ -289,7 +289,7 @@ def test_nothing_is_checked_in_silence() -> None:
         (otd.rules.KSeq(), {}, r"rules is KSeq\(.*: give a list of rules"),
         ("KSeq", {}, "rules is 'KSeq': give a list of rules"),
         ([Lawless()], {}, "Lawless has no draft law"),
-        ([otd.rules.KSeq()], {"max_examples": 0}, "max_examples is 0: give a whole number from 1 on"),
+        ([otd.rules.KSeq()], {"max_examples": 0}, "max_examples must be an integer of at least 1, got 0"),
         ([otd.rules.KSeq()], {"properties": []}, "properties is empty"),
         ([otd.rules.KSeq()], {"properties": "output_law"}, r"give a list of names, \['output_law'\]"),
         ([otd.rules.KSeq()], {"expected_failures": ["output_law"]}, "give a dictionary, {property or id: reason}"),

@@ -350,7 +350,7 @@ def test_bad_arguments_are_refused() -> None:
         check_sampler(textbook, [np.ones(3)])  # type: ignore[list-item]
     with pytest.raises(otd.InvalidArgument, match="problems is empty"):
         check_sampler(textbook, [])
-    with pytest.raises(ValueError, match="samples is 0: give a whole number from 1 on"):
+    with pytest.raises(ValueError, match="samples must be an integer of at least 1, got 0"):
         check_sampler(textbook, samples=0)
     with pytest.raises(KeyError, match="no check is called 'speed': choose among possible_tokens"):
         check_sampler(textbook, samples=5)["speed"]

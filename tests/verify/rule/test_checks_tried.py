@@ -168,10 +168,10 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: otd.check_step(a_sampler, rule="KSeq"), "rule is 'KSeq': give a rule"),  # type: ignore[arg-type]
     (lambda: otd.check_sampler(a_sampler, 3), "problems is 3: give a list"),  # type: ignore[arg-type]
     (lambda: otd.check_sampler(a_sampler, seconds=-1), "seconds is -1: give a time from 0 on"),
-    (lambda: otd.check_sampler(a_sampler, seed=-1), "seed is -1: give a whole number from 0 on"),
-    (lambda: otd.check_sampler(a_sampler, samples=1.5), "samples is 1.5: give a whole number from 1 on"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, seed=-1), "seed must be an integer of at least 0, got -1"),
+    (lambda: otd.check_sampler(a_sampler, samples=1.5), "samples must be an integer of at least 1, got 1.5"),  # type: ignore[arg-type]
     (lambda: otd.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
-    (lambda: otd.check_rule(otd.rules.KSeq(), max_examples=0), "max_examples is 0: give a whole number from 1 on"),
+    (lambda: otd.check_rule(otd.rules.KSeq(), max_examples=0), "max_examples must be an integer of at least 1, got 0"),
     (lambda: otd.check_rule(otd.rules.KSeq(), seed="a"), "seed is 'a': give a whole number"),  # type: ignore[arg-type]
     (lambda: otd.check_rule(otd.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
     (
