@@ -65,7 +65,7 @@ test: $(STAMP)  ## style, types, documentation and the tests that are not marked
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci $(OPTIONS)
 	@$(SAY_WHERE)
 
-# Hours. Before a release, and now and then; CHANGELOG.md has the last result.
+# Takes hours. Run it before a release.
 test-all:  ## the slow tests too, the backends as on an AVX2 CPU, Coq's proofs, the engines
 	$(MAKE) --no-print-directory test OPTIONS="-m '' --hypothesis-profile=nightly"
 	ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell OMP_NUM_THREADS=1 \
