@@ -259,7 +259,7 @@ def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
         own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
         twice |= bool(named.any() and own[1] < math.log(NOTHING))  # a number that stands for unknown
         apart = bool(named.any() and not (named & near).any())
-        if not named.any() and own[1] > logs.min() + OVER:
+        if not named.any() and own[1] > logs.min() + OVER + log_error(logs):
             raise BadAnswer(LEFT_OUT)
         times = Counter(ids.tolist())
         unclear = [name in UNCLEAR or PARTIAL in str(name) or times[number] > 1

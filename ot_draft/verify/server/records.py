@@ -21,7 +21,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from .moments import BINS, mixed
-from .rounding import OFF, decimals_of, explains, log_error, relative_of
+from .rounding import OFF, decimals_of, explains, log_error, relative_of, step_of
 
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
@@ -279,8 +279,11 @@ class Token(NamedTuple):
             there = top_row(ids, draft_law, name="draft law")
             draft = there.mass / there.total
         own, token = probability(own, "own"), whole_number(token, "token")
-        if own > row.mass.min() * (1 + OVER) and token not in row.ids:
-            raise CannotAudit(LEFT_OUT)
+        if own > row.mass.min() and token not in row.ids:
+            # Both as they may have been before they were rounded.
+            least = row.mass.min() * (1 + OVER + row.error) + step_of(row.mass)
+            if own - step_of(np.array([own])) > least:
+                raise CannotAudit(LEFT_OUT)
         return cls(token, row, own, *names(request, position, batch, place), draft)
 
     @classmethod
