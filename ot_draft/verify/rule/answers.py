@@ -18,6 +18,7 @@ from .outcome import Outcome, Record, Status
 from .properties import ALL, LOSSLESS
 from .recording import WRITES, Range
 
+PADDED = "padded_drafts"
 EXACT, DRAWN = "Fractions", ", drafts drawn"  # kinds of arrays in a range
 SAMPLED = tuple(each.name for each in ALL if each.sampled)
 
@@ -141,7 +142,12 @@ def _law(outcomes: Sequence[Outcome]) -> Conclusion:
     tried = {each.property for each in outcomes}
     open_questions = {
         "could not be looked at": [each.property for each in outcomes if each.status == Status.FAILED],
-        "skipped": [each.property for each in outcomes if each.status == Status.SKIPPED],
+        # A rule that refuses absent drafts is restricted to drafts that are all there.
+        "skipped": [
+            each.property
+            for each in outcomes
+            if each.status == Status.SKIPPED and not (each.property == PADDED and each.refused)
+        ],
         "not asked": [each.name for each in LOSSLESS if each.name not in tried],
     }
     because = "; ".join(f"{why}: {', '.join(names)}" for why, names in open_questions.items() if names)

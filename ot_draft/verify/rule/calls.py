@@ -53,7 +53,7 @@ def _candidates(law: DraftLaw, q: Array, k: int) -> Iterator[Array]:
     """Lists that may hold all tuples: products of the tokens of q, all that the law knows, what comes up in draws."""
     n, tokens = len(q), np.flatnonzero(q > 0).tolist()
     if len(tokens) ** k <= MAX_TUPLES:
-        yield np.array(list(product(tokens, repeat=k)))
+        yield np.array(list(product(tokens, repeat=k)), dtype=np.int64)
     if n ** law.count(n, k) <= MAX_TUPLES:
         yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, MAX_TUPLES)))
     if (

@@ -35,8 +35,8 @@ MOST_DRAFTS, MOST_TUPLES = 8, 256
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 MANY_DIFFERENT = ((5, 5, 5), (4, 6, 4), (8, 4, 8))  # n, k, tokens of q: about 4,096 draft tuples, i.i.d.
-# Drawn, not enumerated: all tokens of q have mass.
-WIDE = ((4, 3), (64, 3), (300, 1), (300, 2), (300, 5), (1000, MOST_DRAFTS))
+# Drawn, not enumerated: all tokens of q have mass. Every k, since a rule may take one k only.
+WIDE = ((4, 3), (64, 4), (64, 6), (64, 7), (300, 1), (300, 2), (300, 5), (1000, MOST_DRAFTS))
 NO_AXES = st.just(())
 MOST_ROWS = ((64,), (8, 8), (2, 32), (32, 2), (4, 4, 4), (16, 2, 2), (2, 16, 2), (2, 2, 16))
 AXES = (

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import CannotAudit
-from .records import number_of
+from .records import LEFT_OUT, OVER, number_of
 from .rounding import NOTHING, log_error, step_of
 
 TOKEN_ID = re.compile(r"token_id:(\d{1,9})")
@@ -32,7 +32,7 @@ NAMELESS = -10
 LONG_NAME = 64  # characters; longer ones are not kept
 LARGEST_ID = 2**31  # no vocabulary is larger
 NEAR = 1e-2  # two log-probabilities of one text that differ by more are those of two tokens
-OVER = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits
+ABOVE_ONE = 0.1  # by how much a list may sum to more than 1: twenty probabilities of two digits
 CONTRADICTS = 0.02  # two reports of one probability in one answer may differ by this, for the same reason
 NO_LAW = (
     "no log-probabilities in it: let the server report them (vLLM: --max-logprobs 20; llama.cpp and SGLang do by themselves; a hosted "
@@ -259,6 +259,8 @@ def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
         own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
         twice |= bool(named.any() and own[1] < math.log(NOTHING))  # a number that stands for unknown
         apart = bool(named.any() and not (named & near).any())
+        if not named.any() and own[1] > logs.min() + OVER + log_error(logs):
+            raise BadAnswer(LEFT_OUT)
         times = Counter(ids.tolist())
         unclear = [name in UNCLEAR or PARTIAL in str(name) or times[number] > 1
                    for (name, *_), number in zip(others, ids.tolist(), strict=True)]  # fmt: skip
@@ -287,7 +289,7 @@ def _consistent(token: int, log: float, ids: Array, logs: Array, by_text: bool) 
     if not by_text and len(set(ids.tolist())) < len(ids):
         raise BadAnswer("a token is listed twice")
     total = float(mass.sum()) + (0.0 if len(at) or by_text else own)
-    if total > 1 + OVER:
+    if total > 1 + ABOVE_ONE:
         raise BadAnswer(f"the probabilities of a list sum to {total:.4g}")
     if by_text:
         return -3 if len(at) and abs(logs[at[0]] - log) > NEAR else token

@@ -21,13 +21,18 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from .moments import BINS, mixed
-from .rounding import OFF, decimals_of, explains, log_error, relative_of
+from .rounding import OFF, decimals_of, explains, log_error, relative_of, step_of
 
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
 MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are below
 UNNAMED_TOKEN = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 UNNAMED = -(2**62)  # the text of a token that names none
+OVER = 0.1  # rel. excess over the lightest listed token from which an unlisted token must have been left out
+LEFT_OUT = (
+    "the emitted token is not in the list, although it is more probable than a listed one: whatever was emitted, list the most "
+    "probable tokens"
+)
 LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among the heaviest
 _SMALL = np.arange(TOP)
 NUMBERS = ("request", "position", "batch", "place")  # what is known of a token beside its law
@@ -274,6 +279,11 @@ class Token(NamedTuple):
             there = top_row(ids, draft_law, name="draft law")
             draft = there.mass / there.total
         own, token = probability(own, "own"), whole_number(token, "token")
+        if own > row.mass.min() and token not in row.ids:
+            # Both as they may have been before they were rounded.
+            least = row.mass.min() * (1 + OVER + row.error) + step_of(row.mass)
+            if own - step_of(np.array([own])) > least:
+                raise CannotAudit(LEFT_OUT)
         return cls(token, row, own, *names(request, position, batch, place), draft)
 
     @classmethod

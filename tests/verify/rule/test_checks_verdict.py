@@ -384,6 +384,42 @@ def two_drafts(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return right(p, q, drafts)
 
 
+def ignores_absent(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    return right(p, q, np.where(drafts < 0, 0, drafts))
+
+
+def refuses_absent(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    if (drafts < 0).any():
+        raise otd.InvalidDrafts("all drafts must be there")
+    return right(p, q, drafts)
+
+
+def exactly(k: int) -> Decide:
+    def decide(p: Any, q: Any, drafts: Any) -> otd.Selection:
+        if drafts.shape[-1] != k:
+            raise otd.InvalidArgument(f"{k} drafts")
+        return right(p, q, drafts)
+
+    return decide
+
+
+def test_a_rule_that_is_right_for_drafts_that_are_all_there_is_not_refuted() -> None:
+    """The i.i.d. law draws all drafts: a rule that does not know -1 is undecided, and one that refuses it is restricted."""
+    passed = [Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "padded_drafts"]
+    for decide, said in (
+        (ignores_absent, "not decided (could not be looked at: padded_drafts)"),
+        (refuses_absent, "yes"),
+    ):
+        outcome = check_rule(Rule(decide), 5, ["padded_drafts"])["padded_drafts"]
+        assert not outcome.refutes and Answers([outcome, *passed]).lines()[0].startswith(f"lossless: {said}")
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_drafts(k: int) -> None:
+    report = check_rule(Rule(exactly(k)), 12, ["padded_drafts", "drawn_tokens"])
+    assert all(outcome.status == "passed" for outcome in report.outcomes), str(report)
+
+
 @pytest.mark.parametrize(
     "decide", [slow(returns_read_only), slow(reversed_rows), slow(prints_and_asks_threads), two_drafts]
 )

@@ -138,6 +138,21 @@ def test_a_log_probability_that_is_not_known(unknown: float | None, ranks: int) 
     assert verdict.word == "no bias found" and verdict.log_largest < 3, str(verdict)
 
 
+def test_lists_of_the_tokens_that_were_not_emitted(tmp_path: Path) -> None:
+    """Alternatives alone: which tokens are listed depends on the emitted one, so that nothing can be decided."""
+    lines = []
+    for p, token in zip(*drawn(), strict=True):
+        ids = [x for x in top(p, 7) if x != token][:6]
+        lines.append({"token": int(token), "ids": ids, "probabilities": p[ids].tolist(), "own": float(p[token])})
+    found = [{"choices": [dict(each["choices"][0])]} for each in map(chat, texts())]
+    for each in found:
+        for one in each["choices"][0]["logprobs"]["content"]:
+            one["top_logprobs"] = [other for other in one["top_logprobs"] if other["token"] != one["token"]]
+    for log in (lines, found):
+        done = audit(written(tmp_path / "log.jsonl", log))
+        assert done.exit_code == 2 and "not in the list" in " ".join(done.output.split()), done.output
+
+
 @pytest.mark.parametrize("own", [0.0, np.exp(-100.0)])
 def test_an_unknown_probability_in_a_log(own: float) -> None:
     audit = Audit()
