@@ -162,26 +162,26 @@ def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) ->
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("missing.py:Rule", "there is no file missing.py"),
-        ("mine.py", "say which rule, like mine.py:Forgetful; it holds Forgetful, Scaled, Plain"),
-        ("mine.py:Nothing", "mine.py holds nothing called Nothing; it holds Forgetful"),
-        ("mine.py:number", "of type int, no selection rule"),
-        ("mine.py:dataclass", "no selection rule"),
-        ("mine.py:function_of_arrays", "is a function of p, q, drafts: a rule is an object, write it as __call__ of a subclass"),
-        ("mine.py:Plain", "missing a required argument: 'percent'; give literals in brackets, like 'mine.py:Plain(percent=...)'"),
+        ("missing.py:Rule", "file missing.py not found"),
+        ("mine.py", "as in mine.py:Forgetful, got 'mine.py'. Use one of Forgetful, Scaled, Plain"),
+        ("mine.py:Nothing", "mine.py must define Nothing. Use one of Forgetful"),
+        ("mine.py:number", "must be a selection rule, got int"),
+        ("mine.py:dataclass", "must be a selection rule"),
+        ("mine.py:function_of_arrays", "got a function of p, q, drafts. Write it as __call__ of a subclass"),
+        ("mine.py:Plain", "missing a required argument: 'percent'. Pass literals in parentheses, as in 'mine.py:Plain(percent=...)'"),
         ("mine.py:Scaled(share=2)", "unexpected keyword argument 'share'"),
-        ("mine.py:Scaled(open('x'))", "arguments are literals"),
-        ("mine.py:Scaled(1)(2)", "arguments are literals"),
+        ("mine.py:Scaled(open('x'))", "arguments must be literals"),
+        ("mine.py:Scaled(1)(2)", "arguments must be literals"),
         ("mine.py:scaled(2)", "which takes no arguments here"),
-        ("mine.py:Half", "is abstract: it has no __call__"),
-        ("mine.py:WithoutLaw", "has no draft law: write  law = otd.IID()  in the class"),
+        ("mine.py:Half", "Implement __call__"),
+        ("mine.py:WithoutLaw", "must have a draft law. Write  law = otd.IID()  in the class"),
         ("broken.py:Rule", "broken.py cannot be imported: SyntaxError"),
-        ("json.py:Rule", "a module called json is loaded already: rename the file"),
+        ("json.py:Rule", "must have a unique module name, but json is in use. Rename the file."),
         ("two-words.py:Rule", "rename the file, say to two_words.py"),
-        ("nowhere.at_all:Rule", "there is no module nowhere"),
+        ("nowhere.at_all:Rule", "module nowhere not found"),
         ("Secret", "rule, if it is not FILE.py:NAME, must be a known name, got 'Secret'. Did you mean SpecTr"),
-        ("KSeq(factor=0)", "KSeq(factor=0) cannot be made: Invalid"),
-        ("7 rules", "names no rule"),
+        ("KSeq(factor=0)", "creating KSeq(factor=0) raised Invalid"),
+        ("7 rules", "RULE must be FILE.py:NAME"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("folder")
@@ -234,8 +234,8 @@ def test_a_file_that_ends_the_process_with_0_is_no_verdict(folder: Path, place: 
     assert done.returncode == (2 if place == "call" else 64)
     told = {
         "import": "cannot be imported",
-        "constructor": "cannot be made",
-        "claims": "claims cannot be read",
+        "constructor": "creating ",
+        "claims": "attribute claims raised",
         "call": "crash: the rule",
     }
     assert told[place] in done.stderr + done.stdout

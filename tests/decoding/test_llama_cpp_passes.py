@@ -313,5 +313,5 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CannotDecode, match=r"backend llama.cpp takes the weights of a .gguf file as they are"):
         loaded("lookup", dtype="float16")
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
-    with pytest.raises(MissingPackage, match="llama-cpp-python is not installed: run  pip install"):
+    with pytest.raises(MissingPackage, match=r"llama-cpp-python is not installed\. Run  pip install"):
         loaded("lookup")
