@@ -1,4 +1,4 @@
-"""The command line uses standard terms: no wording of these patterns in help texts, README.md and the messages of `ot_draft.cli`."""
+"""The command line uses standard terms: help texts and the messages of `ot_draft.cli` hold no wording of PATTERNS."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATTERNS = {  # pattern: what to write instead
     r"\brefused\b": "rejected (draft token), must be X (input)",
     r"\bof ours\b|\bof our own\b": "internal, built-in",
     r"\bgoes? by\b|\bas far as\b.*\bgo\b": "uses, within the range",
-    r"^(Of|By|In|What|That|To) [a-z]": "name the subject",
+    r"^(Of|By|In|What|That) [a-z]": "name the subject",
 }
 
 

@@ -96,7 +96,7 @@ class AuditCommand(click.Command):
 @click.option("--concurrency", type=Numbers(MOST_TOGETHER),
               help="Comma-separated numbers of concurrent requests, up to 256, used in rotation [default: 1, 4, 8 and 32].")  # fmt: skip
 @click.option("--temperature", type=float, default=1.0, show_default=True,
-              help="Sampling temperature. With a log of API responses, pass 1 to state that they were sampled at 1.")  # fmt: skip
+              help="Sampling temperature. With a log of API responses, pass 1 to state that its tokens were sampled at 1.")  # fmt: skip
 @click.option(
     "--top-k",
     type=int,
@@ -123,7 +123,7 @@ class AuditCommand(click.Command):
               help="Folder of the model that should be served, to compute its distribution locally with transformers.")  # fmt: skip
 @click.option("--draft", type=Draft(),
               help="Folder of the server's draft model, to compute its distribution locally and detect errors sooner; or "
-              f"ngram[:N] for drafts by n-grams of up to N tokens [default N: {LONGEST}]. Requires prompts as token ids.")  # fmt: skip
+              f"ngram[:N] for n-grams of up to N tokens [default N: {LONGEST}], which requires prompts as token ids.")  # fmt: skip
 @click.option("--html", type=Place(dir_okay=False), help="Output file: HTML page of the result.")
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
@@ -204,8 +204,8 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
             outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare, draft)
     asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in outcome.left_out]
     notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode), ("answers", f"{outcome.answers:,}"),
-             ("requests at a time x tokens an answer", ", ".join(f"{c} x {n}" for c, n in asked)),
-             ("laws of equal contexts", str(outcome.contexts))]  # fmt: skip
+             ("concurrent requests x tokens per response", ", ".join(f"{c} x {n}" for c, n in asked)),
+             ("distributions of equal contexts", str(outcome.contexts))]  # fmt: skip
     if outcome.drafted is not None:
         notes.append(("drafted", f"{outcome.drafted:,} tokens by the server's own count"))
     if plan.engine == "llamacpp" and outcome.drafted and outcome.unreadable:
@@ -213,9 +213,7 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
     notes += [("answer left out", f"{reason} ({times} times)") for times, reason in judge.left_out.reasons[:5]]
     if outcome.doubtful:
-        said = (
-            "tokens that were the last of a list keyed by texts, and may have taken the place of others of their texts"
-        )
+        said = "tokens at the end of a list keyed by text, which may have replaced others with the same text"
         notes.append(("paid for", f"{outcome.doubtful:,} {said}: {BY_IDS}"))
     if judge.biased:
         notes.append(("or", OWN_DEFAULTS))
@@ -223,13 +221,15 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
         said = "responses are not independent: requests share random numbers, or several get the same response from a cache"
         notes.append(("which means", said))
     if judge.biased and outcome.by_text:
-        notes.append(("or", f"its lists are filled up to so many texts, where several tokens have one: {BY_IDS}"))
+        notes.append(
+            ("or", f"several tokens have the same text, and the server fills its lists up with others: {BY_IDS}")
+        )
     notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
     if draft is not None:
         notes.append(
             (
                 "draft law",
-                f"of {draft}: on the listed tokens it shares {draft.overlap:.3f} of the reported mass",
+                f"of {draft}: on the listed tokens, it shares {draft.overlap:.3f} of the reported probability",
             )
         )
     if reference is not None and not judge.undecided:

@@ -80,7 +80,7 @@ def no_verdict() -> Iterator[None]:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
     except Ended as error:
-        click.echo(f"error: imported code ended the process by {error}, so there is no result", err=True)
+        click.echo(f"error: imported code ended the process by {error}, without a result", err=True)
         raise click.exceptions.Exit(INTERNAL) from error
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # as rich ends then

@@ -261,8 +261,8 @@ def test_a_prompt_file_is_text_in_utf_8(tmp_path: Path) -> None:
 BAD: dict[str, tuple[list[str], str]] = {
     "no paths": (["--paths", "0"], "K is 0 and L is 4"),
     "no length": (["--length", "0"], "K is 4 and L is 0"),
-    "not there": (["--target", "./nowhere"], "'./nowhere' is not there"),
-    "device": (["--device", "abacus"], "'abacus': give cpu or cuda"),
+    "not there": (["--target", "./nowhere"], "'./nowhere' does not exist"),
+    "device": (["--device", "abacus"], "got 'abacus'. Use cpu or cuda"),
     "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
     "no law": (["--draft-law", "best"], "no law 'best'"),
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),

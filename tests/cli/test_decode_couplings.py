@@ -64,7 +64,7 @@ def test_what_does_not_go_with_a_watermark(models: list[str], words: tuple[str, 
 @pytest.mark.parametrize(
     ("draft", "words", "says"),
     [
-        ("chain:exit:1", (), "name two drafts"),
+        ("chain:exit:1", (), "Name two draft models"),
         ("chain:exit:1,exit:1", ("--paths", "2"), "--length alone"),
         ("slem:nowhere", ("--shape", "auto"), "one path by text"),
         ("skip:9", (), "layers 0 to"),

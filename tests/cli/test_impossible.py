@@ -35,7 +35,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_decode_refuses_before_the_models_are_loaded(option: str, places: list[str]) -> None:
     for place in (*places, *([] if option == "--trace" else ["nowhere/x.jsonl"])):
         assert option in refusal(*DECODE, option, place)
-    assert "target './nowhere' is not there" in refusal(*DECODE, option, "fine")  # and nothing is left behind
+    assert "target './nowhere' does not exist" in refusal(*DECODE, option, "fine")  # and nothing is left behind
     assert not Path("fine").is_file() and sorted(path.name for path in Path().glob(".ot*")) == []
 
 

@@ -177,9 +177,9 @@ def test_a_wrong_path_is_no_fault_of_the_network(
 ) -> None:
     (tmp_path / "drafts").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CannotDecode, match="draft 'drafts/mine' is not there"):
+    with pytest.raises(CannotDecode, match="draft 'drafts/mine' does not exist"):
         load_pair(models[1], "drafts/mine")
-    with pytest.raises(CannotDecode, match=r"draft 'mine.safetensors' is not there"):
+    with pytest.raises(CannotDecode, match=r"draft must be an existing file, got 'mine.safetensors'"):
         load_pair(models[1], "mine.safetensors")
 
 
@@ -191,7 +191,7 @@ def test_the_hub_is_asked_once(models: list[str], monkeypatch: pytest.MonkeyPatc
         raise ConnectionError("no route to host")
 
     monkeypatch.setattr(hub.HfApi, "model_info", unreachable)
-    with pytest.raises(CannotDecode, match=r"draft 'nobody/nothing' is no directory or file here, and the hub"):
+    with pytest.raises(CannotDecode, match=r"draft 'nobody/nothing' is not a local directory or file, and the hub"):
         load_pair(models[1], "nobody/nothing")
     assert asked == ["nobody/nothing"]
 

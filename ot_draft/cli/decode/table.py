@@ -83,7 +83,7 @@ def why(comparison: Comparison) -> str:
     if costs.verify > 1.3 * one:
         reasons.append("the target's time grows with the number of positions, as is usual on few CPU cores")
     if costs.draft > 0.3 * one:
-        reasons.append("the draft model is not much faster than the target")
+        reasons.append("the draft model calls take long compared with a target call")
     said += f" It loses time, because it needs more than {times:.2f} tokens per target call"
     return said + (f": {', and '.join(reasons)}." if reasons else ".")
 
