@@ -88,7 +88,7 @@ def test_folders_of_the_other_commands(places: list[str]) -> None:
 def test_numbers_that_nobody_means(words: list[str], places: list[str]) -> None:
     Path("costs.json").write_text(json.dumps({"verify": {"1": 1, "65": 1.4}, "draft": {"1": 0.06, "8": 0.08}}))
     told = refusal(*words)
-    assert "nowhere" not in told and any(word in told for word in ("must", "range", "needs")), told
+    assert "nowhere" not in told and any(word in told for word in ("must", "range", "needs", "give")), told
 
 
 def test_many_drafts_of_a_small_pair_are_answered() -> None:

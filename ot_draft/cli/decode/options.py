@@ -103,8 +103,8 @@ class ModelOptions:
         "--backend",
         default=defaults.BACKEND,
         type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
-        help="Inference backend. openvino: target of the Llama family on a CPU, with 8-bit activations where a GGUF file has quantised"
-        " weights; openvino-float: the same with float activations; llama.cpp: GGUF target and draft model in llama-cpp-python; auto:"
+        help="Inference backend. openvino: target of the Llama family on a CPU, with 8-bit activations for the quantised weights of a GGUF"
+        " file; openvino-float: the same with float activations; llama.cpp: GGUF target and draft model in llama-cpp-python; auto:"
         " openvino-float for a GGUF target of the Llama family on a CPU if OpenVINO is installed, else torch.",
         **SHOWN,
     )
