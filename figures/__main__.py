@@ -24,31 +24,56 @@ def several(known: Sequence[str]) -> Callable[[Any, Any, str | None], tuple[str,
     def read(context: Any, option: Any, text: str | None) -> tuple[str, ...]:
         words = tuple(word.strip() for word in text.split(",")) if text else ()
         if unknown := [word for word in words if word not in known]:
-            raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(known)}")
+            raise click.BadParameter(
+                f"must be some of {', '.join(known)}, got {unknown[0]!r}. Separate them by commas."
+            )
         return words
 
     return read
 
 
-LIST = f"NAMES, all without any: figures ({', '.join(NAMES)}) or groups ({', '.join(BY_GROUP)})."
+LIST = f"NAMES (default: all): figures ({', '.join(NAMES)}) or groups ({', '.join(BY_GROUP)})."
 
 
 @click.command(cls=Command, epilog=LIST)
 @click.argument("names", nargs=-1, metavar="[NAMES]...")
-@click.option("--full", is_flag=True, help="More points, pairs and patience: from minutes to an hour.")
-@click.option("--force", is_flag=True, help="Recompute what is cached, too.")
-@click.option("--redraw", is_flag=True, help="Draw from the data that an earlier run left, compute nothing.")
-@click.option("--report", "report_only", is_flag=True, help="Write the report from what is there, and nothing else.")
-@click.option("--format", "formats", callback=several(FORMATS), help="For a paper: pdf,svg,png, into OUT/paper.")
+@click.option("--full", is_flag=True, help="Compute more points and pairs, which takes minutes to an hour.")
+@click.option("--force", is_flag=True, help="Recompute cached figures, too.")
+@click.option("--redraw", is_flag=True, help="Redraw the figures from the data of an earlier run.")
+@click.option("--report", "report_only", is_flag=True, help="Write only the report, from existing figures.")
 @click.option(
-    "--width", type=click.Choice(list(style.PAPER)), help="For a paper: text of 8 to 9 points at this width [page]."
+    "--format",
+    "formats",
+    callback=several(FORMATS),
+    help="Comma-separated formats for a paper: pdf, svg, png; written to OUT/paper.",
 )
 @click.option(
-    "--caption/--no-caption", default=False, help="For a paper: draw the caption below the picture, too [no]."
+    "--width",
+    type=click.Choice(list(style.PAPER)),
+    help="Width of the figures for a paper, with text of 8 to 9 points [default: page].",
 )
-@click.option("--tables", "kinds", callback=several(tuple(tables.WRITERS)), help="The numbers as latex,csv,markdown.")
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
-@click.option("--out", default=Path("figures/out"), show_default=True, type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--caption/--no-caption", default=False, help="Draw the caption below each figure for a paper [default: no]."
+)
+@click.option(
+    "--tables",
+    "kinds",
+    callback=several(tuple(tables.WRITERS)),
+    help="Comma-separated formats of tables with the numbers: latex, csv, markdown.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Number of worker processes [default: one per core].",
+)
+@click.option(
+    "--out",
+    default=Path("figures/out"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Output folder.",
+)
 def main(
     names: tuple[str, ...],
     full: bool,
@@ -62,9 +87,9 @@ def main(
     jobs: int,
     out: Path,
 ) -> None:
-    """Make the figures NAMES and the report, index.html, of all figures that are there.
+    """Create the figures NAMES, and the report index.html of all existing figures.
 
-    The report is written after every figure. A figure is computed again only if its script, its data, the library or --full
+    The report is written after every figure. A figure is recomputed only if its script, its data, the library or --full
     has changed.
     """
     can_write_into("--out", out)
@@ -99,7 +124,7 @@ def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: i
     module = script(name)
     data = out / f"{name}.csv"
     if redraw and not data.is_file():
-        raise click.ClickException(f"{data} is not there: run without --redraw first")
+        raise click.ClickException(f"--redraw requires {data}. Run without --redraw first.")
     start = perf_counter()
     if not redraw:
         store.record_file(out, name).unlink(missing_ok=True)  # a run that is stopped leaves nothing that seems done

@@ -8,5 +8,6 @@ BACKEND = "auto"  # one of them, by the target and by what is installed: `resolv
 PATHS, LENGTH = 4, 4  # drafted paths, and their tokens
 CHAIN_LENGTH = 8  # of the path that a chain of three models drafts
 RULE = "joint"
+TRACE_KEPT, TRACE_ROWS = 224, 10_000  # tokens stored per distribution, and max. stored pairs of distributions
 # Tokens that are looked up at most, and last tokens that are looked for: by prompt lookup alone, and beside other drafts.
 LOOKUP, AUTO_LOOKUP = (10, 2), (16, 3)

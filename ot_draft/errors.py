@@ -31,7 +31,7 @@ class MissingPackage(DraftSelectionError, ImportError):
     """A package of an optional extra is needed and not installed; the text is the command that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run  {how_to_install(package, extra)}")
+        super().__init__(f"{package} is not installed. Run  {how_to_install(package, extra)}")
 
 
 class CannotAudit(DraftSelectionError, ValueError):

@@ -65,21 +65,30 @@ COLOURS = {
 @click.command(cls=Command)
 @click.argument("names", nargs=-1, type=click.Choice(list(MODULES)), metavar="[NAMES]...")
 @click.option(
-    "--without", multiple=True, type=click.Choice(list(MODULES)), metavar="NAME", help="Leave out; may be repeated."
+    "--without", multiple=True, type=click.Choice(list(MODULES)), metavar="NAME", help="Module to omit; repeatable."
 )
 @click.option(
-    "--cases", type=click.IntRange(1), default=600, show_default=True, help="Random problems for a statement."
+    "--cases", type=click.IntRange(1), default=600, show_default=True, help="Number of random problems per statement."
 )
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes [default: one a core].")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one self-contained page.")
-@click.option("--json", type=click.Path(dir_okay=False, path_type=Path), help="Also write the rows as data.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Number of worker processes [default: one per core].",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Output file: self-contained HTML page of the results.",
+)
+@click.option("--json", type=click.Path(dir_okay=False, path_type=Path), help="Output file of the results as JSON.")
 def main(
     names: tuple[str, ...], without: tuple[str, ...], cases: int, jobs: int, html: Path | None, json: Path | None
 ) -> None:
-    """Check the statements of the modules NAMES, or all, and print what came out."""
+    """Check the statements of the modules NAMES (default: all) by computer, and print the results."""
     chosen = [name for name in names or MODULES if name not in without]
     if not chosen:
-        raise Refused("--without leaves none of the modules, so that nothing would be checked: leave fewer out")
+        raise Refused("--without must keep at least one module. Omit fewer of them.")
     # Before the minutes of work, not after them.
     for option, file in (("--html", html), ("--json", json)):
         if file:
@@ -91,7 +100,7 @@ def main(
             pairs += [(module, statement) for statement in module.STATEMENTS]
             advance()
     if "formal" in chosen:
-        click.echo("Coq's proofs: about four minutes of one processor, where they were not compiled before", err=True)
+        click.echo("Coq proofs that were not compiled before take about four minutes on one core", err=True)
     rows: list[page.Row] = []
     with progress_bar(len(pairs), "statements", alike=False) as advance:
         for module, statement in pairs:

@@ -26,7 +26,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("installed")
 def test_the_advice_names_the_extra() -> None:
     assert str(otd.MissingPackage("transformers", "llm")) == (
-        "transformers is not installed: run  pip install 'ot_draft[llm]'"
+        "transformers is not installed. Run  pip install 'ot_draft[llm]'"
     )
 
 

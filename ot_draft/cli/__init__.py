@@ -48,9 +48,9 @@ CLONE = {  # not installed with the package
     "survey": "proofs_checks.survey.command:main",
 }
 PURPOSE = {  # of these commands, for the help where they are not
-    "survey": "Survey of published verifiers: lossless, or not and where.",
-    "figures": "Make the figures and tables.",
-    "prove": "Check the statements of the theory by machine.",
+    "survey": "Check which published verification rules are lossless.",
+    "figures": "Create the figures and the report.",
+    "prove": "Check the statements of the theory by computer.",
 }
 NEEDS = {  # package and extra without which a command does nothing
     "capture": ("transformers", "llm"),
@@ -100,11 +100,11 @@ class LazyGroup(click.Group):
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what works here, and how to get the rest."""
         missing = {name: how_to_install(*needed) for name, needed in NEEDS.items() if find_spec(needed[0]) is None}
-        missing |= dict.fromkeys((name for name in CLONE if not _is_here(name)), "in the folder of a clone")
+        missing |= dict.fromkeys((name for name in CLONE if not _is_here(name)), "run in the folder of a clone")
         here = [name for name in self.list_commands(context) if name not in missing]
         if missing:
             formatter.write_paragraph()
-            with formatter.section(f"Here work {', '.join(here)}. For the others"):
+            with formatter.section(f"Available commands: {', '.join(here)}. To enable the others"):
                 formatter.write_dl(sorted(missing.items()))
 
     def invoke(self, context: click.Context) -> object:
@@ -126,7 +126,7 @@ def _is_here(name: str) -> bool:
 
 
 def _outside_a_clone(name: str) -> click.Command:
-    where = f"ot-draft {name} runs in the folder of a clone only"
+    where = f"ot-draft {name} must be run in the folder of a clone"
 
     def refuse(arguments: tuple[str, ...]) -> None:
         raise Refused(f"{where}, got {Path.cwd()}. Change to the folder of a clone.")
@@ -153,6 +153,5 @@ def decode_command() -> click.Command:
 def main() -> None:
     """Draft selection in speculative decoding: optimum, rules, checks.
 
-    Every command: exit status 2 for wrong input (check: 64), 70 for an error of ours, 130 for Ctrl-C, 141 where the reader of the
-    output went away.
+    Exit status of every command: 2 invalid input (check: 64), 70 internal error, 130 interrupted, 141 broken pipe.
     """

@@ -1,4 +1,4 @@
-"""`ot-draft audit`: whether a running server, or a log, emits tokens by the law that it reports. `audit servers` is in `audit_servers`."""
+"""`ot-draft audit`: whether the tokens of a server or a log follow the distributions reported for them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 MOST_TOGETHER = 256
 NO_LAW_OF_DRAFTS = (
-    "llama.cpp reports no law for the tokens of a step with drafts: compare its texts with those of a second server without drafts "
-    "(ot-draft audit servers URL URL2)"
+    "llama.cpp does not report probabilities for tokens of speculative steps. Compare its output with that of a second server without "
+    "drafts: ot-draft audit servers URL URL2"
 )
 FOLDER = click.Path(exists=True, file_okay=False)
 LOOKUP = re.compile(r"ngram(?::([1-9]\d?))?")
-SERVERS = "servers"  # in the place of an address: the command for two of them
+SERVERS = "servers"  # instead of a URL: the command for two servers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Draft(click.ParamType):
 
 
 class AuditCommand(click.Command):
-    """`audit URL|LOG`, but where the first word is SERVERS: then the command for two servers."""
+    """`audit URL|LOG`, or `audit servers` for two servers."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -90,39 +90,53 @@ class AuditCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-@click.command(cls=AuditCommand, epilog="Two servers that should have one law: ot-draft audit servers --help.")
+@click.command(cls=AuditCommand, epilog="To compare two servers: ot-draft audit servers --help.")
 @click.argument("subject", metavar="URL|LOG")
 @options_of_servers
 @click.option("--concurrency", type=Numbers(MOST_TOGETHER),
-              help="Requests at a time, in turn, up to 256 [default: a mix of 1, 4, 8 and 32].")  # fmt: skip
+              help="Comma-separated numbers of concurrent requests, up to 256, used in rotation [default: 1, 4, 8 and 32].")  # fmt: skip
 @click.option("--temperature", type=float, default=1.0, show_default=True,
-              help="Temperature to ask for. With a log of API responses, 1 states how its tokens were drawn.")  # fmt: skip
-@click.option("--top-k", type=int, default=0, show_default=True, help="0: all tokens.")
-@click.option("--top-p", type=float, default=1.0, show_default=True)
+              help="Sampling temperature. With a log of API responses, pass 1 to state that its tokens were sampled at 1.")  # fmt: skip
+@click.option(
+    "--top-k",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Number of most probable tokens that the server samples from (0: all).",
+)
+@click.option("--top-p", type=float, default=1.0, show_default=True,
+              help="Total probability of the most probable tokens that the server samples from (1: all).")  # fmt: skip
 @click.option("--logprobs", "mode", type=click.Choice(MODES),
-              help="What the server reports: raw (of the model), tempered (after the temperature), processed (of the law that is "
-              "drawn from) [default: tempered for SGLang, else raw].")  # fmt: skip
-@click.option("--listed", type=click.IntRange(1), default=20, show_default=True, help="Likeliest tokens to ask for.")
-@click.option("--ignore-eos", is_flag=True, help="Ask the server to go on after the end of text.")
+              help="Log-probabilities that the server reports: raw (of the model), tempered (after the temperature) or processed (of "
+              "the distribution that is sampled from) [default: tempered for SGLang, else raw].")  # fmt: skip
+@click.option(
+    "--listed",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Number of most probable tokens to request (top_logprobs).",
+)
+@click.option("--ignore-eos", is_flag=True, help="Ask the server to continue after the end-of-sequence token.")
 @click.option("--tolerance", type=float, default=1e-4, show_default=True,
-              help="Relative error of reported probabilities.")  # fmt: skip
+              help="Maximum relative error of the reported probabilities.")  # fmt: skip
 @click.option("--reference", type=Place(exists=True, file_okay=False),
-              help="Folder of the model that should be served: its law is computed here, by transformers.")  # fmt: skip
+              help="Folder of the model that should be served, to compute its distribution locally with transformers.")  # fmt: skip
 @click.option("--draft", type=Draft(),
-              help="Folder of the server's draft model: its law is computed here, and wrong verifiers are found sooner. ngram: it drafts "
-              f"by n-grams, of up to {LONGEST} tokens, or N; give prompts as token ids.")  # fmt: skip
-@click.option("--html", type=Place(dir_okay=False), help="Write a page.")
+              help="Folder of the server's draft model, to compute its distribution locally and detect errors sooner; or "
+              f"ngram[:N] for n-grams of up to N tokens [default N: {LONGEST}], which requires prompts as token ids.")  # fmt: skip
+@click.option("--html", type=Place(dir_okay=False), help="Output file: HTML page of the result.")
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
 ) -> None:  # fmt: skip
-    """Whether tokens follow the law that is reported for them, from a running server or from a log.
+    """Test whether the tokens of a running server or of a log follow the distributions reported for them.
 
-    URL: an OpenAI-compatible server that reports log-probabilities (http://localhost:8000). It alone is talked to; a key is read from
-    OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their distributions, or a .jsonl file of API responses
-    with log-probabilities: chat completions, entries of logprobs.content, vLLM's RequestOutput (docs/audit.md).
+    URL: an OpenAI-compatible server that reports log-probabilities, such as http://localhost:8000. Requests are sent to this server
+    only. The API key is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their distributions,
+    or a .jsonl file of API responses with log-probabilities: chat completions, entries of logprobs.content, or vLLM's RequestOutput
+    (docs/audit.md).
 
-    Exit status: 0 if no bias was found, 1 if there is one (or the reference is another model), 2 if it cannot be decided from what
-    was given, 70 for an error of ours.
+    Exit status: 0 if no bias was found, 1 if a bias was found or the reference is another model, 2 if the data do not allow a
+    decision, 70 for an internal error.
     """
     options = ServerOptions(**asked)
     source = click.get_current_context().get_parameter_source("temperature")
@@ -132,7 +146,7 @@ def audit(
         for name, file in (("--json", json_file), ("--html", html)):
             if file is not None and file != Path("-"):
                 if not is_url and file.exists() and Path(subject).exists() and file.samefile(subject):
-                    raise Refused(f"{name} {file}: is the log that is audited: name another file")
+                    raise Refused(f"{name} must differ from the audited log, got {str(file)!r}. Use another file.")
                 can_write(name, file)
         judge = Audit(level, confidence, tolerance)
         notes = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options, stated)
@@ -146,14 +160,16 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Not
     from ..verify.server.log import ResponseNotes, read_log
 
     if not path.is_file():
-        raise Refused(f"{path}: there is no such file, and a server's address begins with http:// or https://")
+        raise Refused(
+            f"URL|LOG must be an existing file or start with http:// or https://, got {str(path)!r}. Correct it."
+        )
     if options.reference is not None:
-        raise Refused("--reference compares the law that a server reports: give its address, not a log")
+        raise Refused("--reference requires a server. Pass its URL instead of a log.")
     if options.draft is not None:
-        raise Refused("--draft is for a server: in a log each line has its own draft_law")
+        raise Refused("--draft requires a server. In a log, set draft_law in each line.")
     if (options.temperature, options.top_k, options.top_p) != (1, 0, 1):
         raise Refused(
-            "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is drawn from"
+            "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is sampled from."
         )
     notes = ResponseNotes()
     with progress_bar(100, f"reading {path.name}, per cent") as advance:
@@ -161,7 +177,7 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Not
             judge.add(token)
     judge.undecided = notes.undecided(judge.biased, stated)
     if not judge.tokens and not judge.charged:
-        raise Refused(f"{path}: no token is in it")
+        raise Refused(f"LOG must hold at least one token, got none in {path}. Use another log.")
     return []
 
 
@@ -188,8 +204,8 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
             outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare, draft)
     asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in outcome.left_out]
     notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode), ("answers", f"{outcome.answers:,}"),
-             ("requests at a time x tokens an answer", ", ".join(f"{c} x {n}" for c, n in asked)),
-             ("laws of equal contexts", str(outcome.contexts))]  # fmt: skip
+             ("concurrent requests x tokens per response", ", ".join(f"{c} x {n}" for c, n in asked)),
+             ("distributions of equal contexts", str(outcome.contexts))]  # fmt: skip
     if outcome.drafted is not None:
         notes.append(("drafted", f"{outcome.drafted:,} tokens by the server's own count"))
     if plan.engine == "llamacpp" and outcome.drafted and outcome.unreadable:
@@ -197,23 +213,23 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
     notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
     notes += [("answer left out", f"{reason} ({times} times)") for times, reason in judge.left_out.reasons[:5]]
     if outcome.doubtful:
-        said = (
-            "tokens that were the last of a list keyed by texts, and may have taken the place of others of their texts"
-        )
+        said = "tokens at the end of a list keyed by text, which may have replaced others with the same text"
         notes.append(("paid for", f"{outcome.doubtful:,} {said}: {BY_IDS}"))
     if judge.biased:
         notes.append(("or", OWN_DEFAULTS))
     if any(each.family == "requests" and each.log_e_value >= -log(judge.level) for each in judge.verdict().findings):
-        said = "answers are not independent of one another: requests share random numbers, or one answer is given to several (a cache)"
+        said = "responses are not independent: requests share random numbers, or several get the same response from a cache"
         notes.append(("which means", said))
     if judge.biased and outcome.by_text:
-        notes.append(("or", f"its lists are filled up to so many texts, where several tokens have one: {BY_IDS}"))
+        notes.append(
+            ("or", f"several tokens have the same text, and the server fills its lists up with others: {BY_IDS}")
+        )
     notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
     if draft is not None:
         notes.append(
             (
                 "draft law",
-                f"of {draft}: on the listed tokens it shares {draft.overlap:.3f} of the reported mass",
+                f"of {draft}: on the listed tokens, it shares {draft.overlap:.3f} of the reported probability",
             )
         )
     if reference is not None and not judge.undecided:
@@ -235,8 +251,8 @@ def _reference(options: ServerOptions) -> Reference | None:
     from ..verify.server.reference import Reference
 
     if options.mode == "processed" and (options.top_k or options.top_p < 1):
-        remedy = "leave --top-k and --top-p away, or let the server report raw ones"
-        raise Refused(f"--reference compares whole laws: {remedy}")
+        remedy = "Remove --top-k and --top-p, or let the server report raw log-probabilities."
+        raise Refused(f"--reference requires distributions over all tokens. {remedy}")
     return Reference(_loaded("reference", options.reference))
 
 
@@ -259,6 +275,6 @@ def _write(verdict: Verdict, subject: str, notes: Notes, json_file: Path | None,
     said = f"{verdict}."
     if not verdict.undecided:
         said += "".join(
-            f"\nA bound of {target} takes about {tokens:,} tokens." for target, tokens in verdict.for_bounds.items()
+            f"\nA bound of {target} requires about {tokens:,} tokens." for target, tokens in verdict.for_bounds.items()
         )
     say(record, json_file, None if verdict.undecided else table, notes, said, style)

@@ -41,12 +41,16 @@ class Prompts(click.ParamType):
                 try:
                     prompt = json.loads(line)
                 except ValueError as error:
-                    raise Refused(f"{path}, line {number}: begins like JSON and is none: {error}") from error
+                    raise Refused(
+                        f"{path}, line {number} must be JSON, as its first character says ({error}). Correct it."
+                    ) from error
             if not prompt or (type(prompt) is list and not all(type(token) is int for token in prompt)):
-                raise Refused(f"{path}, line {number}: give a text, or a list of token ids")
+                raise Refused(
+                    f"{path}, line {number} must be a text or a list of token ids, got {prompt!r}. Correct it."
+                )
             prompts.append(prompt)
         if not prompts:
-            raise Refused(f"{path}: no prompt is in it")
+            raise Refused(f"--prompts must hold at least one prompt, got none in {path}. Write one per line.")
         return prompts
 
 
@@ -54,20 +58,20 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of both commands: what servers are asked for, the level, the file of JSON."""
     for option in reversed(
         (
-            click.option("--model", default="", help="Name of the model, as the server has it [default: its first]."),
+            click.option("--model", default="", help="Model name on the server [default: its first model]."),
             click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
-                         help="Whose fields to send; openai: only the standard's."),
+                         help="Engine whose request fields are sent; auto: detected; openai: standard fields only."),
             click.option("--prompts", type=Prompts(),
-                         help="Texts to continue, one a line; a line in JSON is a text, or token ids [default: some of our own]."),
-            click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="To read in all, at most."),
+                         help="File of prompts, one per line: text, JSON string or list of token ids [default: built-in]."),
+            click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="Maximum number of tokens to read."),
             click.option("--lengths", "--length", type=Numbers(LONGEST),
-                         help="Tokens an answer, in turn [default: 16, and 256 in two waves of five; of two servers, 2 to 16]."),
+                         help="Comma-separated max_tokens of requests, used in rotation [default: 16 and 256; audit servers: 2 to 16]."),
             click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True,
-                         help="Seconds an answer, from connecting to its last byte."),
-            click.option("--level", type=float, default=1e-6, show_default=True, help="Probability of a false alarm, ever."),
-            click.option("--confidence", type=float, default=0.999, show_default=True, help="Of the bound."),
+                         help="Timeout per response, in seconds, from connecting to the last byte."),
+            click.option("--level", type=float, default=1e-6, show_default=True, help="False-positive rate of the whole test."),
+            click.option("--confidence", type=float, default=0.999, show_default=True, help="Confidence level of the bound."),
             click.option("--json", "json_file", type=Place(dir_okay=False),
-                         help="Write the verdict as JSON; -: print."),
+                         help="Output file of the result as JSON (-: standard output)."),
         )
     ):  # fmt: skip
         command = option(command)

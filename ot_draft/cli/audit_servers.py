@@ -1,4 +1,4 @@
-"""`ot-draft audit servers A B`: whether two servers, or one with and without drafts, have one law, by their texts alone."""
+"""`ot-draft audit servers A B`: whether two servers, or one with and without drafts, sample from the same distribution."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .console import one_line, progress_bar
 from .options import can_write
 from .refused import Refused
 
-PLAIN = "plain"  # in the place of a second address: the same server, without drafts
+PLAIN = "plain"  # instead of a second URL: the same server, without drafts
 DRAFTS_ALL_THE_SAME = (
-    "plain: this server drafts although a request asks it not to ({drafted:,} tokens by its own count), as llama.cpp of 2026 does: "
-    "start a second server without drafts and give its address"
+    "plain requires a server whose requests can disable drafts, but this one counts {drafted:,} draft tokens, as llama.cpp of 2026 does. "
+    "Start a second server without drafts and pass its URL."
 )
 NOTHING_DRAFTED = (
-    "plain: the server counts no drafted token, so both sides were plain: give prompts that it drafts for (by lookup: texts that repeat "
-    "themselves), or start a second server without drafts and give its address"
+    "plain requires a server that drafts, but this one counts 0 draft tokens. Use prompts for which it drafts (with prompt lookup: "
+    "repetitive texts), or start a second server without drafts and pass its URL."
 )
 
 
@@ -44,24 +44,29 @@ NOTHING_DRAFTED = (
 @click.argument("first", metavar="URL")
 @click.argument("second", metavar="URL2|plain")
 @options_of_servers
-@click.option("--settings", default="plain", show_default=True, help="What to compare, by commas, or all.")
+@click.option(
+    "--settings",
+    default="plain",
+    show_default=True,
+    help=f"Comma-separated sampling settings to compare, or all: {', '.join(SETTINGS)}.",
+)
 def servers(
     first: str, second: str, model: str, engine: str, prompts: list[Prompt] | None, tokens: int, lengths: tuple[int, ...] | None,
     timeout: float, level: float, confidence: float, json_file: Path | None, settings: str,
 ) -> None:  # fmt: skip
-    """Whether two servers have one law: both are asked the same, and their texts are compared. No log-probabilities are asked for.
+    """Test whether two servers sample from the same distribution, by their responses to the same requests, without log-probabilities.
 
-    URL, URL2: OpenAI-compatible servers; plain: the first one without drafts, where a request can say so (older llama.cpp). A key
-    is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Temperatures and truncations are compared by --settings.
+    URL, URL2: OpenAI-compatible servers; plain: the first server without drafts, if requests can disable them (older llama.cpp). The
+    API key is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Use --settings to compare temperatures and truncations, too.
 
-    Exit status: 0 if no difference was seen, 1 if there is one, 2 if it cannot be decided, 70 for an error of ours.
+    Exit status: 0 if no difference was found, 1 if a difference was found, 2 if undecided, 70 for an internal error.
     """
     with one_line((DraftSelectionError, OSError)):
         if json_file is not None and json_file != Path("-"):
             can_write("--json", json_file)
         chosen = list(SETTINGS) if settings == "all" else [name.strip() for name in settings.split(",")]
         if unknown := [name for name in chosen if name not in SETTINGS]:
-            raise Refused(f"--settings {unknown[0]}: give all, or some of {', '.join(SETTINGS)}")
+            raise Refused(f"--settings must be all, or some of {', '.join(SETTINGS)}, got {unknown[0]!r}. Correct it.")
         plan = RequestPlan(prompts or PROMPTS, model=model, engine=engine)
         with ExitStack() as opened:
             one = _server(opened, first, plan, timeout)
@@ -95,8 +100,8 @@ def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, draf
     plan = introduce(client, plan)[0]
     if not drafts and plan.engine not in WITHOUT_DRAFTS:
         raise Refused(
-            f"plain: a request to {plan.engine} cannot switch drafts off ({', '.join(WITHOUT_DRAFTS)} has such a field): "
-            "start a second server without them and give its address"
+            f"plain must be used with {', '.join(WITHOUT_DRAFTS)}, since requests to {plan.engine} cannot disable drafts. "
+            "Start a second server without drafts and pass its URL."
         )
     return Server(client, plan, fields={} if drafts else WITHOUT_DRAFTS[plan.engine])
 

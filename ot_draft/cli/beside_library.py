@@ -18,8 +18,8 @@ from ..selection import SelectionRule
 from .study import print_summaries
 
 KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
-NOTE = """Share of the law's optimum, at the largest k. ≈: estimated from random draft tuples, with the standard error from them at the
-share, which may exceed 1; all else is exact. -: the rule does not take this k, or a linear program was not solved.""".replace(
+NOTE = """Share of the optimum of the draft law, at the largest k. ≈: estimated from random draft tuples, with the standard error; such a
+share may exceed 1. All other values are exact. -: the rule does not support this k, or a linear program was not solved.""".replace(
     "\n", " "
 )
 

@@ -42,30 +42,30 @@ class CheckCommand(click.Command):
 @click.command(cls=CheckCommand, context_settings=DEFAULTS)
 @click.argument("targets", nargs=-1, required=True, metavar="RULE...")
 @click.option("--max-examples", type=click.IntRange(1), default=100,
-              help="Largest number of problems a property, before shrinking.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, help="The same seed tries the same problems.")
-@click.option("--property", "properties", multiple=True, help="Only this property; may be given several times.")
-@click.option("--strict", is_flag=True, help="Exit with 1 for findings, too.")
-@click.option("--compare", is_flag=True, help="Also print acceptance, share of the optimum and time per call next to the library's "
-              "rules (not with --json).")  # fmt: skip
+              help="Maximum number of problems per property, before shrinking.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the problems.")
+@click.option("--property", "properties", multiple=True, help="Name of a property to check; repeatable [default: all].")
+@click.option("--strict", is_flag=True, help="Exit with status 1 for findings, too.")
+@click.option("--compare", is_flag=True, help="Also print acceptance, share of the optimum and time per call, together with the "
+              "library's rules (not with --json).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of tables.")
 @click.option("--report", "formats", multiple=True, type=click.Choice(["html", "json"]),
-              help="Write ot-report.html or .json; may be given several times.")  # fmt: skip
+              help="Format of a report file to write, ot-report.html or ot-report.json; repeatable.")  # fmt: skip
 @click.option("--out", type=Place(file_okay=False), default=Path(), show_default=False,
-              help="Folder for --report [default: here].")  # fmt: skip
+              help="Output folder of --report [default: current folder].")  # fmt: skip
 def check(
     targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], strict: bool, compare: bool, as_json: bool,
     formats: tuple[str, ...], out: Path
 ) -> None:  # fmt: skip
-    """Is each RULE lossless? Every property on many small problems, in exact arithmetic, and the smallest counterexample.
+    """Check whether each RULE is lossless, on many small problems in exact arithmetic, and report the smallest counterexample.
 
-    RULE: FILE.py:NAME or package.module:NAME, where NAME is a subclass of otd.SelectionRule, a rule, or a function that
-    returns one, with literal arguments if need be ('my_rule.py:MyRule(factor=2)'); or the name of a rule of the library
-    (KSeq). The code is imported, so check only rules that you would run.
+    RULE is FILE.py:NAME or package.module:NAME, where NAME is a subclass of otd.SelectionRule, a rule, or a function that
+    returns one. Arguments are literals, as in 'my_rule.py:MyRule(factor=2)'. RULE can also be the name of a rule of the
+    library, such as KSeq. The code is imported and run, so check only rules that you trust.
 
-    Exit status: 0 if nothing failed, 1 if a rule is not lossless, not in floats, or overwrites its arguments, 2 if all that
-    failed are findings (no drafts, empty batches, types, host syncs, claims, a rule that crashes or refuses everything), 64 if
-    nothing was checked: wrong input, or a package is missing.
+    Exit status: 0 if nothing failed; 1 if a rule is not lossless, not lossless in floats, or overwrites its arguments;
+    2 if only findings were reported (no drafts, empty batches, types, host syncs, claims, a rule that crashes or rejects
+    every problem); 64 if nothing was checked (invalid input or a missing package).
     """
     with one_line((MissingPackage, InvalidArgument, OSError)):
         from ..verify.rule.report_files import NAMES, json_text, write_reports

@@ -1,4 +1,4 @@
-"""`ot-draft compare`: every rule beside the optimum."""
+"""`ot-draft compare`: acceptance of rules compared with the optimum."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ FEW = 8  # of its pairs a temperature: some seconds
 @click.command(context_settings=DEFAULTS)
 @click.argument("file", required=False, type=Place())
 @click.argument("draft_file", required=False, type=Place())
-@click.option("--p", "target", help="Target law on the command line, exact: 1/2,1/2 (with --q, instead of FILE).")
-@click.option("--q", "draft", help="Draft law on the command line, exact: 1/4,3/4.")
+@click.option(
+    "--p", "target", help="Target distribution p as exact numbers, such as 1/2,1/2 (with --q, instead of FILE)."
+)
+@click.option("--q", "draft", help="Draft distribution q as exact numbers, such as 1/4,3/4.")
 @study_options(rules="", ks="1,2,4,8")
 @click.option(
     "--temperature",
@@ -39,41 +41,52 @@ FEW = 8  # of its pairs a temperature: some seconds
     default=1.0,
     help="Temperature by which logits of FILE are divided.",
 )
-@click.option("--stored-temperature", type=float, help="Only the pairs of this entry of the file's `temperatures`.")
-@click.option("--limit", type=click.IntRange(0), help="At most so many pairs a temperature, evenly spaced in the file; 0: all "
+@click.option(
+    "--stored-temperature",
+    type=float,
+    help="Entry of the file's `temperatures` whose pairs are compared [default: all].",
+)
+@click.option("--limit", type=click.IntRange(0), help="Maximum number of pairs per temperature, evenly spaced in the file (0: all) "
               f"[default: all of FILE, {FEW} without FILE].")  # fmt: skip
 @reading_options
 @click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit,
-              help="Seconds that the linear programs of one law and k may take on all pairs, by their size (0: none).")  # fmt: skip
+              help="Maximum estimated time of the linear programs per draft law and k, in seconds (0: solve none).")  # fmt: skip
 @click.option("--out", type=Place(file_okay=False),
-              help="Write pairs.csv there, as pairs are done, and at the end summary.csv and compare.json; the same command goes on "
-              "where it was stopped.")  # fmt: skip
-@click.option("--plot", is_flag=True, help="Write the picture acceptance.* to the folder of --out.")
-@click.option("--format", "formats", default="svg,png", help=f"Of the picture: {', '.join(plotting.FORMATS)}.")
+              help="Output folder of pairs.csv, summary.csv and compare.json. The same command resumes an interrupted run.")  # fmt: skip
+@click.option("--plot", is_flag=True, help="Write the plot acceptance.* to the folder of --out.")
+@click.option(
+    "--format",
+    "formats",
+    default="svg,png",
+    help=f"Comma-separated formats of the plot: {', '.join(plotting.FORMATS)}.",
+)
 @click.option("--width", type=click.Choice(list(plotting.WIDTHS)), default="page",
-              help="Of the picture, in a paper of two columns; its text is of 8 and 9 points.")  # fmt: skip
-@click.option("--no-caption", is_flag=True, help="Leave the line above the picture out.")
+              help="Width of the plot in a two-column paper, with text of 8 and 9 points.")  # fmt: skip
+@click.option("--no-caption", is_flag=True, help="Omit the caption of the plot.")
 def compare(
     file: Path | None, draft_file: Path | None, target: str | None, draft: str | None, temperature: float,
     stored_temperature: float | None, limit: int | None, normalise: bool,
     pad: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
 ) -> None:  # fmt: skip
-    """Every rule beside the optimum, on the pairs (p, q) of FILE.
+    """Compare the acceptance of rules with the optimum on pairs (p, q) of target and draft distributions.
 
-    FILE: .npz, .safetensors, .pt, .pth or .bin with p and q of shape (..., n), .npy with both stacked, .json {"p": ..., "q": ...} (exact
-    with masses like "1/3"), a list of such objects, or one a line (.jsonl), .csv or .tsv with columns p and q, one token a row, and a
-    column `pair` where there are several pairs, or .parquet with lists p and q, one row a pair. Text may be compressed (.gz). target
-    and draft may replace p and q. Logits are read under the names target_logits and draft_logits or p_logits and
-    q_logits, log-probabilities under target_logprobs and draft_logprobs or p_logprobs and q_logprobs. The file may also hold
-    `temperatures`, one for each entry of the first axis, and text, kind, origin and position of each pair. Any other name is an error.
-    DRAFT_FILE: .npy of q, where FILE is an .npy of p. Without FILE, --p and --q, or some of the committed real pairs in a clone.
+    FILE holds p and q: arrays of shape (..., n) in .npz, .safetensors, .pt, .pth or .bin; both stacked in .npy; columns p and q in .csv or
+    .tsv, with one token per row and a column `pair` for several pairs; lists p and q in .parquet, with one pair per row; or objects
+    {"p": ..., "q": ...} in .json (one, or a list) or .jsonl (one per line). Probabilities written as strings, such as "1/3", are exact.
+    Text files may be compressed (.gz). The names target and draft can replace p and q. Logits are read under the names target_logits and
+    draft_logits or p_logits and q_logits, log-probabilities under target_logprobs and draft_logprobs or p_logprobs and q_logprobs. The
+    file may also hold `temperatures`, one for each entry of the first axis, and text, kind, origin and position of each pair. Any other
+    name is an error. DRAFT_FILE is an .npy file of q, if FILE is an .npy file of p. Without FILE, the pair is given by --p and --q. In a
+    clone, the default is a subset of the pairs measured with real models.
     """
     form = form_of(of_study)
     if plot:  # before the work, not after it
         if out is None:
-            raise Refused("--plot needs a folder to write to: add --out DIR")
+            raise Refused("--plot requires --out. Add --out DIR.")
         if not parts(formats) or not set(parts(formats)) <= set(plotting.FORMATS):
-            raise Refused(f"--format {','.join(parts(formats))}: give some of {','.join(plotting.FORMATS)}")
+            raise Refused(
+                f"--format must be some of {','.join(plotting.FORMATS)}, got {formats!r}. Separate them by commas."
+            )
         plotting.pyplot()
     if out is not None:
         can_write_into("--out", out)
@@ -110,10 +123,10 @@ def _pairs(
     temperature: float
 ) -> PairsFound:  # fmt: skip
     if (target is None) != (draft is None):
-        raise Refused("--p and --q belong together: give both")
+        raise Refused("--p and --q must be given together. Add the missing one.")
     if target is not None and draft is not None:
         if file is not None:
-            raise Refused("give FILE or --p and --q, not both")
+            raise Refused("FILE and --p, --q exclude each other. Use one of them.")
         if temperature != 1:
             raise Refused(f"--temperature must be 1 with --p and --q, got {temperature:g}. Give logits in a file.")
         texts = {"p": target, "q": draft}  # decimals are read as written
@@ -124,7 +137,9 @@ def _pairs(
         return as_pairs(masses, "command line", normalise)
     clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():
-        raise Refused(f"no FILE, and no {COMMITTED} here: give a file, or --p 1/2,1/2 --q 1/4,3/4")
+        raise Refused(
+            f"FILE is missing, and {COMMITTED} is not in this folder. Pass a file, or --p 1/2,1/2 --q 1/4,3/4."
+        )
     file = file or (COMMITTED if COMMITTED.is_file() else clone)
     return open_pairs(file, normalise, pad, temperature, draft_file)
 
@@ -138,8 +153,8 @@ def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> Study:
     if found.left_out:
         slow = ", ".join(f"{rule.name} (at least {seconds:,.0f} s)" for rule, seconds in found.left_out.items())
         click.echo(
-            f"left out, so that all rules take at most {BUDGET:g} s: {slow}. Name them to include them, as in --rules"
-            f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}; with --out DIR all rules are compared.",
+            f"omitted, so that all rules take at most {BUDGET:g} s: {slow}. To include them, use --rules"
+            f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}. With --out DIR, all rules are compared.",
             err=True,
         )
     return replace(study, rules=found.rules)
@@ -161,8 +176,8 @@ def _compare(pairs: PairsFound, study: Study, jobs: int, out: Path | None, keep:
     known = journal.chunks() if journal else iter(())
     if journal and journal.known:
         count = min(journal.known * chunk_of(pairs.n), len(pairs))
-        click.echo(f"{out} holds {count:,} of these pairs, which are not computed again", err=True)
-    with progress_bar(len(pairs) * len(study.rules), "comparing pairs by rules") as advance:
+        click.echo(f"resuming: {out} holds the results of {count:,} pairs", err=True)
+    with progress_bar(len(pairs) * len(study.rules), "rule evaluations") as advance:
         for done in compare_parts(pairs, study, jobs, journal.known if journal else 0):
             rows = next(known) if done.rows is None else done.rows
             if journal and done.rows is not None:

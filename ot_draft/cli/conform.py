@@ -1,4 +1,4 @@
-"""`ot-draft conform`: does an engine keep its target's law under speculation? A suite for its developers."""
+"""`ot-draft conform`: test whether an engine keeps the target distribution under speculative decoding."""
 
 from __future__ import annotations
 
@@ -19,28 +19,36 @@ from .refused import Refused
 
 @click.command()
 @click.argument("engine", required=False)
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Of the engine's start; several times.")
-@click.option("--tokens", "sizes", multiple=True, type=click.IntRange(8, 2000), default=(8, 2000), show_default=True,
-              help="Vocabulary of the tiny pair; several times.")  # fmt: skip
-@click.option("--requests", type=click.IntRange(400), help="Of the first kind, others in proportion [the engine's].")
-@click.option("--level", type=click.FloatRange(0, 0.1, min_open=True), default=1e-6, show_default=True,
-              help="Probability that a right engine has a WRONG row.")  # fmt: skip
-@click.option("--seconds", default=900.0, show_default=True, help="The longest that one call of the engine may take.")
 @click.option(
-    "--models", type=Place(), help="Folder of the tiny pairs, written if need be. Without ENGINE that is all."
+    "--set", "options", multiple=True, metavar="NAME=VALUE", help="Option for the start of the engine; repeatable."
 )
-@click.option("--json", "json_file", type=Place(), help="Write the table there as JSON.")
+@click.option("--tokens", "sizes", multiple=True, type=click.IntRange(8, 2000), default=(8, 2000), show_default=True,
+              help="Vocabulary size of the tiny model pair, in tokens; repeatable.")  # fmt: skip
+@click.option(
+    "--requests",
+    type=click.IntRange(400),
+    help="Number of requests of the first kind; others scale with it [default: set by the adapter].",
+)
+@click.option("--level", type=click.FloatRange(0, 0.1, min_open=True), default=1e-6, show_default=True,
+              help="False-positive rate: probability that a correct engine has a WRONG row.")  # fmt: skip
+@click.option("--seconds", default=900.0, show_default=True, help="Timeout per call of the engine, in seconds.")
+@click.option(
+    "--models",
+    type=Place(),
+    help="Folder to write the tiny model pairs to. Without ENGINE, the command only writes them.",
+)
+@click.option("--json", "json_file", type=Place(), help="Output file of the table as JSON.")
 def conform(
     engine: str | None, options: tuple[str, ...], sizes: tuple[int, ...], requests: int | None, level: float,
     seconds: float, models: Path | None, json_file: Path | None,
 ) -> None:  # fmt: skip
-    """Put a tiny pair of models into ENGINE, and hold its texts to the law that every setting should give.
+    """Run a tiny pair of models in ENGINE, and test its completions against the exact distribution of every sampling setting.
 
-    ENGINE: vllm, transformers, multi-draft or llama.cpp; the address of a server that serves the pair of --models; or an
+    ENGINE: vllm, transformers, multi-draft or llama.cpp; the URL of a server that serves the pair of --models; or an
     adapter, FILE.py or package.module, with start, complete and stop (docs/integrations.md). It runs in its own process.
 
-    Exit status: 0 if all that was tried kept its law, 1 if a row is WRONG, 2 if one crashed or was not decided, or nothing
-    was judged.
+    Exit status: 0 if every tested row has the right distribution, 1 if a row is WRONG, 2 if a row crashed or is undecided,
+    or if no row was tested.
     """
     require("torch", "transformers", "scipy", extra="llm")
     from ..verify.engine.suite import CRASHED, KEPT, NOT_TRIED, UNDECIDED, WRONG
@@ -51,11 +59,11 @@ def conform(
         click.echo(f"{n} tokens: {' '.join(map(str, write(Path(models, str(n)), n)))}", err=True)  # type: ignore[arg-type]
     if engine is None:
         if models is None:
-            raise Refused("name an engine, or a folder for the pairs by --models")
+            raise Refused("ENGINE or --models is required. Pass one of them.")
         return
     given = dict(each.partition("=")[::2] for each in options)
     if not all(name.isidentifier() and value for name, value in given.items()):
-        raise Refused(f"--set {' --set '.join(options)}: give NAME=VALUE")
+        raise Refused(f"--set must be NAME=VALUE, got {', '.join(options)}. Correct it.")
     engine, given = _known(engine, given, models, sizes)
     report = run(engine, given, sizes, requests, level, seconds, models,
                  lambda row: click.echo(f"{row.verdict}: {row.name}", err=True))  # fmt: skip
@@ -81,12 +89,13 @@ def _known(
 
     if engine.startswith(("http://", "https://")):
         if models is None or len(sizes) != 1:
-            remedy = "write it with --models FOLDER --tokens 8, serve it, and name both here"
-            raise Refused(f"a server holds one pair: {remedy}")
+            remedy = "Write the pair with --models FOLDER --tokens 8, serve it, and pass both options with the URL."
+            raise Refused(f"--models and a single --tokens are required for a URL. {remedy}")
         engine, given = "ot_draft.verify.engine.engines.server", given | {"url": engine}
     if engine not in ENGINES and "." not in engine:
-        remedy = f"{', '.join(ENGINES)}; or give an address, FILE.py or a module"
-        raise Refused(f"{engine} is no engine that is known: {remedy}")
+        raise Refused(
+            f"ENGINE must be one of {', '.join(ENGINES)}, a URL, FILE.py or a module, got {engine!r}. Correct it."
+        )
     if engine.endswith(".py") and not Path(engine).is_file():
-        raise Refused(f"{engine} is not there: give the file of an adapter")
+        raise Refused(f"ENGINE must be an existing file, got {engine!r}. Correct the path.")
     return engine, given

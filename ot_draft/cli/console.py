@@ -124,6 +124,8 @@ def one_line(errors: Iterable[type[Exception]] = (DraftSelectionError, OSError))
     except BrokenPipeError:  # no file is wrong: nobody reads the output any more
         raise
     except MemoryError as error:
-        raise Refused(f"the memory is too small: {error or 'give less, or smaller numbers'}") from error
+        raise Refused(
+            f"out of memory: {error or 'the input is too large'}. Reduce the input or the numbers."
+        ) from error
     except tuple(errors) as error:
         raise Refused(" ".join(str(error).split())) from error

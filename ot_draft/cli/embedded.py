@@ -35,8 +35,8 @@ def default_pair_entry_point() -> EntryPoint:
         if find_spec(entry.module.partition(".")[0]) is not None:  # a wheel names the clone's pair without having it
             return entry
     raise Refused(
-        "no pair of models is installed: give --target and --draft, each a directory, a GGUF file or the hub name of a model, both of"
-        " one vocabulary; or --target with --draft lookup, which takes no draft model. A clone of the repository brings a pair: run"
+        "--target and --draft are required, because no bundled models are installed. Pass two models with one vocabulary (directory, GGUF"
+        " file or hub name), or use --draft lookup, which needs no draft model. A clone of the repository contains bundled models: run"
         "  make .venv  in it, then  .venv/bin/ot-draft decode"
     )
 

@@ -20,7 +20,7 @@ SAMPLES = 1_000_000
 
 
 class Numbers(click.ParamType):
-    """Different whole numbers from 1 on, like 1,2,4,8."""
+    """Distinct positive integers, such as 1,2,4,8."""
 
     name = "numbers"
 
@@ -31,22 +31,24 @@ class Numbers(click.ParamType):
         numbers = whole_numbers(value)
         option = param.opts[0] if param is not None else "numbers"
         if not numbers or len(set(numbers)) < len(numbers):
-            raise Refused(f"{option} {value}: give different numbers from 1 on, like 1,2,4,8")
+            raise Refused(
+                f"{option} must be distinct positive integers, got {value!r}. Separate them by commas, as in 1,2,4,8."
+            )
         if max(numbers) > self._most:
-            raise Refused(f"{option} {value}: give numbers up to {self._most}")
+            raise Refused(f"{option} must be integers of at most {self._most}, got {value!r}. Use smaller numbers.")
         return numbers
 
 
 class Place(click.Path):
-    """A file or a folder, as a `Path`; an empty text, which would be the folder where one is, is none. about: as of `click.Path`."""
+    """A file or a folder, as a `Path`. An empty string raises Refused instead of meaning the current folder."""
 
     def __init__(self, **about: Any) -> None:
         super().__init__(path_type=Path, **about)
 
     def convert(self, value: Any, param: Any, context: Any) -> Any:
         if value == "":
-            what = "folder, . for the one where you are" if self.dir_okay else "file"
-            raise Refused(f"{param.get_error_hint(context)} is empty: give a {what}")
+            remedy = "Use . for the current folder." if self.dir_okay else "Pass a file name."
+            raise Refused(f"{param.get_error_hint(context)} must be a path, got ''. {remedy}")
         return super().convert(value, param, context)
 
 
@@ -94,8 +96,8 @@ def with_options(*groups: tuple[str, type]) -> Callable[[Callable[..., Any]], Ca
     return decorated
 
 
-FORMS = {"csv": "as CSV, exact values beside decimals", "json": "as JSON", "latex": "for LaTeX, with booktabs",
-         "markdown": "for Markdown"}  # fmt: skip
+FORMS = {"csv": "as CSV, with exact values and decimals", "json": "as JSON", "latex": "as LaTeX with booktabs",
+         "markdown": "as Markdown"}  # fmt: skip
 
 
 def form_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -114,7 +116,7 @@ def form_of(flags: dict[str, Any]) -> str:
     """The form that was asked for, "" for a table on the terminal; its flags are taken out. Refused where there are two."""
     chosen = [name for name in FORMS if flags.pop(f"as_{name}", False)]
     if len(chosen) > 1:
-        raise Refused(f"--{chosen[0]} and --{chosen[1]} both print to standard output: give one of them")
+        raise Refused(f"--{chosen[0]} and --{chosen[1]} both print to standard output. Use one of them.")
     return chosen[0] if chosen else ""
 
 
@@ -123,14 +125,16 @@ def can_write(option: str, file: Path) -> None:
     place = Path(os.path.realpath(file))
     try:
         if not place.parent.is_dir():
-            raise Refused(f"{option} {file}: there is no such folder: make it, or name another")
+            raise Refused(f"{option} {file} must be in an existing folder. Create {place.parent} first.")
         new = not place.exists()
         if new or place.is_file():  # others, as pipes and devices, would take notice
             place.open("ab").close()
         if new:
             place.unlink()
     except OSError as error:
-        raise Refused(f"{option} {file} cannot be written: {error.strerror}") from error
+        raise Refused(
+            f"{option} must be a writable file, got {str(file)!r} ({error.strerror}). Use another path."
+        ) from error
 
 
 def can_write_into(option: str, folder: Path) -> None:
@@ -144,4 +148,6 @@ def can_write_into(option: str, folder: Path) -> None:
         for each in new:  # the innermost first
             each.rmdir()
     except OSError as error:
-        raise Refused(f"{option} {folder} cannot be written to: {error.strerror}") from error
+        raise Refused(
+            f"{option} must be a writable folder, got {str(folder)!r} ({error.strerror}). Use another path."
+        ) from error

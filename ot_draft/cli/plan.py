@@ -1,4 +1,4 @@
-"""`ot-draft plan`: which rule, how many paths and how long, for given costs."""
+"""`ot-draft plan`: choose rule, number of paths and path length for given costs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ draft,1,0.06
 draft,8,0.08
 select,Joint,0.03"""
 EXAMPLE = f"""\b
-Costs, all in one unit, here one step of plain decoding:
-verify: one target call on so many positions (K L + 1).
-draft: one draft call on so many rows (K); L are made.
-select: one selection, by rule; "" for all others.
-They are interpolated, and not extrapolated.
-What `ot-draft decode --compare --json` prints holds them.
+Costs in a common unit, here one autoregressive step:
+verify: one target call, by number of positions (K L + 1).
+draft: one draft model call, by number of paths K.
+select: one selection, by rule ("": all other rules).
+Costs are interpolated, but not extrapolated.
+The output of `ot-draft decode --compare --json` is valid, too.
 
 \b
 As JSON:
@@ -53,34 +53,59 @@ As JSON:
 \b
 As CSV:
 {EXAMPLE_CSV}"""
-NOTE = """Cost in steps of plain decoding; speed-up over plain decoding, with the standard error from block efficiency's.
-alike: within two standard errors of the best; more iterations tell them apart."""
+NOTE = """cost of a step: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
+alike: within two standard errors of the best. More iterations reduce the error."""
 
 
 @click.command(context_settings=DEFAULTS, epilog=EXAMPLE)
-@click.option("--costs", "costs_file", required=True, type=Place(), help=".json or .csv: see below.")
+@click.option(
+    "--costs", "costs_file", required=True, type=Place(), help="JSON or CSV file of costs, in the format below."
+)
 @click.option("--traces", type=Place(),
-              help="Block efficiencies, .csv with columns rule,K,L,block_efficiency[,error]; else they are simulated.")  # fmt: skip
-@click.option("--acceptance", type=float, help="Mean of sum min(p, q) of the simulated models, over contexts.")
-@click.option("--temperature", type=float, default=1.0, help="Of the simulated models.")
+              help="CSV file of block efficiencies with columns rule,K,L,block_efficiency[,error] [default: simulate them].")  # fmt: skip
+@click.option(
+    "--acceptance",
+    type=float,
+    help="Mean of sum min(p, q) over contexts of the simulated models [default: that of the simulator].",
+)
+@click.option("--temperature", type=float, default=1.0, help="Temperature of the simulated models.")
 @click.option("--rules", "names", default=PLANNED_RULES,
-              help="By comma: path rules, or selection rules for i.i.d. drafts, which are applied token by token.")  # fmt: skip
-@click.option("--paths", "ks", type=Numbers(1024), help="Numbers of paths K [default: 1,2,4,8 as far as costs go].")
-@click.option("--length", "lengths", type=Numbers(), help="Path lengths L [default: 1,2,3,4,6,8 as far as costs go].")
-@click.option("--iterations", type=click.IntRange(2, 10_000_000), default=200, help="Simulated iterations.")
-@click.option("--vocabulary", type=click.IntRange(2, 1_000_000), default=2000, help="Tokens of the simulated models.")
-@click.option("--seed", type=click.IntRange(0), default=0)
-@click.option("--rows", "shown", type=click.IntRange(1), default=12, help="Rows of the table.")
+              help="Comma-separated list of path rules, or of selection rules for i.i.d. drafts (applied token by token).")  # fmt: skip
+@click.option(
+    "--paths",
+    "ks",
+    type=Numbers(1024),
+    help="Comma-separated numbers of paths K [default: 1,2,4,8 in the range of --costs].",
+)
+@click.option(
+    "--length",
+    "lengths",
+    type=Numbers(),
+    help="Comma-separated path lengths L, in tokens [default: 1,2,3,4,6,8 in the range of --costs].",
+)
+@click.option(
+    "--iterations", type=click.IntRange(2, 10_000_000), default=200, help="Number of simulated decoding steps."
+)
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(2, 1_000_000),
+    default=2000,
+    help="Vocabulary size of the simulated models, in tokens.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the simulation.")
+@click.option(
+    "--rows", "shown", type=click.IntRange(1), default=12, help="Maximum number of rows in the printed table."
+)
 @form_options("csv", "json")
 def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: Any, **options: Any) -> None:
-    """Choose the rule, the number of paths K and their length L that gain most, by the wall-clock model.
+    """Choose the rule, the number of paths K and the path length L with the largest speed-up in the wall-clock model.
 
-    speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select), with the block efficiency of
-    --traces, or simulated on a pair of random models with the acceptance given.
+    speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select). The block efficiency is read from
+    --traces, or simulated with a pair of random models that have the given --acceptance.
     """
     form = form_of(options)
     if traces is not None and options["acceptance"] is not None:
-        raise Refused("--traces and --acceptance are two ways to know the block efficiency: give one of them")
+        raise Refused("--traces and --acceptance exclude each other. Use one of them.")
     with one_line():
         costs = read_costs(costs_file)
         if traces is None:
@@ -91,7 +116,9 @@ def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: An
             efficiencies = [e for e in efficiencies if (not ks or e.K in ks) and (not lengths or e.L in lengths)]
         rows = make_plan(efficiencies, costs)
     if not rows:
-        raise Refused(f"{traces}: no row with the --paths and --length given")
+        raise Refused(
+            f"--traces must hold a row with the given --paths and --length, got none in {traces}. Use other values."
+        )
     if form == "csv":
         print_csv([asdict(row) for row in rows])
     elif form == "json":
@@ -108,7 +135,10 @@ def _sizes(costs: Costs, ks: Sequence[int] | None, lengths: Sequence[int] | None
         return sizes
     within = [size for size in sizes if costs.reach(*size)]
     if not within:
-        raise Refused(f"no K and L within the costs: verify goes to {max(costs.verify)}, draft to {max(costs.draft)}")
+        raise Refused(
+            f"--paths and --length must be in the range of --costs (verify up to {max(costs.verify)}, draft up to {max(costs.draft)})."
+            " Reduce them."
+        )
     return within
 
 
@@ -129,7 +159,7 @@ def _simulated(
         name: [K for K in sorted({K for K, _ in sizes}) if (rule, K) not in taken] for name, rule in chosen.items()
     }
     left_out = [f"{name} with K = {', '.join(map(str, counts))}" for name, counts in refused.items() if counts]
-    source += f"; left out, since the rule does not take as many paths: {'; '.join(left_out)}" if left_out else ""
+    source += f"; omitted, because the rule does not support as many paths: {'; '.join(left_out)}" if left_out else ""
     return [Efficiency(name_of[rule], K, L, s.block_efficiency, s.error) for (rule, K, L), s in found.items()], source
 
 
@@ -161,25 +191,27 @@ def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
     console.print(out)
     console.print(NOTE, style="dim")
     if rows[0].speed_up < 1:
-        console.print("No speed-up at these costs: plain decoding is the fastest.", style="bold")
+        console.print("No speed-up at these costs: autoregressive decoding is fastest.", style="bold")
 
 
 def read_costs(file: Path) -> Costs:
-    """Costs from .json or .csv; Refused where they cannot be read."""
+    """Return costs from a .json or .csv file. Raises Refused if they are invalid."""
     tables: dict[str, dict[Any, float]] = {"verify": {}, "draft": {}, "select": {}}
     for what, at, cost in _entries(file):
         if what not in tables:
-            raise Refused(f"{file}: {what!r} is no cost: give verify, draft and select")
+            raise Refused(f"{file}: cost must be verify, draft or select, got {what!r}. Rename the entry.")
         try:
             if isinstance(cost, bool):
                 raise TypeError
             place = at if what == "select" else int(at)
             number = float(cost)
         except (TypeError, ValueError, OverflowError):
-            seen = f"cost {cost!r} of {what} at {at!r}"
-            raise Refused(f"{file}: {seen}: give numbers, at whole numbers of tokens") from None
+            keys = "rules" if what == "select" else "integers"
+            raise Refused(
+                f"{file}: {what} must map {keys} to numbers, got {cost!r} at {at!r}. Correct the entry."
+            ) from None
         if place in tables[what]:
-            raise Refused(f"{file}: the cost of {what} at {at!r} stands there twice: give it once")
+            raise Refused(f"{file}: cost of {what} at {at!r} must be unique. Remove all entries but one.")
         tables[what][place] = number
     return Costs(tables["verify"], tables["draft"], tables["select"])
 
@@ -189,13 +221,13 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
         rows = _records(file, ("what", "at", "cost"))
         return [(row["what"].strip(), (row["at"] or "").strip(), row["cost"]) for row in rows]
     if file.suffix != ".json":
-        raise Refused(f"{file} ends in {file.suffix or 'nothing'}: give costs as .json or .csv")
+        raise Refused(f"--costs must be a .json or .csv file, got {str(file)!r}. Convert or rename it.")
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # of json, of characters, of too many digits
-        raise Refused(f"{file} cannot be read: {error}") from error
+        raise Refused(f"{file} must be valid JSON ({error}). Correct the file.") from error
     if not isinstance(found, dict):
-        raise Refused(f"{file}: give one object with verify, draft and select")
+        raise Refused(f"{file} must hold one JSON object with verify, draft and select. Correct the file.")
     if isinstance(found.get("costs"), dict):  # the whole of what `ot-draft decode --compare --json` prints
         found = found["costs"]
     tables = {what: table if isinstance(table, dict) else {"": table} for what, table in found.items()}
@@ -206,7 +238,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, each name of which stands in it once."""
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{twice[0]!r} stands twice in one object: give it once")
+        raise ValueError(f"duplicate key {twice[0]!r}")
     return dict(pairs)
 
 
@@ -221,8 +253,8 @@ def read_traces(file: Path) -> list[Efficiency]:
             raise Refused(f"{file}, line {number}: {problem}") from None
         of = found[-1].rule, found[-1].K, found[-1].L
         if of in lines:
-            told = f"{of[0]} with K {of[1]} and L {of[2]} stands in line {lines[of]}, too"
-            raise Refused(f"{file}, line {number}: {told}: give one row of each, for instance of one folder")
+            told = f"{of[0]} with K = {of[1]} and L = {of[2]} must be unique, got it in line {lines[of]}, too"
+            raise Refused(f"{file}, line {number}: {told}. Keep one row of each, such as those of one folder.")
         lines[of] = number
     return found
 
@@ -232,7 +264,9 @@ def _records(file: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise Refused(f"{file} cannot be read: {error}") from error
+        raise Refused(f"{file} must be a CSV file in UTF-8 ({error}). Correct the file.") from error
     if not rows or not set(columns) <= rows[0].keys():
-        raise Refused(f"{file}: give a CSV with the columns {','.join(columns)} and at least one row")
+        raise Refused(
+            f"{file} must be a CSV file with the columns {','.join(columns)} and at least one row. Correct the file."
+        )
     return rows

@@ -80,7 +80,7 @@ def no_verdict() -> Iterator[None]:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
     except Ended as error:
-        click.echo(f"ended by code that was called: {error}; that is no verdict", err=True)
+        click.echo(f"error: imported code ended the process by {error}, without a result", err=True)
         raise click.exceptions.Exit(INTERNAL) from error
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # as rich ends then
@@ -94,8 +94,8 @@ def no_verdict() -> Iterator[None]:
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
             raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
         click.echo(traceback.format_exc().encode(errors="backslashreplace").decode(), err=True)
-        said = f"this is a mistake in ot_draft {__version__}, not in what you gave it, and no verdict"
-        click.echo(f"internal error: {said}. Please report it with the lines above and the command.", err=True)
+        said = f"this is a bug in ot_draft {__version__}, and the command has no result"
+        click.echo(f"internal error: {said}. Please report it with the command and the lines above.", err=True)
         raise click.exceptions.Exit(INTERNAL) from error
 
 

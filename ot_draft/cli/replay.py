@@ -1,4 +1,4 @@
-"""`ot-draft replay`: tokens a target call from captured logits, without the models."""
+"""`ot-draft replay`: tokens per target call from captured logits, without the models."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ Rows = list[dict[str, Any]]
 
 @click.command(context_settings=DEFAULTS)
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--rules", "names", default="KSeq,RecursiveRejection,Optimal", help="By comma.")
-@click.option("--paths", "ks", type=Numbers(), default="1,2,4", help="Numbers of paths K.")
-@click.option("--length", "lengths", type=Numbers(), default="2,4", help="Path lengths L.")
-@click.option("--temperature", default=1.0, help="That of the capture's --sample.")
-@click.option("--draws", type=click.IntRange(1), default=4, help="Draft tuples a mean is taken over.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many texts.")
-@click.option("--seed", type=click.IntRange(0), default=0)
+@click.option("--rules", "names", default="KSeq,RecursiveRejection,Optimal",
+              help="Comma-separated list of selection rules.")  # fmt: skip
+@click.option("--paths", "ks", type=Numbers(), default="1,2,4", help="Comma-separated numbers of paths K.")
+@click.option("--length", "lengths", type=Numbers(), default="2,4", help="Comma-separated path lengths L, in tokens.")
+@click.option("--temperature", default=1.0, help="Temperature of both models; use that of the capture.")
+@click.option("--draws", type=click.IntRange(1), default=4, help="Number of random draft tuples to average over.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of texts [default: all].")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the draft tuples.")
 @form_options("csv", "json")
 def replay(folders: tuple[Path, ...], **of_texts: Any) -> None:
-    """Tokens a target call of token-wise rules with K i.i.d. paths of length L, from what `ot-draft capture` wrote into FOLDERS.
+    """Compute the tokens per target call of token-wise rules with K i.i.d. paths of length L, from captures in FOLDERS.
 
-    Exact but for the noise of texts and draws where the target wrote the texts at this temperature; along other texts it answers
-    another question: how many tokens of that text a call would have passed.
+    If the target generated the texts at this temperature (`ot-draft capture --sample`), the only error is that
+    of the sampled texts and draft tuples. For other texts, the result is the number of tokens of the given text per target call.
     """
     form = form_of(of_texts)
     with one_line((DraftSelectionError, ValueError, OSError)):
@@ -78,7 +79,7 @@ def _of_captures(
                 for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True):
                     if not any(iterations for iterations, _ in of_size):
                         raise Refused(
-                            f"{folder}: no text has more than {L} contexts, which --length {L} takes: capture longer ones"
+                            f"{folder}: --length {L} requires a text with more than {L} contexts. Capture longer texts."
                         )
                     row: dict[str, Any] = {"folder": str(folder)} if len(folders) > 1 else {}
                     mean, error = efficiency(of_size)
@@ -97,18 +98,18 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _other_texts(captured: dict[str, Any], temperature: float) -> str:
     """A line on texts that the target did not write at this temperature, as far as the capture says; else empty."""
-    counted = "this is how many tokens of them a call would pass"
+    counted = "the result is the number of tokens of the given texts per target call"
     if captured.get("sample") == 0:
-        return f"the target did not write these texts (--sample): {counted}"
+        return f"the target did not generate these texts (--sample): {counted}"
     written = captured.get("temperature", temperature)
     if captured.get("store") == "logits" and written != temperature:
-        return f"the texts were written at temperature {written:g}, and --temperature is {temperature:g}: {counted}"
+        return f"the texts were generated at temperature {written:g}, and --temperature is {temperature:g}: {counted}"
     return ""
 
 
 def _print(rows: Rows, title: str) -> None:
     shown = [name for name in rows[0] if name != "error"]
-    table = Table(*(name.replace("_", " ") for name in shown), title=f"tokens a target call: {title}")
+    table = Table(*(name.replace("_", " ") for name in shown), title=f"tokens per target call: {title}")
     for row in rows:
         cells = {name: str(row[name]) for name in shown}
         table.add_row(*(cells | {"block_efficiency": f"{row['block_efficiency']:.3f} ± {row['error']:.3f}"}).values())
@@ -116,7 +117,7 @@ def _print(rows: Rows, title: str) -> None:
 
 
 Floats = NDArray[np.float64]
-MERGED = "its laws are on the heaviest tokens and on classes (--top), where a text's tokens have no places: capture without --top"
+MERGED = "distributions must be stored for all tokens, got merged ones (--top). Capture without --top."
 ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
 
 
@@ -196,12 +197,16 @@ def following(shard: Shard) -> NDArray[Any]:
         raise Refused(f"{shard.file}: {MERGED}")
     about = {name: found[name].whole() for name in ABOUT if name in found}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
-        raise Refused(f"{shard.file} holds no run of neighbouring contexts: capture with --sample N, or --positions 0")
+        raise Refused(
+            f"{shard.file} must hold consecutive contexts of one text. Capture with --sample N or --positions 0."
+        )
     tokens = about["token"]
     wrong = np.flatnonzero(~((tokens >= 0) & (tokens < shard.n))) if tokens.dtype.kind in "iu" else np.arange(1)
     if len(wrong):
         row = int(wrong[0])
-        raise Refused(f"{shard.file}, row {row}: token is {tokens[row]}: give ids, whole numbers of 0 .. {shard.n - 1}")
+        raise Refused(
+            f"{shard.file}, row {row}: token must be an integer from 0 to {shard.n - 1}, got {tokens[row]}. Capture again."
+        )
     return tokens
 
 

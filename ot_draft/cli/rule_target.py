@@ -46,24 +46,28 @@ def rule_at(text: str) -> NamedRule:
     place, name, call = match["place"], match["name"], match["call"]
     module = rules if place is None else module_at(place)
     if place is None:
-        name = lookup(name, {each: each for each in _rules_in(rules)}, "rule, if it is not FILE.py:NAME,", rules.PAPERS)
+        name = lookup(name, {each: each for each in _rules_in(rules)}, "rule", rules.PAPERS)
     elif not hasattr(module, name):
-        raise Refused(f"{place} holds nothing called {name}{_held(_rules_in(module))}")
+        raise Refused(f"{place} must define {name}. {_held(_rules_in(module))}")
     rule = named = getattr(module, name)
     if callable(named) and not _is_rule(named):
         rule = _made(named, text, *_arguments(call or "()", text))
     if call and named is rule:
-        raise Refused(f"{text}: {name} is a rule, which takes no arguments here: leave the brackets out")
+        raise Refused(f"{text} must have no arguments, since {name} is a rule object. Remove the parentheses.")
     if not _is_rule(rule):
-        what = f"the class {rule.__name__}" if isinstance(rule, type) else f"of type {type(rule).__name__}"
-        raise Refused(f"{text} is {what}, no selection rule: give a subclass of otd.SelectionRule with a law")
+        what = f"the class {rule.__name__}" if isinstance(rule, type) else type(rule).__name__
+        raise Refused(
+            f"{text} must be a selection rule, got {what}. Pass a subclass of otd.SelectionRule with a draft law."
+        )
     for part in ("name", "law", "claims", "cost"):
         try:
             getattr(rule, part, None)
         except (Exception, SystemExit) as error:  # a property of a user's class
-            raise Refused(f"{text}: its {part} cannot be read: {type(error).__name__}: {error}") from error
+            raise Refused(
+                f"{text}: attribute {part} raised {type(error).__name__}: {error}. Correct the property."
+            ) from error
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
-        raise Refused(f"{text} has no draft law: write  law = otd.IID()  in the class")
+        raise Refused(f"{text} must have a draft law. Write  law = otd.IID()  in the class.")
     return NamedRule(rule, _source(rule, named, place, name, call))
 
 
@@ -76,9 +80,11 @@ def rules_at(text: str) -> tuple[SelectionRule, ...]:
 def _which_rule(text: str) -> str:
     """The message for a text that names no rule."""
     if not text.endswith(".py"):
-        return f"{text!r} names no rule: give FILE.py:NAME, package.module:NAME or the name of a rule of the library"
+        return (
+            f"RULE must be FILE.py:NAME, package.module:NAME or the name of a library rule, got {text!r}. Correct it."
+        )
     known = _rules_in(module_at(text))
-    return f"{text}: say which rule, like {text}:{(known or ['MyRule'])[0]}{_held(known)}"
+    return f"RULE must include a name, as in {text}:{(known or ['MyRule'])[0]}, got {text!r}. {_held(known)}"
 
 
 @dataclass
@@ -95,9 +101,7 @@ class RulesOfUser:
         if kind is None or not OWN.search(self.text) or issubclass(kind, known) or not issubclass(kind, Exception):
             return
         told = " ".join(f"{kind.__name__}: {error}".split())
-        raise Refused(
-            f"{self.text}: a rule raised {told}. Run ot-draft check on it for the smallest example."
-        ) from error
+        raise Refused(f"{self.text}: a rule raised {told}. Run ot-draft check for the smallest example.") from error
 
 
 def _laws() -> dict[str, type[laws.DraftLaw]]:
@@ -119,7 +123,7 @@ def _is_rule(value: Any) -> bool:
 
 
 def _held(known: list[str]) -> str:
-    return f"; it holds {', '.join(known)}" if known else "; it holds no subclass of otd.SelectionRule"
+    return f"Use one of {', '.join(known)}." if known else "Define a subclass of otd.SelectionRule in it."
 
 
 def _rules_in(module: ModuleType) -> list[str]:
@@ -148,7 +152,7 @@ def module_at(place: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise Refused(f"there is no module {error.name}: give FILE.py:NAME or package.module:NAME") from error
+            raise Refused(f"module {error.name} not found. Use FILE.py:NAME or package.module:NAME.") from error
         raise Refused(f"{place} cannot be imported: {error}") from error
     except (Exception, SystemExit) as error:  # whatever a file does when it is run; its exit status is not ours
         told = " ".join(f"{type(error).__name__}: {error}".split())
@@ -157,14 +161,16 @@ def module_at(place: str) -> ModuleType:
 
 def _make_importable(file: Path, name: str) -> None:
     if not file.is_file():
-        raise Refused(f"there is no file {file}")
+        raise Refused(f"file {file} not found. Correct the path.")
     if not name.isidentifier():
         better = re.sub(r"\W", "_", name)
-        raise Refused(f"{file}: {name!r} is no name that Python can import: rename the file, say to {better}.py")
+        raise Refused(
+            f"{file} must have a name that Python can import, got {name!r}. Rename it, for example to {better}.py."
+        )
     origin = getattr(sys.modules.get(name), "__file__", None)
     other = origin is None or Path(origin).resolve() != file.resolve()
     if other and (name in sys.modules or name in sys.stdlib_module_names):
-        raise Refused(f"{file}: a module called {name} is loaded already: rename the file")
+        raise Refused(f"{file} must have a unique module name, but {name} is in use. Rename the file.")
     if str(file.resolve().parent) not in sys.path:
         sys.path.insert(0, str(file.resolve().parent))
 
@@ -178,7 +184,9 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
         return [_value(argument) for argument in node.args], options
     except (SyntaxError, ValueError, TypeError) as error:
         known = ", ".join(f"{name}()" for name in _laws())
-        raise Refused(f"{text}: arguments are literals like 2, 'text', (1, 2), or a law like {known}") from error
+        raise Refused(
+            f"{text}: arguments must be literals (2, 'text', (1, 2)) or draft laws ({known}). Correct them."
+        ) from error
 
 
 def _value(node: ast.expr) -> Any:
@@ -193,20 +201,22 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
     """The rule that the class or function returns."""
     if inspect.isabstract(maker):
         missing = ", ".join(sorted(maker.__abstractmethods__))
-        raise Refused(f"{text} is abstract: it has no {missing}")
+        raise Refused(f"{text} must not be abstract. Implement {missing}.")
     try:
         inspect.signature(maker).bind(*arguments, **options)
     except TypeError as error:
         names = ", ".join(f"{name}=..." for name in inspect.signature(maker).parameters)
         if not inspect.isclass(maker) and not (arguments or options):
             raise Refused(
-                f"{text} is a function of {', '.join(inspect.signature(maker).parameters)}: a rule is an object, write it as __call__ of a"
-                f" subclass of otd.SelectionRule, or use otd.rule_from_function(f, law) for one context;"
-                f" where it makes one, '{text}({names})'; a sampler is for otd.check_sampler"
+                f"{text} must be a rule object, got a function of {', '.join(inspect.signature(maker).parameters)}. Write it as __call__ of"
+                f" a subclass of otd.SelectionRule, or use otd.rule_from_function(f, law) for a function of one context. If the function"
+                f" returns a rule, pass its arguments: '{text}({names})'. Test samplers with otd.check_sampler."
             ) from error
         like = f"{text.partition('(')[0]}({names})"
-        raise Refused(f"{text}: {error}; give literals in brackets, like '{like}'") from error
+        raise Refused(f"{text}: {error}. Pass literals in parentheses, as in '{like}'.") from error
     try:
         return maker(*arguments, **options)
     except (Exception, SystemExit) as error:  # whatever the constructor does
-        raise Refused(f"{text} cannot be made: {type(error).__name__}: {error}") from error
+        raise Refused(
+            f"creating {text} raised {type(error).__name__}: {error}. Correct the arguments or the class."
+        ) from error

@@ -24,17 +24,18 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
     """The options that `study_of` reads, --jobs, and the forms; rules, ks: the defaults."""
     options = (
         click.option("--rules", "names", default=rules, show_default=bool(rules),
-                     help="By comma: KSeq,my_rule.py:MyRule" + ("." if rules else " [default: the library's quick rules; without --out "
-                     f"only those that take {BUDGET:g} s together].")),
-        click.option("--law", "laws", default="", show_default=False, help="Only under these draft laws, by comma: "
-                     f"{', '.join(names())}. Without it each rule is under its own."),
-        click.option("--budget", help="Lossy on purpose: all rules for the best target so far from p, e.g. tv=0.05, kl=0.02, "
-                     "ratio=0.3."),
-        click.option("--k", "ks", type=Numbers(), default=ks, help="Numbers of drafts."),
+                     help="Comma-separated list of rules, such as KSeq,my_rule.py:MyRule" + ("." if rules else " [default: the library's "
+                     f"fast rules; without --out only those that take at most {BUDGET:g} s together].")),
+        click.option("--law", "laws", default="", show_default=False, help="Comma-separated list of draft laws: "
+                     f"{', '.join(names())} [default: each rule's own draft law]."),
+        click.option("--budget", help="Divergence budget, such as tv=0.05, kl=0.02 or ratio=0.3: rules become lossy and use the "
+                     "target within this budget of p that has the largest acceptance [default: none]."),
+        click.option("--k", "ks", type=Numbers(), default=ks, help="Comma-separated numbers of draft tokens k."),
         click.option("--samples", type=click.IntRange(1, SAMPLES), default=256,
-                     help="Random draft tuples a pair, for rules whose acceptance has no formula."),
-        click.option("--seed", type=click.IntRange(0), default=0, help="Of these draft tuples."),
-        click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, show_default=False, help="Workers [default: one a core]."),
+                     help="Number of random draft tuples per pair, for rules without a formula for the acceptance."),
+        click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the draft tuples."),
+        click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, show_default=False,
+                     help="Number of worker processes [default: one per core]."),
         form_options("csv", "json", "latex", "markdown"),
     )  # fmt: skip
 
@@ -49,8 +50,8 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Keywords by which files of pairs are read: `normalise` and `pad` of `open_shard`."""
     options = (
-        click.option("--normalise", is_flag=True, help="Divide p and q by their sums: for masses that were rounded."),
-        click.option("--pad", is_flag=True, help="Where one side has fewer tokens, fill it up at the end: logits with -inf, masses "
+        click.option("--normalise", is_flag=True, help="Divide p and q by their sums, for probabilities that were rounded."),
+        click.option("--pad", is_flag=True, help="Pad the shorter of p and q at the end: logits with -inf, probabilities "
                      "with 0."),
     )  # fmt: skip
     for option in reversed(options):
@@ -65,8 +66,8 @@ def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study
 
 
 def print_summaries(form: str, titled: Sequence[tuple[Sequence[Summary], str]], target: str, notes: str = "") -> None:
-    """Means with a title each, one table below the other, of CSV one for all; target: name of what stands in the place of p."""
-    lossy = f", for {target} in the place of p (NOT lossless)" if target else ""
+    """Means with a title each, one table below the other, of CSV one for all; target: name of the target that replaces p."""
+    lossy = f", for the target {target} instead of p (NOT lossless)" if target else ""
     titled = [(lines, title + lossy) for lines, title in titled]
     if form == "csv":
         titled = [([line for lines, _ in titled for line in lines], "")]

@@ -18,24 +18,29 @@ from .study import print_summaries, reading_options, study_of, study_options
 @click.command(context_settings=DEFAULTS)
 @click.argument("shards", nargs=-1, required=True, type=Place())
 @click.option("--out", required=True, type=Place(file_okay=False),
-              help="Folder of the parquet files; the same sweep goes on where it was stopped.")  # fmt: skip
+              help="Output folder of the parquet files. The same command resumes an interrupted run.")  # fmt: skip
 @study_options(rules=", ".join(rule.name for rule in QUICK_RULES), ks="2,4,8")
-@click.option("--temperature", type=float, default=1.0, help="Of both models; shards of logits only.")
+@click.option("--temperature", type=float, default=1.0, help="Temperature of both models, for shards with logits only.")
 @reading_options
-@click.option("--rows", type=click.IntRange(1), help="Pairs a parquet file, at most "
-              "[default: as many as a core does in a minute or so].")  # fmt: skip
-@click.option("--engine", type=click.Choice(["loky", "threading", "sequential"]), default="loky", help="joblib's.")
-@click.option("--tries", type=click.IntRange(1), default=3, help="In all, when workers die.")
+@click.option("--rows", type=click.IntRange(1), help="Maximum number of pairs per parquet file "
+              "[default: as many as one core processes in about a minute].")  # fmt: skip
+@click.option(
+    "--engine",
+    type=click.Choice(["loky", "threading", "sequential"]),
+    default="loky",
+    help="joblib backend for parallel execution.",
+)
+@click.option("--tries", type=click.IntRange(1), default=3, help="Maximum number of attempts if worker processes die.")
 def sweep(
     shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, rows: int | None, engine: str,
     jobs: int, tries: int, **of_study: Any
 ) -> None:  # fmt: skip
-    """Acceptance of every rule at every k on the pairs of SHARDS: .npz, .safetensors or .parquet files, or folders of them.
+    """Compute the acceptance of every rule at every k on all pairs of SHARDS, which are files or folders of files.
 
-    A shard holds laws p and q of shape (..., n), or target_logits and draft_logits; all kinds of files that compare reads will do, of which
-    .npz that are not compressed and .safetensors are read by rows. The files written are the same to the last bit on every engine.
-    Read the folder of --out with pyarrow, pandas or polars: one row a pair, rule and k, with its temperature where a file of laws has
-    `temperatures`, for each of which there is a table.
+    A shard holds distributions p and q of shape (..., n), or target_logits and draft_logits, in any format that compare reads.
+    Uncompressed .npz and .safetensors files are read row by row; other files are loaded completely. The output is bitwise identical for
+    every --engine. Read the folder of --out with pyarrow, pandas or polars. It has one row per pair, rule and k, with the temperature if
+    the shard has an array `temperatures`. One table is printed per temperature.
     """
     from joblib import parallel_config
 
@@ -54,13 +59,13 @@ def sweep(
         ):
 
             def advance(progress: Progress) -> None:
-                said = f"pairs, {len(progress.trouble)} deaths" if progress.trouble else "pairs"
+                said = f"pairs, {len(progress.trouble)} worker failures" if progress.trouble else "pairs"
                 move(said, to=progress.rows)
 
             trouble = run_sweep(work, out, tries, advance)
         means = summarise_sweep(out)
     for line in trouble:
-        click.echo(f"workers died and their parts were done again: {line}", err=True)
+        click.echo(f"worker processes died, and their parts were repeated: {line}", err=True)
     if form == "json":
         print_json(without_nan(tables.as_records(means)))
     else:

@@ -1,4 +1,4 @@
-"""`ot-draft vectors`: test vectors for verifiers of drafts, run on a function, shown."""
+"""`ot-draft vectors`: run or show test vectors for draft verifiers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ FILE = Place(dir_okay=False, exists=True)
 @click.group(invoke_without_command=True)
 @click.pass_context
 def vectors(context: click.Context) -> None:
-    """Test vectors for verifiers of drafts: replays, laws, and drafting with verifying, for the conventions of engines.
+    """Run or show test vectors for draft verifiers: replays, output distributions, and drafting with verification.
 
-    They are JSON, with a schema; readers in Python, C++, JavaScript and Rust lie beside them (docs/vectors.md).
+    The vectors follow the conventions of engines. They are JSON files with a schema, and come with readers in Python, C++, JavaScript
+    and Rust (docs/vectors.md).
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -32,20 +33,22 @@ def vectors(context: click.Context) -> None:
 
 @vectors.command(context_settings=DEFAULTS)
 @click.argument("target", metavar="MODULE:FUNCTION")
-@click.option("--rule", "rules", multiple=True, help="Only this rule's vectors; may be given several times.")
+@click.option("--rule", "rules", multiple=True, help="Name of a rule whose vectors are run; repeatable [default: all].")
 @click.option("--level", "levels", multiple=True, type=click.Choice(["replay", "law", "joint"]),
-              help="Only this level; may be given several times.")  # fmt: skip
+              help="Level of the vectors to run; repeatable [default: all].")  # fmt: skip
 @click.option("--from", "folder", type=Place(exists=True, file_okay=False), show_default=False,
-              help="Folder of the vectors [default: those that come with the package].")  # fmt: skip
-@click.option("--known", type=FILE, help="Vectors that are expected to fail, an id a line, # for comments.")
+              help="Folder of the vectors [default: those of the package].")  # fmt: skip
+@click.option(
+    "--known", type=FILE, help="File of vectors that are expected to fail, one id per line, with # for comments."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of a table.")
 def run(
     target: str, rules: tuple[str, ...], levels: tuple[str, ...], folder: Path | None, known: Path | None, as_json: bool
 ) -> None:
-    """Hold a function to the vectors: FUNCTION(rule, case, numbers) gives the emitted tokens.
+    """Test FUNCTION(rule, case, numbers), which returns the emitted tokens, with the vectors.
 
-    MODULE is a file or a module; it is imported. What the three arguments are: docs/vectors.md. Exit status: 0 if nothing failed but
-    what --known lists, 1 if another vector failed or a known one passed, 2 for wrong input.
+    MODULE is a file or a module, which is imported. The three arguments are described in docs/vectors.md. Exit status: 0 if only vectors
+    of --known failed, 1 if another vector failed or a vector of --known passed, 2 for invalid input.
     """
     from ..verify.vectors.files import CORPUS, read
     from ..verify.vectors.readers.read import LEVELS, failures
@@ -55,7 +58,7 @@ def run(
     strange = [rule for rule in rules if rule not in corpus]
     if strange or not corpus:
         raise Refused(
-            f"{place} holds no vectors of {', '.join(strange) or 'any rule'}; it has {', '.join(corpus) or 'none'}"
+            f"--rule must be one of {', '.join(corpus) or '(none)'} in {place}, got {', '.join(strange)!r}. Correct --rule or --from."
         )
     function = _function(target)
     expected = _known(known)
@@ -66,7 +69,7 @@ def run(
             outcomes[name] = wrong
             advance(name)
     if not outcomes:
-        raise Refused("no vector is of this rule and level: leave --level or --rule out")
+        raise Refused("--rule and --level must select at least one vector, got none. Remove one of them.")
     bad = {name: wrong for name, wrong in outcomes.items() if wrong and name not in expected}
     passed = sorted(name for name in expected if name in outcomes and outcomes[name] is None)
     suspects = suspected(chosen, outcomes)
@@ -92,7 +95,7 @@ def _print(
     chosen: dict[str, tuple[str, dict[str, Any]]], outcomes: dict[str, str | None], bad: dict[str, str], passed: list[str],
     suspects: list[str],
 ) -> None:  # fmt: skip
-    console, table = table_console(140), Table("rule", "vectors", "failed", "first that failed")
+    console, table = table_console(140), Table("rule", "vectors", "failed", "first failure")
     for rule in dict.fromkeys(rule for rule, _ in chosen.values()):
         names = [name for name, (other, _) in chosen.items() if other == rule]
         wrong = [name for name in names if name in bad]
@@ -100,10 +103,10 @@ def _print(
         table.add_row(rule, str(len(names)), Text(str(len(wrong)), "bold red" if wrong else "green"), Text(first))
     console.print(table)
     for name in passed:
-        console.print(f"{name}: passed, and is listed as known to fail", markup=False)
+        console.print(f"{name}: passed, but is in --known", markup=False)
     if suspects:
         console.print(
-            f"every vector failed that these faults fail: {', '.join(suspects)}", soft_wrap=True, markup=False
+            f"suspected bugs, all of whose vectors failed: {', '.join(suspects)}", soft_wrap=True, markup=False
         )
     console.print(f"{len(outcomes)} vectors, {len(bad)} failed", markup=False)
 
@@ -113,10 +116,12 @@ def _function(target: str) -> Any:
 
     place, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier():
-        raise Refused(f"{target!r} names no function: give FILE.py:FUNCTION or package.module:FUNCTION")
+        raise Refused(
+            f"MODULE:FUNCTION must be FILE.py:FUNCTION or package.module:FUNCTION, got {target!r}. Correct it."
+        )
     function = getattr(module_at(place), name, None)
     if not callable(function):
-        raise Refused(f"{place} holds no function {name}")
+        raise Refused(f"{place} must define the function {name!r}. Correct the name.")
     return function
 
 
@@ -128,7 +133,7 @@ def _known(file: Path | None) -> set[str]:
 @vectors.command(context_settings=DEFAULTS)
 @click.argument("name", required=False)
 def show(name: str | None) -> None:
-    """Show a vector by its id, a rule's convention, or a fault with the vectors that it fails; without NAME what there is."""
+    """Show a vector by its id, the convention of a rule, or a bug with the vectors that detect it; without NAME, list all."""
     from ..verify.vectors.files import read, read_conventions, read_faults
 
     corpus, faults = read(), read_faults()
@@ -145,7 +150,9 @@ def show(name: str | None) -> None:
         click.echo(f"{fault['modelled']}\n{fault['source'] or 'made up'}\nin {', '.join(fault['rules'])}")
         click.echo(f"fails {' '.join(fault['vectors'])}")
     else:
-        raise Refused(f"there is no vector, rule or fault {name!r}: ot-draft vectors show  lists the rules and faults")
+        raise Refused(
+            f"NAME must be a vector, rule or bug, got {name!r}. List rules and bugs with  ot-draft vectors show"
+        )
 
 
 def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, Any]]) -> None:
@@ -154,7 +161,7 @@ def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, A
         levels = Counter(vector["level"] for vector in vectors)
         table.add_row(rule, *(str(levels[level]) for level in ("replay", "law", "joint")))
     console.print(table)
-    shown = Table("fault", "vectors", "what it is")
+    shown = Table("bug", "vectors", "description")
     for name, fault in faults.items():
         shown.add_row(name, str(len(fault["vectors"])), fault["modelled"])
     console.print(shown)

@@ -109,9 +109,7 @@ def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[S
 def library_rule(name: str) -> SelectionRule:
     """Return the library's rule of this name or of this paper; raises InvalidArgument for another name."""
     known = {rule.name: rule for rule in rules.ALL}
-    return lookup(
-        name, known, "rule, if it is not FILE.py:NAME,", {paper: known[own] for paper, own in rules.PAPERS.items()}
-    )
+    return lookup(name, known, "rule", {paper: known[own] for paper, own in rules.PAPERS.items()})
 
 
 def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[SelectionRule, ...]:

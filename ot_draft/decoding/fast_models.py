@@ -83,7 +83,7 @@ def table_of(folder: Path) -> Tensor:
 
     table = load_file(folder / WEIGHTS).get("model.embed_tokens.weight")
     if table is None:
-        raise CannotDecode(f"{folder.name} has no model.embed_tokens.weight: it is not whole, load it again")
+        raise CannotDecode(f"{folder.name} is incomplete: model.embed_tokens.weight is missing. Download it again.")
     return table
 
 
@@ -201,7 +201,7 @@ class FastTarget(FastModel):
         tied = getattr(config, "tie_word_embeddings", False) and "lm_head.weight" not in weights
         head = "model.embed_tokens" if tied else "lm_head"
         if f"{head}.weight" not in weights:
-            raise CannotDecode(f"target {self.folder} has no {head}.weight: it is not whole, load it again")
+            raise CannotDecode(f"target {self.folder} is incomplete: {head}.weight is missing. Download it again.")
 
         def make(rows: int | None, x: Any, places: Any) -> list[Any]:
             between = self.layers.through(x, rows)

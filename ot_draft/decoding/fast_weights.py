@@ -101,7 +101,7 @@ class FolderWeights:
     def tensor(self, name: str) -> Any:
         """One tensor in float32. CannotDecode where it is not there."""
         if name not in self:
-            raise CannotDecode(f"{self._folder.name} has no {name}: it is not whole, load it again")
+            raise CannotDecode(f"{self._folder.name} is incomplete: {name} is missing. Download it again.")
         return self._floats.get_tensor(name).float().numpy()
 
     def layer(self, name: str) -> Any:

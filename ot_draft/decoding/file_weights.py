@@ -85,7 +85,7 @@ def check_read_whole(reader: Any, name: str) -> None:
     """CannotDecode for a GGUF file, by gguf's reader, of which transformers would leave out a part, or make one up, without an error."""
     fields, names = reader.fields, {tensor.name for tensor in reader.tensors}
     if "general.architecture" not in fields:
-        raise CannotDecode(f"{name} has no general.architecture: it is not whole, load it again")
+        raise CannotDecode(f"{name} is incomplete: general.architecture is missing. Download it again.")
     kind = fields["general.architecture"].contents()
     left = {each for each in names if each.startswith(("rope_freqs.", "rope_factors_"))}
     scaling = fields.get(f"{kind}.rope.scaling.type")
@@ -94,7 +94,7 @@ def check_read_whole(reader: Any, name: str) -> None:
     left |= _unread(kind, {name: field.contents() for name, field in fields.items() if name.startswith(f"{kind}.")})
     if kind == "llama":
         if lacks := min({f"llama.{each}" for each in FIELDS} - fields.keys(), default=""):
-            raise CannotDecode(f"{name} has no {lacks}: it is not whole, load it again")
+            raise CannotDecode(f"{name} is incomplete: {lacks} is missing. Download it again.")
         if scaling is None:  # which llama.cpp takes for linear
             factors = {each: fields[each].contents() for each in FACTORS if each in fields}
             left |= {each for each, factor in factors.items() if factor not in (0, 1)}
@@ -104,7 +104,7 @@ def check_read_whole(reader: Any, name: str) -> None:
         whole |= {"token_embd.weight", "output_norm.weight"}
         left |= names - whole - {"output.weight"}
         if lacks := min(whole - names, default=""):
-            raise CannotDecode(f"{name} has no {lacks}: it is not whole, load it again")
+            raise CannotDecode(f"{name} is incomplete: {lacks} is missing. Download it again.")
     if left:
         raise CannotDecode(
             f"{name} has {min(left)}, which transformers does not read from GGUF files of kind {kind}: give the folder or the hub name of"

@@ -68,9 +68,9 @@ def load_pair(
     asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
-        raise CannotDecode(f"dtype is {dtype!r}: give one of {', '.join(DTYPES)}")
+        raise CannotDecode(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}. Use one of them.")
     if backend not in (AUTO, *BACKENDS):
-        raise CannotDecode(f"backend is {backend!r}: give one of {', '.join((AUTO, *BACKENDS))}")
+        raise CannotDecode(f"backend must be one of {', '.join((AUTO, *BACKENDS))}, got {backend!r}. Use one of them.")
     where = torch.device("cpu") if backend == LLAMA_CPP else _device(device)
     on_cpu = where.type == "cpu" and device_map is None and dtype == defaults.DTYPE and (cache or Path(target).is_dir())
     if backend == LLAMA_CPP:
@@ -137,7 +137,7 @@ class _Loader:
         folder = _as_folder(Path(self.target), self.progress)
         if folder is None:
             raise CannotDecode(
-                "backend openvino reads what a GGUF file was converted to: set OT_DRAFT_CACHE to a folder"
+                "backend openvino requires a folder for converted GGUF files. Set OT_DRAFT_CACHE to a writable folder."
             )
         target = FastTarget(folder, self.backend == EXACT, () if self.few else FITTED)
         tokenizer = _tokenizer_of(folder, "target")
@@ -198,8 +198,8 @@ class _Loader:
 def _check_fast(target: str, on_cpu: bool, backend: str) -> None:
     if not (target.endswith(".gguf") or Path(target).is_dir()) or not on_cpu:
         raise CannotDecode(
-            f"backend {backend} takes the weights of a .gguf file or a directory as they are, on a CPU, with the cache: leave dtype, device"
-            " and cache as they are, or take backend torch"
+            f"backend {backend} requires a .gguf file or directory, a CPU, and the default dtype, device and cache. Use these, or"
+            " backend torch."
         )
     require(*OPENVINO, extra="openvino")
 
@@ -207,12 +207,12 @@ def _check_fast(target: str, on_cpu: bool, backend: str) -> None:
 def _check_llama_cpp(target: str, draft: str, dtype: str, device_map: str | None) -> None:
     if not target.endswith(".gguf") or device_map or dtype != defaults.DTYPE:
         raise CannotDecode(
-            "backend llama.cpp takes the weights of a .gguf file as they are: give one, and leave dtype and device map as they are"
+            "backend llama.cpp requires a .gguf target and the default dtype and device map. Use these, or backend torch."
         )
     if Path(draft).suffix == ".safetensors":
         raise CannotDecode(
-            "a draft of layers reads the target's embedding or hidden states, which llama.cpp does not give: name a .gguf draft of the"
-            " target's vocabulary, or lookup"
+            "draft must not be a .safetensors file with backend llama.cpp, which gives no access to embeddings and hidden states. Use a"
+            " .gguf draft model with the target's vocabulary, or lookup."
         )
     if importlib.util.find_spec("llama_cpp") is None:
         raise MissingPackage("llama-cpp-python", "llamacpp")
@@ -245,7 +245,7 @@ def _by_chain(pair: Pair, named: str, load: Loader) -> Pair:
             continue
         if not name:
             raise CannotDecode(
-                f"draft chain:{named}: name two drafts, the second of which drafts for the first, chain:Q,R"
+                f"draft must be chain:Q,R, where R drafts for Q, got 'chain:{named}'. Name two draft models."
             )
         model, tokenizer = load(name)
         if tokenizer is not pair.tokenizer:
@@ -278,7 +278,7 @@ def _check_there(target: str, draft: str) -> None:
 def _check_file(draft: Path) -> None:
     if not draft.is_file():
         raise CannotDecode(
-            f"draft {str(draft)!r} is not there: give a directory, a .gguf file or the name of a hub model"
+            f"draft must be an existing file, got {str(draft)!r}. Use a directory, a .gguf file or the name of a hub model."
         )
 
 
@@ -298,8 +298,8 @@ def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
     other += [token for token, number in many.items() if token not in few and number <= behind]
     if other:
         raise CannotDecode(
-            f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's), by {other[0]!r} first: take"
-            " two models of one family, or name the draft tli:NAME (common tokens) or slem:NAME (by text)"
+            f"the tokenizers differ ({len(tokenizer)} tokens in the target's, {len(theirs)} in the draft's), first in {other[0]!r}. Use"
+            " two models of one family, or the draft tli:NAME (common tokens) or slem:NAME (by text)."
         )
 
 
@@ -323,9 +323,9 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise CannotDecode(f"device is {name!r}: give cpu or cuda") from None
+        raise CannotDecode(f"device must be a torch device, got {name!r}. Use cpu or cuda.") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise CannotDecode(f"device is {name!r}, and torch finds no CUDA device here: take --device cpu")
+        raise CannotDecode(f"device {name!r} requires CUDA, which torch does not find. Use --device cpu.")
     return device
 
 
@@ -337,10 +337,10 @@ def _source(name: str, role: str) -> tuple[str, dict[str, Any]]:
     if path.is_file() and path.suffix == ".gguf":
         return str(path.parent), {"gguf_file": path.name, "local_files_only": True}
     if path.exists():
-        raise CannotDecode(f"{role} {name!r} is neither a directory nor a .gguf file")
+        raise CannotDecode(f"{role} must be a directory or a .gguf file, got {name!r}. Use another path.")
     looks_local = path.is_absolute() or name.startswith((".", "~")) or path.suffix in (".gguf", ".safetensors")
     if looks_local or len(path.parts) > 2 or (len(path.parts) == 2 and Path(path.parts[0]).is_dir()):  # not owner/model
-        raise CannotDecode(f"{role} {name!r} is not there: give a directory, a .gguf file or the name of a hub model")
+        raise CannotDecode(f"{role} {name!r} does not exist. Use a directory, a .gguf file or the name of a hub model.")
     _ask_hub(name, role)
     return name, {}
 
@@ -359,8 +359,8 @@ def _ask_hub(name: str, role: str) -> None:
     except Exception as error:  # of the hub's, of its HTTP client's, of the system's
         reason = " ".join(str(error).split())[:160]
         raise CannotDecode(
-            f"{role} {name!r} is no directory or file here, and the hub has no such model or cannot be reached: give a directory, a"
-            f" .gguf file or the name of a hub model ({type(error).__name__}: {reason})"
+            f"{role} {name!r} is not a local directory or file, and the hub has no such model or cannot be reached"
+            f" ({type(error).__name__}: {reason}). Use a directory, a .gguf file or the name of a hub model."
         ) from None
 
 
@@ -375,9 +375,7 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         Exception
     ) as error:  # of transformers', huggingface_hub's or tokenizers' own, whose kinds have no common base
         reason = " ".join(str(error).split())[:200]
-        raise CannotDecode(
-            f"{role} {name!r} cannot be loaded, neither from this machine nor from the hub: {reason}"
-        ) from None
+        raise CannotDecode(f"{role} {name!r} cannot be loaded from this machine or the hub: {reason}") from None
 
 
 def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
@@ -411,7 +409,7 @@ def _model(name: str, role: str, dtype: torch.dtype, device: torch.device, devic
     if lacks := min(
         info["missing_keys"], default=""
     ):  # which transformers would fill with random numbers, and say so in a warning
-        raise CannotDecode(f"{role} {name!r} has no {lacks}: it is not whole, load it again")
+        raise CannotDecode(f"{role} {name!r} is incomplete: {lacks} is missing. Download it again.")
     return (model if device_map else model.to(device)).eval().requires_grad_(False)
 
 
@@ -422,7 +420,7 @@ def _opened(file: Path) -> Any:
     try:
         return gguf.GGUFReader(str(file))
     except (ValueError, IndexError, KeyError) as error:  # of numpy's views of what is not there
-        raise CannotDecode(f"{file.name} is no GGUF file, or not whole ({error}): load it again") from None
+        raise CannotDecode(f"{file.name} must be a complete GGUF file ({error}). Download it again.") from None
 
 
 def _tokenizer_of(folder: Path, role: str) -> Any:

@@ -17,18 +17,19 @@ FORMATS = ["text", "markdown", "latex", "json"]
 
 @click.command(cls=Command)
 @click.argument("names", nargs=-1, type=click.Choice(list(REGISTER)), metavar="[NAMES]...")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--more", is_flag=True, help="Many times more problems.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
+              help="Output format.")  # fmt: skip
+@click.option("--more", is_flag=True, help="Test many more problems.")
 @click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
-              help="The works; the variants of tree verification; lossy rules in true units.")  # fmt: skip
-@click.option("--short", is_flag=True, help="Tables without claims and costs, sorted by what a reader looks for.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write there instead of printing.")
+              help="Page to print: verdicts on the works, variants of tree verification, or lossy rules in true units.")  # fmt: skip
+@click.option("--short", is_flag=True, help="Print shorter tables by kind of work, without claims and costs.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file [default: standard output].")
 def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, out: Path | None) -> None:
-    """Judge published verifiers: lossless for every p and q, or not, with the smallest counterexample.
+    """Check whether published verification rules are lossless for every p and q, and report the smallest counterexamples.
 
-    NAMES: only these works, with the whole reasoning and a note to their authors; without any, the table of all. Every verdict is computed
-    again, and each counterexample is confirmed by an enumeration that shares no code with what found it. Exit status 1 where a verdict does
-    not come out as recorded.
+    NAMES selects works and prints the full reasoning and a note to their authors. Without NAMES, the table of all works is printed. Every
+    result is recomputed, and each counterexample is confirmed by an enumeration that shares no code with the search. Exit status 1 if a
+    result differs from the recorded one.
     """
     if page == "variants":
         sound, said = variants.page(form, not more)

@@ -161,7 +161,7 @@ def test_another_model_under_the_same_name_is_another_capture(models: Any, tmp_p
     other.save_pretrained(folder / "draft")
     (out / "window-000001.npz").unlink()
     again = run((folder, models[1]), out)
-    assert again.exit_code == 2 and "holds a capture with other weights" in again.output
+    assert again.exit_code == 2 and "got other weights in" in again.output
 
 
 def test_texts_of_one_name_are_told_apart(models: Any, tmp_path: Path) -> None:
@@ -197,16 +197,16 @@ def test_a_broken_manifest_of_a_capture(content: str, models: Any, tmp_path: Pat
     assert run(models, tmp_path / "out").exit_code == 0
     (tmp_path / "out" / "capture.json").write_bytes(content.encode("latin1"))
     refused = run(models, tmp_path / "out")
-    assert (refused.exit_code == 2 and "capture.json" in refused.output) or "with other" in refused.output
+    assert (refused.exit_code == 2 and "capture.json" in refused.output) or "got other" in refused.output
 
 
 def test_refusals(models: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run(models, out).exit_code == 0
     for options, says in (
-        (("--skip", "3"), "holds a capture with other skip"),
-        (("--top", "5"), "add --store laws"),
-        (("--target", str(tmp_path / "nowhere")), "holds a capture with other target"),
+        (("--skip", "3"), "got other skip in"),
+        (("--top", "5"), "Add --store laws"),
+        (("--target", str(tmp_path / "nowhere")), "got other target in"),
     ):
         refused = run(models, out, *options)
         assert refused.exit_code == 2
@@ -267,10 +267,10 @@ def test_block_efficiency_is_that_of_the_engine(models: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.txt", b"one\ntwo\xff", "a.txt, line 2: byte 0xff is no UTF-8: save the text as UTF-8"),
-        ("a.jsonl", b'{"text": "w1"}\n{"text": "w\xe4"}\n', "a.jsonl, line 2: byte 0xe4 is no UTF-8"),
-        ("a.jsonl", b'{"text": "w1"}\n\n{"text": \n', "a.jsonl, line 3: Expecting value"),
-        ("a.jsonl", b'{"text": "w1"}\n{"text": 5}\n', "a.jsonl, line 2: give an object with `text`"),
+        ("a.txt", b"one\ntwo\xff", "a.txt, line 2 must be UTF-8, got byte 0xff. Save the text as UTF-8."),
+        ("a.jsonl", b'{"text": "w1"}\n{"text": "w\xe4"}\n', "a.jsonl, line 2 must be UTF-8, got byte 0xe4"),
+        ("a.jsonl", b'{"text": "w1"}\n\n{"text": \n', "a.jsonl, line 3 must be a JSON object (Expecting value"),
+        ("a.jsonl", b'{"text": "w1"}\n{"text": 5}\n', "a.jsonl, line 2 must be a JSON object with a string `text`"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_named_with_its_line(
@@ -300,15 +300,13 @@ def test_laws_on_classes_are_not_replayed(models: tuple[Path, Pair], tmp_path: P
     assert run(models, tmp_path / "top", "--sample", "8", "--store", "laws", "--top", "4").exit_code == 0
     assert run(models, tmp_path / "all", "--sample", "8", "--store", "laws").exit_code == 0
     assert replayed(tmp_path / "all").exit_code == 0
-    assert "capture without --top" in replayed(tmp_path / "top").output
+    assert "Capture without --top" in replayed(tmp_path / "top").output
     (tmp_path / "top" / "capture.json").unlink()
     refused = replayed(tmp_path / "top")
-    assert refused.exit_code == 2 and "capture without --top" in refused.output
+    assert refused.exit_code == 2 and "Capture without --top" in refused.output
 
 
-@pytest.mark.parametrize(
-    ("token", "said"), [(99, "token is 99: give ids"), (-1, "token is -1: give ids"), (0.5, "token is 0.5: give ids")]
-)
+@pytest.mark.parametrize(("token", "said"), [(99, "got 99."), (-1, "got -1."), (0.5, "got 0.5.")])
 def test_a_token_that_is_none_is_named(token: float, said: str, models: tuple[Path, Pair], tmp_path: Path) -> None:
     assert run(models, tmp_path / "out", "--sample", "8").exit_code == 0
     file = tmp_path / "out" / "window-000001.npz"
@@ -324,16 +322,16 @@ def test_a_token_that_is_none_is_named(token: float, said: str, models: tuple[Pa
 def test_texts_that_the_target_did_not_write_so_are_said(models: tuple[Path, Pair], tmp_path: Path) -> None:
     assert run(models, tmp_path / "read", "--positions", "0", "--skip", "1").exit_code == 0
     assert run(models, tmp_path / "written", "--sample", "8").exit_code == 0
-    assert "the target did not write these texts" in replayed(tmp_path / "read").output
+    assert "the target did not generate these texts" in replayed(tmp_path / "read").output
     assert (
-        "written at temperature 1, and --temperature is 0.5"
+        "generated at temperature 1, and --temperature is 0.5"
         in replayed(tmp_path / "written", "--temperature", "0.5").output
     )
-    assert "call would pass" not in replayed(tmp_path / "written").output
+    assert "number of tokens of the given texts" not in replayed(tmp_path / "written").output
     long = CliRunner().invoke(
         replay_command, [str(tmp_path / "written"), "--rules", "KSeq", "--paths", "1", "--length", "2,50"]
     )
-    assert long.exit_code == 2 and "no text has more than 50 contexts" in long.output
+    assert long.exit_code == 2 and "requires a text with more than 50 contexts" in long.output
 
 
 @pytest.mark.parametrize("special", ["<s> $A", "<s> $A </s>"])

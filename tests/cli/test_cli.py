@@ -201,11 +201,11 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("valid under hub", *BERNOULLI, "--rules", "KSeq", "--law", "hub")
     refuse("p sums to 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
     refuse("'1/0' is no mass", "--p", "1/0,1", "--q", "1/2,1/2")
-    refuse("belong together", "--p", "1")
-    refuse("not both", REAL, *BERNOULLI)
-    refuse("like 1,2,4,8", *BERNOULLI, "--k", "1,1")
-    refuse("add --out", *BERNOULLI, "--plot")
-    refuse("give one of them", *BERNOULLI, "--csv", "--json")
+    refuse("must be given together", "--p", "1")
+    refuse("exclude each other", REAL, *BERNOULLI)
+    refuse("as in 1,2,4,8", *BERNOULLI, "--k", "1,1")
+    refuse("Add --out", *BERNOULLI, "--plot")
+    refuse("Use one of them", *BERNOULLI, "--csv", "--json")
     refuse("holds no stored temperature 0.3: it holds 0.6, 1.0", REAL, "--stored-temperature", 0.3)
 
 
@@ -235,7 +235,7 @@ def test_a_mean_over_some_of_the_pairs_is_not_shown() -> None:
 def test_a_command_of_the_clone_is_refused_outside_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CLONE, "prove", "folder_that_is_not_there.main:main")
     result = CliRunner().invoke(main, ["prove", "--cases", "7"])
-    assert result.exit_code == 2 and "runs in the folder of a clone only, got" in result.output
+    assert result.exit_code == 2 and "must be run in the folder of a clone, got" in result.output
     told = CliRunner().invoke(main, ["prove", "--help"]).output
     assert "Check the statements" in told and "in the folder of a clone" in " ".join(told.split())
 
@@ -295,16 +295,16 @@ def test_commands_are_listed_by_use() -> None:
 
 def test_where_something_is_missing_the_help_says_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "Here work" not in CliRunner().invoke(main, ["--help"]).output
+    assert "Available commands" not in CliRunner().invoke(main, ["--help"]).output
     there = cli.find_spec
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name in ("figures", "hypothesis") else there(name))
     output = CliRunner().invoke(main, ["--help"], terminal_width=200).output
     assert (
-        "Here work compare, decode, plan, sweep, capture, replay, skip, audit, conform, vectors, prove, court. For the others:"
-        in output
+        "Available commands: compare, decode, plan, sweep, capture, replay, skip, audit, conform, vectors, prove, survey."
+        " To enable the others:" in output
     )
     assert re.search(r"\n  check +pip install '\S*\[check\]'", output)
-    assert re.search(r"\n  figures +in the folder of a clone", output)
+    assert re.search(r"\n  figures +run in the folder of a clone", output)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_package_that_a_command_misses_is_one_line(
 
     monkeypatch.setattr("ot_draft.cli.compare.compare", click.Command("compare", callback=missing))
     result = compare()
-    assert result.exit_code == 2 and f"Error: {package} is not installed: run  pip install " in result.output
+    assert result.exit_code == 2 and f"Error: {package} is not installed. Run  pip install " in result.output
     assert result.output.count("\n") == 1
 
 

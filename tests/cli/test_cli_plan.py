@@ -106,7 +106,7 @@ def test_the_example_of_the_help_works(tmp_path: Path, traces: Path) -> None:
 def test_no_speed_up_is_said(tmp_path: Path, traces: Path) -> None:
     dear = COSTS | {"draft": {"1": 3, "8": 3}}
     (tmp_path / "dear.json").write_text(json.dumps(dear))
-    assert "plain decoding is the fastest" in run("--costs", tmp_path / "dear.json", "--traces", traces).stdout
+    assert "autoregressive decoding is fastest" in run("--costs", tmp_path / "dear.json", "--traces", traces).stdout
 
 
 def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces: Path) -> None:
@@ -115,15 +115,15 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
         return tmp_path / name
 
     refuse("No such file", "--costs", tmp_path / "missing.json")
-    refuse("as .json or .csv", "--costs", written("costs.txt", ""))
-    refuse("cannot be read", "--costs", written("broken.json", "{"))
-    refuse("one object", "--costs", written("list.json", "[1]"))
-    refuse("'verif' is no cost", "--costs", written("verif.json", '{"verif": {"1": 1}}'))
-    refuse("give numbers", "--costs", written("text.json", '{"verify": {"1": "one"}}'))
-    refuse("give numbers", "--costs", written("true.json", '{"verify": {"1": true}}'))
-    refuse("give numbers", "--costs", written("large.json", '{"verify": {"1": 1%s}}' % ("0" * 400)))
-    refuse("cannot be read", "--costs", written("nested.json", "[" * 100_000))
-    refuse("give numbers", "--costs", written("where.json", '{"verify": {"one": 1}}'))
+    refuse("--costs must be a .json or .csv file", "--costs", written("costs.txt", ""))
+    refuse("must be valid JSON", "--costs", written("broken.json", "{"))
+    refuse("one JSON object", "--costs", written("list.json", "[1]"))
+    refuse("cost must be verify, draft or select, got 'verif'", "--costs", written("verif.json", '{"verif": {"1": 1}}'))
+    refuse("to numbers, got", "--costs", written("text.json", '{"verify": {"1": "one"}}'))
+    refuse("to numbers, got", "--costs", written("true.json", '{"verify": {"1": true}}'))
+    refuse("to numbers, got", "--costs", written("large.json", '{"verify": {"1": 1%s}}' % ("0" * 400)))
+    refuse("must be valid JSON", "--costs", written("nested.json", "[" * 100_000))
+    refuse("to numbers, got", "--costs", written("where.json", '{"verify": {"one": 1}}'))
     refuse("costs of draft", "--costs", written("few.json", '{"verify": {"1": 1}}'))
     refuse("columns what,at,cost", "--costs", written("head.csv", "a,b\n1,2\n"))
     refuse(
@@ -133,19 +133,25 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
         "--traces",
         traces,
     )
-    refuse("within the costs", "--costs", written("none.json", '{"verify": {"1": 1}, "draft": {"1": 1}}'))
+    refuse(
+        "in the range of --costs (verify up to 1, draft up to 1)",
+        "--costs",
+        written("none.json", '{"verify": {"1": 1}, "draft": {"1": 1}}'),
+    )
     refuse("columns rule,K,L", "--costs", costs, "--traces", written("t.csv", "rule,K\nJoint,1\n"))
     refuse("line 2", "--costs", costs, "--traces", written("u.csv", "rule,K,L,block_efficiency\nJoint,one,4,2\n"))
     refuse("impossible", "--costs", costs, "--traces", written("v.csv", "rule,K,L,block_efficiency\nJoint,1,4,6\n"))
     twice = written("w.csv", "rule,K,L,block_efficiency\nJoint,1,4,2\nKSeq,1,4,2\nJoint,1,04,3\n")
-    refuse("line 4: Joint with K 1 and L 4 stands in line 2, too", "--costs", costs, "--traces", twice)
-    refuse("no row", "--costs", costs, "--traces", traces, "--paths", 3)
+    refuse(
+        "line 4: Joint with K = 1 and L = 4 must be unique, got it in line 2, too", "--costs", costs, "--traces", twice
+    )
+    refuse("must hold a row", "--costs", costs, "--traces", traces, "--paths", 3)
     refuse("rule must be a known name, got 'Foo'. Use one of Joint,", "--costs", costs, *QUICK, "--rules", "Foo")
     refuse("out of reach", "--costs", costs, *QUICK, "--acceptance", 1.5)
     refuse("temperature > 0", "--costs", costs, *QUICK, "--temperature", 0)
-    refuse("give one of them", "--costs", costs, "--traces", traces, "--acceptance", 0.5)
-    refuse("give one of them", "--costs", costs, "--csv", "--json")
-    refuse("give different numbers", "--costs", costs, "--paths", "0")
+    refuse("Use one of them", "--costs", costs, "--traces", traces, "--acceptance", 0.5)
+    refuse("Use one of them", "--costs", costs, "--csv", "--json")
+    refuse("--paths must be distinct positive integers", "--costs", costs, "--paths", "0")
 
 
 def refuse(message: str, *arguments: object) -> None:
@@ -169,7 +175,7 @@ def test_a_cost_that_stands_there_twice_is_refused(again: str, tmp_path: Path, t
         f"what,at,cost\nverify,1,1\nverify,65,1.4\ndraft,1,0.06\ndraft,8,0.08\nselect,,0.01\n{again}\n"
     )
     result = run("--costs", tmp_path / "costs.csv", "--traces", traces)
-    assert result.exit_code == 2 and "stands there twice: give it once" in result.output
+    assert result.exit_code == 2 and "must be unique" in result.output
 
 
 @pytest.mark.parametrize(
@@ -182,4 +188,4 @@ def test_a_cost_that_stands_there_twice_is_refused(again: str, tmp_path: Path, t
 def test_a_name_that_stands_twice_in_json_is_refused(costs: str, tmp_path: Path, traces: Path) -> None:
     (tmp_path / "costs.json").write_text(costs)
     result = CliRunner().invoke(main, ["plan", "--costs", str(tmp_path / "costs.json"), "--traces", str(traces)])
-    assert result.exit_code == 2 and "stands twice in one object: give it once" in " ".join(result.output.split())
+    assert result.exit_code == 2 and "duplicate key" in " ".join(result.output.split())

@@ -170,10 +170,10 @@ def test_a_picture_without_matplotlib_fails_before_the_work(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("ot_draft.cli.compare.compare_parts", None)  # the work: it would be an error of ours
     result = compare(*BERNOULLI, "--out", tmp_path / "out", "--plot")
-    assert result.exit_code == 2 and "matplotlib is not installed: run  pip install" in result.output
+    assert result.exit_code == 2 and "matplotlib is not installed. Run  pip install" in result.output
     assert not (tmp_path / "out").exists()
     other = compare(*BERNOULLI, "--out", tmp_path / "out", "--plot", "--format", "pdf,gif")
-    assert other.exit_code == 2 and "--format pdf,gif: give some of pdf,svg,png" in other.output
+    assert other.exit_code == 2 and "--format must be some of pdf,svg,png, got 'pdf,gif'" in other.output
 
 
 def test_masses_that_were_rounded_are_explained_and_normalised(tmp_path: Path) -> None:

@@ -158,14 +158,14 @@ def test_comparison_as_table_and_csv(models: list[str]) -> None:
         *peers(load_pair(models[1], models[3]), 2),
     ):
         assert method.label.split()[0] in shown and method.drafts.split(",")[0] in shown
-    assert "predicted" in shown and "a target call takes" in shown
+    assert "predicted" in shown and "A target call takes" in shown
     chosen = call(*words, "--csv", "--rule", "KSeq", "--rule", "joint").stdout.splitlines()
     assert [line.split(",")[0] for line in chosen] == ["rule", "autoregressive", "kseq", "joint"]
 
 
 def test_the_footnote_says_why_time_is_lost_or_gained() -> None:
-    assert "would need more than 4.00 tokens a call: the target's time grows" in why(two_methods(3.25, 3.25))
-    assert "gains where a call brings more than 2.00" in why(two_methods(1.25, 1.25))
+    assert "needs more than 4.00 tokens per target call: the target's time grows" in why(two_methods(3.25, 3.25))
+    assert "saves time above 2.00 tokens per target call" in why(two_methods(1.25, 1.25))
 
 
 def costs_file(folder: Path) -> Path:
@@ -197,8 +197,8 @@ def test_a_text_of_many_shapes_is_audited_and_has_a_page(models: list[str], tmp_
     drawn = page.read_text()
     assert (
         drawn.count('class="t ') == 30
-        and "drafted, and accepted" in drawn
-        and "in the place of refused drafts" in drawn
+        and "accepted draft token" in drawn
+        and "sampled after all draft tokens were rejected" in drawn
     )
 
 
@@ -254,49 +254,52 @@ def test_a_prompt_file_is_text_in_utf_8(tmp_path: Path) -> None:
         file.write_bytes(mark + "né\n\n  \nb c\n".encode())
         assert run.read_prompts(["a"], file) == ["a", "né", "b c"]
         file.write_bytes(mark + b"a\nb\nn\xe9\n")
-        with pytest.raises(CannotDecode, match=r"has the byte 0xe9 in line 3, .*: save it as UTF-8"):
+        with pytest.raises(CannotDecode, match=r"got byte 0xe9 in .*, line 3\. Save it as UTF-8"):
             run.read_prompts([], file)
 
 
 BAD: dict[str, tuple[list[str], str]] = {
     "no paths": (["--paths", "0"], "K is 0 and L is 4"),
     "no length": (["--length", "0"], "K is 4 and L is 0"),
-    "not there": (["--target", "./nowhere"], "'./nowhere' is not there"),
-    "device": (["--device", "abacus"], "'abacus': give cpu or cuda"),
+    "not there": (["--target", "./nowhere"], "'./nowhere' does not exist"),
+    "device": (["--device", "abacus"], "got 'abacus'. Use cpu or cuda"),
     "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
     "no law": (["--draft-law", "best"], "no law 'best'"),
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
     "block and paths": (["--rule", "block", "--paths", "2"], "takes one drafted path"),
-    "tree": (["--tree", "4,x"], "--tree 4,x"),
-    "tree and paths": (["--tree", "4,2", "--paths", "3"], "--tree stands in the place"),
+    "tree": (["--tree", "4,x"], "got '4,x'"),
+    "tree and paths": (["--tree", "4,2", "--paths", "3"], "--tree excludes --paths and --length"),
     "temperature": (["--temperature", "-1"], "temperature is -1"),
-    "tokens": (["--max-tokens", "0"], "--max-tokens is 0"),
+    "tokens": (["--max-tokens", "0"], "--max-tokens must be from 1 to 1,000,000, got 0"),
     "too long": (["--max-tokens", "300"], "pass the target's context of 256"),
-    "no chat": (["--chat"], "no chat template"),
-    "prompt file": (["--prompt-file", "nowhere.txt"], "'nowhere.txt' cannot be read"),
+    "no chat": (["--chat"], "--chat requires a target with a chat template"),
+    "prompt file": (["--prompt-file", "nowhere.txt"], "got 'nowhere.txt' (No such file"),
     "two rules": (["--rule", "joint", "--rule", "KSeq"], "several --rule"),
-    "json": (["--json"], "--json and --csv print the table"),
-    "page of a comparison": (["--compare", "--html", "x.html"], "--html shows the text of one rule"),
-    "page nowhere": (["--html", "nowhere/x.html"], "no such folder"),
-    "rows of no trace": (["--trace-rows", "3"], "add --trace DIR"),
-    "no shape": (["--shape", "wide"], "--shape wide: give auto, or paths x length"),
-    "shape and size": (["--shape", "4x4", "--length", "3"], "--shape stands in the place of"),
-    "shape and rule": (["--shape", "auto", "--rule", "joint"], "leave --rule and --draft-law away"),
-    "trace of auto": (["--shape", "auto", "--trace", "new"], "--trace records trees of one shape"),
-    "costs of one shape": (["--rule", "joint", "--costs", "x.json"], "--costs are what --shape auto goes by"),
+    "json": (["--json"], "--json and --csv require --compare"),
+    "page of a comparison": (["--compare", "--html", "x.html"], "--html requires a single rule"),
+    "page nowhere": (["--html", "nowhere/x.html"], "must be in an existing folder"),
+    "rows of no trace": (["--trace-rows", "3"], "Add --trace DIR"),
+    "no shape": (["--shape", "wide"], "--shape must be auto or KxL, got 'wide'"),
+    "shape and size": (["--shape", "4x4", "--length", "3"], "--shape excludes --paths, --length and --tree"),
+    "shape and rule": (["--shape", "auto", "--rule", "joint"], "Remove --rule and --draft-law"),
+    "trace of auto": (["--shape", "auto", "--trace", "new"], "--trace requires trees of one shape"),
+    "costs of one shape": (["--rule", "joint", "--costs", "x.json"], "--costs requires --shape auto"),
     "costs of named methods": (
         ["--compare", "--rule", "joint", "--costs", "x.json"],
-        "--costs are what --shape auto goes by",
+        "--costs requires --shape auto",
     ),
     "costs nowhere": (["--costs", "nowhere.json"], "nowhere.json"),
-    "lookup of one shape": (["--shape", "2x2", "--max-matching-ngram-size", "3"], "nothing is looked up in this shape"),
+    "lookup of one shape": (
+        ["--shape", "2x2", "--max-matching-ngram-size", "3"],
+        "this shape does not use prompt lookup",
+    ),
     "size and lookup": (["--draft", "lookup", "--length", "3"], "--draft lookup drafts one path"),
     "shape and lookup": (["--draft", "lookup", "--shape", "4x4"], "--draft lookup drafts one path"),
-    "rule and lookup": (["--draft", "lookup", "--rule", "joint"], "--draft lookup has a rule of its own"),
-    "trace of lookup": (["--draft", "lookup", "--trace", "new"], "--trace records trees of a draft model"),
+    "rule and lookup": (["--draft", "lookup", "--rule", "joint"], "--draft lookup determines rule and draft law"),
+    "trace of lookup": (["--draft", "lookup", "--trace", "new"], "--trace requires a draft model"),
     "nothing looked up": (["--draft", "lookup", "--prompt-lookup-num-tokens", "0"], "prompt-lookup-num-tokens is 0"),
-    "picture nowhere": (["--svg", "nowhere/x.svg"], "no such folder"),
-    "trace in use": (["--trace", "."], "not empty"),
+    "picture nowhere": (["--svg", "nowhere/x.svg"], "must be in an existing folder"),
+    "trace in use": (["--trace", "."], "--trace must be a new or empty folder"),
 }
 
 

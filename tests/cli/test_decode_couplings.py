@@ -29,7 +29,7 @@ def decode(*words: str) -> Result:
 def test_a_watermark_is_told_with_each_text(models: list[str], words: tuple[str, ...]) -> None:
     result = decode(*models, "--watermark", "secret", *words)
     assert result.exit_code == 0, result.output
-    assert "watermark: z = " in result.stderr and "of 50 tokens" in result.stderr and "of 200 tokens" in result.stderr
+    assert "watermark: z = " in result.stderr and "for 50 tokens" in result.stderr and "for 200 tokens" in result.stderr
 
 
 def test_the_watermarked_text_is_the_same_without_the_draft_model(models: list[str]) -> None:
@@ -50,7 +50,7 @@ def test_chains_and_layers_are_drafts(models: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--watermark", "k", "--compare"), "shows one rule"),
+        (("--watermark", "k", "--compare"), "one draft model and one rule"),
         (("--watermark", "k", "--shape", "auto"), "paths of one size"),
         (("--watermark", "k", "--rule", "joint"), "further down"),
         (("--watermark", ""), "empty"),
@@ -64,8 +64,8 @@ def test_what_does_not_go_with_a_watermark(models: list[str], words: tuple[str, 
 @pytest.mark.parametrize(
     ("draft", "words", "says"),
     [
-        ("chain:exit:1", (), "name two drafts"),
-        ("chain:exit:1,exit:1", ("--paths", "2"), "--length alone"),
+        ("chain:exit:1", (), "Name two draft models"),
+        ("chain:exit:1,exit:1", ("--paths", "2"), "use --length only"),
         ("slem:nowhere", ("--shape", "auto"), "one path by text"),
         ("skip:9", (), "layers 0 to"),
         ("exit:x", (), "numbers of layers"),
@@ -81,4 +81,6 @@ def test_layers_are_searched(models: list[str], tmp_path: Path) -> None:
     result = CliRunner().invoke(
         main, ["skip", "--target", target, "--prompt", "a b c", "--max-tokens", "6", "--most", "1"]
     )
-    assert result.exit_code == 0 and "--draft skip:" in result.stdout and "accepts" in result.stdout, result.output
+    assert (
+        result.exit_code == 0 and "--draft skip:" in result.stdout and "acceptance of one draft token" in result.stdout
+    ), result.output

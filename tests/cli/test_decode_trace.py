@@ -137,6 +137,6 @@ def test_a_trace_is_written_once_and_no_capture(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         record(folder, "joint", rows=1)
     result = CliRunner().invoke(main, [str(folder)])
-    assert result.exit_code == 2 and "holds no run of neighbouring contexts" in result.stderr
+    assert result.exit_code == 2 and "must hold consecutive contexts of one text" in result.stderr
     result = CliRunner().invoke(main, [str(folder), "--csv", "--json"])
-    assert result.exit_code == 2 and "give one of them" in result.stderr
+    assert result.exit_code == 2 and "Use one of them" in result.stderr

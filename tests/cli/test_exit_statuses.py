@@ -71,7 +71,7 @@ def test_no_code_ends_a_command_with_a_status_of_its_own(monkeypatch: pytest.Mon
     assert command is not None
     monkeypatch.setattr(command, "callback", lambda **given: os._exit(0))
     done = CliRunner().invoke(main, ["audit", "log.jsonl"])
-    assert done.exit_code == 70 and "os._exit(0); that is no verdict" in done.output
+    assert done.exit_code == 70 and "os._exit(0), without a result" in done.output
     assert os._exit is real
 
 

@@ -83,7 +83,7 @@ def turned(kind: str, count: int, key: int | None = None) -> dict[str, Any]:
         ({"rope_freqs.weight": 1}, "has rope_freqs.weight, which transformers does not read"),
         ({"blk.0.attn_q.bias": 1}, "has blk.0.attn_q.bias"),
         ({"blk.0.ffn_gate_exps.weight": 1}, "has blk.0.ffn_gate_exps.weight"),
-        ({"blk.0.ffn_up.weight": 0}, "has no blk.0.ffn_up.weight: it is not whole"),
+        ({"blk.0.ffn_up.weight": 0}, "is incomplete: blk.0.ffn_up.weight is missing"),
         ({"llama.rope.scaling.type": "linear"}, "has llama.rope.scaling.type"),
         ({"llama.rope.scaling.type": "none"}, ""),
         ({"llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4.0}, ""),
@@ -92,10 +92,10 @@ def turned(kind: str, count: int, key: int | None = None) -> dict[str, Any]:
         ({"llama.rope.scale_linear": 1.0}, ""),
         (
             {"llama.attention.layer_norm_rms_epsilon": None},
-            "has no llama.attention.layer_norm_rms_epsilon: it is not whole",
+            "is incomplete: llama.attention.layer_norm_rms_epsilon is missing",
         ),
-        ({"llama.block_count": None}, "has no llama.block_count: it is not whole"),
-        ({"general.architecture": None}, "has no general.architecture: it is not whole"),
+        ({"llama.block_count": None}, "is incomplete: llama.block_count is missing"),
+        ({"general.architecture": None}, "is incomplete: general.architecture is missing"),
         ({"general.architecture": "phi3", "rope_factors_long.weight": 1}, "has rope_factors_long.weight"),
         *(
             ({f"llama.{name}": value}, f"has llama.{name}" if value not in (0, 1) else "")
@@ -169,10 +169,10 @@ def test_what_is_no_whole_file_is_said(found: str, tmp_path: Path) -> None:
     whole = file.read_bytes()
     cut = {"cut short": whole[:-2000], "its beginning alone": whole[:24], "another kind": b"x" * 5000, "nothing": b""}
     file.write_bytes(cut[found])
-    with pytest.raises(CannotDecode, match=r"a.gguf is no GGUF file, or not whole"):
+    with pytest.raises(CannotDecode, match=r"a.gguf must be a complete GGUF file"):
         load_pair(str(file), "lookup", backend="torch", cache=False)
     file.write_bytes(whole)
-    with pytest.raises(CannotDecode, match=r"a.gguf has no llama\.attention\.head_count: it is not whole"):
+    with pytest.raises(CannotDecode, match=r"a.gguf is incomplete: llama\.attention\.head_count is missing"):
         load_pair(str(file), "lookup", backend="torch", cache=False)
 
 

@@ -74,7 +74,7 @@ def test_a_folder_that_is_not_whole_is_refused(lacks: str, tmp_path: Path) -> No
     model = tiny_llama(5)
     tensors = {name: tensor for name, tensor in model.state_dict().items() if name != lacks}
     model.save_pretrained(tmp_path, state_dict=tensors)
-    with pytest.raises(CannotDecode, match=f"has no {lacks}: it is not whole"):
+    with pytest.raises(CannotDecode, match=f"is incomplete: {lacks} is missing"):
         FastTarget(tmp_path, True).compiled(())
 
 

@@ -310,8 +310,8 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         loaded("states.safetensors")
     with pytest.raises(CannotDecode, match="cannot draft for itself"):
         loaded("skip:1")
-    with pytest.raises(CannotDecode, match=r"backend llama.cpp takes the weights of a .gguf file as they are"):
+    with pytest.raises(CannotDecode, match=r"backend llama.cpp requires a .gguf target"):
         loaded("lookup", dtype="float16")
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
-    with pytest.raises(MissingPackage, match="llama-cpp-python is not installed: run  pip install"):
+    with pytest.raises(MissingPackage, match=r"llama-cpp-python is not installed\. Run  pip install"):
         loaded("lookup")

@@ -185,10 +185,10 @@ def test_without_matplotlib_nothing_is_computed(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(transport_plans, "compute", lambda **_: 1 / 0)
     done = CliRunner().invoke(ot_draft, ["figures", "transport_plans", "--out", str(tmp_path)])
     assert done.exit_code == 2 and done.stderr.count("\n") == 1, done.output
-    assert "Error: matplotlib is not installed: run  pip install " in done.stderr
+    assert "Error: matplotlib is not installed. Run  pip install " in done.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_wrong_input(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(main, ["transport_plans", "--out", str(tmp_path / "file" / "out")])
-    assert done.exit_code == 2 and "cannot be written to" in done.output
+    assert done.exit_code == 2 and "must be a writable folder" in done.output

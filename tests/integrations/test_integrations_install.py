@@ -165,7 +165,7 @@ def test_a_host_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(vllm, "DISTRIBUTIONS", ("no-such-vllm",))
     with pytest.raises(MissingPackage, match="vllm is not installed"):
         vllm.install("BlockVerification")
-    with pytest.raises(MissingPackage, match="no_such_host is not installed: run  pip install no_such_host"):
+    with pytest.raises(MissingPackage, match=r"no_such_host is not installed\. Run  pip install no_such_host"):
         host.check_version({"no_such_host": ("1",)}, "X")
 
 

@@ -565,7 +565,7 @@ def test_without_the_packages_the_extra_is_named(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import ot_draft.integrations.transformers"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"ot_draft.errors.MissingPackage: {package} is not installed: run  pip install ")
+    assert last.startswith(f"ot_draft.errors.MissingPackage: {package} is not installed. Run  pip install ")
     assert "[llm]'" in last
 
 

@@ -401,7 +401,7 @@ def test_missing_packages_are_named_with_their_remedy(monkeypatch, package, solv
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     name = {"ot": "POT"}.get(package, package.split(".")[0])
-    with pytest.raises(otd.MissingPackage, match=rf"{name} is not installed: run  pip install "):
+    with pytest.raises(otd.MissingPackage, match=rf"{name} is not installed\. Run  pip install "):
         otd.solve(otd.Problem([0.5, 0.5], [0.25, 0.75]), solver)
 
 

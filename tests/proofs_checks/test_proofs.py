@@ -281,6 +281,6 @@ def test_what_cannot_be_written_and_what_leaves_nothing_is_told_before_any_work(
     (tmp_path / "file").write_text("")
     for option in ("--html", "--json"):
         done = CliRunner().invoke(command.main, ["optimal_selection", option, str(tmp_path / "file" / "x")])
-        assert done.exit_code == 2 and f"{option} {tmp_path / 'file'} cannot be written to" in done.output
+        assert done.exit_code == 2 and f"{option} must be a writable folder, got '{tmp_path / 'file'}'" in done.output
     done = CliRunner().invoke(command.main, ["optimal_selection", "--without", "optimal_selection"])
     assert done.exit_code == 2 and "nothing would be checked" in done.output

@@ -31,42 +31,51 @@ ot-draft plan --costs costs.json --traces traces.csv"""
 
 @click.command(context_settings=DEFAULTS, epilog=EPILOG)
 @click.option("--text", "files", multiple=True, required=True, type=Place(exists=True, dir_okay=False),
-              help="A text, or .jsonl with one a line (`text`, and `messages` before it); may be given several times.")  # fmt: skip
+              help="Text file, or .jsonl file with one `text` per line, after optional `messages`; repeatable.")  # fmt: skip
 @click.option("--out", required=True, type=Place(file_okay=False),
-              help="Folder of the shards, one a window; the same capture goes on where it was stopped.")  # fmt: skip
-@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
-@click.option("--draft", help="The same, or safetensors of layers for the target's embedding [default: embedded].")
-@click.option("--dtype", default="float32", help="Of both models' weights.")
-@click.option("--device", default="cpu")
-@click.option("--device-map", help="How accelerate spreads the target over devices: auto, ...")
+              help="Output folder of the shards, one per window. The same command resumes an interrupted run.")  # fmt: skip
+@click.option(
+    "--target", help="Target model: directory, GGUF file or hub name [default: the bundled SmolLM2-135M-Instruct]."
+)
+@click.option(
+    "--draft",
+    help="Draft model: directory, GGUF file, hub name, or .safetensors file of layers for the target's "
+    "embedding [default: bundled].",
+)
+@click.option("--dtype", default="float32", help="Data type of the weights of both models.")
+@click.option("--device", default="cpu", help="Device of the models, such as cpu or cuda.")
+@click.option("--device-map", help="device_map of accelerate for the target, such as auto [default: --device].")
 @click.option("--sample", type=click.IntRange(0), default=0,
-              help="Tokens that the target writes behind each text, which are read in its place.")  # fmt: skip
-@click.option("--context", type=click.IntRange(2), default=512, help="Tokens of a window.")
+              help="Number of tokens that the target generates after each text; only these are captured (0: the text itself).")  # fmt: skip
+@click.option("--context", type=click.IntRange(2), default=512, help="Length of a window, in tokens.")
 @click.option("--positions", type=click.IntRange(0), default=32,
-              help="Contexts of a window, evenly spaced (0: all); of sampled tokens all are kept.")  # fmt: skip
-@click.option("--skip", type=click.IntRange(1), default=8, help="Tokens before the first context.")
+              help="Number of contexts per window, evenly spaced (0: all). With --sample, all contexts are captured.")  # fmt: skip
+@click.option("--skip", type=click.IntRange(1), default=8, help="Number of tokens before the first context.")
 @click.option("--store", type=click.Choice(["logits", "laws"]), default="logits",
-              help="Logits serve all temperatures; laws p and q are at --temperature.")  # fmt: skip
+              help="Stored values: logits, for all temperatures, or distributions p and q (laws) at --temperature.")  # fmt: skip
 @click.option("--number", type=click.Choice(["float32", "float16"]), default="float32",
-              help="Of stored logits; laws are in float64.")  # fmt: skip
+              help="Data type of stored logits; distributions are stored in float64.")  # fmt: skip
 @click.option("--top", type=click.IntRange(0), default=0,
-              help="Laws on the heaviest tokens and 32 classes of the others (0: on all tokens).")  # fmt: skip
-@click.option("--temperature", type=float, default=1.0, help="Of sampled tokens and stored laws.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of sampled tokens.")
-@click.option("--format", "kind", type=click.Choice(["npz", "safetensors"]), default="npz")
+              help="Number of most probable tokens to store; the others are merged into 32 classes (0: store all).")  # fmt: skip
+@click.option("--temperature", type=float, default=1.0, help="Temperature of sampled tokens and stored distributions.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the sampled tokens.")
+@click.option("--format", "kind", type=click.Choice(["npz", "safetensors"]), default="npz",
+              help="File format of the shards.")  # fmt: skip
 def capture(
     files: tuple[Path, ...], out: Path, target: str | None, draft: str | None, dtype: str, device: str,
     device_map: str | None, kind: str, **wanted: Any
 ) -> None:  # fmt: skip
-    """Write the logits of both models at the contexts of texts to shards that `ot-draft sweep` reads.
+    """Store the logits of target and draft model along texts, as shards for `ot-draft sweep`.
 
-    Every row is the pair of laws of one token, given the text before it. That is all that the selection of one token depends
-    on; along a text that the target wrote (--sample) it also gives the block efficiency of token-wise rules with K i.i.d.
-    paths (ot-draft replay). Rules that judge a whole drafted path (Joint, Traversal, BlockVerification)
-    need the laws behind refused drafts too: they are measured by ot-draft decode --compare.
+    Each row holds the target and draft distributions of one token, given the text before it. The selection of one token depends
+    on nothing else. For texts generated by the target (--sample), `ot-draft replay` computes the block efficiency of token-wise
+    rules with K i.i.d. paths from them. Path rules (Joint, Traversal, BlockVerification) also depend on the distributions after
+    rejected draft tokens. Measure them with `ot-draft decode --compare`.
     """
     if wanted["top"] and wanted["store"] == "logits":
-        raise Refused("--top merges tokens, which holds for one temperature only: add --store laws")
+        raise Refused(
+            "--top requires --store laws, since merged tokens are valid at one temperature only. Add --store laws."
+        )
     from ...decoding import SamplingParams
     from ..embedded import load_models
     from .shards import Reading, capture_window, read_texts, windows
@@ -84,7 +93,7 @@ def capture(
         check_folder(out, settings | {"weights": [fingerprint(pair.target), fingerprint(pair.draft)]}, files)
         planned = windows(entries, pair, reading)
         if not planned:
-            raise Refused(f"no text has more than --skip {reading.skip} tokens: give longer texts")
+            raise Refused(f"--text must hold a text of more than --skip {reading.skip} tokens. Use longer texts.")
         rows = again = 0  # written, and windows that were there already
         with progress_bar(len(planned), "windows") as advance:
             for number, window in enumerate(planned):
@@ -98,8 +107,8 @@ def capture(
                 advance()
         remove_partial_files(out, "window-")
     size = sum(file.stat().st_size for file in out.glob(f"window-*.{kind}"))
-    kept = f", {again} windows were there already" if again else ""
-    click.echo(f"{rows} contexts of {len(planned) - again} windows to {out}{kept}; {size:,} bytes in all")
+    kept = f", {again} windows reused" if again else ""
+    click.echo(f"{rows} contexts of {len(planned) - again} windows written to {out}{kept}; {size:,} bytes in total")
 
 
 def check_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -> None:
@@ -111,9 +120,11 @@ def check_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -
     manifest = out / MANIFEST
     if manifest.exists():
         if other := differences(manifest, wanted):
-            raise Refused(f"{out} holds a capture with other {other}: name another folder, or empty this one")
+            raise Refused(
+                f"--out must be empty or a capture with the same settings, got other {other} in {out}. Use another folder."
+            )
     elif any(file for file in out.iterdir() if not file.name.startswith(".")):
-        raise Refused(f"{out} holds files and no {MANIFEST}: name an empty folder")
+        raise Refused(f"--out must be empty or a capture, got files without {MANIFEST} in {out}. Use another folder.")
     elif "weights" in wanted:
         write_json(manifest, wanted)
 

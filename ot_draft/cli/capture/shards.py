@@ -66,10 +66,12 @@ def read_texts(files: Sequence[Path]) -> list[dict[str, Any]]:
             try:
                 entry = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise CannotDecode(f"{file}, line {number}: {error}: give an object of JSON a line") from error
+                raise CannotDecode(
+                    f"{file}, line {number} must be a JSON object ({error}). Write one per line."
+                ) from error
             if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-                wanted = "an object with `text`, and `messages` before it, if any"
-                raise CannotDecode(f"{file}, line {number}: give {wanted}")
+                wanted = "a JSON object with a string `text`, and optional `messages`"
+                raise CannotDecode(f"{file}, line {number} must be {wanted}. Correct the line.")
             entries.append({"messages": None} | entry)
     return entries
 
@@ -79,8 +81,10 @@ def _text_of(file: Path) -> str:
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        place = f"{file}, line {content[: error.start].count(10) + 1}"
-        raise CannotDecode(f"{place}: byte {content[error.start]:#04x} is no UTF-8: save the text as UTF-8") from error
+        line = f"{file}, line {content[: error.start].count(10) + 1}"
+        raise CannotDecode(
+            f"{line} must be UTF-8, got byte {content[error.start]:#04x}. Save the text as UTF-8."
+        ) from error
 
 
 def windows(entries: list[dict[str, Any]], pair: Pair, reading: Reading) -> list[Window]:

@@ -24,11 +24,11 @@ from .settings import DecodeSettings
     ("output", OutputOptions),
 )
 def decode(**groups: Any) -> None:
-    """Continue texts by speculative decoding with several drafts.
+    """Continue prompts by speculative decoding with several draft paths.
 
-    Whatever the shape and the rule, the text follows the target's own law. By default every step drafts what promises most tokens a
-    second on this machine and in this text, by what the steps before it cost and brought; with a rule or a size, it is one shape
-    (4 paths of 4 tokens by joint selection, where only one of these is given).
+    The output has the target distribution for every shape and rule. By default, each step drafts the shape with the most expected
+    tokens per second, estimated from the times and acceptances of earlier steps. With a rule or a size, the shape is fixed. Its
+    defaults are 4 paths of 4 tokens and the rule joint.
     """
     settings = DecodeSettings(**groups)
     os.environ.setdefault("TQDM_DISABLE", "1")  # read when torch loads it: no bars of other libraries between ours

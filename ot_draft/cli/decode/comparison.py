@@ -1,4 +1,4 @@
-"""`ot-draft decode --compare`: every method on every prompt, and the table."""
+"""`ot-draft decode --compare`: every method on every prompt, as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..console import print_csv, print_json, progress_bar, table_console, withou
 from .run import Job, close_traces, lookup_of, open_trace
 from .table import csv_rows, footnotes, records, table
 
-WIDE = 176  # columns of the table where the output is no terminal
+WIDE = 192  # columns of the table where the output is no terminal
 
 
 def compare(job: Job, methods: Sequence[Method]) -> None:

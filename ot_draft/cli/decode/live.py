@@ -20,10 +20,10 @@ from ...decoding import Drafting, Pair, Step
 
 ACCEPTED, CORRECTED, BONUS, PLAIN = "accepted", "corrected", "bonus", "plain"
 MEANING = {
-    ACCEPTED: "drafted, and accepted",
-    CORRECTED: "in the place of refused drafts",
-    BONUS: "one more after a whole path",
-    PLAIN: "from the target alone",
+    ACCEPTED: "accepted draft token",
+    CORRECTED: "sampled after all draft tokens were rejected",
+    BONUS: "sampled after a fully accepted path",
+    PLAIN: "sampled from the target without a draft",
 }
 COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", PLAIN: "#7F7F7F"}  # Okabe and Ito
 # The nearest to those are no four.
@@ -96,7 +96,7 @@ class Pieces:
 
 
 class Speed:
-    """Tokens a second and tokens a call so far, in the time of the steps: without the prefill, and without what shows them."""
+    """Tokens per second and per target call so far, in the time of the steps, without prefill and display."""
 
     def __init__(self) -> None:
         self.tokens = self.calls = self.accepted = 0
@@ -115,7 +115,7 @@ class Speed:
             return ""
         return (
             f"{self.tokens / self.seconds:.1f} tokens/s, {self.tokens} tokens in {self.calls} target calls:"
-            f" {self.tokens / self.calls:.2f} a call, {self.accepted / self.tokens:.0%} from the draft"
+            f" {self.tokens / self.calls:.2f} per target call, {self.accepted / self.tokens:.0%} accepted draft tokens"
         )
 
 

@@ -1,4 +1,4 @@
-"""The options of `ot-draft decode`, in five groups: a field of a group is an option of the command, with its help and its default."""
+"""The options of `ot-draft decode` in five groups. A field of a group is an option of the command, with its help and default."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Tree(click.ParamType):
                 raise Refused(f"--tree: {error}") from None
         numbers = whole_numbers(value)
         if not numbers:
-            dynamic = "dynamic:32 for a tree of up to 32 nodes that follows the draft"
-            raise Refused(f"--tree {value}: give the number of children on every level, like 4,2,1, or {dynamic}")
+            remedy = "Use 4,2,1 for fixed numbers of children, or dynamic:32 for an adaptive tree of up to 32 nodes."
+            raise Refused(f"--tree must be numbers of children per level, or dynamic:NODES, got {value!r}. {remedy}")
         return TreeAsked(numbers)
 
 
@@ -57,7 +57,7 @@ class Shape(click.ParamType):
             return AUTO
         parts = str(value).lower().replace("×", "x").split("x")
         if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-            raise Refused(f"--shape {value}: give auto, or paths x length, like 4x4")
+            raise Refused(f"--shape must be auto or KxL, got {value!r}. Use 4x4 for four paths of four tokens.")
         return int(parts[0]), int(parts[1])
 
 
@@ -65,10 +65,16 @@ class Shape(click.ParamType):
 class PromptOptions:
     """Texts to continue."""
 
-    prompts: tuple[str, ...] = option("--prompt", multiple=True, help="Text to continue; may be given several times.")
-    prompt_file: Path | None = option("--prompt-file", type=Place(), help="More of them, one a line.")
+    prompts: tuple[str, ...] = option(
+        "--prompt", multiple=True, help="Prompt to continue; repeatable [default: three built-in prompts]."
+    )
+    prompt_file: Path | None = option(
+        "--prompt-file", type=Place(), help="UTF-8 file of further prompts, one per line."
+    )
     chat: bool | None = option(
-        "--chat/--no-chat", default=None, help="As a user's turn [default: where the model has a chat template]."
+        "--chat/--no-chat",
+        default=None,
+        help="Format prompts as user messages [default: if the target has a chat template].",
     )
 
 
@@ -77,39 +83,41 @@ class ModelOptions:
     """Models and how to load them. None: the embedded ones."""
 
     target: str | None = option(
-        "--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct]."
+        "--target",
+        help="Target model: directory, GGUF file or hub name [default: the bundled SmolLM2-135M-Instruct].",
     )
     draft: str | None = option(
         "--draft",
-        help="The same, or safetensors of layers for the target's embedding, or lookup: prompt lookup; for the embedded target also"
-        " tokens or states, the embedded drafts that read so [default: states]; skip:12,20, exit:8: the target without layers, or its"
-        " first ones; tli:NAME, slem:NAME: a model with another tokenizer, by common tokens or by text; chain:Q,R: R drafts for Q.",
+        help="Draft model: directory, GGUF file, hub name, or .safetensors file of layers for the target's embedding; lookup: prompt"
+        " lookup; tokens or states: bundled draft model that reads tokens or hidden states of the bundled target [default: states];"
+        " skip:12,20: target without these layers; exit:8: first 8 layers of the target; tli:NAME, slem:NAME: model with another"
+        " tokenizer, by common tokens or by text; chain:Q,R: draft model Q, for which R drafts.",
     )
     dtype: str = option(
         "--dtype",
         default=defaults.DTYPE,
-        help="Of both models' weights and products; any but float32 takes backend torch.",
+        help="Data type of weights and activations. Types other than float32 run on backend torch.",
         **SHOWN,
     )
     backend: str = option(
         "--backend",
         default=defaults.BACKEND,
         type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
-        help="openvino: a target of the Llama family on a CPU, from a directory, or from a GGUF file by the file's weights, the rows of"
-        " whose products are rounded to 8 bits; openvino-float: rows as they are; llama.cpp: any GGUF target"
-        " and GGUF draft, by llama-cpp-python;"
-        " auto: openvino-float for such a GGUF file where OpenVINO"
-        " is installed, else torch.",
+        help="Inference backend. openvino: target of the Llama family on a CPU, with 8-bit activations for the quantised weights of a GGUF"
+        " file; openvino-float: the same with float activations; llama.cpp: GGUF target and draft model in llama-cpp-python; auto:"
+        " openvino-float for a GGUF target of the Llama family on a CPU if OpenVINO is installed, else torch.",
         **SHOWN,
     )
-    device: str = option("--device", default=defaults.DEVICE, help="cpu or cuda.", **SHOWN)
+    device: str = option(
+        "--device", default=defaults.DEVICE, help="Device of the models, such as cpu or cuda.", **SHOWN
+    )
     device_map: str | None = option(
-        "--device-map", help="How accelerate spreads the target over devices, for example auto."
+        "--device-map", help="device_map of accelerate for the target, such as auto [default: --device]."
     )
     cache: bool = option(
         "--cache/--no-cache",
         default=True,
-        help="Keep what a GGUF file was converted to, and load it in a tenth of the time from then on.",
+        help="Cache converted GGUF files, which then load about ten times as fast.",
         **SHOWN,
     )
 
@@ -133,12 +141,40 @@ class ModelOptions:
 class SamplingOptions:
     """Settings of sampling, number of tokens of a text, and seed."""
 
-    temperature: float = option("--temperature", type=float, default=defaults.TEMPERATURE, help="0: greedy.", **SHOWN)
-    top_k: int = option("--top-k", type=int, default=defaults.TOP_K, help="0: all tokens.", **SHOWN)
-    top_p: float = option("--top-p", type=float, default=defaults.TOP_P, **SHOWN)
-    min_p: float = option("--min-p", type=float, default=defaults.MIN_P, **SHOWN)
-    max_tokens: int = option("--max-tokens", type=int, default=defaults.MAX_TOKENS, help="A text.", **SHOWN)
-    seed: int = option("--seed", type=int, default=defaults.SEED, **SHOWN)
+    temperature: float = option(
+        "--temperature", type=float, default=defaults.TEMPERATURE, help="Sampling temperature (0: greedy).", **SHOWN
+    )
+    top_k: int = option(
+        "--top-k",
+        type=int,
+        default=defaults.TOP_K,
+        help="Number of most probable tokens to sample from (0: all).",
+        **SHOWN,
+    )
+    top_p: float = option(
+        "--top-p",
+        type=float,
+        default=defaults.TOP_P,
+        help="Total probability of the most probable tokens to sample from (1: all).",
+        **SHOWN,
+    )
+    min_p: float = option(
+        "--min-p",
+        type=float,
+        default=defaults.MIN_P,
+        help="Minimum probability of sampled tokens, relative to the largest probability (0: all).",
+        **SHOWN,
+    )
+    max_tokens: int = option(
+        "--max-tokens", type=int, default=defaults.MAX_TOKENS, help="Maximum number of new tokens per prompt.", **SHOWN
+    )
+    seed: int = option(
+        "--seed",
+        type=int,
+        default=defaults.SEED,
+        help="Random seed. With --shape auto, it determines the output only together with --costs.",
+        **SHOWN,
+    )
 
 
 @dataclass(frozen=True)
@@ -148,46 +184,49 @@ class DraftOptions:
     shape: str | tuple[int, int] | None = option(
         "--shape",
         type=Shape(),
-        help="auto: every step drafts what promises most tokens a second; or paths x length, like 4x4 "
-        "[default: auto, unless the rule, the law or a size is given].",
+        help="Draft shape. KxL, such as 4x4: K paths of length L; auto: the shape with the most expected tokens per second, chosen in"
+        " each step [default: auto, unless rule, draft law, size or --trace is given].",
     )
     costs: Path | None = option(
         "--costs",
         type=FILE,
-        help="For the shape auto: what --compare --json printed, in the place of the clock; texts follow the seed then.",
+        help="File with the output of --compare --json. --shape auto uses its costs instead of measured times.",
     )
     lookup_tokens: int | None = option(
         "--prompt-lookup-num-tokens",
         type=int,
-        help=f"Looked up at most [default: {defaults.LOOKUP[0]}; auto: {defaults.AUTO_LOOKUP[0]}].",
+        help=f"Maximum number of draft tokens from prompt lookup [default: {defaults.LOOKUP[0]}; auto: {defaults.AUTO_LOOKUP[0]}].",
     )
     lookup_ngram: int | None = option(
         "--max-matching-ngram-size",
         type=int,
-        help=f"Last tokens that are looked for [default: {defaults.LOOKUP[1]}; auto: {defaults.AUTO_LOOKUP[1]}].",
+        help=f"Maximum n-gram length of prompt lookup, in tokens [default: {defaults.LOOKUP[1]}; auto: {defaults.AUTO_LOOKUP[1]}].",
     )
     rules: tuple[str, ...] = option(
         "--rule",
         multiple=True,
-        help="joint, block, traversal, naive, a selection rule such as KSeq, or autoregressive; several with --compare"
+        help="Verification rule: joint, block, traversal, naive, autoregressive or a selection rule such as KSeq; repeatable with --compare"
         f" [default: {defaults.RULE}].",
     )
     draft_law: str | None = option(
-        "--draft-law", help="iid, hybrid:J, hybrid:auto, without-replacement, hub, top [default: the rule's]."
+        "--draft-law",
+        help="Draft law: iid, hybrid:J, hybrid:auto, without-replacement, hub or top [default: that of the rule].",
     )
-    paths: int | None = option("--paths", type=int, help=f"Number of drafted paths K [default: {defaults.PATHS}].")
-    length: int | None = option("--length", type=int, help=f"Length L of the paths [default: {defaults.LENGTH}].")
+    paths: int | None = option("--paths", type=int, help=f"Number of draft paths K [default: {defaults.PATHS}].")
+    length: int | None = option(
+        "--length", type=int, help=f"Length L of the draft paths, in tokens [default: {defaults.LENGTH}]."
+    )
     tree: TreeAsked | None = option(
         "--tree",
         type=Tree(),
-        help="Instead: children of a node on every level, like 4,2,1, or dynamic:NODES, a tree that follows the draft;"
-        f" dynamic:NODES:WAY: {', '.join(drafting.ALL)}.",
+        help="Draft tree, instead of paths: numbers of children per level, such as 4,2,1; or dynamic:NODES[:METHOD], a tree of up to NODES"
+        f" nodes that adapts to each step, where METHOD is one of {', '.join(drafting.ALL)} [default METHOD: {drafting.USUAL}].",
     )
     watermark: str | None = option(
         "--watermark",
         metavar="KEY",
-        help="Draft by races of this key, and say how well it is found; --rule race (the default): the text is their winner, whatever"
-        " the draft; or a selection rule, token by token, such as KSeq.",
+        help="Watermark key. Draft tokens are the winners of exponential races with this key, and detection statistics are printed."
+        " With --rule race (the default), output tokens are winners, too. Other rules: selection rules, such as KSeq.",
     )
 
     @property
@@ -229,26 +268,39 @@ class DraftOptions:
 class OutputOptions:
     """Output: views, files and tables."""
 
-    compare: bool = option("--compare", is_flag=True, help="Every method continues every prompt; print the table.")
-    live: bool = option(
-        "--live/--no-live", default=True, help="Show the text while it comes, coloured by origin in a terminal."
+    compare: bool = option(
+        "--compare", is_flag=True, help="Continue every prompt with every method, and print a table."
     )
-    html: Path | None = option("--html", type=FILE, help="Write a page that explains every token.")
-    svg: Path | None = option("--svg", type=FILE, help="Write the live view as a picture.")
-    trace: Path | None = option("--trace", type=Place(file_okay=False), help="A new folder for steps and laws.")
-    trace_rows: int | None = option("--trace-rows", type=click.IntRange(0), help="Laws recorded at most.")
+    live: bool = option(
+        "--live/--no-live", default=True, help="Print tokens as they are generated, coloured by origin in a terminal."
+    )
+    html: Path | None = option("--html", type=FILE, help="Output file: HTML page that explains every token.")
+    svg: Path | None = option("--svg", type=FILE, help="Output file: SVG image of the live view.")
+    trace: Path | None = option(
+        "--trace",
+        type=Place(file_okay=False),
+        help="Output folder, new or empty: all steps, with target and draft distributions.",
+    )
+    trace_rows: int | None = option(
+        "--trace-rows",
+        type=click.IntRange(0),
+        help=f"Maximum number of pairs of distributions in the trace [default: {defaults.TRACE_ROWS}].",
+    )
     trace_keep: int | None = option(
-        "--trace-keep", type=click.IntRange(0), help="Tokens of a law that stay themselves, 0: all."
+        "--trace-keep",
+        type=click.IntRange(0),
+        help="Number of most probable tokens stored individually; the others are merged into classes (0: store all tokens)"
+        f" [default: {defaults.TRACE_KEPT}].",
     )
     audit: Path | None = option(
         "--audit",
         type=FILE,
-        help="Test the emitted tokens against the target's laws, and log both in a new .jsonl file.",
+        help="Output file, new: .jsonl log of the emitted tokens and target distributions, which are tested against each other.",
     )
     as_json: bool = option("--json", is_flag=True, help="Print the comparison as JSON, with costs for `ot-draft plan`.")
     as_csv: bool = option("--csv", is_flag=True, help="Print the comparison as CSV.")
 
     @property
     def laws_wanted(self) -> bool:
-        """Whether the whole laws of every step are looked at: for the page, the audit, and a trace that records any."""
+        """Whether the full distributions of every step are needed: for the page, the audit, and a trace that records any."""
         return self.html is not None or self.audit is not None or (self.trace is not None and self.trace_rows != 0)

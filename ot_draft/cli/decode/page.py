@@ -146,7 +146,8 @@ def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
             boxes.append(None)
             continue
         mass, state = mass_of(step, row, parent, token), "accepted" if node in taken else "refused"
-        hint = f"{state}: {spell(token)!r}, {mass}, rank {mass.p_rank} of the target, {mass.q_rank} of the draft"
+        said = "rejected" if state == "refused" else state
+        hint = f"{said}: {spell(token)!r}, {mass}, rank {mass.p_rank} of the target, {mass.q_rank} of the draft model"
         boxes.append(Box(spell(token), state, str(mass), hint))
     ending = emitted[-1]
     if ending.origin == ACCEPTED:

@@ -148,7 +148,7 @@ def show(job: Job, method: Method) -> None:
             click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
     if compared := baseline.line():
         click.echo(compared, err=True)
-    click.echo(f"law: {job.pair.law}, by backend {job.pair.backend}", err=True)
+    click.echo(f"target: {job.pair.law}, backend {job.pair.backend}", err=True)
     if job.pair.no_faster:
         click.echo(job.pair.no_faster, err=True)
     if trace is not None:
@@ -157,10 +157,12 @@ def show(job: Job, method: Method) -> None:
         click.echo(f"audit: {audited.close()}", err=True)
     if output.svg is not None:
         output.svg.write_text(picture(views, f"ot-draft decode: {method.label}"), encoding="utf-8")
-        click.echo(f"picture: {output.svg}", err=True)
+        click.echo(f"image: {output.svg}", err=True)
     if output.html is not None:
         output.html.write_text(
-            page(pages, [*job.settings.summary_rows(), ("law", f"{job.pair.law}, by {job.pair.backend}")]),
+            page(
+                pages, [*job.settings.summary_rows(), ("target weights", f"{job.pair.law}, backend {job.pair.backend}")]
+            ),
             encoding="utf-8",
         )
         click.echo(f"page: {output.html}", err=True)
@@ -171,8 +173,8 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
     found, said = scores(text, key, number, paths, n), f"watermark: {detect(text, key, number, paths, n)}"
     if len(found) < 2:
         return said
-    powers = ", ".join(f"{power(found, tokens):.0%} of {tokens} tokens" for tokens in (50, 200))
-    return f"{said}; at a false alarm of {FALSE_ALARM:.0%}, by the mean and spread of its scores, found in {powers}"
+    powers = ", ".join(f"{power(found, tokens):.0%} for {tokens} tokens" for tokens in (50, 200))
+    return f"{said}; estimated detection power at a false positive rate of {FALSE_ALARM:.0%}: {powers}"
 
 
 class PlainBaseline:
@@ -228,10 +230,10 @@ class PlainBaseline:
         if min(len(self._seconds), len(self._plain)) < 2:
             return ""
         ratio, low, high = speed_up(self._tokens, self._seconds, self._plain)
-        unsure = "" if low > 1 or high < 1 else ": too few steps to tell from it"
+        unsure = "" if low > 1 or high < 1 else " (95 % CI contains 1)"
         return (
-            f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as fast as plain decoding{unsure}, {1000 * fmean(self._plain):.1f} ms a token here"
-            f" ({len(self._plain)} plain steps)"
+            f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as fast as autoregressive decoding{unsure},"
+            f" {1000 * fmean(self._plain):.1f} ms per autoregressive token ({len(self._plain)} steps)"
         )
 
 
@@ -269,7 +271,7 @@ def open_trace(output: OutputOptions, folder: Path | None, method: Method, optio
 def close_traces(traces: Sequence[Trace]) -> None:
     for trace in traces:
         trace.close()
-        limit = "; the limit of laws was reached, the last steps have none (--trace-rows)" if trace.full else ""
+        limit = ", the last ones without distributions (--trace-rows was reached)" if trace.full else ""
         click.echo(f"trace: {trace.folder}, {trace.steps} steps{limit}", err=True)
 
 
@@ -286,18 +288,22 @@ def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
     if file is None:
         return list(texts) or list(DEFAULT_PROMPTS)
     try:
-        # Some editors begin a file with a mark, which is no text.
+        # Some editors write a byte order mark.
         lines = file.read_bytes().decode("utf-8-sig").splitlines()
     except OSError as error:
-        raise CannotDecode(f"prompt file {str(file)!r} cannot be read: {error.strerror}") from None
+        raise CannotDecode(
+            f"--prompt-file must be a readable file, got {str(file)!r} ({error.strerror}). Use another file."
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise CannotDecode(
-            f"prompt file {str(file)!r} has the byte {error.object[error.start]:#04x} in line {line}, which is no UTF-8: save it as UTF-8"
+            f"--prompt-file must be UTF-8, got byte {error.object[error.start]:#04x} in {str(file)!r}, line {line}. Save it as UTF-8."
         ) from None
     prompts = [*texts, *(line for line in lines if line.strip())]
     if not prompts:
-        raise CannotDecode(f"prompt file {str(file)!r} holds no prompt: write one a line")
+        raise CannotDecode(
+            f"--prompt-file must hold at least one prompt, got {str(file)!r}. Write one prompt per line."
+        )
     return prompts
 
 
@@ -305,7 +311,7 @@ def encode_prompts(pair: Pair, prompts: Sequence[str], chat: bool | None) -> tup
     """Token ids of every prompt, and whether they were put as a user's turn: where there is a chat template, unless told."""
     has_template = bool(getattr(pair.tokenizer, "chat_template", None))
     if chat and not has_template:
-        raise CannotDecode("the target's tokenizer has no chat template: leave --chat away")
+        raise CannotDecode("--chat requires a target with a chat template. Remove --chat.")
     as_turn = has_template if chat is None else chat
     return [pair.encode(prompt, as_turn) for prompt in prompts], as_turn
 

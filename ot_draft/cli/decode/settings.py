@@ -1,4 +1,4 @@
-"""What `ot-draft decode` was asked to do: its options, with what contradicts itself refused before any model is loaded."""
+"""The settings of `ot-draft decode`. Contradictory options raise Refused before any model is loaded."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ MOST_NODES, MOST_TOKENS = 4096, 1_000_000
 NEUTRAL = {"top_k": defaults.TOP_K, "top_p": defaults.TOP_P, "min_p": defaults.MIN_P}  # shown where they do something
 
 SIZE, LAW, ANY_RULE = "--paths or --length", "--draft-law", "--rule or --draft-law"
-ONE_TREE = "--trace records trees of one shape: give"
-INSTEAD = "stands in the place of --paths"
-PATHS_ALONE = (
-    "--watermark drafts independent paths and shows one rule: give --rule, --paths, --length or --shape 4x4 beside it"
-)
-CHAIN_ALONE = "--draft chain: drafts one path by block verification: give --length alone"
-LOOKUP_ALONE = "--draft lookup drafts one path: give --prompt-lookup-num-tokens in the place of a size"
-TEXT_ALONE = "--draft slem: drafts one path by text: leave --shape auto and --max-matching-ngram-size away"
-# What does not go together, and the remedy; the first row that applies is the answer. "no X": X is not given, or not so.
+ONE_TREE = "--trace requires trees of one shape. Use"
+ONE_RULE = "requires a single rule. Remove --compare."
+SHAPE_ALONE = "--shape excludes --paths, --length and --tree. Use one way to set the shape."
+PATHS_ALONE = "--watermark requires independent paths of one draft model and one rule. Use only --rule, --paths, --length or --shape KxL."
+CHAIN_ALONE = "--draft chain: drafts one path for block verification. Of the shape options, use --length only."
+LOOKUP_ALONE = "--draft lookup drafts one path. Use --prompt-lookup-num-tokens instead of a size."
+TEXT_ALONE = "--draft slem: drafts one path by text. Remove --shape auto and --max-matching-ngram-size."
+# Pairs of conditions that exclude each other, with the message. The first matching row applies. "no X": X is false.
 EXCLUSIONS: tuple[tuple[str, str, str], ...] = (
-    ("--json", "--csv", "--csv and --json both print to standard output: give one of them"),
-    ("--json or --csv", "no --compare", "--json and --csv print the table of --compare: add it"),
-    ("--compare", "--html", "--html shows the text of one rule: leave --compare away"),
-    ("--compare", "--svg", "--svg shows the text of one rule: leave --compare away"),
-    ("--compare", "--audit", "--audit shows the text of one rule: leave --compare away"),
-    ("what a trace has", "no --trace", "--trace-rows and --trace-keep say what --trace records: add --trace DIR"),
-    ("one --tree", SIZE, f"--tree {INSTEAD} and --length: give one or the other"),
-    ("--shape", SIZE, f"--shape {INSTEAD}, --length and --tree: give one or the other"),
-    ("--shape", "--tree", f"--shape {INSTEAD}, --length and --tree: give one or the other"),
-    ("one --shape auto", ANY_RULE, "--shape auto chooses rule and law too: leave --rule and --draft-law away"),
-    ("--shape auto", "--trace", f"{ONE_TREE} --shape 4x4 or another"),
-    ("--costs", "no choice", "--costs are what --shape auto goes by: leave them away, or the shape"),
-    ("--tree dynamic", LAW, "--tree dynamic has a draft law of its own: leave --draft-law away"),
-    ("--tree dynamic", "--trace", f"{ONE_TREE} --tree 4,2,1 or another"),
+    ("--json", "--csv", "--csv and --json both print to standard output. Use one of them."),
+    ("--json or --csv", "no --compare", "--json and --csv require --compare. Add --compare."),
+    ("--compare", "--html", f"--html {ONE_RULE}"),
+    ("--compare", "--svg", f"--svg {ONE_RULE}"),
+    ("--compare", "--audit", f"--audit {ONE_RULE}"),
+    ("what a trace has", "no --trace", "--trace-rows and --trace-keep require --trace. Add --trace DIR."),
+    ("one --tree", SIZE, "--tree excludes --paths and --length. Use one of them."),
+    ("--shape", SIZE, SHAPE_ALONE),
+    ("--shape", "--tree", SHAPE_ALONE),
+    ("one --shape auto", ANY_RULE, "--shape auto also chooses rule and draft law. Remove --rule and --draft-law."),
+    ("--shape auto", "--trace", f"{ONE_TREE} --shape 4x4 or another size."),
+    ("--costs", "no choice", "--costs requires --shape auto. Remove --costs, or use --shape auto without rule, draft law and size."),
+    ("--tree dynamic", LAW, "--tree dynamic determines the draft law. Remove --draft-law."),
+    ("--tree dynamic", "--trace", f"{ONE_TREE} --tree 4,2,1 or another fixed tree."),
     ("what is looked up", "no lookup",
-     "nothing is looked up in this shape: leave --prompt-lookup-num-tokens and --max-matching-ngram-size away"),
+     "this shape does not use prompt lookup. Remove --prompt-lookup-num-tokens and --max-matching-ngram-size."),
     ("--draft slem", "--shape auto", TEXT_ALONE),
     ("--draft slem", "--max-matching-ngram-size", TEXT_ALONE),
     ("--watermark", "--compare", PATHS_ALONE),
@@ -48,22 +47,22 @@ EXCLUSIONS: tuple[tuple[str, str, str], ...] = (
     ("--watermark", "--draft chain", PATHS_ALONE),
     ("--watermark", LAW, PATHS_ALONE),
     ("--watermark", "--tree", PATHS_ALONE),
-    ("--watermark", "--shape auto", "--watermark drafts paths of one size: give --shape 4x4 in the place of auto"),
+    ("--watermark", "--shape auto", "--watermark requires paths of one size. Use --shape 4x4 instead of auto."),
     ("--draft chain", ANY_RULE, CHAIN_ALONE),
     ("--draft chain", "--tree", CHAIN_ALONE),
     ("--draft chain", "--shape", CHAIN_ALONE),
     ("--draft chain", "--paths", CHAIN_ALONE),
-    ("--draft lookup", ANY_RULE, "--draft lookup has a rule of its own: leave --rule and --draft-law away"),
+    ("--draft lookup", ANY_RULE, "--draft lookup determines rule and draft law. Remove --rule and --draft-law."),
     ("--draft lookup", "--tree", LOOKUP_ALONE),
     ("--draft lookup", "a size", LOOKUP_ALONE),
-    ("--draft lookup", "--trace", "--trace records trees of a draft model: give one"),
-    ("several --rule", "no --compare", "several --rule are compared with --compare: add it, or give one"),
+    ("--draft lookup", "--trace", "--trace requires a draft model. Use another --draft."),
+    ("several --rule", "no --compare", "several --rule require --compare. Add --compare, or use one rule."),
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class DecodeSettings:
-    """The options of the command by their groups. Refused where they do not go together, or nothing can be written where they say."""
+    """The options of the command by group. Raises Refused if options exclude each other or an output path is not writable."""
 
     prompts: PromptOptions
     models: ModelOptions
@@ -78,9 +77,11 @@ class DecodeSettings:
                 raise Refused(why)
         max_tokens, nodes = self.sampling.max_tokens, self.drafts.nodes
         if not 1 <= max_tokens <= MOST_TOKENS:
-            raise Refused(f"--max-tokens is {max_tokens}: give a number from 1 to {MOST_TOKENS:,}")
+            raise Refused(f"--max-tokens must be from 1 to {MOST_TOKENS:,}, got {max_tokens}. Use such a number.")
         if nodes > MOST_NODES:
-            raise Refused(f"a step would draft {nodes} tokens: give a size of at most {MOST_NODES}")
+            raise Refused(
+                f"number of draft tokens per step must be at most {MOST_NODES}, got {nodes}. Reduce the size of the draft."
+            )
         self._check_files()
 
     def _facts(self) -> dict[str, bool]:
@@ -100,7 +101,7 @@ class DecodeSettings:
 
     @property
     def auto(self) -> bool:
-        """Whether the shape chooses itself."""
+        """Whether the shape is chosen in each step (`Auto`)."""
         drafts = self.drafts
         if self.models.chained or drafts.watermark is not None:
             return False
@@ -111,15 +112,15 @@ class DecodeSettings:
 
     @property
     def chooses(self) -> bool:
-        """Whether the shape that chooses itself is run, alone or among others."""
+        """Whether `Auto` is run, alone or among other methods."""
         return self.auto or (self.output.compare and not self.drafts.named)
 
     def _check_files(self) -> None:
         output = self.output
         if output.audit is not None and os.path.lexists(output.audit):
-            raise Refused(f"--audit {output.audit} is there already: name another file")
+            raise Refused(f"--audit must be a new file, got '{output.audit}', which exists. Use another file.")
         if output.trace is not None and os.path.isdir(output.trace) and any(output.trace.iterdir()):  # noqa: PTH112 which raises for long names
-            raise Refused(f"--trace {output.trace} is there already and not empty: name another folder")
+            raise Refused(f"--trace must be a new or empty folder, got '{output.trace}'. Use another folder.")
         written = {"--audit": output.audit, "--html": output.html, "--svg": output.svg}
         for name, file in written.items():
             if file is not None:
@@ -129,7 +130,9 @@ class DecodeSettings:
         files = (*written.values(), self.drafts.costs, self.prompts.prompt_file)
         named = [file.absolute() for file in files if file is not None]
         if len(set(named)) < len(named):
-            raise Refused(f"{max(named, key=named.count)} is named twice: give every file a name of its own")
+            raise Refused(
+                f"input and output files must be distinct, got '{max(named, key=named.count)}' twice. Use another name."
+            )
 
     def summary_rows(self) -> list[tuple[str, str]]:
         """Names and values for a page or a record: models, numbers, sampling."""

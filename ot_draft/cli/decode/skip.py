@@ -1,4 +1,4 @@
-"""`ot-draft skip`: which layers of a target are missed least where it drafts for itself without them."""
+"""`ot-draft skip`: choose the layers that a target skips when it drafts for itself."""
 
 from __future__ import annotations
 
@@ -14,19 +14,32 @@ from ..options import Place
 
 
 @click.command()
-@click.option("--target", help="Directory, GGUF file or hub name [default: the embedded SmolLM2-135M-Instruct].")
-@click.option("--most", type=click.IntRange(1), default=4, show_default=True, help="Layers left out at most.")
-@click.option("--prompt", "prompts", multiple=True, help="Text whose continuations are looked at; several times.")
-@click.option("--prompt-file", type=Place(), help="More of them, one a line.")
-@click.option("--max-tokens", type=click.IntRange(1), default=48, show_default=True, help="Of a continuation.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--target", help="Target model: directory, GGUF file or hub name [default: the bundled SmolLM2-135M-Instruct]."
+)
+@click.option("--most", type=click.IntRange(1), default=4, show_default=True, help="Maximum number of layers to skip.")
+@click.option(
+    "--prompt",
+    "prompts",
+    multiple=True,
+    help="Prompt whose continuation is used; repeatable [default: three built-in prompts].",
+)
+@click.option("--prompt-file", type=Place(), help="UTF-8 file of further prompts, one per line.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    default=48,
+    show_default=True,
+    help="Maximum number of tokens per continuation.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the continuations.")
 def skip(
     target: str | None, most: int, prompts: tuple[str, ...], prompt_file: Path | None, max_tokens: int, seed: int
 ) -> None:
-    """Leave layers of the target out, one after the other, each time the one that costs the least acceptance.
+    """Find the layers that the target can skip as its own draft model, adding in each step the one that costs the least acceptance.
 
-    The draft without them is `ot-draft decode --draft skip:...`. Acceptance is the mean of sum min(p, q) over the target's own
-    continuations, at temperature 1. Minutes for 30 layers on one core.
+    Use the result with `ot-draft decode --draft skip:...`. Acceptance is the mean of sum min(p, q) over continuations by the target,
+    at temperature 1. A target of 30 layers takes some minutes on one core.
     """
     if target is None:
         default_pair_entry_point()
@@ -45,4 +58,4 @@ def skip(
         pairs = zip(texts, found, strict=True)
         whole = [([*text, *new], [len(text) + i for i in range(len(new))]) for text, new in pairs]
         for missing, share in least_missed(pair.target, whole, most):
-            click.echo(f"--draft skip:{','.join(map(str, missing))}  accepts {share:.3f} of single drafts")
+            click.echo(f"--draft skip:{','.join(map(str, missing))}  acceptance of one draft token {share:.3f}")

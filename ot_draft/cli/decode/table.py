@@ -12,11 +12,11 @@ from ...decoding.benchmark import COSTS, OFF, Comparison, MethodCosts
 UNKNOWN = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
 
-NOTES = """tokens a call: block efficiency, with its standard error over {texts}.
-by position: share accepted at depth 1, 2, ... among the steps that got there.
-draft, verify, select, cache: milliseconds of a step; step: all of it. Tokens a second and speed-up are without the prefill.
-predicted: the wall-clock model, tokens a call x plain step / (draft + verify + select), with the costs of short runs before, and
-keeping (cache) part of select; where it is off by over {off:.0%}, the cost that changed most since is named."""
+NOTES = """tokens per target call: block efficiency ± standard error over {texts}.
+acceptance by position: share accepted at depth 1, 2, ... of the steps that accepted all earlier positions.
+draft, verify, select, cache: parts of a step, in ms; step: their total. tokens/s and speed-up exclude the prefill.
+predicted: wall-clock model, tokens per target call x autoregressive step / (draft + verify + select), with costs from short runs before;
+select includes cache. If it is off by more than {off:.0%}, the last column names the cost that changed most."""
 
 
 def table(comparison: Comparison, title: str) -> Table:
@@ -24,8 +24,10 @@ def table(comparison: Comparison, title: str) -> Table:
     columns = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     columns.add_column("method")
     columns.add_column("drafts", style="dim")
-    for name in ("tokens a call", "by position", "tokens/s", "draft", "verify", "select", "cache", "step"):
-        columns.add_column(name, justify="right", no_wrap=name != "by position")
+    for name in ("tokens per target call", "acceptance by position"):
+        columns.add_column(name, justify="right")
+    for name in ("tokens/s", "draft", "verify", "select", "cache", "step"):
+        columns.add_column(name, justify="right", no_wrap=True)
     for name in ("speed-up", "predicted"):
         columns.add_column(name, justify="right", no_wrap=True)
     columns.add_column("which cost changed")
@@ -70,19 +72,19 @@ def why(comparison: Comparison) -> str:
     positions, drafting = best.method.drafting.tree.bounds.size + 1, best.method.drafting
     times = comparison.cost(best)
     said = (
-        f"The fastest of the speculative methods, {best.method.label} ({best.method.drafts}): a target call takes"
-        f" {1000 * one:.0f} ms on 1 position and {1000 * costs.verify:.0f} ms on {positions}, its {drafting.tree.bounds.length} draft"
-        f" calls {1000 * costs.draft:.0f} ms, the selection {1000 * costs.select:.1f} ms: a step costs {times:.2f} plain ones, and"
-        f" brings {best.block_efficiency:.2f} tokens."
+        f"Fastest speculative method: {best.method.label} ({best.method.drafts}). A target call takes {1000 * one:.0f} ms on 1"
+        f" position and {1000 * costs.verify:.0f} ms on {positions}; {drafting.tree.bounds.length} draft model calls take"
+        f" {1000 * costs.draft:.0f} ms, the selection {1000 * costs.select:.1f} ms. A step costs as much as {times:.2f} autoregressive"
+        f" steps and emits {best.block_efficiency:.2f} tokens."
     )
     if best.tokens_a_second > plain.tokens_a_second:
-        return said + f" Speculation gains where a call brings more than {times:.2f} tokens."
+        return said + f" Speculation saves time above {times:.2f} tokens per target call."
     reasons = []
     if costs.verify > 1.3 * one:
-        reasons.append("the target's time grows with the positions, as that of few cores does and a GPU's does not")
+        reasons.append("the target's time grows with the number of positions, as is usual on few CPU cores")
     if costs.draft > 0.3 * one:
-        reasons.append("the draft is not small beside the target")
-    said += f" It loses time because it would need more than {times:.2f} tokens a call"
+        reasons.append("the draft model calls take long compared with a target call")
+    said += f" It loses time, because it needs more than {times:.2f} tokens per target call"
     return said + (f": {', and '.join(reasons)}." if reasons else ".")
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import defaults
 from ...data.merge import TAIL_CLASSES, on_top_tokens
 from ...decoding import DecodeOptions, Step
 from ...decoding.methods import Method
 
-KEPT = 224  # tokens of a law that are kept one by one
-ROWS = 10_000  # laws stored at most
+KEPT, ROWS = defaults.TRACE_KEPT, defaults.TRACE_ROWS
 PAIRS_A_FILE = 1024
 Array = NDArray[Any]
 

@@ -443,11 +443,11 @@ def test_the_command(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["nothing"], "no engine that is known: vllm"),
-        (["no_such.py"], "is not there"),
-        (["http://localhost:1"], "a server holds one pair"),
-        (["vllm", "--set", "x"], "give NAME=VALUE"),
-        ([], "name an engine"),
+        (["nothing"], "ENGINE must be one of vllm"),
+        (["no_such.py"], "ENGINE must be an existing file"),
+        (["http://localhost:1"], "--models and a single --tokens are required"),
+        (["vllm", "--set", "x"], "--set must be NAME=VALUE"),
+        ([], "ENGINE or --models is required"),
     ],
 )
 def test_wrong_input_is_refused(given: list[str], said: str) -> None:

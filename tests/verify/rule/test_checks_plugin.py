@@ -267,4 +267,4 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_tests(place: s
     (pytester.path / "there").write_text("")
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ot-report", "json", "--ot-report-dir", place)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines([f"*--ot-report-dir {place} cannot be written to*"])
+    done.stderr.fnmatch_lines([f"*--ot-report-dir must be a writable folder, got {str(place)!r}*"])

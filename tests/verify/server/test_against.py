@@ -332,7 +332,7 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [(["plain"], "second server"), (["http://127.0.0.1:9", "--temperature", "0.5"], "No such option '--temperature'"),
-     (["http://127.0.0.1:9", "--settings", "loud"], "--settings loud"), ([], "Missing argument 'URL2|plain'"),
+     (["http://127.0.0.1:9", "--settings", "loud"], "got 'loud'"), ([], "Missing argument 'URL2|plain'"),
      (["http://127.0.0.1:9", "--html", "x.html"], "No such option '--html'")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, no_logprobs: None) -> None:
@@ -358,8 +358,8 @@ def counting(drafted: int, though_asked_not_to: int) -> Callable[[Any, dict[str,
     ("drafted", "though_asked_not_to", "said"),
     [
         (3, 0, "no difference seen"),
-        (3, 3, "drafts although a request asks it not to"),
-        (0, 0, "counts no drafted token"),
+        (3, 3, "requires a server whose requests can disable drafts"),
+        (0, 0, "this one counts 0 draft tokens"),
     ],
 )
 def test_plain_compares_drafts_with_none_or_says_that_it_does_not(

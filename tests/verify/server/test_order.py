@@ -93,6 +93,6 @@ def test_a_log_is_not_overwritten_and_a_folder_that_is_not_there_is_refused_firs
     before = log.read_bytes()
     for option in ("--json", "--html"):
         done = CliRunner().invoke(main, ["audit", str(log), option, str(log)])
-        assert done.exit_code == 2 and "is the log that is audited" in done.output and log.read_bytes() == before
+        assert done.exit_code == 2 and "must differ from the audited log" in done.output and log.read_bytes() == before
         done = CliRunner().invoke(main, ["audit", str(log), option, str(tmp_path / "none" / "page")])
-        assert done.exit_code == 2 and "there is no such folder" in done.output
+        assert done.exit_code == 2 and "must be in an existing folder" in done.output

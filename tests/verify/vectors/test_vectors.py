@@ -285,7 +285,7 @@ def test_the_command_runs_a_function(tmp_path: Path) -> None:
     assert run("run", f"{wrong}:function", "--rule", "greedy", "--known", str(known)).exit_code == 0
     repaired = run("run", "proofs_checks.vectors.functions:right", "--rule", "greedy", "--known", str(known))
     assert repaired.exit_code == 1
-    assert "is listed as known to fail" in repaired.stdout
+    assert "passed, but is in --known" in repaired.stdout
 
 
 @pytest.mark.parametrize("end", ["os._exit", slow("sys.exit")])
@@ -301,15 +301,15 @@ def test_a_function_that_ends_the_process_with_0_fails(end: str, tmp_path: Path)
 
 def test_the_command_refuses_what_is_not_there(tmp_path: Path) -> None:
     for words, told in (
-        (("run", "proofs_checks.vectors.functions:nothing"), "holds no function"),
-        (("run", "nowhere"), "names no function"),
-        (("run", "proofs_checks.vectors.functions:right", "--rule", "vllm"), "holds no vectors of vllm"),
-        (("run", "proofs_checks.vectors.functions:right", "--from", str(tmp_path)), "holds no vectors"),
+        (("run", "proofs_checks.vectors.functions:nothing"), "must define the function 'nothing'"),
+        (("run", "nowhere"), "MODULE:FUNCTION must be"),
+        (("run", "proofs_checks.vectors.functions:right", "--rule", "vllm"), "got 'vllm'"),
+        (("run", "proofs_checks.vectors.functions:right", "--from", str(tmp_path)), "--rule must be one of (none)"),
         (
             ("run", "proofs_checks.vectors.functions:right", "--rule", "greedy", "--level", "joint"),
-            "no vector is of this",
+            "must select at least one vector",
         ),
-        (("show", "vllm-v9"), "there is no vector"),
+        (("show", "vllm-v9"), "NAME must be a vector"),
     ):
         refused = run(*words)
         assert refused.exit_code == 2
