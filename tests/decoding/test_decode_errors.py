@@ -123,7 +123,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "top-p": (lambda: SamplingParams(top_p=1.5), "top-p is 1.5"),
     "top-k": (lambda: SamplingParams(top_k=-3), "top-k is -3"),
     "min-p": (lambda: SamplingParams(min_p=2), "min-p is 2"),
-    "dtype": (lambda: load_pair(dtype="int8"), "'int8': give one of float32"),
+    "dtype": (lambda: load_pair(dtype="int8"), "dtype must be one of float32, bfloat16, float16, float64, got 'int8'"),
     "device": (lambda: load_pair(device="abacus"), "got 'abacus'. Use cpu or cuda"),
     "no such path": (lambda: load_pair("./nowhere"), "target './nowhere' does not exist"),
     "no such GGUF file": (lambda: load_pair("models/nothing.gguf"), "does not exist"),
