@@ -36,7 +36,7 @@ def conform(
 ) -> None:  # fmt: skip
     """Put a tiny pair of models into ENGINE, and hold its texts to the law that every setting should give.
 
-    ENGINE: vllm, transformers, multi-draft or llama.cpp; the address of a server that serves the pair of --models; or an
+    ENGINE: vllm, transformers or multi-draft, in a clone also llama.cpp; the address of a server that serves the pair of --models; or an
     adapter, FILE.py or package.module, with start, complete and stop (docs/integrations.md). It runs in its own process.
 
     Exit status: 0 if all that was tried kept its law, 1 if a row is WRONG, 2 if one crashed or was not decided, or nothing
@@ -77,15 +77,15 @@ def _known(
     engine: str, given: dict[str, str], models: Path | None, sizes: tuple[int, ...]
 ) -> tuple[str, dict[str, str]]:
     """The adapter and its options; Refused where there is none."""
-    from ..verify.engine.adapter import ENGINES
+    from ..verify.engine.adapter import engines
 
     if engine.startswith(("http://", "https://")):
         if models is None or len(sizes) != 1:
             remedy = "write it with --models FOLDER --tokens 8, serve it, and name both here"
             raise Refused(f"a server holds one pair: {remedy}")
         engine, given = "ot_draft.verify.engine.engines.server", given | {"url": engine}
-    if engine not in ENGINES and "." not in engine:
-        remedy = f"{', '.join(ENGINES)}; or give an address, FILE.py or a module"
+    if engine not in (known := engines()) and "." not in engine:
+        remedy = f"{', '.join(known)}; or give an address, FILE.py or a module"
         raise Refused(f"{engine} is no engine that is known: {remedy}")
     if engine.endswith(".py") and not Path(engine).is_file():
         raise Refused(f"{engine} is not there: give the file of an adapter")

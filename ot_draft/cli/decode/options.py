@@ -94,12 +94,8 @@ class ModelOptions:
     backend: str = option(
         "--backend",
         default=defaults.BACKEND,
-        type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
-        help="openvino: a target of the Llama family on a CPU, from a directory, or from a GGUF file by the file's weights, the rows of"
-        " whose products are rounded to 8 bits; openvino-float: rows as they are; llama.cpp: any GGUF target"
-        " and GGUF draft, by llama-cpp-python;"
-        " auto: openvino-float for such a GGUF file where OpenVINO"
-        " is installed, else torch.",
+        help="Engine of the forward passes: torch, or one that an installed package registers, as a clone of the repository does for"
+        " OpenVINO and llama.cpp (docs/decoding.md); auto: the fastest for float32 weights that is installed and reads the target.",
         **SHOWN,
     )
     device: str = option("--device", default=defaults.DEVICE, help="cpu or cuda.", **SHOWN)
