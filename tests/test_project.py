@@ -151,6 +151,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.decoding.self_draft",
     "ot_draft.decoding.tokens",
     "ot_draft.decoding.tuning.costs",
+    "ot_draft.defaults",
     "ot_draft.laws.fixed_last",
     "ot_draft.laws.hybrid",
     "ot_draft.lossy.base",
