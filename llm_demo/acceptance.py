@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from llm_demo.backends import BACKENDS
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.data.summary import clustered_error
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode
-from ot_draft.decoding.load import AUTO, BACKENDS, DTYPES
+from ot_draft.decoding.load import AUTO, DTYPES
 from ot_draft.trees import BlockVerification
 
 TEMPERATURES = (0.6, 1.0)

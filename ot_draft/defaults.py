@@ -3,8 +3,7 @@
 TEMPERATURE, TOP_K, TOP_P, MIN_P = 1.0, 0, 1.0, 0.0  # the last three: all tokens are kept
 MAX_TOKENS, SEED = 64, 0  # of a text
 DTYPE, DEVICE = "float32", "cpu"
-BACKENDS = "torch", "openvino", "openvino-float", "llama.cpp"  # what computes the passes of models
-BACKEND = "auto"  # one of them, by the target and by what is installed: `resolve` of `ot_draft/decoding/backends.py`
+BACKEND = "auto"  # chosen by the target and by what is installed: `resolve` of `ot_draft/decoding/backends.py`
 PATHS, LENGTH = 4, 4  # drafted paths, and their tokens
 CHAIN_LENGTH = 8  # of the path that a chain of three models drafts
 RULE = "joint"

@@ -1,6 +1,7 @@
 """Packages that come with an extra: imported when they are first used, and named with their remedy where they are missing."""
 
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,3 +27,9 @@ def require(*packages: str, extra: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise MissingPackage(package, extra)
+
+
+def entry_points_of(group: str) -> list[EntryPoint]:
+    """The entry points of a group by name, without those of a package that is not there: a wheel names some of the clone's."""
+    found = sorted(entry_points(group=group), key=lambda entry: entry.name)
+    return [entry for entry in found if find_spec(entry.module.partition(".")[0]) is not None]

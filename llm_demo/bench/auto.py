@@ -22,6 +22,7 @@ import click
 import torch
 from scipy.stats import t as student
 
+from llm_demo.backends import BACKENDS
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
@@ -31,7 +32,7 @@ from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, Promp
 from ot_draft.decoding.benchmark import Comparison, Measured, compare_methods
 from ot_draft.decoding.benchmark.calls import Call, Watch, calls, nobody
 from ot_draft.decoding.benchmark.peers import peers
-from ot_draft.decoding.load import AUTO, BACKENDS, DTYPES
+from ot_draft.decoding.load import AUTO, DTYPES
 from ot_draft.decoding.methods import Method, auto_method, lookup_method, method_called, shape_of
 
 Shapes = dict[tuple[str, str], Counter[str]]  # what was chosen how often, by kind of text and label of the method

@@ -24,13 +24,13 @@ import click
 import numpy as np
 import torch
 
+from llm_demo.backends import BACKENDS, LLAMA_CPP
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
-from ot_draft.decoding.load import BACKENDS, LLAMA_CPP
 from ot_draft.trees import BlockVerification
 
 OUT = Path("figures/data/bench_backends_cpu.csv")

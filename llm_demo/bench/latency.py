@@ -19,11 +19,12 @@ import click
 import torch
 
 import ot_draft as otd
+from llm_demo.backends import BACKENDS, LLAMA_CPP
 from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
-from ot_draft.decoding.load import AUTO, BACKENDS, DTYPES, LLAMA_CPP, LOOKUP
+from ot_draft.decoding.load import AUTO, DTYPES, LOOKUP
 
 OUT = Path("figures/data/latency_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)

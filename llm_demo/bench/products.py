@@ -23,12 +23,11 @@ import click
 import numpy as np
 import torch
 
+from llm_demo.backends.fast_weights import GROUP, MIDDLE, Weights
 from llm_demo.bench.backends import Times, in_turns, note, quartiles, size_of, timed
 from llm_demo.machine import machine
 from llm_demo.rows import Row, write
 from ot_draft.cli import progress_bar
-from ot_draft.decoding.fast_weights import MIDDLE, Weights
-from ot_draft.decoding.file_weights import GROUP
 
 OUT = Path("figures/data/bench_products_cpu.csv")
 ROWS = (1, 2, 4, 8, 16, 32)
@@ -130,7 +129,7 @@ def by_torch(weights: Sequence[Weights]) -> Pass:
 
 def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
     """In a graph, as our backends have it. exact: with float rows, else rounded to 8 bits."""
-    from ot_draft.decoding.fast_graph import Compiled, Product, cut, rows_in
+    from llm_demo.backends.fast_graph import Compiled, Product, cut, rows_in
 
     def make(_: int | None, x: Any) -> list[Any]:
         before = width(weights[0])

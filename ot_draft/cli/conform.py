@@ -44,7 +44,7 @@ def conform(
 ) -> None:  # fmt: skip
     """Run a tiny pair of models in ENGINE, and test its completions against the exact distribution of every sampling setting.
 
-    ENGINE: vllm, transformers, multi-draft or llama.cpp; the URL of a server that serves the pair of --models; or an
+    ENGINE: vllm, transformers or multi-draft, in a clone also llama.cpp; the URL of a server that serves the pair of --models; or an
     adapter, FILE.py or package.module, with start, complete and stop (docs/integrations.md). It runs in its own process.
 
     Exit status: 0 if every tested row has the right distribution, 1 if a row is WRONG, 2 if a row crashed or is undecided,
@@ -85,16 +85,16 @@ def _known(
     engine: str, given: dict[str, str], models: Path | None, sizes: tuple[int, ...]
 ) -> tuple[str, dict[str, str]]:
     """The adapter and its options; Refused where there is none."""
-    from ..verify.engine.adapter import ENGINES
+    from ..verify.engine.adapter import engines
 
     if engine.startswith(("http://", "https://")):
         if models is None or len(sizes) != 1:
             remedy = "Write the pair with --models FOLDER --tokens 8, serve it, and pass both options with the URL."
             raise Refused(f"--models and a single --tokens are required for a URL. {remedy}")
         engine, given = "ot_draft.verify.engine.engines.server", given | {"url": engine}
-    if engine not in ENGINES and "." not in engine:
+    if engine not in (known := engines()) and "." not in engine:
         raise Refused(
-            f"ENGINE must be one of {', '.join(ENGINES)}, a URL, FILE.py or a module, got {engine!r}. Correct it."
+            f"ENGINE must be one of {', '.join(known)}, a URL, FILE.py or a module, got {engine!r}. Correct it."
         )
     if engine.endswith(".py") and not Path(engine).is_file():
         raise Refused(f"ENGINE must be an existing file, got {engine!r}. Correct the path.")

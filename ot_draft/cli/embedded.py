@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
+from ..optional import entry_points_of
 from .refused import Refused
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ def load_models(target: str | None, draft: str | None, *settings: Any, **options
 
 def default_pair_entry_point() -> EntryPoint:
     """The pair that an installed package offers, not loaded yet; Refused, with what works, where there is none."""
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        if find_spec(entry.module.partition(".")[0]) is not None:  # a wheel names the clone's pair without having it
-            return entry
+    for entry in entry_points_of(GROUP):
+        return entry
     raise Refused(
         "--target and --draft are required, because no bundled models are installed. Pass two models with one vocabulary (directory, GGUF"
         " file or hub name), or use --draft lookup, which needs no draft model. A clone of the repository contains bundled models: run"

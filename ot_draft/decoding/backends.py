@@ -1,44 +1,93 @@
-"""Which backend computes the passes of a pair: the one place that decides what `auto` stands for."""
+"""Backends that compute the forward passes of a pair: torch, and those that installed packages register."""
 
 from __future__ import annotations
 
-import json
-from importlib.util import find_spec
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+import torch
 
 from .. import defaults
-from ..errors import MissingPackage
-from . import llama
-from .file_weights import ADAPTER, BLOCKS, WEIGHTS
+from ..errors import CannotDecode
+from ..optional import entry_points_of
+from .pair import Pair
 
-AUTO = defaults.BACKEND
-TORCH, ROUNDED, EXACT, LLAMA_CPP = defaults.BACKENDS
-OPENVINO = "openvino", "numba"  # packages
-SLOWER = "torch computes the passes, which take about 4 times as long as by OpenVINO"  # docs/benchmarks.md
+AUTO, TORCH = defaults.BACKEND, "torch"
+GROUP = "ot_draft.backends"  # entry points to objects that satisfy `Backend`
+Progress = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """Arguments of `load_pair` that a backend loads two models by.
+
+    device: as the user names it. torch_device: where torch puts the models that it loads; the CPU if a registered backend loads the pair.
+    """
+
+    target: str
+    draft: str
+    assistant: str | None
+    dtype: str
+    device: str
+    torch_device: torch.device
+    device_map: str | None
+    cache: bool
+    progress: Progress
+    tokens: int | None
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the device is a CPU."""
+        return self.device.partition(":")[0] == "cpu"
+
+    @property
+    def plain_cpu(self) -> bool:
+        """Whether a CPU reads the weights in float32, from a folder or from what a GGUF file was converted to."""
+        in_memory = not self.cache and not Path(self.target).is_dir()
+        return self.on_cpu and self.device_map is None and self.dtype == defaults.DTYPE and not in_memory
+
+
+class Backend(Protocol):
+    """Loader of pairs whose forward passes another engine than torch computes."""
+
+    def check(self, request: LoadRequest) -> None:
+        """Raise CannotDecode or MissingPackage if the request excludes this backend. Called before any file is read."""
+
+    def offer(self, folder: Path | None) -> tuple[bool, str]:
+        """Return whether `auto` takes this backend, and if not, how the user gets a faster one ("" for no remedy).
+
+        folder: of the target, or what its GGUF file was converted to; None if only torch loads the pair.
+        """
+
+    def load(self, request: LoadRequest) -> Pair:
+        """Return both models. `Pair.name` says what changes the costs of passes besides the request."""
+
+
+def registered() -> dict[str, Any]:
+    """Return the entry points of the registered backends by name, in alphabetical order."""
+    return {entry.name: entry for entry in entry_points_of(GROUP)}
+
+
+def backend_called(name: str) -> Backend:
+    """Return the registered backend of this name. CannotDecode if there is none."""
+    known = registered()
+    if name not in known:
+        raise CannotDecode(
+            f"backend must be one of {', '.join((AUTO, TORCH, *known))}, got {name!r}. The backends of OpenVINO and llama.cpp come with a"
+            " clone of the repository: run  make .venv  in it."
+        )
+    backend: Backend = known[name].load()
+    return backend
 
 
 def resolve(folder: Path | None) -> tuple[str, str]:
-    """A backend's name, and in words how much slower it is than one that could be taken, where there is such a one.
-
-    folder: of a model, or of what a GGUF file was converted to, whose passes a CPU is to compute; None where torch has to. OpenVINO with
-    float rows has the law of float32 weights to rounding, and is taken for GGUF files. With rows of 8
-    bits it is faster and another target: that has to be asked for.
-    """
-    if folder is None or not reads(folder):
-        return TORCH, ""
-    missing = [package for package in OPENVINO if find_spec(package) is None]
-    if missing:
-        return TORCH, f"{SLOWER}: {MissingPackage(missing[0], 'openvino')}"
-    return (EXACT, "") if (folder / BLOCKS).is_file() else (TORCH, f"{SLOWER}: take --backend {EXACT}")
-
-
-def reads(folder: Path) -> bool:
-    """Whether OpenVINO computes the passes of a model's folder: of a Llama without biases, in one file of weights, without an adapter."""
-    try:
-        config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError):
-        return False
-    with_biases = config.get("attention_bias") or config.get("mlp_bias")
-    adapted = (folder / ADAPTER).is_file()  # which transformers puts on top of the weights
-    return llama.reads(config) and not with_biases and not adapted and (folder / WEIGHTS).is_file()
+    """Return the backend that `auto` stands for, and how the user gets a faster one ("" if there is none)."""
+    remedies = []
+    for name in registered():
+        taken, remedy = backend_called(name).offer(folder)
+        if taken:
+            return name, ""
+        remedies.append(remedy)
+    return TORCH, next(filter(None, remedies), "")

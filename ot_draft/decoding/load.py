@@ -1,6 +1,6 @@
 """Load a target and a draft: any two causal language models of transformers with one vocabulary, or layers for the target's own.
 
-OpenVINO computes the passes of a Llama on a CPU where it is installed, torch those of all others, by transformers' own models.
+Torch computes the forward passes, by transformers' own models, unless a registered backend (`backends.py`) does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,10 @@ import torch
 
 from .. import defaults
 from ..errors import CannotDecode, MissingPackage
-from ..optional import require
-from . import llama
-from .backends import AUTO, EXACT, LLAMA_CPP, OPENVINO, ROUNDED, TORCH, reads, resolve
+from .backends import AUTO, TORCH, LoadRequest, Progress, backend_called, resolve
 from .converted import converted
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
-from .file_weights import check_read_whole, write_blocks
+from .gguf_files import check_read_whole, write_blocks
 from .pair import Pair
 from .self_draft import self_draft
 from .text_draft import TextDraft
@@ -32,10 +30,7 @@ from .tokens import Tokenizer
 
 HUB_SECONDS = 10.0
 LOOKUP = "lookup"  # in the place of a draft model's name
-FEW = 700  # tokens, below which OpenVINO's own graphs of one and two positions do not pay: 2.7 s until the first, 3 to 4 ms each
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
-BACKENDS = defaults.BACKENDS
-Stages = Callable[[str], object]
 
 
 def load_pair(
@@ -46,7 +41,7 @@ def load_pair(
     device_map: str | None = None,
     assistant: str | None = None,
     cache: bool = True,
-    progress: Stages = lambda stage: None,
+    progress: Progress = lambda stage: None,
     backend: str = defaults.BACKEND,
     tokens: int | None = None,
 ) -> Pair:
@@ -58,38 +53,30 @@ def load_pair(
     accelerate spreads the target over devices ("auto"), in the place of `device`. assistant: a safetensors file of layers, for
     transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it from there the
     next time. progress: called with the name of every stage as it begins. backend: torch, where `Pair.target` and its draft are models of
-    transformers and of torch; or openvino, where a target of the Llama family, from a GGUF file with the file's weights or from a
-    directory, a draft of layers and a draft from a GGUF file run on a CPU, with rows rounded to 8 bits in products of 4 and 8 bits;
-    openvino-float: with the target's rows as they are; llama.cpp: any GGUF target with plain attention and GGUF drafts, by
-    llama-cpp-python, on the GPU that it was built for where `device` is no CPU; auto: as `resolve` decides by target, settings and what is
-    installed. tokens: how many will be decoded, None where nobody knows: for few OpenVINO is given one graph for all passes, since one and
-    two positions' own would take longer to make than they save.
+    transformers and of torch; the name of a registered backend; or auto, the first registered backend that takes the target with these
+    settings, else torch. tokens: how many will be decoded, None where nobody knows: a backend may prepare less for few.
     """
     asked, (kind, _, named) = draft, draft.partition(":")
     draft = LOOKUP if kind in OTHER_DRAFTS else draft
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}. Use one of them.")
-    if backend not in (AUTO, *BACKENDS):
-        raise CannotDecode(f"backend must be one of {', '.join((AUTO, *BACKENDS))}, got {backend!r}. Use one of them.")
-    where = torch.device("cpu") if backend == LLAMA_CPP else _device(device)
-    on_cpu = where.type == "cpu" and device_map is None and dtype == defaults.DTYPE and (cache or Path(target).is_dir())
-    if backend == LLAMA_CPP:
-        _check_llama_cpp(target, draft, dtype, device_map)
-    elif backend not in (AUTO, TORCH):
-        _check_fast(target, on_cpu, backend)
+    other = None if backend in (AUTO, TORCH) else backend_called(backend)
+    where = _device(device) if other is None else torch.device("cpu")
+    request = LoadRequest(target, draft, assistant, dtype, device, where, device_map, cache, progress, tokens)
+    if other is not None:
+        other.check(request)
     _check_there(target, draft)
     why = ""
     if backend == AUTO:
-        fits = on_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
-        backend, why = resolve(_as_folder(Path(target), progress) if fits else None)
-    few = backend in (ROUNDED, EXACT) and tokens is not None and tokens < FEW
-    loader = _Loader(target, draft, assistant, dtype, where, device_map, cache, progress, backend, few)
-    pair = loader.llama_cpp_pair(gpu=device != "cpu") if backend == LLAMA_CPP else loader.pair()
-    if cache:
-        how = dtype, device, device_map, backend, few
-        pair = replace(pair, name=repr([_as_it_is(target), _as_it_is(asked), *how]))
-    pair = replace(pair, backend=backend, no_faster=why)
-    return OTHER_DRAFTS[kind](pair, named, partial(loader.draft_alone, pair)) if kind in OTHER_DRAFTS else pair
+        fits = request.plain_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
+        backend, why = resolve(folder_of(Path(target), progress) if fits else None)
+        other = None if backend == TORCH else backend_called(backend)
+    progress(f"reading the target, {Path(target).name}")
+    pair = torch_pair(request) if other is None else other.load(request)
+    how = dtype, device, device_map, backend, pair.name
+    name = repr([_as_it_is(target), _as_it_is(asked), *how]) if cache else ""
+    pair = replace(pair, name=name, backend=backend, no_faster=why)
+    return OTHER_DRAFTS[kind](pair, named, partial(draft_alone, request, pair)) if kind in OTHER_DRAFTS else pair
 
 
 def _as_it_is(name: str) -> tuple[Any, ...]:
@@ -98,124 +85,51 @@ def _as_it_is(name: str) -> tuple[Any, ...]:
     return (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) if name and path.exists() else (name,)
 
 
-@dataclass(frozen=True)
-class _Loader:
-    """The arguments of `load_pair`, looked through."""
+def torch_pair(request: LoadRequest) -> Pair:
+    """Both models by transformers."""
+    big, tokenizer = _model_and_tokenizer(request, request.target, "target", request.device_map)
+    small: Any = None
+    if request.draft != LOOKUP:
+        request.progress(f"reading the draft, {Path(request.draft).name}")
+    if Path(request.draft).suffix == ".safetensors":
+        small = own_draft(big, Path(request.draft))
+    elif request.draft != LOOKUP:
+        small, theirs = _model_and_tokenizer(request, request.draft, "draft", None)
+        check_one_vocabulary(tokenizer, theirs)
+    other = None if request.assistant is None else own_draft(big, Path(request.assistant))
+    return Pair(big, small, tokenizer, assistant=other, law=f"{request.dtype} weights")
 
-    target: str
-    draft: str
-    assistant: str | None
-    dtype: str
-    device: torch.device
-    device_map: str | None
-    cache: bool
-    progress: Stages
-    backend: str = TORCH
-    few: bool = False  # tokens, for graphs of one and two positions' own
 
-    def pair(self) -> Pair:
-        """Both models."""
-        self.progress(f"reading the target, {Path(self.target).name}")
-        if self.backend != TORCH:
-            return self._fast_pair()
-        big, tokenizer = self._model_and_tokenizer(self.target, "target", self.device_map)
-        small: Any = None
-        if self.draft != LOOKUP:
-            self.progress(f"reading the draft, {Path(self.draft).name}")
-        if Path(self.draft).suffix == ".safetensors":
-            small = _own_draft(big, Path(self.draft))
-        elif self.draft != LOOKUP:
-            small, theirs = self._model_and_tokenizer(self.draft, "draft", None)
-            _check_one_vocabulary(tokenizer, theirs)
-        other = None if self.assistant is None else _own_draft(big, Path(self.assistant))
-        return Pair(big, small, tokenizer, assistant=other, law=f"{self.dtype} weights")
+def draft_alone(request: LoadRequest, pair: Pair, name: str) -> tuple[Any, Any]:
+    """A further draft model for this target and its tokenizer: by transformers if it is neither layers nor the target engine's own kind."""
+    request.progress(f"reading the draft, {Path(name).name}")
+    if Path(name).suffix == ".safetensors":
+        return own_draft(pair.target, Path(name)), pair.tokenizer
+    if hasattr(pair.target, "beside") and Path(name).suffix == ".gguf":
+        model = pair.target.beside(Path(name))
+        return model, model.tokenizer
+    return _model_and_tokenizer(request, name, "draft", None)
 
-    def _fast_pair(self) -> Pair:
-        """The target in OpenVINO, with a draft of layers or of a GGUF file there, too; any other draft as it is without."""
-        from .fast_models import FITTED, FastTarget
 
-        folder = _as_folder(Path(self.target), self.progress)
-        if folder is None:
-            raise CannotDecode(
-                "backend openvino requires a folder for converted GGUF files. Set OT_DRAFT_CACHE to a writable folder."
-            )
-        target = FastTarget(folder, self.backend == EXACT, () if self.few else FITTED)
-        tokenizer = _tokenizer_of(folder, "target")
-        draft: Any = None
-        if Path(self.draft).suffix == ".safetensors":
-            self.progress(f"reading the draft, {Path(self.draft).name}")
-            draft = _own_draft(target, Path(self.draft))
-        elif self.draft != LOOKUP:
-            its = _as_folder(Path(self.draft), self.progress) if self.draft.endswith(".gguf") else None
-            if its is not None and reads(its):
-                draft, theirs = FastTarget(its, False, target.asked), _tokenizer_of(its, "draft")
-            else:
-                draft, theirs = self.draft_alone(Pair(target), self.draft)
-            _check_one_vocabulary(tokenizer, theirs)
-        self.progress("compiling the graphs")
-        target.compiled(getattr(draft, "reads", ()))
-        return Pair(target, draft, tokenizer, by_transformers=self._by_transformers, law=target.law)
+def by_transformers(request: LoadRequest) -> Callable[[], Pair]:
+    """The loader of the same target, and of what its own generation can ask, by transformers."""
 
-    def llama_cpp_pair(self, gpu: bool) -> Pair:
-        """Both in llama.cpp; a draft that is no GGUF file by torch."""
-        from .llama_cpp_passes import LlamaCppModel
-
-        self.progress(f"reading the target, {Path(self.target).name}")
-        target = LlamaCppModel(Path(self.target), gpu=gpu)
-        draft: Any = None
-        if self.draft == self.target:
-            draft = target
-        elif self.draft != LOOKUP:
-            draft, theirs = self.draft_alone(Pair(target), self.draft)
-            _check_one_vocabulary(target.tokenizer, theirs)
-        return Pair(target, draft, target.tokenizer, by_transformers=self._by_transformers, law=target.law)
-
-    def draft_alone(self, pair: Pair, name: str) -> tuple[Any, Any]:
-        """A further draft model for this target and its tokenizer: by transformers if it is none of our files of layers."""
-        self.progress(f"reading the draft, {Path(name).name}")
-        if Path(name).suffix == ".safetensors":
-            return _own_draft(pair.target, Path(name)), pair.tokenizer
-        if self.backend == LLAMA_CPP and Path(name).suffix == ".gguf":
-            model = pair.target.beside(Path(name))
-            return model, model.tokenizer
-        return self._model_and_tokenizer(name, "draft", None)
-
-    def _by_transformers(self) -> Pair:
-        """The same target, and what its own generation can ask, as transformers loads them."""
-        asked = self.draft if self.assistant is None else self.assistant
-        found = replace(self, draft=asked, assistant=None, backend=TORCH).pair()
+    def load() -> Pair:
+        draft = request.draft if request.assistant is None else request.assistant
+        request.progress(f"reading the target, {Path(request.target).name}")
+        found = torch_pair(replace(request, draft=draft, assistant=None))
         return found if found.assisting is not None else replace(found, draft=None)
 
-    def _model_and_tokenizer(self, name: str, role: str, device_map: str | None) -> tuple[Any, Any]:
-        if self.cache and name.endswith(".gguf") and Path(name).is_file():
-            name = str(_as_folder(Path(name), self.progress) or name)
-        self.progress("importing transformers")
-        with _gguf_read_once(name):
-            model = _model(name, role, DTYPES[self.dtype], self.device, device_map)
-            return model, _tokenizer(name, role)
+    return load
 
 
-def _check_fast(target: str, on_cpu: bool, backend: str) -> None:
-    if not (target.endswith(".gguf") or Path(target).is_dir()) or not on_cpu:
-        raise CannotDecode(
-            f"backend {backend} requires a .gguf file or directory, a CPU, and the default dtype, device and cache. Use these, or"
-            " backend torch."
-        )
-    require(*OPENVINO, extra="openvino")
-
-
-def _check_llama_cpp(target: str, draft: str, dtype: str, device_map: str | None) -> None:
-    if not target.endswith(".gguf") or device_map or dtype != defaults.DTYPE:
-        raise CannotDecode(
-            "backend llama.cpp requires a .gguf target and the default dtype and device map. Use these, or backend torch."
-        )
-    if Path(draft).suffix == ".safetensors":
-        raise CannotDecode(
-            "draft must not be a .safetensors file with backend llama.cpp, which gives no access to embeddings and hidden states. Use a"
-            " .gguf draft model with the target's vocabulary, or lookup."
-        )
-    if importlib.util.find_spec("llama_cpp") is None:
-        raise MissingPackage("llama-cpp-python", "llamacpp")
+def _model_and_tokenizer(request: LoadRequest, name: str, role: str, device_map: str | None) -> tuple[Any, Any]:
+    if request.cache and name.endswith(".gguf") and Path(name).is_file():
+        name = str(folder_of(Path(name), request.progress) or name)
+    request.progress("importing transformers")
+    with _gguf_read_once(name):
+        model = _model(name, role, DTYPES[request.dtype], request.torch_device, device_map)
+        return model, _tokenizer(name, role)
 
 
 Loader = Callable[[str], tuple[Any, Any]]  # the name of a draft model -> the model and its tokenizer
@@ -249,7 +163,7 @@ def _by_chain(pair: Pair, named: str, load: Loader) -> Pair:
             )
         model, tokenizer = load(name)
         if tokenizer is not pair.tokenizer:
-            _check_one_vocabulary(pair.tokenizer, tokenizer)
+            check_one_vocabulary(pair.tokenizer, tokenizer)
         found.append(model)
     return replace(pair, draft=found[0], third=found[1])
 
@@ -290,7 +204,7 @@ def _import_transformers() -> Any:
     return transformers
 
 
-def _check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
+def check_one_vocabulary(tokenizer: Any, theirs: Any) -> None:
     """CannotDecode unless equal ids are equal tokens as far as both go: tokens added at the end of one do no harm."""
     few, many = sorted((tokenizer.get_vocab(), theirs.get_vocab()), key=len)
     behind = max(few.values(), default=-1)
@@ -378,7 +292,7 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
         raise CannotDecode(f"{role} {name!r} cannot be loaded from this machine or the hub: {reason}") from None
 
 
-def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
+def folder_of(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
     """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it.
 
     A folder itself is its own.
@@ -392,7 +306,7 @@ def _as_folder(file: Path, progress: Callable[[str], object] = lambda stage: Non
             model = _model(str(file), "target", torch.float32, torch.device("cpu"), None)
             model.save_pretrained(folder)
             _tokenizer(str(file), "target").save_pretrained(folder)
-            if llama.reads(model.config.to_dict()):
+            if model.config.model_type == "llama":
                 import gguf
 
                 write_blocks(gguf.GGUFReader(file.parent / file.name), folder, model.config)
@@ -423,7 +337,7 @@ def _opened(file: Path) -> Any:
         raise CannotDecode(f"{file.name} must be a complete GGUF file ({error}). Download it again.") from None
 
 
-def _tokenizer_of(folder: Path, role: str) -> Any:
+def tokenizer_of(folder: Path, role: str) -> Any:
     """The tokenizer of a folder, without transformers where that is enough."""
     return Tokenizer.of(folder) or _tokenizer(str(folder), role)
 
@@ -432,7 +346,7 @@ def _tokenizer(name: str, role: str) -> Any:
     return _load("AutoTokenizer", name, role)
 
 
-def _own_draft(target: Any, file: Path) -> Any:
+def own_draft(target: Any, file: Path) -> Any:
     _check_file(file)
     try:
         return target.draft(file) if hasattr(target, "passes") else load_draft(target, file)

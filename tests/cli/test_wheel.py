@@ -58,6 +58,7 @@ def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         "compare": [*decode, "--compare", "--rule", "KSeq", "--json"],
         "capture": ["capture", *models, "--text", "text.txt", "--out", "captured"],
         "no models": ["decode", "--prompt", "a"],
+        "no backend": [*decode, "--backend", "openvino"],
         "no draft": ["capture", *models[:2], "--text", "text.txt", "--out", "other"],
     }
     environment = {
@@ -98,3 +99,10 @@ def test_without_the_embedded_pair_both_models_are_asked_for(told: Any, name: st
     assert (
         found["status"] == 2 and "give --target and --draft" in found["errors"] and "Traceback" not in found["errors"]
     )
+
+
+def test_without_the_clone_its_backends_are_named(told: Any) -> None:
+    found = told[0]["no backend"]
+    assert found["status"] == 2 and "Traceback" not in found["errors"]
+    assert "backend must be one of auto, torch, got 'openvino'" in found["errors"]
+    assert "come with a clone of the repository" in found["errors"]

@@ -28,7 +28,7 @@ def test_they_are_those_of_the_codes(name: str) -> None:
     distance = products.off(found, weights, row)
     rounded = "8-bit" in name or "bfloat16" in name
     if name == "OpenVINO, 8-bit rows":
-        from ot_draft.decoding.fast_graph import quantizes_activations
+        from llm_demo.backends.fast_graph import quantizes_activations
 
         rounded = quantizes_activations()
     assert distance < (0.1 if rounded else 1e-4) and (distance > 1e-4) == rounded

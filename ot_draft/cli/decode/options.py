@@ -102,10 +102,8 @@ class ModelOptions:
     backend: str = option(
         "--backend",
         default=defaults.BACKEND,
-        type=click.Choice((defaults.BACKEND, *defaults.BACKENDS)),
-        help="Inference backend. openvino: target of the Llama family on a CPU, with 8-bit activations for the quantised weights of a GGUF"
-        " file; openvino-float: the same with float activations; llama.cpp: GGUF target and draft model in llama-cpp-python; auto:"
-        " openvino-float for a GGUF target of the Llama family on a CPU if OpenVINO is installed, else torch.",
+        help="Inference backend: torch, or one that an installed package registers, as a clone of the repository does for OpenVINO and"
+        " llama.cpp (docs/decoding.md). auto: the fastest backend for float32 weights that is installed and reads the target, else torch.",
         **SHOWN,
     )
     device: str = option(

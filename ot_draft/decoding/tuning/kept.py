@@ -19,7 +19,7 @@ from ..language_model import bytes_read
 from ..pair import Pair
 from .costs import MeasuredCosts
 
-PACKAGES = "ot_draft", "torch", "openvino"  # by whose versions costs may differ
+PACKAGES = "ot_draft", "torch"  # by whose versions costs may differ
 PASSES = 3  # one more where ours cost something else than before, within a version
 WEEK = 604_800.0  # seconds, after which all is measured again: drivers and systems change, too
 MOST = 1000.0  # plain calls that a part of a step may be believed to take

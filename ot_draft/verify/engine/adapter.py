@@ -32,13 +32,13 @@ from types import ModuleType
 from typing import Any
 
 from ...errors import DraftSelectionError, MissingPackage
+from ...optional import entry_points_of
 
 HERE = "ot_draft.verify.engine.engines"
-ENGINES = {
+ENGINES: dict[str, tuple[str, dict[str, str]]] = {
     "vllm": (f"{HERE}.vllm", {}),
     "transformers": (f"{HERE}.transformers", {"loop": "assisted"}),
     "multi-draft": (f"{HERE}.transformers", {"loop": "multi-draft"}),
-    "llama.cpp": (f"{HERE}.llama_cpp", {}),
 }  # by name: the adapter, and options of its `start`
 SHOWN = 15  # last lines of what an engine said that a crash shows
 
@@ -57,7 +57,13 @@ def adapter(name: str) -> ModuleType:
         sys.modules.setdefault(spec.name, module)
         spec.loader.exec_module(module)
         return module
-    return importlib.import_module(ENGINES[name][0] if name in ENGINES else name)
+    known = engines()
+    return importlib.import_module(known[name][0] if name in known else name)
+
+
+def engines() -> dict[str, tuple[str, dict[str, str]]]:
+    """Adapters and options of their `start` by engine: ours, and those that installed packages register."""
+    return ENGINES | {entry.name: (entry.value, {}) for entry in entry_points_of("ot_draft.engines")}
 
 
 class EngineProcess:

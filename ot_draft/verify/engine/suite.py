@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .adapter import ENGINES, Crashed, EngineProcess
+from .adapter import Crashed, EngineProcess, engines
 from .evidence import Evidence, apart, malformed, p_value, together
 from .kinds import PLAIN, Kind, ReferencePair, Text, kinds_for
 from .tiny_pair import write
@@ -88,13 +88,13 @@ def conform(
     level: float = 1e-6, seconds: float = 900.0, models: Path | None = None,
     on_row: Callable[[ConformRow], None] = lambda row: None, seed: int = 0,
 ) -> ConformReport:  # fmt: skip
-    """Try everything with a pair of each size. engine: a name of `adapter.ENGINES`, a module or a file; options: for its `start`.
+    """Try everything with a pair of each size. engine: a name of `adapter.engines()`, a module or a file; options: for its `start`.
 
     requests: of the first kind. level: probability that a right engine has a wrong row. seconds: the longest call of the engine.
     models: the folder of the pairs, a temporary one by default. seed: of the order of requests.
     """
     report = ConformReport(engine, level)
-    given = (ENGINES[engine][1] if engine in ENGINES else {}) | (options or {})
+    given = engines().get(engine, (engine, {}))[1] | (options or {})
     with tempfile.TemporaryDirectory() as folder:
         for n in sizes:
             trial = EngineTrial(

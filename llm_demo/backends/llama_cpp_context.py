@@ -16,7 +16,7 @@ from weakref import finalize
 
 import numpy as np
 
-from ..errors import CannotDecode
+from ot_draft.decoding import CannotDecode
 
 SEQUENCES = 128  # of a context; the checks of a pass and the logits' memory grow with them
 SPARE = SEQUENCES - 1  # the sequence by which cells are brought to the front

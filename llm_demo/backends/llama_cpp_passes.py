@@ -17,13 +17,13 @@ from weakref import finalize
 import torch
 from torch import Tensor
 
-from ..errors import CannotDecode
-from ..optional import load
-from .cache import Cache, causal_mask
-from .llama_cpp_cells import TextCells
-from .llama_cpp_context import Context
-from .passes import Passes
-from .tokens import Tokenizer
+from llm_demo.backends.llama_cpp_cells import TextCells
+from llm_demo.backends.llama_cpp_context import Context
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.cache import Cache, causal_mask
+from ot_draft.decoding.passes import Passes
+from ot_draft.decoding.tokens import Tokenizer
+from ot_draft.optional import load
 
 FLOATS = ("F32", "F16", "BF16")  # the last word of what llama.cpp calls a file whose weights are floats
 NO_STATES = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CannotDecode
-from .llama_cpp_context import SPARE, Context, TokenRow
+from llm_demo.backends.llama_cpp_context import SPARE, Context, TokenRow
+from ot_draft.decoding import CannotDecode
 
 TRUNK = 0  # its sequence
 

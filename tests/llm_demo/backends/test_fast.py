@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_decode_law as texts_law
+from decoding import test_decode_law as texts_law
 from slow import slow
-from test_file_weights import SIZES, in_blocks
+from test_blocks import SIZES, in_blocks
 from tiny_models import tiny_llama
 
 torch = pytest.importorskip("torch")
@@ -23,6 +23,19 @@ gguf = pytest.importorskip("gguf")
 pytest.importorskip("openvino")
 pytest.importorskip("numba")
 
+from llm_demo.backends import fast_models  # noqa: E402
+from llm_demo.backends.fast_attention import kernels  # noqa: E402
+from llm_demo.backends.fast_graph import (  # noqa: E402
+    Attention,
+    Compiled,
+    Pass,
+    Product,
+    quantizes_activations,
+    rows_in,
+)
+from llm_demo.backends.fast_models import FastDraft, FastTarget  # noqa: E402
+from llm_demo.backends.fast_weights import GROUP, MIDDLE, Weights  # noqa: E402
+from llm_demo.backends.in_openvino import FEW  # noqa: E402
 from llm_demo.distil.train import as_tensors  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Auto,
@@ -32,24 +45,11 @@ from ot_draft.decoding import (  # noqa: E402
     Pair,
     SamplingParams,
     decode,
-    fast_models,
     load_pair,
 )
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
-from ot_draft.decoding.fast_attention import kernels  # noqa: E402
-from ot_draft.decoding.fast_graph import (  # noqa: E402
-    Attention,
-    Compiled,
-    Pass,
-    Product,
-    quantizes_activations,
-    rows_in,
-)
-from ot_draft.decoding.fast_models import FastDraft, FastTarget  # noqa: E402
-from ot_draft.decoding.fast_weights import MIDDLE, Weights  # noqa: E402
-from ot_draft.decoding.file_weights import GROUP, write_blocks  # noqa: E402
+from ot_draft.decoding.gguf_files import write_blocks  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
-from ot_draft.decoding.load import FEW  # noqa: E402
 from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.trees import BlockVerification, FixedTree, Joint, TreeShape  # noqa: E402
@@ -180,8 +180,8 @@ def test_few_tokens_are_not_worth_graphs_of_their_own(
     file = tmp_path / "a.gguf"
     file.touch()
     target_of(tmp_path, "Q4_1")
-    monkeypatch.setattr("ot_draft.decoding.load._as_folder", lambda name, progress: tmp_path)
-    monkeypatch.setattr("ot_draft.decoding.load._tokenizer_of", lambda folder, role: None)
+    monkeypatch.setattr("llm_demo.backends.in_openvino.folder_of", lambda name, progress: tmp_path)
+    monkeypatch.setattr("llm_demo.backends.in_openvino.tokenizer_of", lambda folder, role: None)
     pair, other = (load_pair(str(file), "lookup", backend="openvino", tokens=given) for given in (tokens, FEW))
     assert language_model(pair.target, N).fitted == fitted
     assert (pair.name == other.name) == bool(fitted)
@@ -374,5 +374,5 @@ def test_what_it_cannot_read_is_named(tmp_path: Path) -> None:
     for settings in ({"dtype": "float16"}, {"cache": False}):
         with pytest.raises(CannotDecode, match=r"backend openvino requires a .gguf file or directory"):
             load_pair("a.gguf", "lookup", backend="openvino", **settings)
-    with pytest.raises(CannotDecode, match=r"backend must be one of .*, got 'tpu'"):
+    with pytest.raises(CannotDecode, match=r"backend must be one of auto, torch, .*got 'tpu'"):
         load_pair("a.gguf", "lookup", backend="tpu")

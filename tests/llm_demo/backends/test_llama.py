@@ -17,12 +17,12 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("openvino")
 pytest.importorskip("numba")
 
+from llm_demo.backends.fast_models import FastTarget  # noqa: E402
+from llm_demo.backends.in_openvino import reads as is_read  # noqa: E402
+from llm_demo.backends.llama import reads  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, decode, load_pair, reference_decode  # noqa: E402
-from ot_draft.decoding.backends import reads as is_read  # noqa: E402
 from ot_draft.decoding.benchmark.peers import generating, peers  # noqa: E402
-from ot_draft.decoding.fast_models import FastTarget  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
-from ot_draft.decoding.llama import reads  # noqa: E402
 from ot_draft.decoding.load import _tokenizer as of_transformers  # noqa: E402
 from ot_draft.decoding.tokens import Tokenizer  # noqa: E402
 from ot_draft.trees import Joint  # noqa: E402

@@ -14,10 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import CannotDecode
-from . import llama
-from .cache import Cache, causal_mask
-from .fast_graph import (
+from llm_demo.backends import llama
+from llm_demo.backends.fast_graph import (
     Compiled,
     Layers,
     Product,
@@ -28,9 +26,10 @@ from .fast_graph import (
     rows_in,
     unit,
 )
-from .fast_weights import DraftWeights, FolderWeights, in_8_bits
-from .file_weights import ADAPTER, GROUP, WEIGHTS
-from .passes import Passes
+from llm_demo.backends.fast_weights import ADAPTER, GROUP, WEIGHTS, DraftWeights, FolderWeights, in_8_bits
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.cache import Cache, causal_mask
+from ot_draft.decoding.passes import Passes
 
 DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
 DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, which have a graph of their own

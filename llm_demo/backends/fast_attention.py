@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.compiled import compiled
-from ..errors import MissingPackage
+from ot_draft import MissingPackage
+from ot_draft.arrays.compiled import compiled
 
 FASTER = frozenset({"reassoc", "contract", "nsz", "arcp"})  # the order of a list's sums depends on its length alone
 STEP = 4  # values that are added at a time
@@ -21,7 +21,7 @@ FLOOR = -87.0  # e to its power is the least that is told from 0
 LOG2_E, LN_2_HIGH, LN_2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
 
 
-def lists(sees, slots_per_row, found, counts):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def lists(sees, slots_per_row, found, counts):  # numba compiles this very function
     """Fill found (R, most) and counts (R,) with the slots that each of B x T tokens sees, bool (B or 1, T, live), in order."""
     texts, length, live = sees.shape
     for row in range(len(counts)):
@@ -37,7 +37,7 @@ def lists(sees, slots_per_row, found, counts):  # type: ignore[no-untyped-def]  
 def attend_with(width: int, together: int) -> Callable[..., None]:  # noqa: C901, PLR0915 one loop nest that numba compiles
     """The function `attend` for heads of this width, so many of which read the same keys: with their numbers known it is a fifth faster."""
 
-    def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers, out):  # type: ignore[no-untyped-def]  # noqa: C901
+    def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers, out):  # noqa: C901
         """Turn queries and keys, write keys and values of R tokens to their slots, and fill out (R, heads * width).
 
         qkv: (R, (heads + 2 groups) * width). keys, values: (slots, groups, width). cosines, sines: (R, width / 2). room, powers: memory of

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..tiny_pair import CONTEXT, END, letter
-from . import server
-from .server import AT_ONCE, LACKS, SECONDS, STATE, complete, counters
+from ot_draft.verify.engine.engines import server
+from ot_draft.verify.engine.engines.server import AT_ONCE, LACKS, SECONDS, STATE, complete, counters
+from ot_draft.verify.engine.tiny_pair import CONTEXT, END, letter
 
 __all__ = ["AT_ONCE", "LACKS", "complete", "counters", "start", "stop"]
 

@@ -9,13 +9,12 @@ import pytest
 from test_fast import target_of
 from tiny_folders import WORDS, tokenizer
 
-from ot_draft import defaults
-from ot_draft.decoding import Pair, backends, load, load_pair
-from ot_draft.decoding.backends import BLOCKS, resolve
-from ot_draft.decoding.fast_graph import quantizes_activations
-from ot_draft.decoding.fast_models import FLOAT, INT8, NO_INT8, FastTarget
-
-TORCH, _, EXACT, _ = defaults.BACKENDS
+from llm_demo.backends import EXACT, in_openvino
+from llm_demo.backends.fast_graph import quantizes_activations
+from llm_demo.backends.fast_models import FLOAT, INT8, NO_INT8, FastTarget
+from ot_draft.decoding import Pair, load, load_pair
+from ot_draft.decoding.backends import TORCH, resolve
+from ot_draft.decoding.gguf_files import BLOCKS
 
 
 @pytest.fixture
@@ -37,9 +36,9 @@ def test_openvino_where_it_reads_the_target(folder: Path) -> None:
     assert resolve(folder / "nothing") == resolve(None) == (TORCH, "")
 
 
-@pytest.mark.parametrize("lacks", backends.OPENVINO)
+@pytest.mark.parametrize("lacks", in_openvino.PACKAGES)
 def test_without_its_packages_torch_and_the_remedy(lacks: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "find_spec", lambda name: None if name == lacks else True)
+    monkeypatch.setattr(in_openvino, "find_spec", lambda name: None if name == lacks else True)
     backend, why = resolve(folder)
     assert backend == TORCH and f"{lacks} is not installed" in why and "pip install" in why
     assert resolve(None) == (TORCH, "")  # nothing is missing where OpenVINO would not be taken
@@ -65,10 +64,9 @@ def test_load_pair_takes_it_where_nothing_else_is_asked_for(
     file.write_bytes(b"")
     (folder / "b.gguf").write_bytes(b"")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(load, "_as_folder", lambda *_: folder)
-    monkeypatch.setattr(
-        load._Loader, "_model_and_tokenizer", lambda self, *_: (target_of(folder, "Q4_1")[1], tokenizer(WORDS))
-    )
+    for module in (load, in_openvino):
+        monkeypatch.setattr(module, "folder_of", lambda *_: folder)
+    monkeypatch.setattr(load, "_model_and_tokenizer", lambda *_: (target_of(folder, "Q4_1")[1], tokenizer(WORDS)))
     pair: Pair = load_pair(**{"target": str(file), "draft": "lookup"} | settings)
     assert pair.backend == by and isinstance(pair.target, FastTarget) == (by != TORCH)
     if by != TORCH:

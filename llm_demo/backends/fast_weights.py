@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..errors import CannotDecode
-from .file_weights import BLOCKS, BYTES, GROUP, WEIGHTS, unpacked
+from ot_draft.decoding import CannotDecode
+from ot_draft.decoding.gguf_files import BLOCKS, BYTES
 
+WEIGHTS = "model.safetensors"  # of a model's folder
+ADAPTER = "adapter_config.json"  # there, of what is put on top of the weights
+GROUP = 32  # weights of a block
 MIDDLE = 8  # of the codes 0 .. 15
 
 
@@ -72,6 +76,16 @@ def in_8_bits(values: Any) -> Weights:
     scales = (np.abs(rows).max(-1) / 127).astype(np.float16)
     codes = rows / np.maximum(scales, np.float16(6e-8)).astype(np.float32)[..., None]
     return Weights(np.clip(np.rint(codes), -127, 127).astype(np.int8), scales)
+
+
+def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Codes 0 .. 15 (out, in), scales and zeros (out, in / 32): a weight is scale * (code - 8) + zero."""
+    blocks = blocks.view(len(blocks), -1, BYTES[kind])
+    head = blocks[..., : BYTES[kind] - 16].contiguous().view(torch.float16).float()
+    nibbles = blocks[..., -16:]
+    codes = torch.cat((nibbles & 15, nibbles >> 4), -1).flatten(1)
+    scales = head[..., 0]
+    return codes, scales, head[..., 1] + 8 * scales if kind == "Q4_1" else torch.zeros_like(scales)
 
 
 class FolderWeights:

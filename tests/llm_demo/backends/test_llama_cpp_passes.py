@@ -16,6 +16,9 @@ from toy_llama_cpp import LETTERS, ToyLlamaCpp, ToyModel
 
 torch = pytest.importorskip("torch")
 
+from llm_demo.backends.llama_cpp_cells import TextCells  # noqa: E402
+from llm_demo.backends.llama_cpp_context import Context  # noqa: E402
+from llm_demo.backends.llama_cpp_passes import LlamaCppModel, LlamaCppPasses  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Auto,
     CannotDecode,
@@ -28,9 +31,6 @@ from ot_draft.decoding import (  # noqa: E402
     load_pair,
 )
 from ot_draft.decoding.language_model import language_model  # noqa: E402
-from ot_draft.decoding.llama_cpp_cells import TextCells  # noqa: E402
-from ot_draft.decoding.llama_cpp_context import Context  # noqa: E402
-from ot_draft.decoding.llama_cpp_passes import LlamaCppModel, LlamaCppPasses  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
 from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
@@ -291,7 +291,7 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {name: str(tmp_path / name) for name in files}
     for name in names.values():
         Path(name).write_bytes(b"")
-    monkeypatch.setattr("ot_draft.decoding.llama_cpp_passes.api", lambda: functions)
+    monkeypatch.setattr("llm_demo.backends.llama_cpp_passes.api", lambda: functions)
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: object())
 
     def loaded(draft: str, **settings: Any) -> Pair:

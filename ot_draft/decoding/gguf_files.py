@@ -1,4 +1,4 @@
-"""Weights as a GGUF file has them: blocks of 32 weights that share a scale, and a minimum where there is one."""
+"""Check that transformers reads all of a GGUF file, and keep the blocks of its quantized weights."""
 
 from math import isclose
 from pathlib import Path
@@ -9,10 +9,7 @@ from torch import Tensor
 
 from ..errors import CannotDecode
 
-WEIGHTS = "model.safetensors"  # of a model's folder
-ADAPTER = "adapter_config.json"  # there, of what is put on top of the weights
 BLOCKS = "blocks.safetensors"  # in a converted folder: the file's blocks as they are, rows in transformers' order
-GROUP = 32  # weights of a block
 BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
 FIELDS = (
     "attention.head_count",
@@ -69,16 +66,6 @@ ENDS = "token_embd", "output"  # before and behind the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
 NAMES |= {f"ffn_{each}": f"mlp.{each}_proj" for each in ("gate", "up", "down")}
-
-
-def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes 0 .. 15 (out, in), scales and zeros (out, in / 32): a weight is scale * (code - 8) + zero."""
-    blocks = blocks.view(len(blocks), -1, BYTES[kind])
-    head = blocks[..., : BYTES[kind] - 16].contiguous().view(torch.float16).float()
-    nibbles = blocks[..., -16:]
-    codes = torch.cat((nibbles & 15, nibbles >> 4), -1).flatten(1)
-    scales = head[..., 0]
-    return codes, scales, head[..., 1] + 8 * scales if kind == "Q4_1" else torch.zeros_like(scales)
 
 
 def check_read_whole(reader: Any, name: str) -> None:

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..optional import load
-from .fast_attention import kernels
-from .fast_weights import MIDDLE, Weights
-from .file_weights import GROUP
-from .llama import head_width, rope_base
+from llm_demo.backends.fast_attention import kernels
+from llm_demo.backends.fast_weights import GROUP, MIDDLE, Weights
+from llm_demo.backends.llama import head_width, rope_base
+from ot_draft.optional import load
 
 ov = load("openvino", "openvino")
 from openvino import Op, opset13  # noqa: E402

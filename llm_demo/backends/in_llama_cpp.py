@@ -1,0 +1,50 @@
+"""The backend of llama.cpp: any GGUF target with plain attention and GGUF drafts, by llama-cpp-python."""
+
+from __future__ import annotations
+
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+from ot_draft import MissingPackage, defaults
+from ot_draft.decoding import CannotDecode, Pair
+from ot_draft.decoding.backends import LoadRequest
+from ot_draft.decoding.load import LOOKUP, by_transformers, check_one_vocabulary, draft_alone
+
+
+class LlamaCpp:
+    """A backend of `ot_draft.decoding.backends`."""
+
+    def check(self, request: LoadRequest) -> None:
+        """A GGUF file, whose weights llama.cpp reads as they are."""
+        if not request.target.endswith(".gguf") or request.device_map or request.dtype != defaults.DTYPE:
+            raise CannotDecode(
+                "backend llama.cpp requires a .gguf target and the default dtype and device map. Use these, or backend torch."
+            )
+        if Path(request.draft).suffix == ".safetensors":
+            raise CannotDecode(
+                "draft must not be a .safetensors file with backend llama.cpp, which gives no access to embeddings and hidden states. Use a"
+                " .gguf draft model with the target's vocabulary, or lookup."
+            )
+        if util.find_spec("llama_cpp") is None:
+            raise MissingPackage("llama-cpp-python", "llamacpp")
+
+    def offer(self, folder: Path | None) -> tuple[bool, str]:
+        """Its 8-bit activations are another target: the user has to ask for it."""
+        return False, ""
+
+    def load(self, request: LoadRequest) -> Pair:
+        """Both in llama.cpp, on the GPU it was built for unless the device is a CPU; a draft that is no GGUF file by torch."""
+        from llm_demo.backends.llama_cpp_passes import LlamaCppModel
+
+        target = LlamaCppModel(Path(request.target), gpu=not request.on_cpu)
+        draft: Any = None
+        if request.draft == request.target:
+            draft = target
+        elif request.draft != LOOKUP:
+            draft, theirs = draft_alone(request, Pair(target), request.draft)
+            check_one_vocabulary(target.tokenizer, theirs)
+        return Pair(target, draft, target.tokenizer, by_transformers=by_transformers(request), law=target.law)
+
+
+LLAMA_CPP = LlamaCpp()
