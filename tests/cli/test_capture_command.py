@@ -146,7 +146,7 @@ def test_a_stopped_capture_goes_on(models: Any, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(capture_shards, "capture_window", dies)
     assert run(models, tmp_path / "out", "--sample", "5").exit_code != 0
     again = run(models, tmp_path / "out", "--sample", "5")
-    assert "1 windows were there already" in again.output
+    assert "1 windows reused" in again.output
     assert calls == [0, 1, 1]
     files = [sorted(folder.glob("*")) for folder in (tmp_path / "whole", tmp_path / "out")]
     assert [file.name for file in files[0]] == [file.name for file in files[1]]
@@ -172,7 +172,7 @@ def test_texts_of_one_name_are_told_apart(models: Any, tmp_path: Path) -> None:
     more = [word for file in texts for word in ("--text", str(file))]
     assert run(models, tmp_path / "out", *more).exit_code == 0
     texts[0].write_text(TEXTS[1])
-    assert "with other texts" in run(models, tmp_path / "out", *more).output
+    assert "got other texts" in run(models, tmp_path / "out", *more).output
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
@@ -185,11 +185,11 @@ def test_a_damaged_shard_is_captured_again(kind: str, models: Any, tmp_path: Pat
     (out / f".window-000000.0123.{kind}").write_bytes(whole[:9])  # what a kill leaves behind
     assert len(open_shards([out / f"window-000000.{kind}"])) == 1
     again = run(models, out, "--format", kind)
-    assert "1 windows were there already" in again.output and file.read_bytes() == whole
+    assert "1 windows reused" in again.output and file.read_bytes() == whole
     assert len(open_shards([out])) == 2 and not list(out.glob(".*"))
     if kind == "npz":
         file.write_bytes(whole.replace(file.read_bytes()[200:204], b"\0\1\2\3", 1))
-        assert "1 windows were there already" in run(models, out).output and file.read_bytes() == whole
+        assert "1 windows reused" in run(models, out).output and file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("content", ["", "[]", "[1]", "{", "\xff"])
@@ -214,7 +214,7 @@ def test_refusals(models: Any, tmp_path: Path) -> None:
         assert "Traceback" not in refused.output
     short = run(models, tmp_path / "short", "--skip", "50")
     assert short.exit_code == 2
-    assert "give longer texts" in short.output
+    assert "Use longer texts" in short.output
     thinned = CliRunner().invoke(replay_command, [str(out / "nothing")])
     assert thinned.exit_code == 2
 

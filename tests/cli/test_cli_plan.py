@@ -72,7 +72,7 @@ def test_simulation_finds_all_sizes_and_is_reproducible(costs: Path) -> None:
         (rule, K, L) for rule in ("Joint", "KSeq", "BlockVerification") for K in (1, 2) for L in (1, 3)
     } - {("BlockVerification", 2, 1), ("BlockVerification", 2, 3)}
     assert "mean sum min(p, q) = 0.8" in run(*arguments, "--acceptance", 0.8).stdout
-    said = "left out, since the rule does not take as many paths: BlockVerification with K = 2"
+    said = "omitted, because the rule does not support as many paths: BlockVerification with K = 2"
     assert json.loads(first.stdout)["source"].endswith(said)
     assert said in " ".join(run(*arguments[:-1]).stdout.split())
     assert "left out" not in run("--costs", costs, *QUICK, "--rules", "Joint,KSeq").stdout

@@ -40,8 +40,8 @@ def test_decode_refuses_before_the_models_are_loaded(option: str, places: list[s
 
 
 def test_decode_refuses_one_name_for_two_files(places: list[str]) -> None:
-    assert "both is named twice" in refusal(*DECODE, "--html", "both", "--svg", "both")
-    assert "text.txt is named twice" in refusal(*DECODE, "--html", "text.txt", "--prompt-file", "text.txt")
+    assert "must be distinct" in refusal(*DECODE, "--html", "both", "--svg", "both")
+    assert "must be distinct" in refusal(*DECODE, "--html", "text.txt", "--prompt-file", "text.txt")
 
 
 def test_what_is_there_stays_as_it_is(places: list[str]) -> None:

@@ -152,4 +152,4 @@ def test_how_long_coq_takes_is_said_before(monkeypatch: pytest.MonkeyPatch) -> N
     compiling = __import__("proofs_checks.formal.compiling", fromlist=["found"])
     monkeypatch.setattr(compiling, "found", lambda: False)
     result = CliRunner().invoke(main, ["prove", "formal"])
-    assert result.stderr.startswith("Coq's proofs: about four minutes of one processor")
+    assert result.stderr.startswith("Coq proofs that were not compiled before take about four minutes")
