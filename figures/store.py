@@ -19,15 +19,15 @@ from llm_demo.machine import processor
 
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER.parent / "ot_draft"
-OTHER_TOOLS = ("cli", "checks")  # parts of the library that no figure computes with
+OTHER_TOOLS = ("cli", "verify")  # parts of the library that no figure computes with
 PACKAGES = ("numpy", "scipy", "matplotlib", "torch", "numba")
 
 
 def key(name: str, full: bool) -> str:
     """What the data of a figure depend on: its script and what that imports here, its inputs, the library, the options."""
     sources = [_file(module).read_bytes() for module in sorted(modules(name))]
-    paths = any(b"otd.trees" in source for source in sources)
-    digest = hashlib.sha256(f"{otd.__version__} {full} {_library(paths)}".encode())
+    trees = any(b"otd.trees" in source for source in sources)
+    digest = hashlib.sha256(f"{otd.__version__} {full} {_library(trees)}".encode())
     for source in sources:
         digest.update(source)
         for data in sorted((FOLDER / "data").iterdir()):
@@ -62,10 +62,10 @@ def _imports(source: str) -> list[str]:
 
 
 @cache
-def _library(paths: bool) -> str:
+def _library(trees: bool) -> str:
     digest = hashlib.sha256()
     for file in sorted(LIBRARY.rglob("*.py")):
-        if file.relative_to(LIBRARY).parts[0] not in (*OTHER_TOOLS, *(() if paths else ("paths",))):
+        if file.relative_to(LIBRARY).parts[0] not in (*OTHER_TOOLS, *(() if trees else ("trees",))):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 

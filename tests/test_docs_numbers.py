@@ -121,7 +121,7 @@ def of_csv(
 
 
 def speeds() -> Numbers:
-    for temperature in ("1.0", "0.6"):
+    for temperature in ("0.6", "1.0"):
         yield from of_csv("bench_fresh_cpu.csv", OURS, temperature, "ratio", "low", "high")
 
 
@@ -437,8 +437,8 @@ CLAIMS = (
     Claim("README.md", r"errors are (0\.\d+) to (0\.\d+);", errors_of_results, slow=True),
     Claim(
         "README.md",
-        r"it is (1\.\d+) times as fast as autoregressive decoding at temperature 1 \(95 % CI (0\.\d+) to (1\.\d+)\) and (1\.\d+)"
-        r" times at 0\.6 \((1\.\d+) to (1\.\d+)\)",
+        r"is (1\.\d+) at temperature 0\.6 \(95 % CI (1\.\d+) to (1\.\d+)\) and not measurable at temperature 1: (1\.\d+) \((0\.\d+)"
+        r" to (1\.\d+)\)",
         speeds,
     ),
     Claim("CHANGELOG.md", r"`ot-draft prove`: (\d+) statements", statements),

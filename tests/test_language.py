@@ -93,3 +93,7 @@ def messages(file: Path) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("file", sorted((ROOT / "ot_draft" / "cli").rglob("*.py")), ids=lambda file: file.stem)
 def test_messages_are_in_standard_terms(file: Path) -> None:
     assert {line: found(text) for line, text in messages(file) if " " in text and found(text)} == {}
+
+
+def test_the_readme_is_in_standard_terms() -> None:
+    assert found((ROOT / "README.md").read_text()) == []

@@ -134,7 +134,7 @@ def one_by_one(chains: Chains, uniforms: Array) -> tuple[Array, Array, Array]:
 def as_a_block(chains: Chains, uniforms: Array) -> tuple[Array, Array, Array]:
     """Block verification: number of accepted drafts, int (B, 1), the weight there, and the uniform that is left.
 
-    Source: Sun et al., 2024; the weights w and the tests are those of `paths.BlockVerification`.
+    Source: Sun et al., 2024; the weights w and the tests are those of `trees.BlockVerification`.
     """
     torch, ratios, drafts = xp.namespace(uniforms), chains.ratios, chains.drafts
     weights = [0 * uniforms[:, 0] + 1]

@@ -88,7 +88,7 @@ def bound(case: Case, error: str) -> bool:
 
 def any_vocabulary(error: str) -> Proof:
     """The two lemmas that give the bound for every number of tokens."""
-    import z3  # where it is needed: the court takes the race from here, and begins at once
+    import z3  # where it is needed: the survey takes the race from here, and begins at once
 
     from ..by_z3 import decide, greatest, is_law, least, reals
 

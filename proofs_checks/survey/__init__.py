@@ -1,4 +1,4 @@
-"""The court of record: every published verifier, judged exactly, with the smallest counterexample and the distance to
+"""Survey: every published verifier, evaluated exactly, with the smallest counterexample and the distance to
 the optimum."""
 
 import importlib

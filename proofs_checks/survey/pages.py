@@ -1,4 +1,4 @@
-"""What the court found, as rows, as a record with its whole reasoning, and in four formats."""
+"""Results of the survey, as rows, as a record with its whole reasoning, and in four formats."""
 
 from __future__ import annotations
 

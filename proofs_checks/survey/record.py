@@ -1,4 +1,4 @@
-"""What the court knows about one work: where it was read, what it claims, and the rules that it describes."""
+"""One work of the survey: where it was read, what it claims, and the rules that it describes."""
 
 from __future__ import annotations
 

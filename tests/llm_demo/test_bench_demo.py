@@ -47,7 +47,7 @@ def test_prompts_of_five_kinds_with_source_and_licence() -> None:
 
 def test_prompts_go_through_the_chat_template() -> None:
     class Tokenizer:
-        def __call__(self, text: str) -> Any:
+        def __call__(self, text: str, add_special_tokens: bool = True) -> Any:
             return SimpleNamespace(input_ids=list(text.encode()))
 
         def apply_chat_template(self, messages: Any, tokenize: bool, add_generation_prompt: bool) -> str:
@@ -217,4 +217,4 @@ def test_where_it_was_measured() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_no_cuda_is_one_clear_line(command: Any, tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["--device", "cuda", "--out", str(tmp_path / "x.csv")])
-    assert done.exit_code == 2 and "no CUDA device" in done.output and "Traceback" not in done.output
+    assert done.exit_code == 2 and "requires CUDA" in done.output and "Traceback" not in done.output

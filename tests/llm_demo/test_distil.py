@@ -378,4 +378,4 @@ def test_overlaps_are_sums_of_smaller_masses() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_no_cuda_is_one_clear_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(distil.main, ["--device", "cuda", "--out", str(tmp_path)])
-    assert done.exit_code == 2 and "no CUDA device" in done.output and "Traceback" not in done.output
+    assert done.exit_code == 2 and "requires CUDA" in done.output and "Traceback" not in done.output

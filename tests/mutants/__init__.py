@@ -4,6 +4,6 @@
 * rules, runs: faults that only a selection rule or a stream of random numbers can have, written out.
 * audit, plugin: a mutant as a sampler behind a server, and inside the plugin for vLLM.
 
-`PYTHONPATH=tests python -m mutants` prints the table. The court plants its own in what it judges (`proofs_checks/survey`), the
+`PYTHONPATH=tests python -m mutants` prints the table. The survey has injected faults of its own (`proofs_checks/survey`), the
 vectors theirs (`proofs_checks/vectors/faults.py`, historic ones among them): both are shown with their pages, without the tests.
 """

@@ -271,8 +271,8 @@ def test_a_lossy_library_makes_rows_fail_and_no_traceback(monkeypatch: pytest.Mo
     from proofs_checks.paths import path_rules
 
     statement = next(row for row in path_rules.STATEMENTS if row.name == "Joint >= Traversal")
-    wrong = path_rules.told(path_rules.paths.Joint(), path_rules.BELOW_TRAVERSAL, path_rules.BONUS)
-    monkeypatch.setattr(path_rules.paths, "Joint", lambda: wrong)
+    wrong = path_rules.told(path_rules.trees.Joint(), path_rules.BELOW_TRAVERSAL, path_rules.BONUS)
+    monkeypatch.setattr(path_rules.trees, "Joint", lambda: wrong)
     outcome = path_rules.check(statement, 1)
     assert outcome.kind == "failed" and "a path rule is not lossless" in outcome.verdict
 
@@ -283,4 +283,4 @@ def test_what_cannot_be_written_and_what_leaves_nothing_is_told_before_any_work(
         done = CliRunner().invoke(command.main, ["optimal_selection", option, str(tmp_path / "file" / "x")])
         assert done.exit_code == 2 and f"{option} must be a writable folder, got '{tmp_path / 'file'}'" in done.output
     done = CliRunner().invoke(command.main, ["optimal_selection", "--without", "optimal_selection"])
-    assert done.exit_code == 2 and "nothing would be checked" in done.output
+    assert done.exit_code == 2 and "--without must keep at least one module" in done.output

@@ -1,4 +1,4 @@
-"""The court of record: verdicts, counterexamples confirmed by another enumeration, planted errors, and its pages."""
+"""The survey: verdicts, counterexamples confirmed by another enumeration, planted errors, and its pages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_verdict_comes_out_with_every_control(name: str) -> None:
 
 
 def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = example("A work of the court", monkeypatch)
+    module = example("A work of the survey", monkeypatch)
     (one,) = judge_work(module.WORK)
     assert one.sound and one.confirmed and one.repair_holds and one.example.total_variation > 0
     monkeypatch.setattr(module, "usual_test", lambda p, q, x: 1)
@@ -448,7 +448,7 @@ def test_the_formats(tmp_path: Path) -> None:
     assert markdown[0].count("|") == len(pages.HEADS) + 1 and len(markdown) == 4
     latex = run(main, ["survey", "tensorrt", "--format", "latex"]).output
     assert latex.startswith(r"\begin{longtable}") and r"\&" not in latex and r"\_" not in latex.split(r"\hline")[0]
-    file = tmp_path / "court.txt"
+    file = tmp_path / "survey.txt"
     assert run(main, ["survey", "hsd", "--out", str(file)]).exit_code == 0
     assert "total variation 1/" in file.read_text() and "independent enumeration: the same law" in file.read_text()
     assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1

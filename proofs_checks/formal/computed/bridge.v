@@ -1,7 +1,7 @@
 (* The bridge: the rules computed over Coq's rationals, beside what the Python library computes in Fractions.
 
    THEOREM (bridge). On every case of bridge_cases.v, for each rule of rules.v: the output law and the acceptance, computed by
-   enumerating all drafts, are those that `ot.evaluate` gave in Fractions; and for every tuple of drafts that can occur, its
+   enumerating all drafts, are those that `otd.evaluate` gave in Fractions; and for every tuple of drafts that can occur, its
    probability, accept_i for each draft and the law of what is emitted are those of the library's rule. The terms computed are the
    definitions of rules.v, the same that the theorems of the other files are about, with binary rationals in the place of a real field. *)
 

@@ -1,6 +1,6 @@
 (* Written by `python -m proofs_checks.formal.bridge`: small problems, and what the rules do on them in Fractions.
 
-   A case is (p, q, k, factor of K-SEQ, and for each rule, in the order of bridge.v: (output law, [acceptance]) as ot.evaluate gives them, and then
+   A case is (p, q, k, factor of K-SEQ, and for each rule, in the order of bridge.v: (output law, [acceptance]) as otd.evaluate gives them, and then
    for every tuple of drafts that can occur, in lexicographic order, (its probability and accept_i, the law of what is emitted)). *)
 
 From Coq Require Import QArith List.

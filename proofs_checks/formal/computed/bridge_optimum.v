@@ -1,4 +1,4 @@
-(* The bridge for the optimum: the least cut over all sets of tokens, computed over Coq's rationals, beside `ot.optimal_acceptance`, which looks
+(* The bridge for the optimum: the least cut over all sets of tokens, computed over Coq's rationals, beside `otd.optimal_acceptance`, which looks
    at prefixes of one order of the tokens; and the factor that K-SEQ finds for itself.
 
    THEOREM (bridge_optimum). On every case of bridge_optimum_cases.v the library's best acceptance is `least_cut` (rules.v; hall.v shows that

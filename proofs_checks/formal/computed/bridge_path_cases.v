@@ -2,7 +2,7 @@
 
    A case is (target, draft, K, L, and for each rule, in the order of bridge_paths.v, what follows). A model is its first law, then those
    after token 0, 1, .., and of order 2 those after 0 0, 0 1, ..; a law of texts of L + 1 tokens is listed in lexicographic order.
-   path_cases: (law of the text, expected accepted tokens), as ot.paths.evaluate gives them.
+   path_cases: (law of the text, expected accepted tokens), as otd.trees.evaluate gives them.
    path_rows: for all drafted paths that can occur (their probability and the accepted tokens, the law given them of the texts that
    begin and end with token 0). long_rows: the same, of order 2, for paths whose last two tokens are equal.
    scaled_rows: the same for Joint alone, where selecting for p and for w p differ, for paths without token 2. *)

@@ -2,7 +2,7 @@
 
    THEOREM (bridge_paths). On every case of path_cases (bridge_path_cases.v) the law of the L + 1 tokens that come out and the expected
    number of accepted tokens of each rule of path_rules.v, computed by enumerating all drafts, are equal to those that
-   `ot.paths.evaluate` gave in Fractions: token-wise recursive rejection and optimal selection, Traversal, Joint, and for one
+   `otd.trees.evaluate` gave in Fractions: token-wise recursive rejection and optimal selection, Traversal, Joint, and for one
    path block verification.
    THEOREM (bridge_path_rows). On every case of path_rows, models without zeros, they agree for all drafted paths one by one: their
    probability, the expected number of accepted tokens and the law, given these paths, of the L + 1 tokens that begin and end with token 0.

@@ -306,7 +306,7 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert chain.third.vocabulary_size == 16 and chain.draft.vocabulary_size == 14
     with pytest.raises(CannotDecode, match="the tokenizers differ"):
         loaded(names["o.gguf"])
-    with pytest.raises(CannotDecode, match=r"llama.cpp does not give: name a .gguf draft"):
+    with pytest.raises(CannotDecode, match=r"gives no access to embeddings and hidden states"):
         loaded("states.safetensors")
     with pytest.raises(CannotDecode, match="cannot draft for itself"):
         loaded("skip:1")

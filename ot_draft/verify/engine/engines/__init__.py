@@ -1,1 +1,1 @@
-"""Adapters of engines for `ot-draft conform`, one file each; see `conform/adapter.py`."""
+"""Adapters of engines for `ot-draft conform`, one file each; see `verify/engine/adapter.py`."""
