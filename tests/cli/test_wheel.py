@@ -97,7 +97,9 @@ def test_what_the_commands_make(told: Any) -> None:
 def test_without_the_embedded_pair_both_models_are_asked_for(told: Any, name: str) -> None:
     found = told[0][name]
     assert (
-        found["status"] == 2 and "give --target and --draft" in found["errors"] and "Traceback" not in found["errors"]
+        found["status"] == 2
+        and "--target and --draft are required" in found["errors"]
+        and "Traceback" not in found["errors"]
     )
 
 

@@ -540,7 +540,7 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
             {"draft_model": transformers.LlamaForSequenceClassification(tiny_llama(1).config)},
             "language-model head, got LlamaForSequenceClassification",
         ),
-        ({"rule": "joint"}, r"rule is 'joint': give a path rule, as otd\.paths\.Joint\(\)"),
+        ({"rule": "joint"}, r"rule is 'joint': give a path rule, as otd\.trees\.Joint\(\)"),
         ({"rule": otd.trees.Joint}, r"rule is <class .*Joint'>: give a path rule"),
         ({"rule": otd.rules.KSeq}, r"rule is <class .*KSeq'>: give a path rule"),
         ({"rule": lambda p, q: p}, "rule is <function .*: give a path rule"),

@@ -287,7 +287,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
 @contextmanager
 def planted(function: Any, old: str, new: str) -> Iterator[None]:
     """The function, a class's own too, with another text, for all who hold it."""
-    function = getattr(function, "__func__", function)
+    function = inspect.unwrap(getattr(function, "__func__", function))  # rules check their arguments around the call
     text = textwrap.dedent(inspect.getsource(function))
     text = text[text.index("def ") :]  # without decorators, which name what their class holds
     assert old in text, f"{function.__qualname__} does not hold {old!r}"

@@ -294,18 +294,19 @@ def padded_drafts_in_floats(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
-    """One draft is replaced by an absent one, or all are: k stays, since a rule may take one k only.
+    """k columns, since a rule may take one k only: k - 1 drafts and an absent one, then k absent ones.
 
     A failure decides nothing: `DraftLaw.draw` gives all k drafts, and a rule for these alone may be lossless.
     """
-    tuples = tuples_of(problem) if Fact.ABSENT_ANYWHERE in problem.law.facts else None
+    law, k = problem.law, problem.k
+    if Fact.ABSENT_ANYWHERE not in law.facts or not is_defined(law, k - 1):
+        return
+    tuples = tuples_of(Problem(problem.p, problem.q, k - 1, law))
     if tuples is None:
         return
-    drafts, weight = tuples[
-        0
-    ]  # an absent draft says nothing about the others, whose joint distribution is their marginal one
-    padded = [np.where(np.arange(problem.k) == position, -1, drafts) for position in range(problem.k)]
-    for drafted in (*padded, np.full_like(drafts, -1)):
+    drafts, weight = tuples[0]
+    padded = [np.insert(drafts, position, -1, axis=1) for position in range(k)]
+    for drafted in (*padded, np.full_like(padded[0], -1)):
         try:
             output = calls.law_together(rule, problem, (drafted, weight), convert)
             seen = off(output, problem, slack_of(output))

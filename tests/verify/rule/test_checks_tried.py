@@ -172,7 +172,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: otd.check_sampler(a_sampler, samples=1.5), "samples must be an integer of at least 1, got 1.5"),  # type: ignore[arg-type]
     (lambda: otd.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
     (lambda: otd.check_rule(otd.rules.KSeq(), max_examples=0), "max_examples must be an integer of at least 1, got 0"),
-    (lambda: otd.check_rule(otd.rules.KSeq(), seed="a"), "seed is 'a': give a whole number"),  # type: ignore[arg-type]
+    (lambda: otd.check_rule(otd.rules.KSeq(), seed="a"), "seed must be an integer of at least 0, got 'a'"),  # type: ignore[arg-type]
     (lambda: otd.check_rule(otd.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
     (
         lambda: otd.check_rule(otd.rules.KSeq(), properties="floats"),

@@ -171,7 +171,7 @@ def test_rows_of_arrays_that_cannot_be_read_are_left_out_and_counted(tmp_path: P
 
 
 def test_no_log() -> None:
-    assert "begins with http" in audit("nothing.jsonl").output
+    assert "start with http" in audit("nothing.jsonl").output
 
 
 LOGS = np.log(np.array([0.4, 0.3, 0.15, 0.1, 0.03]))  # of five tokens; .02 is the rest

@@ -174,7 +174,7 @@ def test_decoding_is_audited_and_its_log_can_be_read_again(tmp_path: Path) -> No
     e_values = [re.findall(r"e-value (\d[\d.e+^]*\d)", output)[0] for output in (done.output, again.output)]
     assert e_values[0] == e_values[1]
     refused = CliRunner().invoke(main, [*words, "--audit", str(log)])
-    assert refused.exit_code == 2 and "is there already" in refused.output
+    assert refused.exit_code == 2 and "must be a new file" in refused.output
 
 
 def test_a_step_without_laws_is_refused() -> None:
