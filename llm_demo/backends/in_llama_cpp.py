@@ -34,7 +34,7 @@ class LlamaCpp:
         return False, ""
 
     def load(self, request: LoadRequest) -> Pair:
-        """Both in llama.cpp, on the GPU it was built for unless the device is a CPU; a draft that is no GGUF file by torch."""
+        """Load both models in llama.cpp, on its GPU unless the device is a CPU; torch loads a draft model that is not a GGUF file."""
         from llm_demo.backends.llama_cpp_passes import LlamaCppModel
 
         target = LlamaCppModel(Path(request.target), gpu=not request.on_cpu)

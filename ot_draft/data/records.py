@@ -22,15 +22,13 @@ COLUMN_IDS = (
     "tokens",
     "slots",
 )  # (..., n): the token of each column of both distributions, negative for a class of tokens
-WRITTEN = (
-    *COLUMN_IDS,
-    "pair",
+WITH_PROVENANCE = (
     "drafts",
     "full_optimum",
-    "provenance",
     "setting",
     "value",
-)  # by ot_draft itself, not needed to compare
+)  # in the project's own measurements, together with `provenance`
+WRITTEN = (*COLUMN_IDS, "pair", "provenance", *WITH_PROVENANCE)  # by ot_draft itself, not needed to compare
 MASSES = frozenset(name for names in LAWS for name in names)
 KNOWN = MASSES | {name for names in LOGITS for name in names}
 READ = KNOWN | {"temperatures", *LABELS, *WRITTEN}
@@ -68,6 +66,8 @@ def known_name(name: str) -> str:
 def known_names(names: Sequence[str], where: str, allowed: Iterable[str] = READ) -> list[str]:
     """Return the names of a file's arrays, keys or columns as they are read. This is the only check of names."""
     plain, allowed = [known_name(name) for name in names], set(allowed)
+    if "provenance" not in plain:
+        allowed -= set(WITH_PROVENANCE)
     wrong = [name for name, known in zip(names, plain, strict=True) if known not in allowed or plain.count(known) > 1]
     if wrong:
         others = [name for name in ("pair", "temperatures", *LABELS) if name in allowed]

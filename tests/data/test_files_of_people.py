@@ -189,6 +189,7 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("bits.pt", tensors(lambda torch: {name: x.view(torch.int16) for name, x in logits("bfloat16")(torch).items()}), "got dtype int16"),
     ("bits.safetensors", tensors(lambda torch: {name: x.view(torch.uint16) for name, x in logits("bfloat16")(torch).items()},
      "safetensors"), "got dtype uint16"),
+    ("value.npz", saved(np.savez, p=P, q=Q, value=[[1, 2, 2]]), "got value. Rename or remove it"),
     ("bits.parquet", parquet({"p_logits": [[16000, 0]], "q_logits": [[16000, 1]]}), "got dtype int64"),
     ("top.npz", saved(np.savez, target_logprobs=np.log([[0.5, 0.25]]), draft_logprobs=np.log([[0.5, 0.5]])), "sum to 0.75"),
     ("logits.npy", saved(np.save, LOGITS), "Name logits target_logits and draft_logits; p and q are probabilities"),

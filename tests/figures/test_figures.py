@@ -192,3 +192,8 @@ def test_a_folder_that_cannot_be_made_is_wrong_input(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(main, ["transport_plans", "--out", str(tmp_path / "file" / "out")])
     assert done.exit_code == 2 and "must be a writable folder" in done.output
+
+
+def test_the_folders_that_a_figure_may_not_depend_on_exist() -> None:
+    """Otherwise every change of the verifiers would compute all figures again."""
+    assert [name for name in (*store.OTHER_TOOLS, "trees") if not (store.LIBRARY / name).is_dir()] == []
