@@ -18,7 +18,7 @@ SECTIONS = {  # beside the figures
     "comparison": "All rules on real contexts",
     "published": "Published beside ours",
     "proofs": "Proof checks",
-    "survey": "Published verifiers, judged",
+    "survey": "Survey of published verifiers",
 }
 NO_PICTURES = "optimum by LP"  # of a summary: the check of the line above it
 LAWS = {

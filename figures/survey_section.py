@@ -23,7 +23,7 @@ def survey_section(file: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return f"""<section id="survey">
-<h2>Published verifiers, judged</h2>
+<h2>Survey of published verifiers</h2>
 <p class="claim">{len({row["name"] for row in rows})} works, {len(rows)} rules: lossless for every p and q that was tried, or not, with the
 simplest counterexample, which a second enumeration has confirmed.</p>
 {table([("", column) for column in COLUMNS], lines)}<p class="made">Again: <code>ot-draft survey</code>; with the reasoning:

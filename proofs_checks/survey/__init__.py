@@ -5,8 +5,8 @@ import importlib
 import pkgutil
 
 from . import works
+from .evaluation import Evaluation, evaluate_work
 from .record import Work
-from .trial import Judgement, judge_work
 
 _MODULES = [importlib.import_module(f"{works.__name__}.{file.name}") for file in pkgutil.iter_modules(works.__path__)]
 REGISTER: dict[str, tuple[Work, str]] = {  # every work by its name, with what its file says
@@ -14,4 +14,4 @@ REGISTER: dict[str, tuple[Work, str]] = {  # every work by its name, with what i
     for module in _MODULES
     for work in getattr(module, "WORKS", None) or (module.WORK,)
 }
-__all__ = ["REGISTER", "Judgement", "Work", "judge_work"]
+__all__ = ["REGISTER", "Evaluation", "Work", "evaluate_work"]

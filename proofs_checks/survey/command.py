@@ -10,7 +10,7 @@ import click
 
 from ot_draft.cli import Command
 
-from . import REGISTER, judge_work, pages, true_units, variants
+from . import REGISTER, evaluate_work, pages, true_units, variants
 
 FORMATS = ["text", "markdown", "latex", "json"]
 
@@ -36,16 +36,16 @@ def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, 
     elif page == "true-units":
         sound, said = True, true_units.page(form)
     else:
-        judged = [(REGISTER[name][0], judge_work(REGISTER[name][0], not more)) for name in names or REGISTER]
-        sound = all(one.sound for _, every in judged for one in every)
+        evaluated = [(REGISTER[name][0], evaluate_work(REGISTER[name][0], not more)) for name in names or REGISTER]
+        sound = all(one.sound for _, every in evaluated for one in every)
         if form == "json":
-            said = json.dumps(pages.as_data(judged), indent=1, ensure_ascii=False)
+            said = json.dumps(pages.as_data(evaluated), indent=1, ensure_ascii=False)
         elif short:
-            said = pages.short(form, judged)
+            said = pages.short(form, evaluated)
         elif names and form == "text":
-            said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in judged)
+            said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in evaluated)
         else:
-            said = pages.shown(form, pages.HEADS, pages.rows(judged))
+            said = pages.shown(form, pages.HEADS, pages.rows(evaluated))
     if out is None:
         click.echo(said)
     else:

@@ -10,29 +10,29 @@ from textwrap import fill
 from typing import Any
 
 from .. import branches
-from .defendants import OPTIMUM
+from .evaluation import Evaluation, on_real
 from .record import ENGINE, LOSSY, METHOD, NOT_LOSSLESS, Form, Work
-from .trial import Judgement, on_real
+from .verifiers import OPTIMUM
 
-Judged = Sequence[tuple[Work, list[Judgement]]]
+Evaluated = Sequence[tuple[Work, list[Evaluation]]]
 ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
 HEADS = ("work", "claim", "rule", "when", "verdict", "counterexample", "share of the optimum", "cost")
 TABLES = {ENGINE: "Engines you may be running", METHOD: "Methods you may be citing", LOSSY: "Lossy by design"}
 
 
-def rows(judged: Judged) -> list[tuple[str, ...]]:
-    """One row a rule, in the order of HEADS, and one for what is not judged."""
+def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
+    """One row a rule, in the order of HEADS, and one for what is undecided."""
     found: list[tuple[str, ...]] = []
-    for work, every in judged:
+    for work, every in evaluated:
         said = ((one.form.name, one.form.when, verdict(work, one), example(one), share(one)) for one in every)
         found += [(work.title, work.claim, *each, work.cost) for each in said]
         found += [
-            (work.title, work.claim, rule, "", f"not judged: {why}", "", "", work.cost) for rule, why in work.not_judged
+            (work.title, work.claim, rule, "", f"undecided: {why}", "", "", work.cost) for rule, why in work.undecided
         ]
     return found
 
 
-def verdict(work: Work, one: Judgement) -> str:
+def verdict(work: Work, one: Evaluation) -> str:
     if not one.sound:
         return f"NOT AS RECORDED: {one.verdict}"
     if one.verdict == NOT_LOSSLESS:
@@ -40,22 +40,22 @@ def verdict(work: Work, one: Judgement) -> str:
     return one.verdict
 
 
-def by_design(work: Work, one: Judgement) -> bool:
+def by_design(work: Work, one: Evaluation) -> bool:
     return work.on_purpose or one.form.on_purpose
 
 
-def example(one: Judgement) -> str:
+def example(one: Evaluation) -> str:
     """The counterexample: the case and the total variation of the text."""
     return "" if one.example is None else f"{one.example.case}: total variation {one.example.total_variation}"
 
 
-def share(one: Judgement) -> str:
+def share(one: Evaluation) -> str:
     """Worst share on small cases, mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
-    found, again = on_real(one.form.defendant), on_real(one.form.repair)
+    found, again = on_real(one.form.verifier), on_real(one.form.repair)
     real = "" if found is None else f"real pairs: {found[0]:.3f} of {found[1]:.3f}"
     if one.verdict == NOT_LOSSLESS:
         return real + (f", repaired {again[0]:.3f}" if real and again else "")
-    beside = one.form.defendant.beside
+    beside = one.form.verifier.beside
     if not beside:
         return "nothing to compare with"
     worst = f"worst {float(one.worst.share):.3f}" + ("" if beside == OPTIMUM else f" of {beside}")
@@ -69,7 +69,7 @@ SHORT = ("work", "rule", "when", "lossless")
 ACCEPTS = ("worst", "real pairs", "repaired")
 
 
-def case(one: Judgement) -> tuple[str, ...]:
+def case(one: Evaluation) -> tuple[str, ...]:
     """The counterexample in cells, those of CASE."""
     if one.example is None:
         return ("",) * len(CASE)
@@ -78,28 +78,28 @@ def case(one: Judgement) -> tuple[str, ...]:
     return (*laws, str(one.example.case.k), str(one.example.total_variation), seen)
 
 
-def short_rows(judged: Judged) -> list[tuple[str, ...]]:
+def short_rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
     """One row a rule, in the order of SHORT, ACCEPTS and CASE."""
     made = []
-    for work, every in judged:
+    for work, every in evaluated:
         for one in every:
-            found, again = on_real(one.form.defendant), on_real(one.form.repair)
-            beside, holds = one.form.defendant.beside, one.verdict != NOT_LOSSLESS
+            found, again = on_real(one.form.verifier), on_real(one.form.repair)
+            beside, holds = one.form.verifier.beside, one.verdict != NOT_LOSSLESS
             worst = f"{float(one.worst.share):.3f}{'' if beside == OPTIMUM else ' †'}" if beside and holds else ""
             cells = [worst, f"{found[0]:.3f} of {found[1]:.3f}" if found and (beside or not holds) else ""]
             cells += [f"{again[0]:.3f}" if found and again and not holds else ""]
             said = SAID.get(verdict(work, one), verdict(work, one))
             made.append((work.title, one.form.name, one.form.when, said, *cells, *case(one)))
-        for rule, _ in work.not_judged:
-            made.append((work.title, rule, "", "not judged", *("",) * len(ACCEPTS + CASE)))
+        for rule, _ in work.undecided:
+            made.append((work.title, rule, "", "undecided", *("",) * len(ACCEPTS + CASE)))
     return made
 
 
-def short(form: str, judged: Judged) -> str:
-    """A table for engines, one for methods, one for what is lossy by design; what they accept; the counterexamples; what is not judged."""
+def short(form: str, evaluated: Evaluated) -> str:
+    """A table for engines, one for methods, one for what is lossy by design; what they accept; the counterexamples; what is undecided."""
     parts, every = [], list[tuple[str, ...]]()
     for kind, title in TABLES.items():
-        table = short_rows([(work, forms) for work, forms in judged if work.kind == kind])
+        table = short_rows([(work, forms) for work, forms in evaluated if work.kind == kind])
         every += table
         if table:
             parts += [heading(form, title), shown(form, SHORT, [row[: len(SHORT)] for row in table])]
@@ -112,16 +112,16 @@ def short(form: str, judged: Judged) -> str:
     ):
         if table:
             parts += [heading(form, title), shown(form, (*SHORT[:2], *heads), table)]
-    return "\n\n".join([*parts, *filter(None, [not_judged(judged)])])
+    return "\n\n".join([*parts, *filter(None, [undecided(evaluated)])])
 
 
 def heading(form: str, title: str) -> str:
     return {"markdown": f"### {title}", "latex": rf"\subsection*{{{title}}}"}.get(form, title)
 
 
-def not_judged(judged: Judged) -> str:
+def undecided(evaluated: Evaluated) -> str:
     """A line of a list for every rule that has no verdict, and why."""
-    lines = (f"* {work.title}, {rule}: not judged: {why}" for work, _ in judged for rule, why in work.not_judged)
+    lines = (f"* {work.title}, {rule}: undecided: {why}" for work, _ in evaluated for rule, why in work.undecided)
     return "\n".join(fill(line, 116, subsequent_indent="  ") for line in lines)
 
 
@@ -142,36 +142,36 @@ def law(texts: Any) -> str:
     return ", ".join(f"{''.join(map(str, text))}: {mass}" for text, mass in sorted(texts.items()))
 
 
-def worked(one: Judgement) -> str:
+def worked(one: Evaluation) -> str:
     """The example by hand: the text that gains most, with every way in which it comes out."""
-    trial, program = one.example, one.form.by_hand
-    assert trial is not None and program is not None
-    gains = {text: mass - trial.due.get(text, 0) for text, mass in trial.emitted.items()}
+    result, program = one.example, one.form.by_hand
+    assert result is not None and program is not None
+    gains = {text: mass - result.expected.get(text, 0) for text, mass in result.emitted.items()}
     text = max(gains, key=lambda each: (gains[each], each))
     ways = []
-    for tokens, factors in branches.branches(program, trial.case.target, trial.case.draft, trial.case.k):
-        rest = branches.continued(tokens[: len(text)], trial.case.target, len(text)).get(text, 0)
+    for tokens, factors in branches.branches(program, result.case.target, result.case.draft, result.case.k):
+        rest = branches.continued(tokens[: len(text)], result.case.target, len(text)).get(text, 0)
         parts = [factor for factor in (*factors, rest) if factor != 1]
         if prod(parts):
             ways.append("·".join(map(str, parts)) or "1")
     shown = "".join(map(str, text))
-    return f"{shown} comes out with {' + '.join(sorted(ways))} = {trial.emitted[text]}; the target gives it {trial.due.get(text, 0)}"
+    return f"{shown} comes out with {' + '.join(sorted(ways))} = {result.emitted[text]}; the target gives it {result.expected.get(text, 0)}"
 
 
-def note(work: Work, one: Judgement) -> list[str]:
+def note(work: Work, one: Evaluation) -> list[str]:
     """Five lines for the authors of a rule that is not lossless."""
-    trial, again = one.example, one.repaired
-    assert trial is not None
-    before, after = on_real(one.form.defendant), on_real(one.form.repair)
+    result, again = one.example, one.repaired
+    assert result is not None
+    before, after = on_real(one.form.verifier), on_real(one.form.repair)
     real = f"; on 32 real pairs {before[0]:.3f} -> {after[0]:.3f}" if before and after else ""
     what = f"{work.title}, {one.form.name} ({source(work, one.form)})"
     said = ", as the work itself says" if by_design(work, one) else ""
-    cost = f"{trial.accepted} -> {again.accepted} accepted in the example{real}" if again else "not judged"
+    cost = f"{result.accepted} -> {again.accepted} accepted in the example{real}" if again else "undecided"
     seen = f"; {one.form.seen}" if one.form.seen else ""
     mended = f"; its authors repaired it: {one.form.mended}" if one.form.mended else ""
     return [
         f"1. {what}: the text does not have the target's law{said}{seen}.",
-        f"2. By hand, {trial.case}: {worked(one)} (total variation {trial.total_variation}).",
+        f"2. By hand, {result.case}: {worked(one)} (total variation {result.total_variation}).",
         f"3. The line: {one.form.line}.",
         f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried{mended}.",
         f"5. What it costs: {cost}.",
@@ -183,14 +183,14 @@ def source(work: Work, form: Form) -> str:
     return form.code or work.code or work.paper
 
 
-def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
+def record(work: Work, reasoning: str, every: list[Evaluation]) -> str:
     """Everything about one work, in words; reasoning: what its file says."""
     lines = [f"{work.title} ({work.name})", "", reasoning, ""]
     said = zip(("source", "code", "read", "claim", "cost", "note"), ABOUT(work), strict=True)
     lines += [f"{what}: {words}" for what, words in said if words]
-    lines += [f"not judged: {rule}: {why}" for rule, why in work.not_judged]
+    lines += [f"undecided: {rule}: {why}" for rule, why in work.undecided]
     for one in every:
-        trial, form = one.example, one.form
+        result, form = one.example, one.form
         lines += ["", f"{form.name}: {verdict(work, one).upper()}", f"  rests on: {form.rests_on}"]
         about = (
             ("when", form.when),
@@ -201,12 +201,16 @@ def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
         lines += [f"  {what}: {words}" for what, words in about if words]
         lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
         lines += [
-            f"  planted: {error}: {'found out' if found else 'NOT FOUND OUT'}" for error, found in one.found_out.items()
+            f"  injected: {error}: {'detected' if found else 'NOT DETECTED'}" for error, found in one.detected.items()
         ]
-        if trial is None:
+        if result is None:
             lines += [f"  least share at {one.worst.case}"] if one.worst.share != 1 else []
             continue
-        lines += [f"  example: {trial.case}", f"  emitted {law(trial.emitted)}", f"  due     {law(trial.due)}"]
+        lines += [
+            f"  example: {result.case}",
+            f"  emitted {law(result.emitted)}",
+            f"  expected     {law(result.expected)}",
+        ]
         lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
         for known, (found, agrees) in zip(form.known, one.known, strict=True):
             which = f"{known.case}{f', {known.what}' if known.what else ''}"
@@ -215,19 +219,23 @@ def record(work: Work, reasoning: str, every: list[Judgement]) -> str:
     return "\n".join(lines)
 
 
-def as_data(judged: Judged) -> list[dict[str, Any]]:
+def as_data(evaluated: Evaluated) -> list[dict[str, Any]]:
     """One entry a rule, its numbers in Fractions as texts."""
     found: list[dict[str, Any]] = []
-    for work, every in judged:
+    for work, every in evaluated:
         for one, row in zip(every, rows([(work, every)]), strict=False):
-            entry: dict[str, Any] = {"rests on": one.form.rests_on, "real": on_real(one.form.defendant)}
+            entry: dict[str, Any] = {"rests on": one.form.rests_on, "real": on_real(one.form.verifier)}
             entry |= zip(HEADS, row, strict=True)
-            entry |= {about: getattr(work, about) for about in ("name", "kind", "paper", "read", "not_judged")}
+            entry |= {about: getattr(work, about) for about in ("name", "kind", "paper", "read", "undecided")}
             entry |= {"code": source(work, one.form), "seen": one.form.seen, "repaired by its authors": one.form.mended}
-            entry["known"] = [(str(trial.case), str(trial.total_variation)) for trial, _ in one.known]
-            entry |= {about: getattr(one, about) for about in ("tried", "found_out", "sound", "confirmed")}
+            entry["known"] = [(str(result.case), str(result.total_variation)) for result, _ in one.known]
+            entry |= {about: getattr(one, about) for about in ("tried", "detected", "sound", "confirmed")}
             if one.example is not None and one.sound:
-                entry |= {"emitted": law(one.example.emitted), "due": law(one.example.due), "note": note(work, one)}
+                entry |= {
+                    "emitted": law(one.example.emitted),
+                    "expected": law(one.example.expected),
+                    "note": note(work, one),
+                }
             found.append(entry)
     return found
 

@@ -11,19 +11,19 @@ import ot_draft as otd
 from ot_draft import trees
 
 from .cases import Case
-from .defendants import AlongPath, Coupled, Defendant, OneToken
 from .rules import TOP
+from .verifiers import AlongPath, Coupled, OneToken, Verifier
 
 __all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NAIVE_TREE", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP",
            "TREE", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
 
 SPECULATIVE = OneToken(otd.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(otd.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
-TREE = trees.TreeShape.by_level((2, 2))  # on which every verifier of trees is judged as a walk
+TREE = trees.TreeShape.by_level((2, 2))  # on which every verifier of trees is evaluated as a walk
 NAIVE_TREE = AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP)  # the same for chosen children: the target's own walk
 LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
 ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
-READ, RUN = "read, not run", "run: its own function along all its coins, in float64, has the same law"
+READ, RUN = "read, not run", "run: its own function over all its random numbers, in float64, has the same law"
 
 
 class Known(NamedTuple):
@@ -32,7 +32,7 @@ class Known(NamedTuple):
     case: Case
     total_variation: Fraction
     what: str = ""
-    defendant: Any = None
+    verifier: Any = None
     by_hand: Callable[..., Any] | None = None
 
 
@@ -41,22 +41,22 @@ class Form:
     """One rule of a work, as its paper or its code has it; or one of the choices that a description leaves open.
 
     expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check behind it. by_hand: the rule
-    once more, as a program of draws and coin flips, for the independent enumeration; needed where it is not lossless.
+    once more, as a program of random draws, for the independent enumeration; needed where it is not lossless.
     line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
     on_purpose: this form is lossy by design, where the work as a whole is not.
     when: version and settings in which the form is reached. code: where this form was read, if elsewhere than the work's.
     seen: for released code that is not lossless, how that was seen in the code itself. mended: where its authors repaired it.
-    through: the sampling settings, which the laws of every case go through before the trial. known: cases with the total variation
+    through: the sampling settings, which the laws of every case go through before the result. known: cases with the total variation
     that must come out, beside the smallest.
     """
 
     name: str
-    defendant: Defendant
+    verifier: Verifier
     rests_on: str
     expects: str = LOSSLESS
     by_hand: Callable[..., Any] | None = None
     line: str = ""
-    repair: Defendant | None = None
+    repair: Verifier | None = None
     fix: str = ""
     on_purpose: bool = False
     when: str = ""
@@ -68,11 +68,11 @@ class Form:
 
 
 def biased(
-    name: str, defendant: Defendant, by_hand: Callable[..., Any], line: str, repair: Defendant, fix: str, **others: Any
+    name: str, verifier: Verifier, by_hand: Callable[..., Any], line: str, repair: Verifier, fix: str, **others: Any
 ) -> Form:
     """A form that is not lossless, by exact enumeration unless `rests_on` says more."""
     others = {"rests_on": "exact enumeration"} | others
-    return Form(name, defendant, expects=NOT_LOSSLESS, by_hand=by_hand, line=line, repair=repair, fix=fix, **others)
+    return Form(name, verifier, expects=NOT_LOSSLESS, by_hand=by_hand, line=line, repair=repair, fix=fix, **others)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Work:
 
     paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read.
     claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
-    engine: it is an engine that people run. not_judged: what of it has no verdict, and why, rule by rule.
+    engine: it is an engine that people run. undecided: what of it has no verdict, and why, rule by rule.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Work:
     code: str = ""
     on_purpose: bool = False
     remarks: str = ""
-    not_judged: tuple[tuple[str, str], ...] = ()
+    undecided: tuple[tuple[str, str], ...] = ()
     engine: bool = False
 
     @property

@@ -23,8 +23,8 @@ from ot_draft.bias import bias_of
 from proofs_checks.lossy import engine_rules, published_targets
 
 from . import pages
+from .evaluation import real_pairs
 from .rules import Single
-from .trial import real_pairs
 from .works.cactus import Cactus, promised
 from .works.looser_tests import SIGMOID, loosened
 

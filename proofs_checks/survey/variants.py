@@ -12,9 +12,9 @@ import ot_draft as otd
 
 from . import pages
 from .by_hand import mode, recursive, single, squared, top_two, usual_residual, usual_test
+from .evaluation import evaluate_form
 from .record import TOP, Form, OneToken, biased
 from .rules import DrawnFrom, sharp, top
-from .trial import judge
 from .works.llama_cpp import DRAWN, example
 
 RECURSIVE, WITHOUT = otd.rules.RecursiveRejection(), otd.rules.RecursiveRejectionWithoutReplacement()
@@ -53,8 +53,8 @@ HEADS = ("variant", "verdict", "remedy")
 
 def page(form: str, quick: bool = True) -> tuple[bool, str]:
     """Whether all came out as recorded, and the table."""
-    judged = [judge(each, quick) for each in VARIANTS]
-    table = [(one.form.name, one.verdict, one.form.fix, *pages.case(one)) for one in judged]
+    evaluated = [evaluate_form(each, quick) for each in VARIANTS]
+    table = [(one.form.name, one.verdict, one.form.fix, *pages.case(one)) for one in evaluated]
     if form == "json":
-        return all(one.sound for one in judged), pages.shown(form, (*HEADS, *pages.CASE), table)
-    return all(one.sound for one in judged), pages.in_two(form, HEADS, table, 1)
+        return all(one.sound for one in evaluated), pages.shown(form, (*HEADS, *pages.CASE), table)
+    return all(one.sound for one in evaluated), pages.in_two(form, HEADS, table, 1)

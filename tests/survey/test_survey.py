@@ -1,4 +1,4 @@
-"""The survey: verdicts, counterexamples confirmed by another enumeration, planted errors, and its pages."""
+"""The survey: verdicts, counterexamples confirmed by another enumeration, injected errors, and its pages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from ot_draft.cli import main
 from proofs_checks import branches
 from proofs_checks.lossy import engine_rules
 from proofs_checks.paths.path_cases import Told
-from proofs_checks.survey import REGISTER, by_hand, judge_work, pages, true_units, variants
-from proofs_checks.survey import trial as judging
+from proofs_checks.survey import REGISTER, by_hand, evaluate_work, evaluation, pages, true_units, variants
 from proofs_checks.survey.cases import Case, along_path, one_token, pairs
-from proofs_checks.survey.defendants import AlongPath, OneToken
+from proofs_checks.survey.evaluation import Evaluation, evaluate_form
 from proofs_checks.survey.record import LOSSLESS, NOT_LOSSLESS, TOP, Form, biased
 from proofs_checks.survey.rules import chain
-from proofs_checks.survey.trial import Judgement, judge
+from proofs_checks.survey.verifiers import AlongPath, OneToken
 from proofs_checks.survey.works import cactus, eagle, hsd, races, rm_bv, sglang, sjd, vllm, watermarks
 
 F = Fraction
@@ -41,24 +40,24 @@ EXACT = OneToken(otd.rules.SpeculativeSampling(), (1,))
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered_rules_are_judged_once() -> Iterator[None]:
-    """Several tests need the judgement of the same rule: compute it once."""
-    registered, kept = {id(form) for _, form in FORMS}, dict[tuple[int, bool], Judgement]()
+    """Several tests need the evaluation of the same rule: compute it once."""
+    registered, kept = {id(form) for _, form in FORMS}, dict[tuple[int, bool], Evaluation]()
 
-    def once(form: Form, quick: bool = True) -> Judgement:
+    def once(form: Form, quick: bool = True) -> Evaluation:
         if id(form) not in registered:
-            return judge(form, quick)
+            return evaluate_form(form, quick)
         if (key := (id(form), quick)) not in kept:
-            kept[key] = judge(form, quick)
+            kept[key] = evaluate_form(form, quick)
         return kept[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(judging, "judge", once)
+        patch.setattr(evaluation, "evaluate_form", once)
         yield
 
 
 def test_the_register_says_what_was_read() -> None:
     for work, reasoning in REGISTER.values():
-        assert (work.forms or work.not_judged) and reasoning and work.read and work.claim and work.cost
+        assert (work.forms or work.undecided) and reasoning and work.read and work.claim and work.cost
         assert work.paper or work.code or all(form.code for form in work.forms)
     for form in NOT:
         assert form.by_hand is not None and form.line and form.repair is not None and form.fix
@@ -67,34 +66,34 @@ def test_the_register_says_what_was_read() -> None:
 @pytest.mark.parametrize("name", slow_except(REGISTER, "hsd", "cactus", *[*REGISTER][:10]))
 def test_every_verdict_comes_out_with_every_control(name: str) -> None:
     work, reasoning = REGISTER[name]
-    judged = judge_work(work)
-    for one in judged:
-        assert one.sound, (name, one.form.name, one.verdict, one.found_out, one.confirmed, one.repair_holds)
+    evaluated = evaluate_work(work)
+    for one in evaluated:
+        assert one.sound, (name, one.form.name, one.verdict, one.detected, one.confirmed, one.repair_holds)
         if one.example is None:
-            assert one.found_out and 0 < one.worst.share <= 1
+            assert one.detected and 0 < one.worst.share <= 1
             continue
         assert one.example.case.n <= 3 and one.confirmed and one.repair_holds
         assert all(isinstance(mass, Fraction) for mass in one.example.emitted.values())
         assert sum(one.example.emitted.values()) == 1
         note = pages.note(work, one)
         assert [line[:2] for line in note] == ["1.", "2.", "3.", "4.", "5."]
-    assert work.claim in pages.record(work, reasoning, judged)
+    assert work.claim in pages.record(work, reasoning, evaluated)
 
 
 def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("A work of the survey", monkeypatch)
-    (one,) = judge_work(module.WORK)
+    (one,) = evaluate_work(module.WORK)
     assert one.sound and one.confirmed and one.repair_holds and one.example.total_variation > 0
     monkeypatch.setattr(module, "usual_test", lambda p, q, x: 1)
-    assert not judge_work(module.WORK)[0].confirmed  # the second program has another law
+    assert not evaluate_work(module.WORK)[0].confirmed  # the second program has another law
 
 
 @pytest.mark.parametrize("one", [*NOT[:6], *map(slow, NOT[6:])], ids=lambda form: form.name)
 def test_the_other_enumeration_finds_the_same_law_beyond_the_example(one: Form) -> None:
-    make = one_token if one.defendant.length == 1 else along_path
-    some = [case.through(one.through) for case in make(one.defendant.ks) if case.n <= 3][::7]
-    for tried in one.defendant.trials(some):
-        case, length = tried.case, len(next(iter(tried.due)))
+    make = one_token if one.verifier.length == 1 else along_path
+    some = [case.through(one.through) for case in make(one.verifier.ks) if case.n <= 3][::7]
+    for tried in one.verifier.results(some):
+        case, length = tried.case, len(next(iter(tried.expected)))
         assert branches.emitted(one.by_hand, case.target, case.draft, case.k, length) == tried.emitted, case  # type: ignore[arg-type]
 
 
@@ -108,7 +107,7 @@ def test_the_other_enumeration_shares_no_code(module: Any) -> None:
 
 
 def test_the_other_enumeration_itself() -> None:
-    """Two coins and a draw, worked out by hand."""
+    """Two uniform numbers and a draw, worked out by hand."""
     masses = (F(1, 4), F(3, 4))
 
     def program(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
@@ -134,20 +133,20 @@ def test_a_counterexample_that_the_other_enumeration_denies_is_not_confirmed(
 ) -> None:
     llama = next(form for work, form in FORMS if work == "llama-cpp" and form.expects == NOT_LOSSLESS)
     wrong = replace(llama, by_hand=by_hand.single(test, by_hand.usual_residual, lambda q: q))
-    one = judge(wrong)
+    one = evaluate_form(wrong)
     assert one.verdict == NOT_LOSSLESS and not one.confirmed and not one.sound
-    assert not judge(replace(llama, by_hand=None)).sound
+    assert not evaluate_form(replace(llama, by_hand=None)).sound
 
 
 def test_a_verdict_other_than_the_recorded_one_is_not_sound() -> None:
-    assert not judge(Form("claimed", OneToken(otd.rules.RecursiveRejection(), (1, 2), TOP), "nothing")).sound
+    assert not evaluate_form(Form("claimed", OneToken(otd.rules.RecursiveRejection(), (1, 2), TOP), "nothing")).sound
     fine = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
-    one = judge(biased("slandered", EXACT, fine, "none", EXACT, "none"))
+    one = evaluate_form(biased("mislabelled", EXACT, fine, "none", EXACT, "none"))
     assert one.verdict == LOSSLESS and not one.sound
     broken = biased("repair that repairs nothing", OneToken(otd.rules.SpeculativeSampling(), (1,), TOP),
                     by_hand.single(by_hand.usual_test, by_hand.usual_residual, by_hand.mode), "a line",
                     OneToken(engine_rules.LenientSampling(), (1,)), "a fix")  # fmt: skip
-    assert not judge(broken).sound
+    assert not evaluate_form(broken).sound
 
 
 def test_the_command_fails_where_a_verdict_is_not_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,23 +170,23 @@ def test_the_last_test_of_hsd_without_its_cap(
 ) -> None:
     case = Case((p,), (q,), 1)
     rule = AlongPath(chain(lambda ratio, weight: min(1, ratio)), length=length)
-    (trial,) = rule.trials([case])
-    assert (trial.most, trial.accepted) == (paper, code)
-    assert distance is None or trial.total_variation == distance
-    assert round(float(trial.total_variation), 3) == {2: 0.111, 4: 0.119, 3: 0.101}[length]
+    (result,) = rule.results([case])
+    assert (result.most, result.accepted) == (paper, code)
+    assert distance is None or result.total_variation == distance
+    assert round(float(result.total_variation), 3) == {2: 0.111, 4: 0.119, 3: 0.101}[length]
     law = branches.emitted(lambda *given: hsd.code(*given, length=length), case.target, case.draft, 1, length + 1)
-    assert law == trial.emitted
+    assert law == result.emitted
 
 
 def test_chain_with_the_weight_is_block_verification() -> None:
-    for trial in AlongPath(chain(lambda ratio, weight: weight)).trials(along_path((1,))):
-        assert trial.lossless and trial.accepted == trial.most
+    for result in AlongPath(chain(lambda ratio, weight: weight)).results(along_path((1,))):
+        assert result.lossless and result.accepted == result.most
 
 
 def test_no_lossless_rule_for_one_path_accepts_more_than_block_verification() -> None:
     for _, form in FORMS:
-        if isinstance(form.defendant, AlongPath) and form.defendant.ks == (1,) and form.expects == LOSSLESS:
-            assert all(trial.accepted <= trial.most for trial in form.defendant.trials(along_path((1,))))
+        if isinstance(form.verifier, AlongPath) and form.verifier.ks == (1,) and form.expects == LOSSLESS:
+            assert all(result.accepted <= result.most for result in form.verifier.results(along_path((1,))))
 
 
 def test_cactus_emits_more_than_its_knob_says() -> None:
@@ -247,29 +246,29 @@ def test_rm_bv_emits_as_many_tokens_as_its_notes_count(after: Any, tokens: F) ->
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
-    """SGLang's kernel with one coin, walked for 720 evenly spaced coins."""
+    """SGLang's kernel with one uniform number, walked for 720 evenly spaced uniform numbers."""
     for p, q in pairs()[::9]:
         counts = [0] * len(p)
         for number in range(720):
-            coin, reached, drafts = F(2 * number + 1, 1440), F(0), by_hand.likeliest(q, k)
+            uniform, reached, drafts = F(2 * number + 1, 1440), F(0), by_hand.likeliest(q, k)
             for x in drafts:
                 reached += p[x]
-                if coin < reached:
+                if uniform < reached:
                     break
             else:
                 rest = [F(0) if y in drafts else mass for y, mass in enumerate(p)]
-                place = coin * sum(rest)
+                place = uniform * sum(rest)
                 x = next(y for y in range(len(p)) if sum(rest[: y + 1]) > place)
             counts[x] += 1
         drafts = by_hand.likeliest(q, k)
-        taken, last = sglang.with_one_coin(list(p), drafts)
+        taken, last = sglang.with_one_uniform(list(p), drafts)
         output = [mass + sum(t for x, t in zip(drafts, taken, strict=True) if x == y) for y, mass in enumerate(last)]
         assert sum(output) == 1 and taken == [p[x] for x in drafts]
         assert all(abs(F(count, 720) - mass) <= F(1, 360) for count, mass in zip(counts, output, strict=True))
 
 
 def block_kernel(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
-    """vLLM's block kernel for a chosen path of two tokens: independent coins, the last that passes decides."""
+    """vLLM's block kernel for a chosen path of two tokens: independent uniform numbers, the last that passes decides."""
     (x,) = by_hand.likeliest(q(), 1)
     (y,) = by_hand.likeliest(q((x,)), 1)
     first, both = p()[x], p()[x] * p((x,))[y]
@@ -282,18 +281,18 @@ def block_kernel(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, 
 
 def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
     form = next(form for work, form in FORMS if work == "vllm" and form.name.startswith("V2 block, no law"))
-    for trial in form.defendant.trials(along_path((1,))):
-        case = trial.case
-        assert branches.emitted(block_kernel, case.target, case.draft, 1, 3) == trial.emitted, case
+    for result in form.verifier.results(along_path((1,))):
+        case = result.case
+        assert branches.emitted(block_kernel, case.target, case.draft, 1, 3) == result.emitted, case
 
 
-def test_what_is_not_judged_is_printed_with_its_reason() -> None:
+def test_what_is_undecided_is_printed_with_its_reason() -> None:
     for name in ("hsd", "rheo", "univer"):
         work, _ = REGISTER[name]
-        ((rule, why),) = work.not_judged
+        ((rule, why),) = work.undecided
         table = CliRunner().invoke(main, ["survey", name, "--format", "markdown", "--short"])
-        assert table.exit_code == 0 and f"{rule}: not judged: {why}" in " ".join(table.output.split())
-    assert "not judged: its rule: abstract only" in CliRunner().invoke(main, ["survey", "univer"]).output
+        assert table.exit_code == 0 and f"{rule}: undecided: {why}" in " ".join(table.output.split())
+    assert "undecided: its rule: abstract only" in CliRunner().invoke(main, ["survey", "univer"]).output
 
 
 def nested(places: list[tuple[int, ...]], at: tuple[int, ...] = ()) -> Any:
@@ -309,8 +308,8 @@ def test_eagle_1_on_its_default_tree() -> None:
     tree = nested([tuple(map(int, place)) for place in first + deeper])
     p, q = (tuple(F(mass, 10) for mass in masses) for masses in ((1, 2, 3, 4), (2, 1, 4, 3)))
     wrong = branches.emitted(eagle.walked(tree, False, True), lambda prefix=(): p, lambda prefix=(): q, 1, 6)
-    due = branches.continued((), lambda prefix: p, 6)
-    assert sum(abs(wrong.get(text, 0) - mass) for text, mass in due.items()) / 2 == F(896, 46875)
+    expected = branches.continued((), lambda prefix: p, 6)
+    assert sum(abs(wrong.get(text, 0) - mass) for text, mass in expected.items()) / 2 == F(896, 46875)
     accepted = sum(map(min, p, q))
     rest = by_hand.norm(by_hand.minus(p, q))
     second = sum(
@@ -338,7 +337,7 @@ CHOSEN_TREES = ["lookahead", "eagle-2", "sglang", "medusa", "redrafter", "specex
 
 @pytest.mark.parametrize("name", DRAWN_TREES + CHOSEN_TREES)
 def test_who_verifies_a_tree_is_judged_as_a_walk(name: str) -> None:
-    shapes = [getattr(form.defendant, "shape", None) for form in REGISTER[name][0].forms]
+    shapes = [getattr(form.verifier, "shape", None) for form in REGISTER[name][0].forms]
     assert any(shape and shape.length > 1 and shape.most > 1 for shape in shapes)
 
 
@@ -355,28 +354,28 @@ def test_who_races_along_several_paths_is_judged_as_a_walk(name: str) -> None:
         return text
 
     form = REGISTER[name][0].forms[-1]
-    one = judging.judge(form)
-    assert form.defendant.text == 3 and form.defendant.ks == (2,) and one.sound and len(one.found_out) == 2  # type: ignore[union-attr]
-    trials = form.defendant.trials([Case((p,), (q,), 2) for p, q in pairs()[:40:2]])
+    one = evaluation.evaluate_form(form)
+    assert form.verifier.text == 3 and form.verifier.ks == (2,) and one.sound and len(one.detected) == 2  # type: ignore[union-attr]
+    results = form.verifier.results([Case((p,), (q,), 2) for p, q in pairs()[:40:2]])
     assert (
-        max(trial.accepted for trial in trials) == 2 and min(trial.accepted for trial in trials) < 1
+        max(result.accepted for result in results) == 2 and min(result.accepted for result in results) < 1
     )  # p = q, and far from it
 
 
 @pytest.mark.parametrize("name", ["sglang", "tensorrt"])
 def test_a_walk_that_ends_at_its_first_token_is_not_confirmed(name: str) -> None:
     form = next(form for form in REGISTER[name][0].forms if form.name.endswith((" = 1/2: tree", " .9: tree")))
-    assert judging.judge(form).sound
-    assert not judge(replace(form, by_hand=lambda *given: form.by_hand(*given)[:1])).confirmed  # type: ignore[misc]
+    assert evaluation.evaluate_form(form).sound
+    assert not evaluate_form(replace(form, by_hand=lambda *given: form.by_hand(*given)[:1])).confirmed  # type: ignore[misc]
 
 
 def test_a_recorded_case_that_comes_out_otherwise_is_not_sound() -> None:
     form = next(form for work, form in FORMS if work == "hsd" and form.known)
     (known,) = form.known
-    assert judging.judge(form).sound
-    assert not judge(replace(form, known=(known._replace(total_variation=F(1, 10)),))).sound
+    assert evaluation.evaluate_form(form).sound
+    assert not evaluate_form(replace(form, known=(known._replace(total_variation=F(1, 10)),))).sound
     another = by_hand.single(by_hand.usual_test, by_hand.usual_residual)
-    assert not judge(replace(form, known=(known._replace(by_hand=another),))).sound
+    assert not evaluate_form(replace(form, known=(known._replace(by_hand=another),))).sound
 
 
 def test_laws_that_settings_have_changed() -> None:

@@ -2,7 +2,7 @@
 
 N drafted continuations, drawn without replacement from q, are tested with min(1, p/q) each; where K or more pass, K of them are taken at
 random, else the missing ones are drawn from (p - q)+ without those that passed. What is due are K draws of the target without replacement.
-With N > K this is another law already for K = 1: the chances p/q are right for one draw. Judged for K = 1.
+With N > K this is another law already for K = 1: the chances p/q are right for one draw. Evaluated for K = 1.
 """
 
 from fractions import Fraction

@@ -158,5 +158,5 @@ WORKS = (
                  AlongPath(trees.NaivePath(), (2,), 2, TWO, TOP), "draw from the target, and go on where a sequence holds the token",
                  when="--parallel 2, p_split .1, temperature above 0", seen=SEEN)),
          "ggml-org/llama.cpp examples/speculative/speculative.cpp@007d713; common/sampling.cpp@00efb3e", engine=True,
-         remarks="Where nothing is left the code divides by 0; it is judged as the target. Pull 5625 left the drawing of drafts open."),
+         remarks="Where nothing is left the code divides by 0; it is evaluated as the target. Pull 5625 left the drawing of drafts open."),
 )  # fmt: skip

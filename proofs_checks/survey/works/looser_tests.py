@@ -92,7 +92,7 @@ SQUASHED = single(
     lambda p, q, x: ratio(squashed(p)[x], squashed(q)[x]),
     lambda p, q, x: norm(minus(squashed(p), squashed(q)), norm(squashed(p))),
 )
-MOST_PROBABLE = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), due=mode)
+MOST_PROBABLE = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), expected=mode)
 GATED = single(gate, lambda p, q, x: mode(p), mode)
 TOLERANT = single(lambda p, q, x: ratio(p[x], q[x]) + BETA * (1 - max(p)), usual_residual)
 WORKS = (
@@ -104,7 +104,8 @@ WORKS = (
                  "after a refusal a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
     Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n", "accuracy kept to 99 %; none about the law",
          "an entropy a token",
-         (biased("one position, window without mismatch", OneToken(Single(open_gate, lambda p, q: best(p), TOP), (1,), due=mode), GATED,
+         (biased("one position, window without mismatch", OneToken(Single(open_gate, lambda p, q: best(p), TOP), (1,), expected=mode),
+                 GATED,
                  "accept a mismatch where the normalised entropy is at least theta", MOST_PROBABLE, "no gate",
                  when="greedy decoding: compared with the target's most probable token"),), on_purpose=True),
     Work("mars", "MARS", "Song et al. 2601.15498v1", "from the abstract only; margin .9 as a ratio of masses",
@@ -122,7 +123,7 @@ WORKS = (
           biased("sigmoid", SIGMOID, SQUASHED, "sigmoid for softmax in test and residual", SPECULATIVE, "softmax")), on_purpose=True),
     Work("asd", "ASD", "2608.03447", "the rule, as its author gives it in two issues",
          "a bounded deviation from greedy decoding", "a maximum a token",
-         (biased("one place, regret up to log(5/4)", OneToken(Single(little_regret, lambda p, q: best(p), TOP), (1,), due=mode),
+         (biased("one place, regret up to log(5/4)", OneToken(Single(little_regret, lambda p, q: best(p), TOP), (1,), expected=mode),
                  single(lambda p, q, x: int(p[x] >= REGRET * max(p)), lambda p, q, x: mode(p), mode),
                  "accept while the regrets sum to at most B, r/(K - i) <= g, and at most m drafts are no argmax",
                  MOST_PROBABLE, "B = 0",
@@ -133,6 +134,6 @@ WORKS = (
         "approximates the joint law within a bound", "the joint ratio",
         (biased("threshold on the joint ratio", AlongPath(joint_threshold), joint_by_hand,
                 "accept the longest beginning with min(1, p(x_1..x_i)/q(x_1..x_i)) > tau", AlongPath(trees.BlockVerification()),
-                "test block verification's weights by coins, correct from (w p - q)+"),), on_purpose=True,
+                "test block verification's weights by uniform numbers, correct from (w p - q)+"),), on_purpose=True,
     ),
 )  # fmt: skip

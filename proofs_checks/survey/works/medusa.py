@@ -1,7 +1,7 @@
 """Medusa's acceptance: typical (fast, its default), and nucleus.
 
 FAST. A draft, the likeliest token of a head, is taken where p finds it likely enough; the longest path wins, of several the likeliest,
-and the next token is the target's likeliest. Judged at a temperature above 0. AS THE PAPER MAY BE READ, the rest is drawn from the target:
+and the next token is the target's likeliest. Temperature above 0. AS THE PAPER MAY BE READ, the rest is drawn from the target:
 no released code does that, since with fast=False the code calls get_typical_posterior_mask with an argument too many (TypeError). NUCLEUS.
 For every path the target draws tokens of its own; a path is kept as far as they agree, the longest wins, the next token is drawn afresh.
 Other works use Medusa's typical or greedy test: Hydra, Speculative Streaming, PPD, BiTA, Chimera, GliDe, CTC drafting.

@@ -1,6 +1,6 @@
 """Works that are named here so that nobody looks for them: none of their rules could be read, or none of them samples.
 
-A verdict of the nearest rule of this library would not be theirs. Where they rest on a rule that is judged, the row says which.
+A verdict of the nearest rule of this library would not be theirs. Where they rest on a rule that is evaluated, the row says which.
 """
 
 from ..record import Work
@@ -84,6 +84,6 @@ ROWS = (
     ("layer", "Layer verification", "AdaptFM 2026", "abstract", "its rule", "not read"),
 )
 WORKS = tuple(
-    Work(name, title, paper, read, "-", "-", (), not_judged=((rule, why),))
+    Work(name, title, paper, read, "-", "-", (), undecided=((rule, why),))
     for name, title, paper, read, rule, why in ROWS
 )

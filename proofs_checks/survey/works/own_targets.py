@@ -70,7 +70,7 @@ WORKS = (
     Work("diversed", "DIVERSED, static ensemble", "2604.07622", "from its description; its form in transformers",
          "traces the frontier of acceptance and total variation (holds for one draft)", "one pass more",
          (toward("weight 1/2", published_targets.Ensemble(HALF), mixed, "the target is w p + (1 - w) q", "w = 1",
-                seen="run: 5.24.0's own function, along all its coins, has the same law",
+                seen="run: 5.24.0's own function, over all its random numbers, has the same law",
                 when="transformers since 5.14: assistant_ensemble_weight below 1",
                 code="transformers 5.24.0 generation/utils.py, _speculative_sampling"),), on_purpose=True),
 )  # fmt: skip

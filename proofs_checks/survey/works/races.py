@@ -2,7 +2,7 @@
 
 DRAFTER-INVARIANT COUPLING is of one draft a position; no tree or several paths. GLS, Algorithm 2, has K paths with exponentials of their
 own a position: the output is the race of the paths that hold the text so far, and the walk ends where none
-holds it. It is judged with one pair of laws for all contexts.
+holds it. It is evaluated with one pair of laws for all contexts.
 """
 
 from collections.abc import Callable
@@ -82,13 +82,13 @@ def match(p: Any, q: Any) -> Any:
 
 TOKENS = 3  # two levels, and the token that follows
 SWAPPED, AFRESH = "below the root the output races for q", "a fresh draw where no path holds the output"
-PLANTED: tuple[tuple[str, Callable[..., Any]], ...] = tuple(
+INJECTED: tuple[tuple[str, Callable[..., Any]], ...] = tuple(
     (error, partial(coupling, error=error)) for error in (exponential_race.SMALLEST, exponential_race.ONE_RACE)
 )
 WORKS = (
     Work("daliri", "Drafter-invariant coupling", "Daliri et al. 2408.07978", "the statement in `prove exponential_race`",
          "lossless, whatever the drafter; match at least (1 - TV)/(1 + TV)", "one pass a token, no residual",
-         (Form("Gumbel coupling: one position of one path", Coupled(coupling, (1,), PLANTED, match),
+         (Form("Gumbel coupling: one position of one path", Coupled(coupling, (1,), INJECTED, match),
                "`prove exponential_race`: both marginals, exactly"),)),
     Work("gls", "Gumbel-max list sampling (GLS)", "Rowan et al. 2506.05632, Propositions 1 and 3, Theorem 1, Algorithm 2",
          "Algorithm 2; the statement in `prove list_race`",

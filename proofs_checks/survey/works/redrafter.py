@@ -1,9 +1,9 @@
 """ReDrafter (Apple): beams that a search has found, tested with p/q as if they had been drawn.
 
-A beam search of the drafter gives the likeliest continuations; no token is drawn. Each token of each beam has a coin of its own and passes
-with min(1, p/q). The beam of the longest beginning that passes is taken, the first of equals, and then a token from norm((p - q)+), or from
-p after a whole beam. With chosen beams q has to be 1, and paths that share a node have to share its coin. Its MLX version has the same
-test.
+A beam search of the drafter gives the likeliest continuations; no token is drawn. Each token of each beam has a uniform number of its own
+and passes with min(1, p/q). The beam of the longest beginning that passes is taken, the first of equals, and then a token from norm((p -
+q)+), or from p after a whole beam. With chosen beams q has to be 1, and paths that share a node have to share its uniform number. Its MLX
+version has the same test.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def longest(width: int, length: int) -> Callable[[Any, Any], dict[Path, Any]]:
     return rule
 
 
-def by_coins(width: int, length: int) -> Callable[..., Any]:
+def by_uniforms(width: int, length: int) -> Callable[..., Any]:
     """The same as a program."""
 
     def program(chance: Any, p: Any, q: Any, k: int) -> Path:
@@ -87,15 +87,15 @@ HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 ONE, TWO = trees.TreeShape.chains(1, 1), trees.TreeShape.by_level((2,))
 WORK = Work(
     "redrafter", "ReDrafter", "Zhang et al. 2403.09919", "code, PyTorch", "the same law, by rejection sampling", "none beyond the beams",
-    (biased("code: two beams of two tokens", AlongPath(longest(2, 2), (2,), 2, TREE, TOP), by_coins(2, 2),
-            "compare = rand < exp(log p - log q), of tokens that a beam search has chosen, with coins of each beam",
+    (biased("code: two beams of two tokens", AlongPath(longest(2, 2), (2,), 2, TREE, TOP), by_uniforms(2, 2),
+            "compare = rand < exp(log p - log q), of tokens that a beam search has chosen, with uniform numbers of each beam",
             AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP),
-            "q = 1, one coin a node: the target's sample, followed where a beam holds it",
+            "q = 1, one uniform number per node: the target's sample, followed where a beam holds it",
             when="sampling (greedy decoding is right)", seen=RUN,
             known=(Known(Case(((HALF, HALF),), ((HALF, HALF),), 1), HALF, "one beam of one token",
-                         AlongPath(longest(1, 1), (1,), 1, ONE, TOP), by_coins(1, 1)),
+                         AlongPath(longest(1, 1), (1,), 1, ONE, TOP), by_uniforms(1, 1)),
                    Known(Case(((HALF, HALF),), ((2 * THIRD, THIRD),), 2), HALF / 2, "two beams of one token",
-                         AlongPath(longest(2, 1), (2,), 1, TWO, TOP), by_coins(2, 1)))),),
+                         AlongPath(longest(2, 1), (2,), 1, TWO, TOP), by_uniforms(2, 1)))),),
     "apple/ml-recurrent-drafter recurrent_drafting/recurrent_drafting.py@d4f4a72, _choose_from_candidates, _prepare_next_input",
-    remarks="Logits are cut to their top 50 before, on both sides. Where nothing is left after a refusal the code fails; judged as p.",
+    remarks="Logits are cut to their top 50 before, on both sides. Where nothing is left after a refusal the code fails; evaluated as p.",
 )  # fmt: skip

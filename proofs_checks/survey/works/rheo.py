@@ -2,7 +2,7 @@
 
 The child drawn from q without its best token is tested with that law; after a refusal one draw of norm((p - q~)+) is compared with the
 other children, which were chosen. For the building of the tree the drawn child counts with min(q of the best, what is left), whichever
-token it is. Judged where both children are there; whether equal masses keep the pruning blind to the token was not.
+token it is. Evaluated where both children are there; whether equal masses keep the pruning blind to the token was not.
 """
 
 from dataclasses import dataclass
@@ -38,5 +38,5 @@ WORK = Work(
     "one pass a node",
     (Form("a fork's test: node", OneToken(RULE, (2,)), "exact checks"),
      Form("a fork's test: tree", walk(RULE), WALK)),
-    not_judged=(("the authors' own", "their code could not be had"),),
+    undecided=(("the authors' own", "their code could not be had"),),
 )  # fmt: skip

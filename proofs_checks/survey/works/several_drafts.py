@@ -77,8 +77,8 @@ WORKS = (
           Form("greedy: tree", walk(GREEDY), WALK))),
     Work("global-resolution", "Global Resolution", "2511.15898", ABSTRACT, "lossless; solves i.i.d. optimal transport",
          "71 ms a token at (10, 5), it says", (),
-         not_judged=(("its solver", "abstract only; the optimum that it states is `Optimal`'s here (Coq: optimal.v)"),)),
+         undecided=(("its solver", "abstract only; the optimum that it states is `Optimal`'s here (Coq: optimal.v)"),)),
     Work("spectr-gbv", "SpecTr-GBV", "Lin et al. 2604.25925", "claim and a step of its proof",
-         "no lossless rule keeps more than sum p (1 - (1 - min(1, q/p))^K)", "not judged", (),
-         not_judged=(("its rule", "not read; its claim is refuted, 15/16 where 7/8 is claimed (`prove spectr_gbv`; Coq: spectr_gbv.v)"),)),
+         "no lossless rule keeps more than sum p (1 - (1 - min(1, q/p))^K)", "undecided", (),
+         undecided=(("its rule", "not read; its claim is refuted, 15/16 where 7/8 is claimed (`prove spectr_gbv`; Coq: spectr_gbv.v)"),)),
 )  # fmt: skip

@@ -1,11 +1,11 @@
 """SGLang's tree kernel that needs the target only, and where it is not used.
 
-One coin goes through the children of a node; a child is taken when the coin falls into its part of p. Until pulls 7207 (kernel, 15 June
-2025) and 7231 (its caller, a day later) the same coin, by then known to be above the refused children's mass s, made the final draw too: u
-= coin (1 - s), by the order of token ids. Where a child of the last node was refused, u is uniform on [s (1 - s), 1 - s): small ids lose.
-Shipped repaired as sgl-kernel 0.1.9 (pull 7232). AMD's aiter had the kernel with one coin for a day, in no release. Away from CUDA sampled
-requests are verified greedily: on CPU and XPU, and on ROCm without rejection sampling (pull 9127; for chains on ROCm undone by 37134).
-min-p is not applied.
+One uniform number u goes through the children of a node; a child is taken when u falls into its part of p. Until pulls 7207 (kernel, 15
+June 2025) and 7231 (its caller, a day later) the same u, by then known to be above the refused children's mass s, made the final draw too:
+at u (1 - s), by the order of token ids. Where a child of the last node was refused, that is uniform on [s (1 - s), 1 - s): small ids lose.
+Shipped repaired as sgl-kernel 0.1.9 (pull 7232). AMD's aiter had the kernel with one uniform number for a day, in no release. On other
+platforms than CUDA sampled requests are verified greedily: on CPU and XPU, and on ROCm without rejection sampling (pull 9127; for chains on
+ROCm undone by 37134). min-p is not applied.
 """
 
 from collections.abc import Callable
@@ -50,8 +50,8 @@ def threshold_walk(chance: Any, p: Any, q: Any, k: int) -> Any:
     return (*text, chance.draw(p(text)))
 
 
-def with_one_coin(p: Any, drafts: list[int]) -> tuple[list[Any], list[Any]]:
-    """Mass that takes each draft, and mass of the final draw for each token: the coin c, uniform above s, draws at c (1 - s)."""
+def with_one_uniform(p: Any, drafts: list[int]) -> tuple[list[Any], list[Any]]:
+    """Mass that takes each draft, and mass of the final draw for each token: the number c, uniform above s, draws at c (1 - s)."""
     taken = [p[x] for x in drafts]
     rest, start, last = 1 - sum(taken), Fraction(0), [Fraction(0)] * len(p)
     for y, mass in enumerate(p):
@@ -62,13 +62,13 @@ def with_one_coin(p: Any, drafts: list[int]) -> tuple[list[Any], list[Any]]:
     return taken, last
 
 
-def one_coin(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
-    """The walk with a coin a node, which makes the final draw too."""
+def one_uniform(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
+    """The walk with a uniform number per node, which makes the final draw too."""
     law: dict[tuple[int, ...], Any] = {}
 
     def walk(prefix: tuple[int, ...], children: Any, chance: Any) -> None:
         children = [child for child in children if child[0] >= 0]
-        taken, last = with_one_coin(model.target(prefix).tolist(), [token for token, _ in children])
+        taken, last = with_one_uniform(model.target(prefix).tolist(), [token for token, _ in children])
         for (token, below), mass in zip(children, taken, strict=True):
             if mass:
                 walk((*prefix, token), below, chance * mass)
@@ -80,8 +80,8 @@ def one_coin(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
     return law
 
 
-def coin_walk(*widths: int) -> Callable[..., Any]:
-    """The same in places of the coin itself, down a tree of the likeliest tokens, so many a level."""
+def uniform_walk(*widths: int) -> Callable[..., Any]:
+    """The same in places of the number itself, down a tree of the likeliest tokens, so many a level."""
 
     def program(chance: Any, p: Any, q: Any, k: int) -> Any:
         text: tuple[int, ...] = ()
@@ -108,31 +108,32 @@ CUDA = (
 OLD = "WissamAntoun/sglang (a copy of upstream), the same file @c278b27 and @ef9a378"
 QUARTER = Fraction(1, 4)
 QUARTERS = (QUARTER, HALF, QUARTER)
-AGAIN = "u = coin * sum_relu_q_minus_p, with the coin that has refused the children"
-ONE = AlongPath(one_coin, (2,), 1, trees.TreeShape.chains(1, 1), TOP)
-SEEN = "run: its kernel, compiled for the CPU with one thread, has the same law over a grid of coins"
+AGAIN = "u = coin * sum_relu_q_minus_p, with the number that has refused the children"
+ONE = AlongPath(one_uniform, (2,), 1, trees.TreeShape.chains(1, 1), TOP)
+SEEN = "run: its kernel, compiled for the CPU with one thread, has the same law over a grid of uniform numbers"
 GREEDY = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,))
 
 
-def one_coin_form(name: str, **others: Any) -> Any:
-    return biased(name, AlongPath(one_coin, (2,), 2, TWO_ONE, TOP), coin_walk(2, 1), AGAIN,
+def one_uniform_form(name: str, **others: Any) -> Any:
+    return biased(name, AlongPath(one_uniform, (2,), 2, TWO_ONE, TOP), uniform_walk(2, 1), AGAIN,
                   AlongPath(trees.NaivePath(), (2,), 2, TWO_ONE, TOP),
-                  "a coin of its own for the final draw, as pull 7207 has it", rests_on="exact integration over the coins",
-                  known=(Known(Case((QUARTERS,), ((HALF, QUARTER, QUARTER),), 1), Fraction(1, 12), "one child", ONE, coin_walk(1)),
-                         Known(Case((QUARTERS,), (QUARTERS,), 1), Fraction(1, 4), "one child", ONE, coin_walk(1)),
-                         Known(Case((TENTH,), (TENTH,), 1), Fraction(4, 45), "one child", ONE, coin_walk(1)),
+                  "a number of its own for the final draw, as pull 7207 has it", rests_on="exact integration over the numbers",
+                  known=(Known(Case((QUARTERS,), ((HALF, QUARTER, QUARTER),), 1), Fraction(1, 12), "one child", ONE, uniform_walk(1)),
+                         Known(Case((QUARTERS,), (QUARTERS,), 1), Fraction(1, 4), "one child", ONE, uniform_walk(1)),
+                         Known(Case((TENTH,), (TENTH,), 1), Fraction(4, 45), "one child", ONE, uniform_walk(1)),
                          Known(Case((FOUR,), (FOUR,), 2), 3 * Fraction(1, 8), "two children a node",
-                               AlongPath(one_coin, (2,), 2, TREE, TOP), coin_walk(2, 2))), **others)  # fmt: skip
+                               AlongPath(one_uniform, (2,), 2, TREE, TOP), uniform_walk(2, 2))), **others)  # fmt: skip
 
 
 WORKS = (
-    Work("sglang", "SGLang", "", "code of the kernel and its caller, the first also with one coin; pulls",
+    Work("sglang", "SGLang", "", "code of the kernel and its caller, the first also with one uniform number; pulls",
          "lossless at thresholds 1", "none",
          (Form("thresholds 1: a node", OneToken(engine_rules.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v",
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
-          Form("thresholds 1: tree", NAIVE_TREE, "a fresh coin at every node; exact checks",
+          Form("thresholds 1: tree", NAIVE_TREE, "a fresh number at every node; exact checks",
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
-          one_coin_form("coin used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD, seen=f"{SEEN} (@ef9a378)",
+          one_uniform_form("uniform number used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD,
+                           seen=f"{SEEN} (@ef9a378)",
                         mended="pulls 7207, 7231, 7232 (sgl-kernel 0.1.9)"),
           biased("threshold_acc = 1/2: a node", OneToken(engine_rules.TwoThresholds(1, HALF), (1, 2)), thresholds,
                  "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True,
@@ -140,7 +141,7 @@ WORKS = (
           biased("threshold_acc = 1/2: tree", AlongPath(trees.TokenWise(engine_rules.TwoThresholds(1, HALF)), (2,), 2, TREE, TOP),
                  threshold_walk, "coin <= prob_acc / threshold_acc, prob_acc = 0 at every node that is taken", NAIVE_TREE,
                  "threshold_acc = 1", on_purpose=True, when="CUDA, the flag below 1",
-                 seen="run: the kernel of @ef9a378, so compiled, with the later coin for the last draw, on four laws over a grid of coins"),
+                 seen="run: the kernel of @ef9a378, so compiled, the later number for the last draw, on four laws over a grid"),
           biased("sampled requests verified greedily", GREEDY,
                  single(lambda p, q, x: int([x] == likeliest(p, 1)), lambda p, q, x: mode(p), mode),
                  "_verify_uses_greedy is true, and argmax of the target is compared", TARGET_SAMPLE, "compare with the target's sample",
@@ -148,9 +149,9 @@ WORKS = (
                  code="sgl-project/sglang python/sglang/srt/speculative/eagle_utils.py@003ddbc, _verify_uses_greedy",
                  mended="pull 37134, chains on ROCm only")),
          CUDA, engine=True,
-         remarks="Its coins are in [0, 1) and compared with <=: a coin of exactly 0 takes a child of mass 0 (until pull 35798)."),
+         remarks="Uniform numbers in [0, 1) are compared with <=: exactly 0 takes a child of mass 0 (until pull 35798)."),
     Work("aiter", "aiter (AMD)", "", "the file and its history", "as SGLang's", "none",
-         (one_coin_form("SGLang's kernel with one coin", when="17 to 18 March 2025, in no release", seen=SEEN,
+         (one_uniform_form("SGLang's kernel with one uniform number", when="17 to 18 March 2025, in no release", seen=SEEN,
                         code="ROCm/aiter csrc/include/speculative_sampling.cuh@b1975e9, TreeSpeculativeSamplingTargetOnly",
                         mended="taken out a day later: e5a8467, pull 219"),),
          engine=True),

@@ -74,5 +74,5 @@ WORK = Work(
             when="below 1, its default; test_llamagen.py --top_p", seen=SEEN, through=nucleus,
             known=(Known(TWENTIETHS, Fraction(1, 100)),))),
     "tyshiwo1/Accelerating-T2I-AR-with-SJD scheduler/jacobi_iteration_lumina_mgpt.py@b389cfb, reject_sampling_single_token",
-    remarks="That drafts do not depend on later coins is assumed.",
+    remarks="That drafts do not depend on later uniform numbers is assumed.",
 )  # fmt: skip

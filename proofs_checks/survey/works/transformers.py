@@ -38,7 +38,7 @@ WORK = Work(
             single(usual_test, usual_residual, squared), "candidate_logits are those from before the processors that drew the candidates",
             SPECULATIVE, "report the law after the processors, as 5.15.1 does",
             when="temperature, top-k or top-p set: MTP in 5.14 and 5.15.0, DFlash in 5.15.0 (August 2026)",
-            seen="run: 5.15.0's own functions, along all their coins, have the same law",
+            seen="run: 5.15.0's own functions, over all their random numbers, have the same law",
             code=f"transformers 5.15.0 {GENERATOR}, DFlashTokenCandidateGenerator.get_candidates; modeling_layers.py, MtpModel.forward",
             mended="pull 48007, in 5.15.1",
             known=(Known(TWO, Fraction(1, 10), "top-k 2 in the temperature's place",
@@ -46,7 +46,7 @@ WORK = Work(
      biased("Gemma 4's assistant: argmax tested with q", OneToken(RULE, (1,), TOP), LIKELIEST,
             "last_token_id = outputs.logits.argmax(..), and outputs.logits are returned", TARGET_SAMPLE, "set q = 1, or sample",
             when="do_sample, since 5.8.0 (May 2026); 5.24.0 still",
-            seen="run: 5.24.0's own functions, along all their coins, have the same law",
+            seen="run: 5.24.0's own functions, over all their random numbers, have the same law",
             code=f"transformers 5.24.0 {GENERATOR}, SinglePositionMultiTokenCandidateGenerator.get_candidates", known=(FIVE_FOUR,))),
     "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling", engine=True,
 )  # fmt: skip

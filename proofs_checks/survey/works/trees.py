@@ -1,13 +1,13 @@
 """Trees and paths as wholes.
 
-SPECINFER tests each drawn child against what the refused ones leave of the target. Its trees may also be expanded by the top tokens of one
-model; the description does not say which rule is then used (the variants page: with q as it is that would not be lossless). SEQUOIA does so
-without replacement. Its code draws the noise of the drafts, and the coins of the tests, once a prompt: every cycle has the drafts' noise of
-the one before, and a coin comes again at the same place of the text. Judged with one draft a cycle, at one law for all contexts. TRAVERSAL
-goes from the leaves up. BLOCK verification tests a path as a whole. Of GBV and UNIVER only abstracts could be read; the nearest rule here
-is `Joint`. DYSPEC and SPECDEC++ let the shape depend on what was drafted. That is lossless where a child's being there depends on tokens
-drawn before it, never on its own: DySpec's values are made before the draw, SpecDec++ ends the path by a head that has seen the tokens up
-to there.
+SPECINFER tests each drawn child against what the refused ones leave of the target. Its trees may also be expanded by the top tokens of
+one model; the description does not say which rule is then used (the variants page: with q as it is that would not be lossless). SEQUOIA
+does so without replacement. Its code draws the noise of the drafts, and the numbers of the tests, once a prompt: every cycle has the
+drafts' noise of the one before, and a uniform number comes again at the same place of the text. Evaluated with one draft a cycle, at one
+law for all contexts. TRAVERSAL goes from the leaves up. BLOCK verification tests a path as a whole. Of GBV and UNIVER only abstracts
+could be read; the nearest rule here is `Joint`. DYSPEC and SPECDEC++ let the shape depend on what was drafted. That is lossless where a
+child's being there depends on tokens drawn before it, never on its own: DySpec's values are made before the draw, SpecDec++ ends the path
+by a head that has seen the tokens up to there.
 """
 
 from fractions import Fraction
@@ -69,7 +69,7 @@ WORKS = (
     Work("specinfer", "SpecInfer", "Miao et al. 2024", "the library's rule", LOSSLESS, "one pass a draft",
          (Form("node, children drawn from q", OneToken(RECURSIVE), "Coq: sampling.v"),
           Form("tree, children drawn from q", walk(RECURSIVE), WALK)),
-         not_judged=(("trees expanded by top tokens", "the description does not say which q the test is told"),)),
+         undecided=(("trees expanded by top tokens", "the description does not say which q the test is told"),)),
     Work("sequoia", "Sequoia", "Chen et al. 2024", "code; the library's rule", "lossless; cover property",
          "one pass over the vocabulary a draft",
          (Form("node", OneToken(WITHOUT), "Coq: sampling.v; exact checks where q runs out"),
@@ -98,7 +98,7 @@ WORKS = (
     Work("gbv", "GBV", "Thomas and Pal 2602.16961v1", ABSTRACT,
          "block verification is optimal for one path, off-path probabilities included; lossless for several", "not read",
          (Form("one path", BLOCK, "its claim of optimality is a theorem, Coq: block_optimal.v"),),
-         not_judged=(("several paths", "abstract only; the nearest rule here is `Joint`"),)),
+         undecided=(("several paths", "abstract only; the nearest rule here is `Joint`"),)),
     Work("univer", "UniVer", "Weng et al. 2605.04543v1", ABSTRACT, "lossless; optimal within its framework", "not read", (),
-         not_judged=(("its rule", "abstract only; the nearest rule here is `Joint`"),)),
+         undecided=(("its rule", "abstract only; the nearest rule here is `Joint`"),)),
 )  # fmt: skip

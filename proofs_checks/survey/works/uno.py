@@ -3,9 +3,9 @@
 TREE. Every node of a tree of the draft's likeliest tokens has one draw of the target, and the walk follows it. CHAIN, TOP-K. Speculative
 sampling of two laws that the same settings have cut. CHAIN WITHOUT TOP-K. Its kernel draws the token after a refusal by Gumbel noise of
 seed counter + row, where the counter grows by one a cycle: row 1 of a cycle and row 0 of the next have the same noise. If the first is
-refused at its second draft and the next at its first, both tokens are the winner of one race. The counter starts at 0 in every run. Judged
-over two cycles, at one law for all contexts, from the first draft on: a kept draft, the token of the race, a clean token, the token of the
-race.
+refused at its second draft and the next at its first, both tokens are the winner of one race. The counter starts at 0 in every run.
+Evaluated over two cycles, at one law for all contexts, from the first draft on: a kept draft, the token of the race, a clean token, the
+token of the race.
 """
 
 from fractions import Fraction
@@ -34,7 +34,7 @@ def in_two_cycles(p: Any, q: Any, k: int, again: bool = True) -> Any:
 
 
 def two_cycles(chance: Any, p: Any, q: Any, k: int) -> Any:
-    """The same with every draw and coin of the two cycles; after the text it goes on as the target does."""
+    """The same with every draw and uniform number of the two cycles; after the text it goes on as the target does."""
     x = chance.draw(q())
     rest = norm(minus(p(), q()), p())
     if not chance.flip(ratio(p()[x], q()[x])):

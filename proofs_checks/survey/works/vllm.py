@@ -140,5 +140,5 @@ WORK = Work(
             code=f"{V2}; vllm 0.28.0, the same", mended="pull 54282, which 0.33.0 has: a salt of its own (sample/gumbel.py@03f97cc)",
             seen=f"{READ}; others counted 131,072 draws on a GPU: (.1, .6, .3) came as (.102, .630, .268)")),
     f"{V1}; {V2}", engine=True,
-    remarks="Coins are taken as independent of noise. Synthetic with (p - q)+ empty, an argmax of -inf, is judged as p.",
+    remarks="Uniform numbers are taken as independent of noise. Synthetic with (p - q)+ empty, an argmax of -inf, is evaluated as p.",
 )  # fmt: skip

@@ -90,7 +90,7 @@ WORKS = (
                "two inverse distribution functions of one number: each has its own law"),
           Form("keeping the efficiency: one position of one path", SPECULATIVE, "over the key the draft follows q; Coq: sampling.v")),
          "xiaoniu-578fa6bff964d005/AcceleratedUnbiasedWatermark accuwm/utils.py@bf5d9c4, mc_sample; accuwm/mc_watermark.py",
-         remarks="Its mc_sample, over a grid of the uniform number and along all coins, has these laws. Gumbel reweighting: see daliri."),
+         remarks="Its mc_sample, over a grid of uniform numbers, has these laws. Gumbel reweighting: see daliri."),
     Work("mpfr", "MPFR", "2609.21858", "abstract; code that names it", "unbiased; drafter-invariant", "k exponentials a token",
          (Form("first k arrivals: one position", Coupled(arrivals, (1, 2, 3), SWAPPED),
                "exact integration over the arrivals"),

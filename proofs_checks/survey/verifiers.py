@@ -1,4 +1,4 @@
-"""What is judged: a selection rule under a draft law, a path rule under a drafting, or a sampler with its own exact
+"""What is evaluated: a selection rule under a draft law, a path rule under a drafting, or a sampler with its own exact
 law.
 
 Each answers the same two questions: what is emitted on a case and what the target would emit, in Fractions; and how much is accepted,
@@ -39,18 +39,18 @@ class CaseResult:
 
     case: Case
     emitted: TEXT
-    due: TEXT
+    expected: TEXT
     accepted: Any
     most: Any
 
     @property
     def lossless(self) -> bool:
-        return self.emitted == self.due
+        return self.emitted == self.expected
 
     @property
     def total_variation(self) -> Fraction:
-        texts = self.emitted.keys() | self.due.keys()
-        return sum((max(ZERO, self.emitted.get(t, ZERO) - self.due.get(t, ZERO)) for t in texts), ZERO)
+        texts = self.emitted.keys() | self.expected.keys()
+        return sum((max(ZERO, self.emitted.get(t, ZERO) - self.expected.get(t, ZERO)) for t in texts), ZERO)
 
     @property
     def share(self) -> Any:
@@ -66,7 +66,7 @@ def text_of(masses: Any) -> TEXT:
 class OneToken:
     """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the law it declares.
 
-    due: what the text should follow, as a function of one law, where that is not the target's.
+    expected: what the text should follow, as a function of one law, where that is not the target's.
     """
 
     rule: Any
@@ -74,7 +74,7 @@ class OneToken:
     law: otd.DraftLaw | None = None
     length: int = 1
     beside: str = OPTIMUM
-    due: Callable[[Any], Any] | None = None
+    expected: Callable[[Any], Any] | None = None
     many_trees: ClassVar[bool] = False
 
     @property
@@ -82,7 +82,7 @@ class OneToken:
         law: otd.DraftLaw = self.rule.law if self.law is None else self.law
         return law
 
-    def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
+    def results(self, cases: Sequence[Case]) -> list[CaseResult]:
         made: dict[Case, CaseResult] = {}
         for n, k in sorted({(case.n, case.k) for case in cases}):
             batch = [case for case in cases if (case.n, case.k) == (n, k)]
@@ -90,10 +90,12 @@ class OneToken:
             problem = otd.Problem(p, q, k, self.drafted_by)
             result = otd.evaluate(self.rule, problem)
             most = np.broadcast_to(otd.optimal_acceptance(p, q, k, self.drafted_by), (len(batch),))
-            due = p if self.due is None else np.array([self.due(row) for row in p.tolist()], dtype=object)
+            expected = (
+                p if self.expected is None else np.array([self.expected(row) for row in p.tolist()], dtype=object)
+            )
             for row, case in enumerate(batch):
                 made[case] = CaseResult(
-                    case, text_of(result.output[row]), text_of(due[row]), result.acceptance[row], most[row]
+                    case, text_of(result.output[row]), text_of(expected[row]), result.acceptance[row], most[row]
                 )
         return [made[case] for case in cases]
 
@@ -118,13 +120,13 @@ class OneToken:
 
     @property
     def errors(self) -> dict[str, Any]:
-        """The same with an error planted, by its name: each must be found not lossless."""
+        """The same with an error injected, by its name: each must be found not lossless."""
         return {name: replace(self, rule=Wrong(self.rule, name)) for name in (MORE, PLAIN, FORGET)}
 
 
 @dataclass(frozen=True)
 class Wrong(otd.SelectionRule):
-    """A selection rule with an error planted in what it decides."""
+    """A selection rule with an error injected in what it decides."""
 
     rule: Any
     error: str
@@ -174,7 +176,7 @@ class AlongPath:
     def beside(self) -> str:
         return {None: "", trees.BlockVerification(): OPTIMUM}.get(self.best, JOINT)
 
-    def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
+    def results(self, cases: Sequence[Case]) -> list[CaseResult]:
         made = []
         for case in cases:
             drafting = (case.k, self.length) if self.shape is None else self.shape
@@ -186,9 +188,9 @@ class AlongPath:
 
     @property
     def errors(self) -> dict[str, Any]:
-        """The same with an error planted, by its name: each must be found not lossless."""
-        planted = (BONUS,) if self.law == TOP else (BONUS, UNIFORM)  # q plays no part for a chosen draft
-        return {name: replace(self, rule=wrong_path(self.rule, name)) for name in planted}
+        """The same with an error injected, by its name: each must be found not lossless."""
+        injected = (BONUS,) if self.law == TOP else (BONUS, UNIFORM)  # q plays no part for a chosen draft
+        return {name: replace(self, rule=wrong_path(self.rule, name)) for name in injected}
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
         """Accepted tokens of drafted paths of three tokens, along strings of the pairs; i.i.d. paths only."""
@@ -233,20 +235,20 @@ def wrong_path(rule: Callable[[Any, Any], Any], error: str) -> Callable[[Any, An
 class Coupled:
     """A sampler whose drafts and output share their randomness: law(p, q, k) gives its output law and P(output is drafted).
 
-    planted: the same with errors, by name. in_floats: P(output is drafted) for one draft and large vocabularies. text: how many tokens
-    the judged text has; above 1 the law is one of texts, at one pair of laws for all contexts.
+    injected: the same with errors, by name. in_floats: P(output is drafted) for one draft and large vocabularies. text: how many tokens
+    the evaluated text has; above 1 the law is one of texts, at one pair of laws for all contexts.
     """
 
     law: Callable[..., tuple[Any, Any]]
     ks: tuple[int, ...] = (1,)
-    planted: tuple[tuple[str, Callable[..., tuple[Any, Any]]], ...] = ()
+    injected: tuple[tuple[str, Callable[..., tuple[Any, Any]]], ...] = ()
     in_floats: Callable[[Any, Any], Any] | None = None
     length: int = 1
     beside: str = OPTIMUM
     text: int = 1
     many_trees: ClassVar[bool] = False
 
-    def trials(self, cases: Sequence[Case]) -> list[CaseResult]:
+    def results(self, cases: Sequence[Case]) -> list[CaseResult]:
         made = []
         for case in cases:
             p, q = case.p[0], case.q[0]
@@ -254,12 +256,12 @@ class Coupled:
             if self.text > 1:
                 texts = product(range(case.n), repeat=self.text)
                 wanted = {text: prod((p[y] for y in text), start=Fraction(1)) for text in texts}
-                emitted, due = ({text: mass for text, mass in law.items() if mass} for law in (output, wanted))
-                made.append(CaseResult(case, emitted, due, accepted, accepted))
+                emitted, expected = ({text: mass for text, mass in law.items() if mass} for law in (output, wanted))
+                made.append(CaseResult(case, emitted, expected, accepted, accepted))
                 continue
-            due = text_of(np.array(p, dtype=object))
+            expected = text_of(np.array(p, dtype=object))
             most = otd.optimal_acceptance(list(p), list(q), case.k)
-            made.append(CaseResult(case, text_of(np.array(list(output), dtype=object)), due, accepted, most))
+            made.append(CaseResult(case, text_of(np.array(list(output), dtype=object)), expected, accepted, most))
         return made
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
@@ -270,8 +272,8 @@ class Coupled:
 
     @property
     def errors(self) -> dict[str, Any]:
-        """The same with an error planted, by its name: each must be found not lossless."""
-        return {name: replace(self, law=law) for name, law in self.planted}
+        """The same with an error injected, by its name: each must be found not lossless."""
+        return {name: replace(self, law=law) for name, law in self.injected}
 
 
-Defendant = OneToken | AlongPath | Coupled  # each with its length, ks, what it is set beside, errors, trials, on_real
+Verifier = OneToken | AlongPath | Coupled  # each with its length, ks, what it is set beside, errors, results, on_real
