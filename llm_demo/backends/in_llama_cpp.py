@@ -9,7 +9,7 @@ from typing import Any
 from ot_draft import MissingPackage, defaults
 from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.backends import LoadRequest
-from ot_draft.decoding.load import LOOKUP, by_transformers, check_one_vocabulary, draft_alone
+from ot_draft.decoding.load import by_transformers, check_one_vocabulary, draft_alone
 
 
 class LlamaCpp:
@@ -21,7 +21,7 @@ class LlamaCpp:
             raise CannotDecode(
                 "backend llama.cpp requires a .gguf target and the default dtype and device map. Use these, or backend torch."
             )
-        if Path(request.draft).suffix == ".safetensors":
+        if request.draft is not None and request.draft.endswith(".safetensors"):
             raise CannotDecode(
                 "draft must not be a .safetensors file with backend llama.cpp, which gives no access to embeddings and hidden states. Use a"
                 " .gguf draft model with the target's vocabulary, or lookup."
@@ -41,7 +41,7 @@ class LlamaCpp:
         draft: Any = None
         if request.draft == request.target:
             draft = target
-        elif request.draft != LOOKUP:
+        elif request.draft is not None:
             draft, theirs = draft_alone(request, Pair(target), request.draft)
             check_one_vocabulary(target.tokenizer, theirs)
         return Pair(target, draft, target.tokenizer, by_transformers=by_transformers(request), law=target.law)

@@ -17,7 +17,6 @@ from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.backends import LoadRequest
 from ot_draft.decoding.gguf_files import BLOCKS
 from ot_draft.decoding.load import (
-    LOOKUP,
     by_transformers,
     check_one_vocabulary,
     draft_alone,
@@ -82,10 +81,10 @@ class OpenVino:
         target = FastTarget(folder, self.exact, () if few else FITTED)
         tokenizer = tokenizer_of(folder, "target")
         draft: Any = None
-        if Path(request.draft).suffix == ".safetensors":
+        if request.draft is not None and request.draft.endswith(".safetensors"):
             request.progress(f"reading the draft, {Path(request.draft).name}")
             draft = own_draft(target, Path(request.draft))
-        elif request.draft != LOOKUP:
+        elif request.draft is not None:
             is_file = request.draft.endswith(".gguf")
             its = folder_of(Path(request.draft), request.progress) if is_file else None
             if its is not None and reads(its):

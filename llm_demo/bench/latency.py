@@ -24,7 +24,7 @@ from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
-from ot_draft.decoding.load import AUTO, DTYPES, LOOKUP
+from ot_draft.decoding.load import AUTO, DTYPES
 
 OUT = Path("figures/data/latency_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -110,7 +110,7 @@ def main(
     try:
         began = perf_counter()
         own = (
-            LOOKUP if backend == LLAMA_CPP else "states"
+            "lookup" if backend == LLAMA_CPP else "states"
         )  # the embedded draft reads states, which llama.cpp does not give
         pair = load_pair(target, draft or (None if target else own), dtype, device, backend=backend)
         where = machine(device) | {"dtype": dtype, "backend": pair.backend, "load_s": f"{perf_counter() - began:.3g}"}

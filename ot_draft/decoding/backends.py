@@ -23,11 +23,12 @@ Progress = Callable[[str], object]
 class LoadRequest:
     """Arguments of `load_pair` that a backend loads two models by.
 
-    device: as the user names it. torch_device: where torch puts the models that it loads; the CPU if a registered backend loads the pair.
+    draft: a model or a file of layers; None if no draft model is loaded with the target. device: as the user names it. torch_device:
+    where torch puts the models that it loads; the CPU if a registered backend loads the pair.
     """
 
     target: str
-    draft: str
+    draft: str | None
     assistant: str | None
     dtype: str
     device: str

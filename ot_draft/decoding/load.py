@@ -11,13 +11,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import defaults
+from ..draft_spec import Chain, DraftSpec, EarlyExit, NamedModel, OtherTokenizer, SkipLayers
 from ..errors import CannotDecode, MissingPackage
 from .backends import AUTO, TORCH, LoadRequest, Progress, backend_called, resolve
 from .converted import converted
@@ -29,7 +30,6 @@ from .text_draft import TextDraft
 from .tokens import Tokenizer
 
 HUB_SECONDS = 10.0
-LOOKUP = "lookup"  # in the place of a draft model's name
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -47,36 +47,54 @@ def load_pair(
 ) -> Pair:
     """Load two models: each a directory, a GGUF file or the name of a hub model.
 
-    draft: also a safetensors file of layers that share the target's embedding, as `load_draft` reads it; or `lookup`, for no draft model
-    at all; or `skip:12,20`, `exit:8`: the target without these layers, or its first so many; or `tli:NAME`, `slem:NAME`: a model with
-    another tokenizer, by the tokens that both have or by its text; or `chain:Q,R`: a draft Q for which R drafts. device_map: how
+    draft: as `DraftSpec.parse` reads it; a .safetensors file as `load_draft` does. device_map: how
     accelerate spreads the target over devices ("auto"), in the place of `device`. assistant: a safetensors file of layers, for
     transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it from there the
     next time. progress: called with the name of every stage as it begins. backend: torch, where `Pair.target` and its draft are models of
     transformers and of torch; the name of a registered backend; or auto, the first registered backend that takes the target with these
     settings, else torch. tokens: how many will be decoded, None where nobody knows: a backend may prepare less for few.
     """
-    asked, (kind, _, named) = draft, draft.partition(":")
-    draft = LOOKUP if kind in OTHER_DRAFTS else draft
+    spec = DraftSpec.parse(draft)
+    named = spec.name if isinstance(spec, NamedModel) else None
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}. Use one of them.")
     other = None if backend in (AUTO, TORCH) else backend_called(backend)
     where = _device(device) if other is None else torch.device("cpu")
-    request = LoadRequest(target, draft, assistant, dtype, device, where, device_map, cache, progress, tokens)
+    request = LoadRequest(target, named, assistant, dtype, device, where, device_map, cache, progress, tokens)
     if other is not None:
         other.check(request)
-    _check_there(target, draft)
+    _check_there(target, named)
     why = ""
     if backend == AUTO:
-        fits = request.plain_cpu and kind not in OF_ITS_LAYERS and Path(target).exists()
+        fits = request.plain_cpu and not isinstance(spec, (SkipLayers, EarlyExit, Chain)) and Path(target).exists()
         backend, why = resolve(folder_of(Path(target), progress) if fits else None)
         other = None if backend == TORCH else backend_called(backend)
     progress(f"reading the target, {Path(target).name}")
     pair = torch_pair(request) if other is None else other.load(request)
     how = dtype, device, device_map, backend, pair.name
-    name = repr([_as_it_is(target), _as_it_is(asked), *how]) if cache else ""
+    name = repr([_as_it_is(target), _as_it_is(draft), *how]) if cache else ""
     pair = replace(pair, name=name, backend=backend, no_faster=why)
-    return OTHER_DRAFTS[kind](pair, named, partial(draft_alone, request, pair)) if kind in OTHER_DRAFTS else pair
+    return pair if isinstance(spec, NamedModel) else with_draft(pair, spec, request)
+
+
+def with_draft(pair: Pair, spec: DraftSpec, request: LoadRequest) -> Pair:
+    """Return the pair with the draft of a specification, or of a named model that is not loaded with the target."""
+    match spec:
+        case SkipLayers() | EarlyExit():
+            return replace(pair, draft=self_draft(pair.target, spec))
+        case OtherTokenizer(name, by_text):
+            model, tokenizer = draft_alone(request, pair, name)
+            if by_text:
+                return replace(pair, text_draft=TextDraft(model, tokenizer, pair.tokenizer))
+            return replace(pair, draft=IntersectionDraft.of(model, tokenizer, pair.tokenizer, pair.n))
+        case NamedModel(name):
+            model, tokenizer = draft_alone(request, pair, name)
+            if tokenizer is not pair.tokenizer:
+                check_one_vocabulary(pair.tokenizer, tokenizer)
+            return replace(pair, draft=model)
+        case Chain(first, second):
+            return replace(with_draft(pair, first, request), third=with_draft(pair, second, request).draft)
+    return pair
 
 
 def _as_it_is(name: str) -> tuple[Any, ...]:
@@ -89,13 +107,13 @@ def torch_pair(request: LoadRequest) -> Pair:
     """Both models by transformers."""
     big, tokenizer = _model_and_tokenizer(request, request.target, "target", request.device_map)
     small: Any = None
-    if request.draft != LOOKUP:
+    if request.draft is not None:
         request.progress(f"reading the draft, {Path(request.draft).name}")
-    if Path(request.draft).suffix == ".safetensors":
-        small = own_draft(big, Path(request.draft))
-    elif request.draft != LOOKUP:
-        small, theirs = _model_and_tokenizer(request, request.draft, "draft", None)
-        check_one_vocabulary(tokenizer, theirs)
+        if Path(request.draft).suffix == ".safetensors":
+            small = own_draft(big, Path(request.draft))
+        else:
+            small, theirs = _model_and_tokenizer(request, request.draft, "draft", None)
+            check_one_vocabulary(tokenizer, theirs)
     other = None if request.assistant is None else own_draft(big, Path(request.assistant))
     return Pair(big, small, tokenizer, assistant=other, law=f"{request.dtype} weights")
 
@@ -132,58 +150,12 @@ def _model_and_tokenizer(request: LoadRequest, name: str, role: str, device_map:
         return model, _tokenizer(name, role)
 
 
-Loader = Callable[[str], tuple[Any, Any]]  # the name of a draft model -> the model and its tokenizer
-
-
-def _of_layers(kind: str, pair: Pair, named: str, load: Loader) -> Pair:
-    return replace(pair, draft=self_draft(pair.target, kind, named))
-
-
-def _by_intersection(pair: Pair, named: str, load: Loader) -> Pair:
-    model, tokenizer = load(named)
-    return replace(pair, draft=IntersectionDraft.of(model, tokenizer, pair.tokenizer, pair.n))
-
-
-def _by_text(pair: Pair, named: str, load: Loader) -> Pair:
-    model, tokenizer = load(named)
-    return replace(pair, text_draft=TextDraft(model, tokenizer, pair.tokenizer))
-
-
-def _by_chain(pair: Pair, named: str, load: Loader) -> Pair:
-    names = named.rpartition(",")[::2]
-    found = []
-    for name in names:
-        kind, _, rest = name.partition(":")
-        if kind in ("skip", "exit", "tli"):
-            found.append(OTHER_DRAFTS[kind](pair, rest, load).draft)
-            continue
-        if not name:
-            raise CannotDecode(
-                f"draft must be chain:Q,R, where R drafts for Q, got 'chain:{named}'. Name two draft models."
-            )
-        model, tokenizer = load(name)
-        if tokenizer is not pair.tokenizer:
-            check_one_vocabulary(pair.tokenizer, tokenizer)
-        found.append(model)
-    return replace(pair, draft=found[0], third=found[1])
-
-
-OF_ITS_LAYERS = "skip", "exit", "chain"  # drafts that are, or may be, the target's own layers, which only torch gives
-OTHER_DRAFTS: dict[str, Callable[[Pair, str, Loader], Pair]] = {  # by what stands before a colon in the draft's name
-    "skip": partial(_of_layers, "skip"),
-    "exit": partial(_of_layers, "exit"),
-    "tli": _by_intersection,
-    "slem": _by_text,
-    "chain": _by_chain,
-}
-
-
-def _check_there(target: str, draft: str) -> None:
+def _check_there(target: str, draft: str | None) -> None:
     """CannotDecode for a name that is nothing, before anything is loaded."""
     sources = [_source(target, "target")]
-    if Path(draft).suffix == ".safetensors":
+    if draft is not None and Path(draft).suffix == ".safetensors":
         _check_file(Path(draft))
-    elif draft != LOOKUP:
+    elif draft is not None:
         sources.append(_source(draft, "draft"))
     if all(arguments for _, arguments in sources):
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported: local files ask no hub

@@ -13,26 +13,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..draft_spec import EarlyExit, SkipLayers
 from ..errors import CannotDecode
 from .language_model import language_model, vocabulary_size
 
 
-def self_draft(target: Any, kind: str, numbers: str) -> Any:
-    """The draft by its name: `skip` with the layers to leave out, `12,20`; or `exit` with how many layers are kept, `8`.
-
-    CannotDecode where the target is no Llama or has no such layers.
-    """
+def self_draft(target: Any, spec: SkipLayers | EarlyExit) -> Any:
+    """Return the target without the layers that the specification leaves out; CannotDecode if it is no Llama or lacks such layers."""
     layers = len(_layers_of(target))
-    given = numbers.split(",")
-    if not all(number.strip().isdecimal() for number in given) or (kind == "exit" and len(given) > 1):
+    skipped = list(range(spec.layers, layers)) if isinstance(spec, EarlyExit) else list(spec.layers)
+    if not 1 <= len(set(skipped)) < layers or max(skipped) >= layers:
         raise CannotDecode(
-            f"draft {kind}:{numbers}: give numbers of layers, like skip:12,20, or one for exit, like exit:8"
+            f"draft must skip some of the target's layers 0 to {layers - 1}, but not all, got {spec.layers!r}. Name other layers."
         )
-    named = [int(number) for number in given]
-    missing = list(range(named[0], layers)) if kind == "exit" else named
-    if not 1 <= len(set(missing)) < layers or max(missing) >= layers:
-        raise CannotDecode(f"draft {kind}:{numbers}: the target has layers 0 to {layers - 1}, leave out some, not all")
-    return without_layers(target, missing)
+    return without_layers(target, skipped)
 
 
 def _layers_of(target: Any) -> Any:

@@ -15,6 +15,7 @@ from chances import chance
 from tiny_models import tiny_llama
 
 import ot_draft as otd
+from ot_draft.draft_spec import Chain, DraftSpec, EarlyExit, Lookup, NamedModel, OtherTokenizer, SkipLayers
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -62,11 +63,11 @@ def target() -> Any:
 def drafted(kind: str) -> tuple[Pair, Drafting]:
     """A pair with such a draft, and how it drafts."""
     if kind in ("skip", "exit"):
-        return Pair(target(), self_draft(target(), kind, "1" if kind == "skip" else "2"), OURS), Drafting.chains(
-            1, 2, PATH
-        )
+        return Pair(
+            target(), self_draft(target(), SkipLayers((1,)) if kind == "skip" else EarlyExit(2)), OURS
+        ), Drafting.chains(1, 2, PATH)
     if kind == "chain":
-        draft, third = self_draft(target(), "skip", "1"), self_draft(target(), "exit", "1")
+        draft, third = self_draft(target(), SkipLayers((1,))), self_draft(target(), EarlyExit(1))
         return Pair(target(), draft, OURS, third=third), Drafting(StagedPath.of(3, 2), PATH)
     other = tiny_llama(6, len(THEIRS), layers=1)
     if kind == "tli":
@@ -159,24 +160,33 @@ def test_a_text_draft_goes_on_as_its_model_does_whatever_was_asked_before() -> N
 
 def test_layers_left_out_share_their_weights_and_are_named() -> None:
     whole = target()
-    draft = self_draft(whole, "skip", "0,2")
+    draft = self_draft(whole, SkipLayers((0, 2)))
     assert [layer.self_attn.q_proj.weight.data_ptr() for layer in draft.model.layers] == [
         whole.model.layers[1].self_attn.q_proj.weight.data_ptr()
     ]
-    assert len(self_draft(whole, "exit", "1").model.layers) == 1
+    assert len(self_draft(whole, EarlyExit(1)).model.layers) == 1
     assert Pair(whole, draft).assisting is None  # transformers would give it a cache of its own, without a layer 0
-    for kind, numbers in (
-        ("skip", "3"),
-        ("skip", "0,1,2"),
-        ("skip", "a"),
-        ("exit", "3"),
-        ("exit", "0"),
-        ("exit", "1,2"),
-    ):
+    for name in ("skip:3", "skip:0,1,2", "skip:a", "exit:3", "exit:0", "exit:1,2"):
         with pytest.raises(CannotDecode, match="layers"):
-            self_draft(whole, kind, numbers)
+            self_draft(whole, DraftSpec.parse(name))
     with pytest.raises(CannotDecode, match="cannot draft for itself"):
-        self_draft(torch.nn.Linear(2, 2), "skip", "1")
+        self_draft(torch.nn.Linear(2, 2), SkipLayers((1,)))
+
+
+def test_names_of_drafts() -> None:
+    known = {
+        "lookup": Lookup(),
+        "skip:12,20": SkipLayers((12, 20)),
+        "exit:8": EarlyExit(8),
+        "tli:a/b": OtherTokenizer("a/b", by_text=False),
+        "slem:a/b": OtherTokenizer("a/b", by_text=True),
+        "C:/models/q.gguf": NamedModel("C:/models/q.gguf"),
+        "chain:exit:2,skip:0": Chain(EarlyExit(2), SkipLayers((0,))),
+    }
+    assert {name: DraftSpec.parse(name) for name in known} == known
+    for name in ("", "skip:", "exit:1,2", "tli:", "chain:q", "chain:,r", "chain:q,lookup", "chain:q,slem:r"):
+        with pytest.raises(CannotDecode, match="draft must be"):
+            DraftSpec.parse(name)
 
 
 def test_the_search_leaves_out_what_is_missed_least() -> None:

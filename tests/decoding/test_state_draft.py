@@ -14,6 +14,7 @@ from slow import slow_except
 from tiny_models import tiny_llama, tiny_pair, tiny_state_pair
 
 import ot_draft as otd
+from ot_draft.draft_spec import DraftSpec
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -62,7 +63,7 @@ def pair() -> Pair:
 def self_pair(name: str = "skip:1") -> Pair:
     """The target drafts for itself without layers, in its own cache."""
     target = tiny_llama(5, 12, layers=3)
-    return Pair(target, self_draft(target, *name.split(":")))
+    return Pair(target, self_draft(target, DraftSpec.parse(name)))
 
 
 PAIRS: dict[str, Callable[[], Pair]] = {

@@ -11,12 +11,13 @@ from typing import Any
 import click
 
 from ... import defaults
-from ...errors import InvalidArgument
+from ...draft_spec import Chain, DraftSpec, Lookup, OtherTokenizer
+from ...errors import CannotDecode, InvalidArgument
 from ...trees import TreeDrafter, drafting
 from ..options import Place, option, whole_numbers
 from ..refused import Refused
 
-AUTO, LOOKUP = "auto", "lookup"
+AUTO = "auto"
 FILE = Place(dir_okay=False)
 SHOWN: dict[str, Any] = {"show_default": True}
 
@@ -61,6 +62,19 @@ class Shape(click.ParamType):
         return int(parts[0]), int(parts[1])
 
 
+class DraftName(click.ParamType):
+    """A name that `DraftSpec.parse` reads."""
+
+    name = "draft"
+
+    def convert(self, value: Any, param: Any, context: Any) -> str:
+        try:
+            DraftSpec.parse(value)
+        except CannotDecode as error:
+            raise Refused(f"--{error}") from None
+        return str(value)
+
+
 @dataclass(frozen=True)
 class PromptOptions:
     """Texts to continue."""
@@ -88,6 +102,8 @@ class ModelOptions:
     )
     draft: str | None = option(
         "--draft",
+        type=DraftName(),
+        metavar="TEXT",
         help="Draft model: directory, GGUF file, hub name, or .safetensors file of layers for the target's embedding; lookup: prompt"
         " lookup; tokens or states: bundled draft model that reads tokens or hidden states of the bundled target [default: states];"
         " skip:12,20: target without these layers; exit:8: first 8 layers of the target; tli:NAME, slem:NAME: model with another"
@@ -120,19 +136,24 @@ class ModelOptions:
     )
 
     @property
+    def spec(self) -> DraftSpec | None:
+        """The draft, None for the bundled one."""
+        return None if self.draft is None else DraftSpec.parse(self.draft)
+
+    @property
     def by_text(self) -> bool:
-        """Whether a draft model with another tokenizer drafts by its text."""
-        return (self.draft or "").startswith("slem:")
+        """Whether a draft model with another tokenizer drafts text."""
+        return isinstance(self.spec, OtherTokenizer) and self.spec.by_text
 
     @property
     def looks_up(self) -> bool:
-        """Whether prompt lookup, or a draft by text, stands in the place of a draft model."""
-        return self.draft == LOOKUP or self.by_text
+        """Whether prompt lookup, or a draft model that drafts text, replaces a draft model."""
+        return isinstance(self.spec, Lookup) or self.by_text
 
     @property
     def chained(self) -> bool:
-        """Whether the draft model has a draft of its own."""
-        return (self.draft or "").startswith("chain:")
+        """Whether another model drafts for the draft model."""
+        return isinstance(self.spec, Chain)
 
 
 @dataclass(frozen=True)

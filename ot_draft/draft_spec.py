@@ -1,0 +1,120 @@
+"""Names of drafts, as `load_pair` and `ot-draft decode --draft` take them. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import CannotDecode
+
+FORMS = "a model, lookup, skip:12,20, exit:8, tli:NAME, slem:NAME or chain:Q,R"
+
+
+class DraftSpec:
+    """What drafts for a target: one of the subclasses.
+
+    Examples
+    --------
+    >>> DraftSpec.parse("skip:12,20")
+    SkipLayers(layers=(12, 20))
+    >>> DraftSpec.parse("chain:small,lookup-free.gguf").draft
+    NamedModel(name='small')
+    """
+
+    @staticmethod
+    def parse(text: str) -> DraftSpec:
+        """Return the draft that a text names.
+
+        Parameters
+        ----------
+        text : str
+            `lookup`: prompt lookup, without a draft model. `skip:12,20`: the target without these layers. `exit:8`: its first 8
+            layers. `tli:NAME`, `slem:NAME`: a model with another tokenizer, by common tokens or by its text. `chain:Q,R`: a draft
+            model Q for which R drafts. Anything else: a directory, a file or the name of a hub model.
+
+        Raises
+        ------
+        CannotDecode
+            If layers are not numbers, or a model has no name.
+        """
+        kind, _, rest = text.partition(":")
+        if text == "lookup":
+            return Lookup()
+        if kind == "skip":
+            return SkipLayers(_numbers(text, rest))
+        if kind == "exit":
+            layers = _numbers(text, rest)
+            if len(layers) != 1:
+                raise _invalid(text, "Name one number of layers for exit, such as exit:8.")
+            return EarlyExit(*layers)
+        if kind == "chain":
+            first, _, second = rest.rpartition(",")
+            if not (first and second):
+                raise _invalid(text, "Name two draft models, chain:Q,R, where R drafts for Q.")
+            return Chain(_part(text, first), _part(text, second))
+        if kind in ("tli", "slem"):
+            if not rest:
+                raise _invalid(text, f"Name a model, {kind}:NAME.")
+            return OtherTokenizer(rest, by_text=kind == "slem")
+        if not text:
+            raise _invalid(text, "Name one of these.")
+        return NamedModel(text)
+
+
+@dataclass(frozen=True)
+class NamedModel(DraftSpec):
+    """A model in a directory, a file or on the hub; or a .safetensors file of layers for the target's embedding."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Lookup(DraftSpec):
+    """Prompt lookup, without a draft model."""
+
+
+@dataclass(frozen=True)
+class SkipLayers(DraftSpec):
+    """The target without some layers, counted from 0."""
+
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class EarlyExit(DraftSpec):
+    """The first layers of the target."""
+
+    layers: int
+
+
+@dataclass(frozen=True)
+class OtherTokenizer(DraftSpec):
+    """A model with another tokenizer. by_text: it drafts text (SLEM), else common tokens (TLI)."""
+
+    name: str
+    by_text: bool
+
+
+@dataclass(frozen=True)
+class Chain(DraftSpec):
+    """A draft model, and the cascade: a smaller one that drafts for it."""
+
+    draft: DraftSpec
+    cascade: DraftSpec
+
+
+def _part(text: str, name: str) -> DraftSpec:
+    part = DraftSpec.parse(name)
+    if isinstance(part, (Lookup, Chain)) or (isinstance(part, OtherTokenizer) and part.by_text):
+        raise _invalid(text, "Name two draft models with the target's tokens, chain:Q,R.")
+    return part
+
+
+def _numbers(text: str, numbers: str) -> tuple[int, ...]:
+    found = numbers.split(",")
+    if not all(number.strip().isdecimal() for number in found):
+        raise _invalid(text, "Give numbers of layers, such as skip:12,20 or exit:8.")
+    return tuple(int(number) for number in found)
+
+
+def _invalid(text: str, action: str) -> CannotDecode:
+    return CannotDecode(f"draft must be {FORMS}, got {text!r}. {action}")
