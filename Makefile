@@ -133,7 +133,7 @@ bench: $(STAMP)  ## time the rules and solvers, one thread
 	touch $@
 
 engines: .venv-engines/.installed  ## the plugins inside real engines, real servers under audit, kernels in Triton's interpreter, on the CPU
-	$(ENGINES)/python -m pytest tests/engines tests/kernels -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
+	$(ENGINES)/python -m pytest tests/engines tests/fast/test_triton.py -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
 
 clean:  ## remove .venv, caches and figures/out
 	rm -rf .venv $(NEWEST) .venv-engines figures/out docs/out proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -7,8 +7,8 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
-from .arrays.compiled import REORDERED, compiled
 from .arrays.ratio_classes import NEAR, OFFSET, by_ratio, edges, layout
+from .dispatch import accelerated
 from .errors import InvalidArgument, InvalidDrafts
 from .laws import IID, DraftLaw, probability_inside
 from .problem import Problem, common_batch
@@ -51,28 +51,16 @@ def _is_summed(problem: Problem) -> bool:
 
 def _of_set(problem: Problem, chosen: Array) -> Any:
     """alpha (...) of H, bool (..., n), under IID, in float64."""
-    p, q = problem.p, problem.q
-    if xp.on_host(p) and problem.n >= MANY and (sums := compiled(_sums, REORDERED)):
-        found = [sums(*row) for row in zip(*xp.rows(problem.batch, p, q, chosen), strict=True)]
-        inside, drawn, mass = (
-            xp.from_view(np.reshape(x, (*problem.batch, 1)), p) for x in np.reshape(found, (-1, 3)).T.copy()
-        )
-    else:
-        of_set = (xp.where(chosen, p, 0), xp.where(chosen, q, 0), q)
-        inside, drawn, mass = (xp.double(x).sum(-1, keepdims=True) for x in of_set)
+    inside, drawn, mass = _set_sums(problem, chosen)
     power = xp.minimum(drawn / mass, 1) ** problem.k  # of an array: one of a single number may round otherwise
     return 1 + xp.minimum(inside - power, 0)[..., 0]  # no rounding leads below 0 or above 1
 
 
-def _sums(p, q, chosen):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """p(H), q(H) and the mass of q, in float64, for one row."""
-    inside = drawn = mass = 0.0
-    for y in range(len(p)):
-        mass += q[y]
-        if chosen[y]:
-            inside += p[y]
-            drawn += q[y]
-    return inside, drawn, mass
+@accelerated("optimum")
+def _set_sums(problem: Problem, chosen: Array) -> tuple[Array, ...]:
+    """p(H), q(H) and the mass of q, (..., 1) each, in float64."""
+    of_set = (xp.where(chosen, problem.p, 0), xp.where(chosen, problem.q, 0), problem.q)
+    return tuple(xp.double(x).sum(-1, keepdims=True) for x in of_set)
 
 
 def _least_set(problem: Problem) -> Array:

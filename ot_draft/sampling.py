@@ -7,8 +7,7 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
-from .arrays.compiled import compiled
-from .arrays.masses import inverse_cdf_of
+from .dispatch import accelerated
 from .errors import InvalidArgument
 from .laws import DraftLaw
 from .problem import as_array, check_kinds, check_law, common_batch, token_ids
@@ -54,11 +53,10 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
     return choose(selection, drafts, uniforms((*batch, 2), p, generator))
 
 
+@accelerated("sampling")
 def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, Array]:
     """Token and position that two uniforms in [0, 1) choose: (..., k), (..., 2) -> (...), (...)."""
     k = drafts.shape[-1]
-    if k and (chosen := _choose_compiled(selection, drafts, uniform)):
-        return chosen
     fresh = xp.inverse_cdf(selection.residual, uniform[..., 1:])[..., 0]
     if k == 0:
         return fresh, fresh * 0 - 1
@@ -67,32 +65,3 @@ def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, 
     taken = (accept.cumsum(-1) <= first).sum(-1)
     token = xp.where(taken < k, xp.gather(ids, xp.minimum(taken, k - 1)[..., None])[..., 0], token)
     return xp.from_view(token, fresh), xp.from_view(xp.where(taken < k, taken, -1), fresh)
-
-
-def _choose_compiled(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, Array] | None:
-    """The same where passes over rows of the residual are compiled: those of rows that take a draft are not read."""
-    accept, residual = selection.accept, selection.residual
-    if not xp.in_compiled(residual) or {accept.dtype, uniform.dtype} != {residual.dtype}:
-        return None
-    loop = compiled(_take)
-    if loop is None:
-        return None
-    batch = xp.batch_shape(accept, residual, drafts, uniform)
-    chances, ids, numbers = xp.rows(batch, accept, drafts, uniform)
-    token, position = np.empty((2, len(ids)), dtype=np.int64)
-    loop(chances, ids, numbers, token, position)
-    refused = np.flatnonzero(position < 0)
-    if len(refused):
-        token[refused] = inverse_cdf_of(residual, batch, refused, numbers[refused, 1:])[:, 0]
-    return tuple(xp.from_view(x.reshape(batch), residual) for x in (token, position))
-
-
-def _take(accept, ids, uniform, token, position):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes the draft that the first uniform of each row takes, and its position, -1 where there is none."""
-    for row in range(len(ids)):
-        summed, taken = accept[row, 0] - accept[row, 0], 0
-        for place in range(ids.shape[1]):
-            summed += accept[row, place]
-            taken += summed <= uniform[row, 0]
-        position[row] = taken if taken < ids.shape[1] else -1
-        token[row] = ids[row, min(taken, ids.shape[1] - 1)]

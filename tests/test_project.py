@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
-BASE_NAMES = ("array_files", "arrays", "defaults", "errors", "extras", "kernels", "names", "optional")
+BASE_NAMES = ("array_files", "arrays", "defaults", "dispatch", "errors", "extras", "names", "optional")
 CORE_NAMES = ("laws", "bias", "problem", "selection", "exact", "optimum", "sampling", "lp")
 LAYERS = (
     dict.fromkeys(BASE_NAMES, BASE)
     | dict.fromkeys(CORE_NAMES, CORE)
-    | {"rules": RULES, "lossy": RULES, "transport": RULES, "trees": PATHS}
+    | {"rules": RULES, "lossy": RULES, "transport": RULES, "trees": PATHS, "fast": PATHS}
 )
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
@@ -129,7 +129,6 @@ PUBLIC_PACKAGES = (
 # Private modules that figures, proofs_checks and llm_demo may import, one a line, sorted: no guide names what they take from there.
 PRIVATE_FOR_SCRIPTS = (
     "ot_draft.array_files",
-    "ot_draft.arrays.compiled",
     "ot_draft.bias",
     "ot_draft.cli.decode.table",
     "ot_draft.data.estimate",
@@ -152,6 +151,7 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.decoding.tokens",
     "ot_draft.decoding.tuning.costs",
     "ot_draft.defaults",
+    "ot_draft.fast.loops",
     "ot_draft.laws.fixed_last",
     "ot_draft.laws.hybrid",
     "ot_draft.lossy.base",

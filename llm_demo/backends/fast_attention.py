@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ot_draft import MissingPackage
-from ot_draft.arrays.compiled import compiled
+from ot_draft.fast.loops import compiled
 
 FASTER = frozenset({"reassoc", "contract", "nsz", "arcp"})  # the order of a list's sums depends on its length alone
 STEP = 4  # values that are added at a time

@@ -42,7 +42,6 @@ from .masses import (
     excess,
     first_present,
     gather,
-    in_compiled,
     inverse_cdf,
     members,
     normalise,

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import wanted
+from ..dispatch import accelerated
 from . import standard as xp
-from .compiled import REORDERED, compiled
 from .kinds import (
     Array,
     batch_shape,
@@ -20,11 +19,9 @@ from .kinds import (
     is_exact,
     is_torch,
     namespace,
-    on_host,
     zero,
 )
 
-COMPILE = 4096  # tokens from which on compiled passes pay (numba, if it is installed)
 FEW = 16  # of so many tokens one or less: then the largest are searched for, and the rest is not sorted
 BLOCK = 1024  # tokens a block: of what stays in the fastest memory, and of sums in the masses' own type
 SMALL = 1e-30  # a total whose inverse is no float32
@@ -33,13 +30,6 @@ SMALL = 1e-30  # a total whose inverse is no float32
 def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
     """Arrays (..., m) as rows (R, m) of the batch, in numpy where that is a free view."""
     return [xp.broadcast_to(host_view(x), (*batch, x.shape[-1])).reshape(prod(batch), x.shape[-1]) for x in arrays]
-
-
-def distinct_rows(batch: tuple[int, ...], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows (R, m) of x (..., m) that are not the same memory again, and which of them each row of the batch is, int (B,)."""
-    once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides[:-1])]
-    (each,) = rows(once.shape[:-1], once)
-    return each, xp.broadcast_to(np.arange(len(each)).reshape(once.shape[:-1]), batch).reshape(-1)
 
 
 def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Array:
@@ -53,53 +43,16 @@ def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Arra
     return np.maximum(np.subtract(p, scaled, out=out), zero(p), out=out)
 
 
+@accelerated("residual")
 def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | None = None) -> Array:
     """norm(max(p - scale q, least p)), p where that is 0: (..., n), (..., n), (..., 1), (..., 1) -> (..., n).
 
     The residual of a rule. scale and least may be whole numbers; `out` as in `excess`.
     """
-    if in_compiled(p) and in_compiled(q) and q.dtype == p.dtype and (loop := compiled(_residual, REORDERED)):
-        factors = [host_view(x) if hasattr(x, "dtype") else np.full(1, x) for x in (scale, least)]
-        batch = batch_shape(p, q, *factors)
-        memory = np.empty((*batch, p.shape[-1]), host_view(p).dtype) if out is None else host_view(out)
-        into = memory.reshape(prod(batch), p.shape[-1])
-        loop(*rows(batch, p, q, *(x.astype(into.dtype) for x in factors)), into)
-        return from_view(into.reshape(memory.shape), p)
     mass = excess(p, q, scale, out)
     if not (type(least) is int and least == 0):
         mass = xp.maximum(mass, least * p)
     return normalise(mass, p, out)
-
-
-def _residual(p, q, scale, least, out):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes it. Sums are in the masses' type within a block, where they can be added many at a time, and in float64 over the blocks."""
-    for row in range(p.shape[0]):
-        s, c, total = scale[row, 0], least[row, 0], 0.0
-        for start in range(0, p.shape[1], BLOCK):
-            p_in, q_in, into = (
-                p[row, start : start + BLOCK],
-                q[row, start : start + BLOCK],
-                out[row, start : start + BLOCK],
-            )
-            part = s - s
-            for y in range(len(p_in)):
-                into[y] = max(p_in[y] - s * q_in[y], c * p_in[y])
-                part += into[y]
-            total += part
-        if total > SMALL:
-            share = p.dtype.type(1 / total)
-            for y in range(p.shape[1]):
-                out[row, y] *= share
-        else:
-            for y in range(p.shape[1]):
-                out[row, y] = out[row, y] / total if total > 0 else p[row, y]
-
-
-def in_compiled(x: Array) -> bool:
-    """Whether rows of x are long enough, and of a type, for compiled passes: floats on the CPU that no gradient is asked for."""
-    if x.shape[-1] < COMPILE or is_exact(x) or not on_host(x) or (is_torch(x) and x.requires_grad):
-        return False
-    return str(x.dtype).removeprefix("torch.") in ("float32", "float64")
 
 
 def overlap(p: Array, q: Array, scale: Any, out: Array | None = None) -> Array:
@@ -246,39 +199,16 @@ def top_tokens(mass: Array, count: int) -> Array:
     return chosen.gather(-1, mass.gather(-1, chosen).argsort(dim=-1, descending=True, stable=True))
 
 
+@accelerated("top_tokens")
 def _top_few(mass: np.ndarray, count: int) -> np.ndarray:
-    """The same, sorting only what is as large as the last one: a thirtieth of the time at 64 of 49,152 tokens."""
+    """`top_tokens` of floats, sorting only what is as large as the last one."""
     n = mass.shape[-1]
     rows = mass.reshape(-1, n)
     chosen = np.empty((len(rows), count), dtype=np.int64)
-    if count <= FEW and in_compiled(mass) and (loop := compiled(_in_turn)):
-        loop(rows, np.empty(count, dtype=mass.dtype), chosen)
-        return chosen.reshape(*mass.shape[:-1], count)
     for row, least, into in zip(rows, np.partition(rows, n - count, -1)[:, n - count], chosen, strict=True):
         large = np.flatnonzero(row >= least)
         into[:] = large[np.argsort(-row[large], kind="stable")[:count]]
     return chosen.reshape(*mass.shape[:-1], count)
-
-
-def _in_turn(mass, largest, chosen):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes them, for rows: of most blocks no token is as large as the last of those that were found."""
-    for row in range(mass.shape[0]):
-        found = 0
-        for start in range(0, mass.shape[1], BLOCK):
-            inner, above, least = mass[row, start : start + BLOCK], 0, largest[len(largest) - 1]
-            if found == len(largest):
-                for y in range(len(inner)):
-                    above += inner[y] > least
-                if not above:
-                    continue
-            for y in range(len(inner)):
-                if found < len(largest) or inner[y] > largest[found - 1]:
-                    found = min(found + 1, len(largest))
-                    place = found - 1
-                    while place > 0 and largest[place - 1] < inner[y]:
-                        largest[place], chosen[row, place] = largest[place - 1], chosen[row, place - 1]
-                        place -= 1
-                    largest[place], chosen[row, place] = inner[y], start + y
 
 
 def top_masses(mass: Array, count: int) -> Array:
@@ -298,6 +228,7 @@ def prefix_minimum(x: Array) -> Array:
     return x.cummin(-1).values if is_torch(x) else np.minimum.accumulate(x, axis=-1)
 
 
+@accelerated("inverse_cdf")
 def inverse_cdf(mass: Array, uniform: Array) -> Array:
     """Token whose stretch of the unnormalised cumulative mass holds uniform * total.
 
@@ -306,13 +237,6 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     sums of blocks; prefix sums are taken over the blocks and inside one of them.
     """
     batch, n = batch_shape(mass, uniform), mass.shape[-1]
-    if wanted(mass, uniform):
-        from ..kernels.draw import inverse_cdf as draw
-
-        return draw(mass, xp.broadcast_to(uniform, (*batch, uniform.shape[-1])))
-    if in_compiled(mass) and uniform.dtype == mass.dtype and compiled(_inverse_cdf, REORDERED):
-        found = inverse_cdf_of(mass, batch, slice(None), *rows(batch, uniform))
-        return from_view(found.reshape(*batch, uniform.shape[-1]), mass)
     if n <= 4 * BLOCK:
         whole = host_view(xp.broadcast_to(mass, (*batch, n))).cumsum(-1)
         return from_view(_stretch(whole[..., None, :], (host_view(uniform) * whole[..., -1:])[..., None]), mass)
@@ -324,45 +248,6 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     before = gather(outer, block - 1)  # 0 before the first block
     inner = _rows(blocks, block).cumsum(-1)
     return from_view(block * blocks.shape[-1] + _stretch(inner, (target - before)[..., None]), mass)
-
-
-def inverse_cdf_of(mass: Array, batch: tuple[int, ...], some: Any, uniform: np.ndarray) -> np.ndarray:
-    """`inverse_cdf`, compiled, for some rows of the batch: uniforms (r, m) -> int (r, m). For masses that are `in_compiled`."""
-    each, row_of = distinct_rows(batch, host_view(mass))
-    loop = compiled(_inverse_cdf, REORDERED)
-    assert loop is not None
-    return loop(each, row_of[some], uniform, np.empty(-(-mass.shape[-1] // BLOCK)))
-
-
-def _inverse_cdf(mass, row_of, uniform, until):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """The same for rows, each of one row of masses. until: memory for the sums up to the end of every block."""
-    found, blocks, total = np.empty(uniform.shape, np.int64), len(until), 0.0
-    for row in range(len(uniform)):
-        own = mass[row_of[row]]
-        if row == 0 or row_of[row] != row_of[row - 1]:
-            total = 0.0
-            for block in range(blocks):
-                inner = own[block * BLOCK : (block + 1) * BLOCK]
-                part = inner[0] - inner[0]
-                for y in range(len(inner)):
-                    part += inner[y]
-                total += part
-                until[block] = total
-        for place in range(uniform.shape[1]):
-            target, block = mass.dtype.type(uniform[row, place] * total), 0
-            while until[block] <= target and until[block] < total:
-                block += 1
-            rest = target - (until[block - 1] if block else 0.0)
-            inner = own[block * BLOCK : (block + 1) * BLOCK]
-            summed, last = 0.0, 0
-            for y in range(len(inner)):
-                if inner[y] > 0:
-                    last = y
-                    summed += inner[y]
-                    if summed > rest:
-                        break
-            found[row, place] = block * BLOCK + last
-    return found
 
 
 def _stretch(cumulative: Array, target: Array) -> Array:

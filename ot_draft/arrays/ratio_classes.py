@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import REORDERED, compiled
+from ..dispatch import accelerated
 from .kinds import floats
-from .masses import BLOCK
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
@@ -64,36 +63,14 @@ def classify(p: np.ndarray, q: np.ndarray, classes: ClassLayout, rank: np.ndarra
     return masses[0], masses[1]
 
 
+@accelerated("ratio_classes")
 def by_ratio(
     p: np.ndarray, q: np.ndarray, classes: ClassLayout, offset: float, lowest: int, rank: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """`classify` of floats, without a sort, by the bits of p/q + offset; p = 0 is class 0, the others begin with the lowest."""
-    ways = compiled(_by_ratio, REORDERED, "numpy") or _by_ratio_without_numba
-    p_mass, q_mass = ways(p, q, np.float32(offset), *classes, lowest, rank)
-    return p_mass, q_mass
-
-
-def _by_ratio(p, q, offset, first, shift, count, lowest, rank):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Block by block: classes first, many at a time, then their masses, one after the other."""
-    p_mass, q_mass, large = np.zeros(count + 1), np.zeros(count + 1), np.float32(LARGE)
-    for start in range(0, len(p), BLOCK):
-        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
-        for y in range(len(own)):
-            drawn = q_in[y] > 0
-            key = min(np.float32(p_in[y] / (q_in[y] if drawn else large)), large) + offset
-            c = min(max((np.float32(key).view(np.int32) >> shift) - first, lowest), count - 1)
-            c = c if p_in[y] > 0 else 0
-            own[y] = c if drawn else count
-        for y in range(len(own)):
-            c = np.uint64(own[y])  # without a sign there is nothing to be counted from the end
-            p_mass[c] += p_in[y]
-            q_mass[c] += q_in[y]
-    return p_mass, q_mass
-
-
-def _by_ratio_without_numba(p, q, offset, first, shift, count, lowest, rank):  # type: ignore[no-untyped-def]
+    first, shift, count = classes
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        key = np.minimum(p / q, LARGE).astype(np.float32) + offset
+        key = np.minimum(p / q, LARGE).astype(np.float32) + np.float32(offset)
     inner = np.where(p > 0, np.clip((key.view(np.int32) >> shift) - first, lowest, count - 1), 0)
     rank[:] = np.where(q > 0, inner, count)
     return np.bincount(rank, p, count + 1), np.bincount(rank, q, count + 1)

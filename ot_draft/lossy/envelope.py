@@ -21,10 +21,10 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.compiled import REORDERED, compiled
 from ..bias import FDivergence
+from ..dispatch import accelerated
 from ..laws import IID, DraftLaw
-from .grouped import GROUPS, WIDTH, groups_of, mixture, mixture_without_numba, settle, spent_between
+from .grouped import GROUPS, WIDTH, groups_of, mixture
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
 SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
@@ -99,13 +99,8 @@ class Envelope:
             # Clip nothing where nothing need be: a group's floor or ceiling would clip some of its tokens.
             ceiling = xp.where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
             floor = xp.where(missing > 0, floor, 0 * floor)
-            if xp.on_host(self.p) and (passes := compiled(settle, REORDERED)):
-                return self._settled(passes, floor, ceiling, missing, divergence)
+            return self._settled(floor, ceiling, missing, divergence)
         law = self._law(floor, ceiling, missing)
-        if self.approximate:  # the floor is nearly right: one step of Newton's method, of no more than a group's width
-            low = (self.p * xp.astype(law <= floor * self.p, self.p.dtype)).sum(-1, keepdims=True)
-            step = xp.divide(1 - law.sum(-1, keepdims=True), low, 0)
-            law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
         law = law if xp.is_exact(law) else summing_to_one(law, self.p)
         return law, divergence.between(law, self.p) if divergence else 0 * missing
 
@@ -113,19 +108,17 @@ class Envelope:
         """(..., 1) acceptance of a law by the selected draft: sum of min(law, m)."""
         return xp.namespace(law).minimum(law, self.selected + self.idle).sum(-1, keepdims=True)
 
+    @accelerated("envelope")
     def _settled(
-        self, passes: Any, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None
+        self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None
     ) -> tuple[Array, Array]:
-        """The same in one compiled pass after the other over every row, on the host."""
-        share = xp.where(missing < self.unreachable, 1 - xp.divide(missing, self.unreachable, 1), 0)
-        rows = xp.rows(tuple(self.p.shape[:-1]), self.p, self.selected, self.idle, floor, ceiling, share)
-        out, spent = np.empty_like(rows[0]), np.zeros((len(rows[0]), 1))
-        for row, (p, m, idle, a, b, mixed, r) in enumerate(zip(*rows, out, strict=True)):
-            ends = passes(p, m, idle, a[0], b[0], mixed[0], STEP, r)
-            if divergence:
-                spent[row] = spent_between(p, r, ends, divergence)
-        batch = tuple(self.p.shape)
-        return xp.from_view(out.reshape(batch), self.p), xp.from_view(spent.reshape(*batch[:-1], 1), self.p)
+        """The floor is nearly right: one step of Newton's method, of no more than a group's width."""
+        law = self._law(floor, ceiling, missing)
+        low = (self.p * xp.astype(law <= floor * self.p, self.p.dtype)).sum(-1, keepdims=True)
+        step = xp.divide(1 - law.sum(-1, keepdims=True), low, 0)
+        law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
+        law = summing_to_one(law, self.p)
+        return law, divergence.between(law, self.p) if divergence else 0 * missing
 
     def _law(self, floor: Array, ceiling: Array, missing: Array) -> Array:
         law, idle = _within(self.selected, floor * self.p, ceiling * self.p), self.unreachable
@@ -198,9 +191,8 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
     by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
     factor[..., used] = by_p, np.where(by_p > 0, 0.0, xp.divide(gain, q_mass, 0.0))
-    mixed = compiled(mixture) or mixture_without_numba
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
-        mixed(p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row])
+        mixture(p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row])
     idle = np.where(rows[0] > 0, 0.0, selected) if used[0] else np.zeros(selected.shape)
     selected = selected - idle if used[0] else selected
     parts: Any = (target, drafted, slope, rows[0], selected, idle)

@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.compiled import compiled
+from ..dispatch import for_floats
 
 STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
 AT_ONCE = 256  # groups on a device, where every pair of them is looked at
@@ -14,7 +14,7 @@ def slopes_of_rows(target: Array, drafted: Array) -> Array:
     """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
     f, g = (np.reshape(xp.host_view(x), (-1, x.shape[-1])) for x in (target, drafted))
     slope = xp.full((len(f), f.shape[-1] - 1), 0, like=f)
-    sweep = _sweep if xp.is_exact(f) else compiled(_sweep) or _sweep
+    sweep = for_floats(_sweep, f)
     with np.errstate(over="ignore"):
         for row in range(len(f)):
             rising, corners = np.ascontiguousarray(g[row]), np.zeros(f.shape[-1], dtype=np.int64)
@@ -27,7 +27,7 @@ def finite(ratio: Array) -> Array:
     return ratio if xp.is_exact(ratio) else xp.minimum(ratio, STEEPEST)
 
 
-def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]
     size = 1  # corners of the curve so far; the first is the origin
     for i in range(1, len(f)):
         while size > 0 and f[corners[size - 1]] == f[i] and g[corners[size - 1]] <= g[i]:

@@ -2,18 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.compiled import REORDERED, compiled
-from ..arrays.masses import BLOCK
-from ..kernels import wanted
+from ..dispatch import accelerated
 from ..laws import IID, DraftLaw, WithoutReplacement, outside
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn, with_closed_form
-
-KERNEL_DRAFTS = 15  # drafts that the GPU's kernels take at most
 
 
 @dataclass(frozen=True)
@@ -42,28 +36,23 @@ class RecursiveRejection(SelectionRule):
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if not drafts.shape[-1]:
-            return Selection(xp.gather(p, drafts), p)
-        if drafts.shape[-1] <= KERNEL_DRAFTS and wanted(p, drafts):
-            from ..kernels.excess import recursive_rejection
-
-            return Selection(*recursive_rejection(p, q, drafts))
-        like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
-        present = xp.astype(drafts >= 0, p.dtype)
-        scales, masses, last = _scales(p, q, present)
-        q_x = xp.gather(q, drafts)
-        over = xp.maximum(xp.gather(p, drafts) - scales * q_x, 0)
-        take = xp.minimum(xp.divide(over, masses * q_x, 0), 1)
-        return Selection(xp.from_view(in_turn(take), like), xp.from_view(xp.residual(p, q, last), like))
+        return _select(p, q, drafts) if drafts.shape[-1] else Selection(xp.gather(p, drafts), p)
 
 
+@accelerated("recursive_rejection")
+def _select(p: Array, q: Array, drafts: Array) -> Selection:
+    like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
+    present = xp.astype(drafts >= 0, p.dtype)
+    scales, masses, last = _scales(p, q, present)
+    q_x = xp.gather(q, drafts)
+    over = xp.maximum(xp.gather(p, drafts) - scales * q_x, 0)
+    take = xp.minimum(xp.divide(over, masses * q_x, 0), 1)
+    return Selection(xp.from_view(in_turn(take), like), xp.from_view(xp.residual(p, q, last), like))
+
+
+@accelerated("recursive_rejection")
 def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
     """s_i and the mass of (p - s_i q)+ when draft i is tested, and s at the end: (..., k), (..., k), (..., 1)."""
-    if xp.in_compiled(p) and q.dtype == p.dtype and (passes := compiled(_passes, REORDERED)):
-        batch = xp.batch_shape(p, q, present)
-        found = passes(*xp.rows(batch, p, q, present))
-        scales, masses, last = (xp.from_view(x.reshape(*batch, x.shape[-1]), p) for x in found)
-        return scales, masses, last
     scale, mass, left = 0 * p[..., :1], 1 + 0 * p[..., :1], None
     scales, masses = [], []
     for i in range(present.shape[-1]):
@@ -74,30 +63,6 @@ def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
             left = xp.excess(p, q, scale, left)
             mass = left.sum(-1, keepdims=True)
     return xp.concat(scales, axis=-1), xp.concat(masses, axis=-1), scale
-
-
-def _passes(p, q, present):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    rows, k = present.shape
-    scales, masses, last = np.zeros((rows, k), p.dtype), np.ones((rows, k), p.dtype), np.zeros((rows, 1), p.dtype)
-    for row in range(rows):
-        scale, mass = 0.0, 1.0
-        for i in range(k):
-            scales[row, i] = scale
-            masses[row, i] = mass
-            if present[row, i] == 0:
-                continue
-            scale += mass
-            mass = 0.0
-            if i + 1 < k:
-                last[row, 0] = scale
-                s = last[row, 0]
-                for start in range(0, p.shape[1], BLOCK):
-                    p_in, q_in, part = p[row, start : start + BLOCK], q[row, start : start + BLOCK], s - s
-                    for y in range(len(p_in)):
-                        part += max(p_in[y] - s * q_in[y], s - s)
-                    mass += part
-        last[row, 0] = scale
-    return scales, masses, last
 
 
 @dataclass(frozen=True)

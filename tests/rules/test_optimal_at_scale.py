@@ -12,7 +12,8 @@ from slopes import slopes_of
 import ot_draft as otd
 from ot_draft.arrays import gather
 from ot_draft.arrays import ratio_classes as grouping
-from ot_draft.arrays.compiled import REORDERED, compiled
+from ot_draft.dispatch import formulas_only
+from ot_draft.fast import ratio_classes as fast_grouping
 from ot_draft.rules.optimal import device as parallel
 from ot_draft.rules.optimal import levels as sweep
 from ot_draft.rules.optimal.classes import at_levels
@@ -136,15 +137,11 @@ def test_classes_are_the_same_without_numba(dtype: Any) -> None:
     p, q = (generator.dirichlet(np.full(500, 0.1)).astype(dtype) * (generator.random(500) > 0.2) for _ in range(2))
     p, q = (x.astype(dtype) for x in (p, q))
     for classes, k in ((4, 1), (64, 2), (1024, 8)):
-        first, shift, count = grouping.layout(classes, k)
-        results = []
-        for way in (
-            compiled(grouping._by_ratio, REORDERED, "numpy"),
-            grouping._by_ratio,
-            grouping._by_ratio_without_numba,
-        ):
+        layout = grouping.layout(classes, k)
+        count, results = layout.number, []
+        for way in (fast_grouping.by_ratio, grouping.by_ratio.__wrapped__):  # type: ignore[attr-defined]
             rank = np.full(500, -7)
-            masses = way(p, q, np.float32(grouping.OFFSET), first, shift, count, 0, rank)
+            masses = way(p, q, layout, grouping.OFFSET, 0, rank)
             results.append((rank, *masses))
         for other in results[1:]:
             assert (
@@ -157,14 +154,13 @@ def test_classes_are_the_same_without_numba(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("classes", [None, 64])
-def test_the_rule_is_the_same_without_numba(classes: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rule_is_the_same_without_numba(classes: int | None) -> None:
     pytest.importorskip("numba")
     p, q = softmax_pair(600)
     drafts = np.random.default_rng(77).integers(0, 600, (50, 4))
     fast = otd.rules.Optimal(classes=classes)(p, q, drafts)
-    for module in (sweep, grouping):
-        monkeypatch.setattr(module, "compiled", lambda *given: None)
-    slow = otd.rules.Optimal(classes=classes)(p, q, drafts)
+    with formulas_only():
+        slow = otd.rules.Optimal(classes=classes)(p, q, drafts)
     assert np.abs(fast.accept - slow.accept).max() <= 1e-9 and np.abs(fast.residual - slow.residual).max() <= 1e-9
 
 

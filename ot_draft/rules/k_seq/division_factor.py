@@ -9,8 +9,8 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.compiled import REORDERED, compiled
 from ...arrays.masses import BLOCK
+from ...dispatch import accelerated
 
 STEPS = 30  # of the secant method; about six settle float32, nine float64
 FAR = 1e25  # a factor where all mass is covered
@@ -33,11 +33,9 @@ def division_factor(p: Array, q: Array, count: Array) -> Array:
     return factor_and_mass(p, q, count)[0]
 
 
+@accelerated("k_seq")
 def factor_and_mass(p: Array, q: Array, count: Array) -> tuple[Array, Array]:
     """`division_factor` g, and mass(g): (..., 1) each."""
-    if xp.in_compiled(p) and q.dtype == p.dtype and (search := compiled(_search, REORDERED)):
-        found = _found_in_rows(p, q, count, search)
-        return found[..., :1], found[..., 1:]
     factor = _rational_factor(p, q, count) if xp.is_exact(p) else _by_secants(p, q, count)
     return factor, mass_at(p, q, factor)
 
@@ -98,7 +96,7 @@ def _rational_factor(p: Array, q: Array, count: Array) -> Array:
             factor[count == number] = _rational_factor(p.reshape(-1), q.reshape(-1), here)[0]
         return factor + 0 * p[..., :1]
     target, draft, k = (x.astype(np.float64) for x in (p, q, count))
-    estimate = _found_in_rows(target, draft, k, _search)[..., :1]
+    estimate = found_in_rows(target, draft, k, newton_in_rows)[..., :1]
     unit = Fraction(1, 1 << DIGITS)
     factor = np.asarray(np.frompyfunc(lambda g: -(-Fraction(g) // unit) * unit, 1, 1)(estimate), dtype=object)
     least = 1 + 0 * factor  # exactly right for p == q, say
@@ -114,14 +112,14 @@ def _is_valid(mass: Array, factor: Array, count: Array) -> Array:
     return mass >= xp.at_least_one(xp.minimum(mass / factor, 1), count)
 
 
-def _found_in_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
+def found_in_rows(p: Array, q: Array, count: Array, search: Callable[..., Any]) -> Array:
     """(..., 2): a valid factor just above gamma*, and the mass there."""
     batch = xp.batch_shape(p, q, count)
     found = search(*xp.rows(batch, p, q, count), TOLERANCE * xp.epsilon(p), START, STEPS)
     return xp.from_view(found.reshape(*batch, 2), p)
 
 
-def _search(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def newton_in_rows(p, q, count, tolerance, start, steps):  # type: ignore[no-untyped-def]
     """Newton's method: every line that touches the mass lies above it. Sums are in the masses' type within a block, then in float64."""
     found = np.empty((len(p), 2), p.dtype)
     for row in range(len(p)):

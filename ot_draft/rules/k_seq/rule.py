@@ -5,8 +5,8 @@ from fractions import Fraction
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...dispatch import accelerated
 from ...errors import InvalidArgument
-from ...kernels import wanted
 from ...laws import IID, DraftLaw
 from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, in_turn, with_closed_form
@@ -58,10 +58,10 @@ class KSeq(SelectionRule):
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if self.factor is None and wanted(p, drafts):
-            from ...kernels.excess import k_seq
+        return self._select(p, q, drafts)
 
-            return Selection(*k_seq(p, q, drafts))
+    @accelerated("k_seq")
+    def _select(self, p: Array, q: Array, drafts: Array) -> Selection:
         like, (p, q, drafts) = p, xp.host_views(p, q, drafts)
         count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
         factor, mass = self._factor_and_mass(p, q, count)

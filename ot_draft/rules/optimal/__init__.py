@@ -1,1 +1,1 @@
-"""Optimal selection: the rule, its levels on the host and on a device, and its Triton kernels."""
+"""Optimal selection: the rule, and its levels on the host and on a device."""

@@ -4,7 +4,6 @@ from ... import arrays as xp
 from ...arrays import Array
 
 CLASSES = 256  # on an accelerator, where the caller leaves the number open
-KERNEL_CLASSES = 512  # classes that the GPU's kernels take at most: their work grows with the square
 STEPS = 8  # of Newton's method for the levels
 
 

@@ -32,9 +32,9 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.compiled import compiled
 from ...arrays.masses import BLOCK, SMALL
 from ...arrays.ratio_classes import layout
+from ...dispatch import for_floats
 from ...errors import InvalidArgument
 from ...laws import DraftLaw, WithoutReplacement, outside
 from ...selection import Cost, Selection, SelectionRule
@@ -230,7 +230,7 @@ class Drawing(NamedTuple):
         if len(slope) and self.k:
             over = np.add.reduceat(over, self.start)
             part, stack = 0 * self.ends, np.zeros(len(self.ends), dtype=np.int64)
-            _for_kind(_refuse, slope)(level, slope, over, self.share, self.ends, part, stack, refused)
+            for_floats(_refuse, slope)(level, slope, over, self.share, self.ends, part, stack, refused)
         return refused
 
     def taken(self, first: np.ndarray, refused: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -275,7 +275,7 @@ class Attempt(NamedTuple):
         level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, self.slope[drawing.group]
         if not xp.is_exact(tail) and mass < SMALL:  # what is selected may be many times the tail's mass
             tail, mass = xp.divide(tail, mass, 0).astype(tail.dtype), 1
-        _for_kind(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
+        for_floats(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
         refused = drawing.refused(self.level, self.slope, over[drawing.used])
         supply, taken = drawing.taken(self.first, refused)
         tail[drawing.head] = taken.sum(0)
@@ -321,11 +321,11 @@ def drawing(head: np.ndarray, tail: Any, k: int) -> tuple[np.ndarray, np.ndarray
     drawn, left = (xp.full((1 << len(head),), 0, like=head) for _ in range(2))
     left += tail
     following = drawn.copy()
-    _for_kind(_draw, head)(head, k, drawn, left, following)
+    for_floats(_draw, head)(head, k, drawn, left, following)
     return drawn, left
 
 
-def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]
     """Writes the probabilities and masses; left begins with the mass of the tail."""
     tail = left[0]
     for bits in range(len(left)):
@@ -346,11 +346,6 @@ def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]  # n
         drawn[:] = following
 
 
-def _for_kind(loop: Callable[..., Any], masses: np.ndarray) -> Callable[..., Any]:
-    """The loop, compiled where the masses are floats and numba is there."""
-    return (None if xp.is_exact(masses) else compiled(loop)) or loop
-
-
 def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
     """A maximal flow (2^h, h) from sets to their tokens: masses of the sets (2^h,), room of the tokens (h,).
 
@@ -362,11 +357,11 @@ def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
     order = order[drawn[order] > 0]
     taken = xp.full((len(drawn), size), 0, like=drawn)
     reach, parent, queue = np.zeros((3, size), dtype=np.int64)
-    _for_kind(_augment, drawn)(drawn, room.copy(), order, taken, reach, parent, queue)
+    for_floats(_augment, drawn)(drawn, room.copy(), order, taken, reach, parent, queue)
     return taken
 
 
-def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest that numba compiles
+def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest
     """Writes the flow: along the shortest ways on which sets move what they gave to others of their tokens.
 
     reach: int (h,), 0 at first: for each token, the bits of all sets that have given to it.
@@ -429,11 +424,11 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
 def critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """Whether a set, bool (2^h,), gives all that it has while one of its tokens, or of those that others give up for it, has room left."""
     found = np.zeros(len(supply), dtype=bool)
-    _for_kind(_wanting, supply)(supply, room - taken.sum(0), taken, 0 if xp.is_exact(supply) else TINY, found)
+    for_floats(_wanting, supply)(supply, room - taken.sum(0), taken, 0 if xp.is_exact(supply) else TINY, found)
     return found
 
 
-def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-def]
     """Writes it. rest: (h,) room that is left."""
     wanting, before = 0, -1
     for token in range(len(rest)):
@@ -447,7 +442,7 @@ def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-de
                     wanting |= (taken[bits, token] > tiny) << token
 
 
-def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
     """Writes the law m of the token that the tail selects, (n,), and in every class the sum of (m - p)+, (C,); law begins as the masses."""
     for start in range(0, len(p), BLOCK):
         p_in, own, into = p[start : start + BLOCK], rank[start : start + BLOCK], law[start : start + BLOCK]
@@ -457,7 +452,7 @@ def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]  # numba 
             over[np.uint64(own[y])] += max(into[y] - p_in[y], into[y] - into[y])
 
 
-def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore[no-untyped-def]
     """Writes it, over the intervals that live: neighbours while all between them are dead.
 
     t: (U + 1,) ends of the classes. part: (U + 1,), 0 at first, for what is refused up to there where all of the tail is equally likely.
@@ -504,11 +499,11 @@ def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.nda
     order = np.argsort(~there, axis=-1, kind="stable")[:, :drawn]
     used, fresh = xp.full((2, order.shape[-1]), 0, like=masses)
     memory = (np.zeros(order.shape[-1], dtype=np.int64), used, fresh, choice)
-    _for_kind(_choose, masses)(order, place, plan.rank[tokens], masses, take, k, plan.level, *plan[1:4], *memory)
+    for_floats(_choose, masses)(order, place, plan.rank[tokens], masses, take, k, plan.level, *plan[1:4], *memory)
     return choice.astype(q.dtype)
 
 
-def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, used, fresh, choice):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, used, fresh, choice):  # type: ignore[no-untyped-def]
     """Adds it up over the numbers of drafts that are used, for rows of drafts that are there at the positions `order`, (m, c)."""
     nothing, count = 0 * level[0], order.shape[1]
     for row in range(len(order)):
@@ -541,7 +536,7 @@ def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, us
                 at = order[row, j]
                 if place[row, at] < 0:
                     cut = nothing
-                    if rank[row, at] < highest:  # a slice, which is quick without numba, too
+                    if rank[row, at] < highest:  # a slice, which is quick in Python, too
                         cut = max(cut, level[rank[row, at] : highest].max())
                     selected = first[bits[i]] * (rest - min(rest, cut))
                     rest = min(rest, cut)

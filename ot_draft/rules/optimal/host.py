@@ -10,9 +10,8 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.compiled import REORDERED, compiled
-from ...arrays.masses import BLOCK, SMALL
 from ...arrays.ratio_classes import ClassLayout, classify, layout
+from ...dispatch import accelerated, for_floats
 from ...laws import IID
 from ...selection import Selection
 from .classes import at_levels, choose
@@ -91,7 +90,7 @@ def levels_of(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarray, n
     if xp.is_exact(q):  # every class is its own group
         groups, mass = _curves(p, q, list(draws), chances, 0, start, group, f, t, g, behind, kinks)
     else:
-        curves, least = compiled(_curves) or _curves, RESOLUTION * (len(q) + 1)
+        curves, least = for_floats(_curves, q), RESOLUTION * (len(q) + 1)
         groups, mass = curves(p, q, np.array(list(draws)), chances, least, start, group, f, t, g, behind, kinks)
     cuts, slopes = levels(t[: groups + 1], g[: groups + 1], kinks[: groups + 1])
     level = xp.full((len(q) - 1,), 0, like=q)
@@ -99,7 +98,7 @@ def levels_of(p: np.ndarray, q: np.ndarray, draws: Draws) -> tuple[np.ndarray, n
     return level, (slopes / mass)[group]
 
 
-def _curves(p, q, numbers, chances, least, start, group, f, t, g, behind, kinks):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _curves(p, q, numbers, chances, least, start, group, f, t, g, behind, kinks):  # type: ignore[no-untyped-def]
     """Writes f, t, g and the kinks of the envelope G at the ends of the groups, and returns their number and q's mass.
 
     All are 0 at first. behind: memory. group: that of every class. start: first class of every group whose mass floats can tell from its
@@ -163,7 +162,6 @@ def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) 
     factors = (1 + 0 * p_mass, 0 * p_mass) if target is None else target.ratios(p_mass, q_mass, k, IID())
     r_mass = factors[0] * p_mass + factors[1] * q_mass
     by_p, by_q = (x.astype(targets.dtype) for x in factors)
-    residual_of = (None if xp.is_exact(p) else compiled(_left, REORDERED)) or _left_without_numba
     tokens = xp.host_view(drafts)
     p_of, q_of = (xp.gather(xp.host_view(x), tokens) for x in (p, q))
     own = xp.gather(rank.reshape(*batch, rank.shape[-1]), tokens)  # class of every draft
@@ -175,7 +173,7 @@ def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) 
         level, slope = (x.astype(by_p.dtype) for x in levels_of_rows(r_mass, q_mass, {count: 1}))
         left = np.empty_like(targets)
         for row in zip(*rows, rank, by_p, by_q, slope, left, strict=True):
-            residual_of(*row)
+            _residual_by_classes(*row)
         wanted = of_drafts(by_p) * p_of + of_drafts(by_q) * q_of
         take = xp.minimum(xp.divide(wanted, of_drafts(slope) * q_of, 0), 1)
         accept = at_levels(level.reshape(*batch, level.shape[-1]), own, tokens >= 0) * take
@@ -185,31 +183,16 @@ def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) 
     return Selection(xp.from_view(accept, p), xp.from_view(residual, p))
 
 
-def _left(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]  # numba compiles this very function
-    """Writes norm((r - m)+), or r where that is 0, for one row; block by block, as `xp.residual`."""
-    below, alone, total = by_q - slope, (by_p == 1).all(), 0.0
-    of_p = np.ones(BLOCK, p.dtype)
-    for start in range(0, len(p), BLOCK):
-        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
-        into, part = left[start : start + BLOCK], slope[0] - slope[0]
-        for y in range(len(own)):
-            into[y] = below[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
-        if not alone:
-            for y in range(len(own)):
-                of_p[y] = by_p[np.uint64(own[y])]
-        for y in range(len(own)):
-            into[y] = max(of_p[y] * p_in[y] + into[y] * q_in[y], slope[0] - slope[0])
-            part += into[y]
-        total += part
-    if total > SMALL:
-        share = p.dtype.type(1 / total)
-        for y in range(len(p)):
-            left[y] *= share
-        return
-    for y in range(len(p)):
-        left[y] = left[y] / total if total > 0 else by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y]
-
-
-def _left_without_numba(p, q, rank, by_p, by_q, slope, left):  # type: ignore[no-untyped-def]
+@accelerated("optimal")
+def _residual_by_classes(
+    p: np.ndarray,
+    q: np.ndarray,
+    rank: np.ndarray,
+    by_p: np.ndarray,
+    by_q: np.ndarray,
+    slope: np.ndarray,
+    left: np.ndarray,
+) -> None:
+    """Writes norm((r - m)+) of one row into left, or r where that is 0; r = by_p p + by_q q and m = slope q by the classes."""
     r = by_p[rank] * p + by_q[rank] * q
     left[:] = xp.normalise(xp.maximum(r - slope[rank] * q, 0), r)

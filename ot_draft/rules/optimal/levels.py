@@ -13,9 +13,9 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ...arrays.compiled import compiled
+from ...dispatch import for_floats
 
-COMPILE = 16  # breakpoints from which on compiling the sweep pays (numba, if it is installed)
+COMPILE = 16  # breakpoints from which on a compiled sweep pays
 
 
 def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -25,7 +25,7 @@ def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray,
     above over each interval, from the levels as rounded, so that they are right for these levels whatever G was.
     Exact on Fractions.
     """
-    if t.dtype != object and len(t) > COMPILE and (sweep := compiled(_sweep)):
+    if len(t) > COMPILE and (sweep := for_floats(_sweep, t)) is not _sweep:
         level, slope = sweep(t, g, kinks, np.zeros(len(t)), np.zeros(len(t)))
         return level, slope
     zeros = [0 * t[0] for _ in t]
@@ -33,7 +33,7 @@ def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray,
     return np.array(level, dtype=t.dtype), np.array(slope, dtype=t.dtype)
 
 
-def _sweep(t, g, kinks, level, slope):  # type: ignore[no-untyped-def]  # numba compiles this very function
+def _sweep(t, g, kinks, level, slope):  # type: ignore[no-untyped-def]
     last = len(t) - 1
     left = [i - 1 for i in range(last + 1)]
     right = [i + 1 for i in range(last + 1)]

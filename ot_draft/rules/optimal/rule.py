@@ -7,14 +7,14 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...dispatch import accelerated
 from ...errors import InvalidArgument
-from ...kernels import wanted
 from ...laws import IID, DraftLaw, FixedFirst, Hybrid, outside
 from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from ..coupling import attained_optimum, couple
 from . import device, host
-from .classes import CLASSES, KERNEL_CLASSES
+from .classes import CLASSES
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Optimal(SelectionRule):
     law: IID, or Hybrid(top=j) for any j; "auto" is short for Hybrid(top="auto"). classes: None solves exactly; an integer
     groups tokens of nearly equal ratio p/q into about so many classes, which costs acceptance (compare with
     `optimal_acceptance`) and never validity, because the law m of the selected token is that of the levels really used.
-    On the host the levels come from a sweep, row by row; on an accelerator from `device` or `triton`, always by classes.
+    On the host the levels come from a sweep, row by row; on an accelerator all at once, always by classes.
     Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
     """
 
@@ -66,11 +66,7 @@ class Optimal(SelectionRule):
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if isinstance(self.law, IID):
-            computed = backend(p, drafts, self.classes)
-            if computed is not device and not (computed is host and self.classes is None):
-                return computed.select(p, q, drafts, self.classes)  # coupled, too
-            choice, selected = computed.select_draft(p, q, drafts, self.classes)
-            return couple(p, selected, choice, drafts)
+            return select(p, q, drafts, self.classes)
         fixed = self.law.fixed_drafts(q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
         draws = xp.where(fixed >= 0, -1, drafts)
@@ -80,7 +76,7 @@ class Optimal(SelectionRule):
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
         """The selection for target(p, q, k, law) in the place of p, in classes of tokens where the target can be had by classes."""
         by_groups = isinstance(self.law, IID) and hasattr(target, "ratios") and drafts.shape[-1]
-        if self.classes is None or not by_groups or backend(p, drafts, self.classes) is not host:
+        if self.classes is None or not by_groups or not xp.on_host(p):
             return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
         return host.select(p, q, drafts, self.classes, target)
 
@@ -104,6 +100,16 @@ class Optimal(SelectionRule):
         return on_fixed + xp.minimum(left, selected).sum(-1)
 
 
+@accelerated("optimal")
+def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
+    """`select_draft`, coupled with the target."""
+    if classes is not None and xp.on_host(p):
+        return host.select(p, q, drafts, classes)
+    choice, selected = select_draft(p, q, drafts, classes)
+    return couple(p, selected, choice, drafts)
+
+
+@accelerated("optimal")
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
     """Probabilities that each draft is selected, and the law m of the selected token: (..., k), (..., n).
 
@@ -111,13 +117,4 @@ def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) 
     ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
     sum_y min(p, m) is the largest that the law m of any selection can reach.
     """
-    return backend(p, drafts, classes).select_draft(p, q, drafts, classes)
-
-
-def backend(p: Array, drafts: Array, classes: int | None) -> Any:
-    """The module that computes the selection: `host`, `device` or `triton`, each with `select_draft`."""
-    if (classes or CLASSES) <= KERNEL_CLASSES and wanted(p, drafts):
-        from . import triton
-
-        return triton
-    return host if xp.on_host(p) else device
+    return (host if xp.on_host(p) else device).select_draft(p, q, drafts, classes)

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.compiled import REORDERED, compiled
-from ...arrays.masses import BLOCK
+from ...dispatch import accelerated
 from ...errors import InvalidDrafts
 from ...laws import IID, DraftLaw
 from ..model import Nodes, Path
@@ -43,9 +40,8 @@ class BlockVerification(PathRule):
         path = tree.tokens[: tree.tokens.index(-1)] if -1 in tree.tokens else tree.tokens
         return verify(Walk.along(nodes, path))
 
+    @accelerated("block_verification")
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        if (selection := _select_compiled(tree, draws)) is not None:
-            return selection
         survivors = Survivors(tree)
         verifier = PathVerifier(survivors)
         for depth in range(min(tree.bounds.length, tree.bounds.size)):
@@ -115,97 +111,6 @@ class PathVerifier:
         self._passes.append(passes)
         self._rests.append(rest)
         self._nodes.append(self.survivors.here)
-
-
-def _select_compiled(tree: DraftTree, draws: Draws) -> PathSelection | None:
-    """The same in one loop, in a tenth of the time that array operations take for one text; None where such loops do not pay."""
-    if not (xp.in_compiled(tree.p) and xp.in_compiled(tree.q) and (loop := compiled(_verify, REORDERED))):
-        return None
-    p, q = xp.host_view(tree.p), xp.host_view(tree.q)
-    if len(p) > 1 and not (p.strides[0] and q.strides[0]):  # copies of one tree, which share its memory
-        return None
-    length = tree.bounds.length
-    selection = (
-        np.empty(len(p), np.int64),
-        np.empty((len(p), length), np.int64),
-        np.empty((len(p), length + 1), np.int64),
-    )
-    until = np.empty((length + 1, -(-p.shape[-1] // BLOCK)))
-    loop(*map(np.ascontiguousarray, (p, q, xp.host_view(tree.tokens), draws.uniforms)), until, *selection)
-    return PathSelection(*(xp.from_view(x, tree.p) for x in selection))
-
-
-def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest that numba compiles
-    """Write the selection. until: memory for the sums of (w_i p_i - m_i)+ up to the end of every block, by i.
-
-    Sums are as in `arrays.masses`: in the masses' type within a block, and in float64 over the blocks.
-    """
-    deepest, blocks = until.shape
-    passes, weights = np.empty(deepest), np.empty(deepest)
-    for row in range(len(tokens)):
-        end, weight = 0, 1.0
-        while end < tokens.shape[1] and tokens[row, end] >= 0:
-            own, drafted, scale, total = p[row, end], q[row, end], p.dtype.type(weight), 0.0
-            for block in range(blocks):
-                start = block * BLOCK
-                p_in, q_in = own[start : start + BLOCK], drafted[start : start + BLOCK]
-                part = scale - scale
-                for y in range(len(p_in)):
-                    part += max(scale * p_in[y] - q_in[y], scale - scale)
-                total += part
-                until[end, block] = total
-            weights[end] = weight
-            passes[end] = total / (total + 1 - weight) if total > 0 or weight < 1 else 1.0
-            wanted, offered = scale * own[tokens[row, end]], drafted[tokens[row, end]]
-            weight = min(wanted / offered, 1.0) if offered > 0 else 0.0
-            end += 1
-        weights[end] = passes[end] = weight
-        # The chances of the lengths, in the place of what passes: the longest that does is accepted.
-        refused = 1.0
-        for i in range(end, -1, -1):
-            passed = passes[i]
-            passes[i] = refused * passed
-            refused *= 1 - passed
-        target, summed, chosen = uniforms[row, 0] * passes[: end + 1].sum(), 0.0, 0
-        for i in range(end + 1):
-            if passes[i] > 0:
-                chosen = i
-                summed += passes[i]
-                if summed > target:
-                    break
-        there = chosen < end and until[chosen, blocks - 1] > 0
-        own, drafted = p[row, chosen], q[row, min(chosen, q.shape[1] - 1)]
-        scale = p.dtype.type(weights[chosen] if there else 1.0)
-        if not there:  # a token of the target's own law
-            total = 0.0
-            for block in range(blocks):
-                p_in = own[block * BLOCK : (block + 1) * BLOCK]
-                part = scale - scale
-                for y in range(len(p_in)):
-                    part += p_in[y]
-                total += part
-                until[chosen, block] = total
-        total, block = until[chosen, blocks - 1], 0
-        target = uniforms[row, 1] * total
-        while until[chosen, block] <= target and until[chosen, block] < total:
-            block += 1
-        rest, summed, last = target - (until[chosen, block - 1] if block else 0.0), 0.0, -1
-        start = block * BLOCK
-        p_in, q_in = own[start : start + BLOCK], drafted[start : start + BLOCK]
-        for y in range(len(p_in)):
-            mass = scale * p_in[y] - (q_in[y] if there else scale - scale)
-            if mass > 0:
-                last = y
-                summed += mass
-                if summed > rest:
-                    break
-        if last < 0:  # what is left is next to nothing, and was rounded otherwise in its sum
-            last = p_in.argmax()
-        length[row] = chosen
-        for i in range(len(nodes[row])):
-            nodes[row, i] = i + 1 if i < chosen else -1
-        for i in range(len(emitted[row])):
-            emitted[row, i] = tokens[row, i] if i < chosen else (start + last if i == chosen else -1)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import triton.language as tl
 
 from .grid import BITS, EXACT, number_of_drafts, rows, split
 
-POINTS = 16  # one more than KERNEL_DRAFTS of rules.recursive_rejection
+POINTS = 16  # one more than MAX_KERNEL_DRAFTS of fast.recursive_rejection
 J = tl.constexpr(POINTS)
 BLOCK = 128  # tokens at a time, by one warp
 FINE = tl.constexpr(128)  # factors between two points that are held against the bounds

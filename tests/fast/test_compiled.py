@@ -1,4 +1,4 @@
-"""The compiled passes of K-SEQ and recursive rejection do what the array operations do."""
+"""Fast forms give what their formulas give: rules, residuals, choices and draws, with and without `ot_draft.fast`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_problems import all_tuples, random_masses
 from slow import slow
 
 import ot_draft as otd
 from ot_draft import arrays as xp
-from ot_draft.arrays import masses
-from ot_draft.arrays.compiled import compiled
+from ot_draft.dispatch import formulas_only
+from ot_draft.fast import loops
+from ot_draft.fast.loops import compiled
 from ot_draft.laws.fixed_last import FixedLast
 from ot_draft.rules.k_seq import division_factor
 from ot_draft.sampling import choose
@@ -35,17 +37,32 @@ def rows(dtype: type, seed: int = 90) -> tuple[Any, Any, Any]:
     return p, q, drafts
 
 
+@pytest.mark.parametrize("rule", otd.rules.ALL, ids=lambda rule: rule.name)
+def test_every_rule_is_the_same_with_and_without_fast_forms(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small problems, for which fast forms do not pay: here they are taken at every size."""
+    monkeypatch.setattr(loops, "MIN_TOKENS", 1)
+    generator = np.random.default_rng(95)
+    for n, k in ((3, 1), (4, 2), (4, 3)):
+        p, q = (random_masses(generator, n, 64).astype(float) for _ in range(2))
+        drafts = all_tuples(n, k)
+        fast = rule(p, q, drafts)
+        with formulas_only():
+            formula = rule(p, q, drafts)
+        np.testing.assert_allclose(fast.accept, formula.accept, atol=1e-9)
+        np.testing.assert_allclose(fast.output(drafts), formula.output(drafts), atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rule", [otd.rules.KSeq(), otd.rules.RecursiveRejection()], ids=lambda rule: rule.name)
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_compiled_or_not_is_one_rule(kind: str, rule: Any, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_rows_are_the_same_with_and_without_fast_forms(kind: str, rule: Any, dtype: type) -> None:
     p, q, drafts = rows(dtype)
     if kind == "torch":
         torch = pytest.importorskip("torch")
         p, q, drafts = (torch.from_numpy(x) for x in (p, q, drafts))
     fast = rule(p, q, drafts)
-    monkeypatch.setattr(masses, "COMPILE", 10 * N)
-    interpreted = rule(p, q, drafts)
+    with formulas_only():
+        interpreted = rule(p, q, drafts)
     tolerance = 1e-9 if dtype is np.float64 else 2e-3  # factors differ by 1e-4, which a residual seldom used shows most
     assert fast.accept.dtype == interpreted.accept.dtype == p.dtype
     assert np.abs(np.asarray(fast.accept) - np.asarray(interpreted.accept)).max() <= tolerance
@@ -54,7 +71,7 @@ def test_compiled_or_not_is_one_rule(kind: str, rule: Any, dtype: type, monkeypa
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_or_not_is_one_residual(dtype: type) -> None:
     """Broadcast, with rows where nothing is left, and where what is left is next to nothing."""
     p, q, _ = rows(dtype)
     p[0, 0], q[0, 0] = 0, 0
@@ -67,9 +84,9 @@ def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.Monkey
     fast = [xp.residual(*call) for call in calls]
     fast.append(xp.residual(p, q.copy(), out=q.copy()))
     assert all((x == y).all() for x, y in zip((p, q, scale, least), before, strict=True))
-    monkeypatch.setattr(masses, "COMPILE", 10 * N)
-    for call, found in zip([*calls, (p, q)], fast, strict=True):
-        wanted = xp.residual(*call)
+    with formulas_only():
+        formulas = [xp.residual(*call) for call in [*calls, (p, q)]]
+    for wanted, found in zip(formulas, fast, strict=True):
         assert found.dtype == wanted.dtype == dtype and found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=0)
     assert (fast[0][0, 0] == p[0, 0]).all()
@@ -77,7 +94,7 @@ def test_compiled_or_not_is_one_residual(dtype: type, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_compiled_or_not_is_one_choice(kind: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_or_not_is_one_choice(kind: str, dtype: type) -> None:
     """Of rows that take the first draft, the last, none, at uniforms next to both ends; of a residual for many rows."""
     p, q, drafts = rows(dtype)
     generator = np.random.default_rng(94)
@@ -93,9 +110,9 @@ def test_compiled_or_not_is_one_choice(kind: str, dtype: type, monkeypatch: pyte
         accept, residual, drafts, uniforms = (torch.from_numpy(x) for x in (accept, residual, drafts, uniforms))
     residuals = [residual[..., None, :], xp.broadcast_to(residual[..., None, :], (2, 3, 30, N)), residual[1, 1]]
     fast = [choose(otd.Selection(accept, left), drafts, uniforms) for left in residuals]
-    monkeypatch.setattr(masses, "COMPILE", 10 * N)
-    for left, found in zip(residuals, fast, strict=True):
-        wanted = choose(otd.Selection(accept, left), drafts, uniforms)
+    with formulas_only():
+        formulas = [choose(otd.Selection(accept, left), drafts, uniforms) for left in residuals]
+    for wanted, found in zip(formulas, fast, strict=True):
         for x, y in zip(found, wanted, strict=True):
             assert x.dtype == y.dtype and tuple(x.shape) == tuple(y.shape) == (2, 3, 30)
         token, position = (np.asarray(x) for x in found)
@@ -120,9 +137,7 @@ PLAIN, FIXED = otd.WithoutReplacement(), FixedLast((3, 4_100))
         slow("torch", FIXED, np.float64),
     ],
 )
-def test_compiled_or_not_is_one_draw_without_replacement(
-    kind: str, law: otd.DraftLaw, dtype: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_or_not_is_one_draw_without_replacement(kind: str, law: otd.DraftLaw, dtype: type) -> None:
     """Of many rows with one q, of a row that runs out, and of one whose heaviest token has all but a millionth."""
     generator = np.random.default_rng(93)
     q = rows(dtype)[1]
@@ -139,9 +154,9 @@ def test_compiled_or_not_is_one_draw_without_replacement(
     before = [np.asarray(x).copy() for x in masses_of]
     fast = [np.asarray(law.draw(x, uniforms)) for x in masses_of]
     assert all((np.asarray(x) == y).all() for x, y in zip(masses_of, before, strict=True))
-    monkeypatch.setattr(masses, "COMPILE", 10 * N)
-    for x, found in zip(masses_of, fast, strict=True):
-        wanted = np.asarray(law.draw(x, uniforms))
+    with formulas_only():
+        formulas = [np.asarray(law.draw(x, uniforms)) for x in masses_of]
+    for wanted, found in zip(formulas, fast, strict=True):
         assert found.shape == wanted.shape == (2, 3, 40, 6) and found.dtype == wanted.dtype
         assert all(len(set(row)) == 6 for row in found.reshape(-1, 6).tolist())
         # float32: sums are rounded in another order, which seldom moves a uniform over an end, but one next to 1.
@@ -177,3 +192,14 @@ def test_a_function_that_cannot_be_kept_on_disk_is_compiled_all_the_same() -> No
     exec(compile("def twice(x):\n    return 2 * x", "<no file>", "exec"), made)
     twice = compiled(made["twice"])
     assert twice is not None and twice(3) == 6
+
+
+def test_a_fault_in_a_fast_form_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dispatch asks the fast form, and `formulas_only` leaves it out."""
+    p, q, drafts = rows(np.float64)
+    monkeypatch.setattr("ot_draft.fast.recursive_rejection.MAX_KERNEL_DRAFTS", 0)
+    monkeypatch.setattr("ot_draft.fast.recursive_rejection._passes", lambda p, q, present: (present, present, p[:, :1]))
+    rule = otd.rules.RecursiveRejection()
+    found = rule(p, q, drafts)
+    with formulas_only():
+        assert np.abs(found.accept - rule(p, q, drafts).accept).max() > 0.01

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ot_draft as otd
-from ot_draft.arrays import masses
+from ot_draft.dispatch import formulas_only
+from ot_draft.fast import block_verification, loops
 from ot_draft.trees.model import Nodes
-from ot_draft.trees.rules import block_verification
 from ot_draft.trees.tree import DraftTree, PathSelection, PlainTree, TreeBounds
 
 pytest.importorskip("numba")
@@ -43,9 +43,7 @@ def same(one: PathSelection, other: PathSelection) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("length", [1, 2, 4])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_compiled_or_not_the_same_is_selected(
-    kind: str, length: int, dtype: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_or_not_the_same_is_selected(kind: str, length: int, dtype: type) -> None:
     tree = trees(64, length, dtype, length)
     uniforms = np.random.default_rng(7).random((64, 2)).astype(dtype)
     if kind == "torch":
@@ -55,14 +53,14 @@ def test_compiled_or_not_the_same_is_selected(
         tree = tree.bounds.tree(tokens, p, wide[:, : length + 1])
     fast = RULE.select(tree, uniforms)
     assert kind == "numpy" or torch.is_tensor(fast.tokens)
-    monkeypatch.setattr(masses, "COMPILE", 10 * N)
-    slow = RULE.select(tree, uniforms)
+    with formulas_only():
+        slow = RULE.select(tree, uniforms)
     # Where a uniform lies within rounding of a boundary the two may differ: not at all in float64, seldom in float32.
     assert same(fast, slow).sum() >= (64 if dtype is np.float64 else 63)
     assert len(np.unique(np.asarray(slow.length))) == length + 1
 
 
-def test_paths_that_stop_by_themselves_and_copies_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_that_stop_by_themselves_and_copies_of_one() -> None:
     tree = trees(64, 3, np.float64, 1)
     ends = (tree.tokens >= 0).sum(-1, keepdims=True)
     parents = np.where(np.arange(3) < ends, np.arange(3), 3)
@@ -70,10 +68,12 @@ def test_paths_that_stop_by_themselves_and_copies_of_one(monkeypatch: pytest.Mon
     uniforms = np.random.default_rng(2).random((64, 2))
     copies = tree.rows(slice(0, 1)).repeated(64)
     found = RULE.select(data, uniforms), RULE.select(copies, uniforms)
-    assert block_verification._select_compiled(copies, None) is None  # it would take the memory of 64 trees
-    monkeypatch.setattr(masses, "COMPILE", 10 * N)
-    assert same(found[0], RULE.select(data, uniforms)).all() and found[0].nodes.shape == (64, 5)
-    assert same(found[1], RULE.select(copies, uniforms)).all()
+    refused = block_verification.select(RULE, copies, None)
+    assert refused is NotImplemented  # it would take the memory of 64 trees
+    with formulas_only():
+        wanted = RULE.select(data, uniforms), RULE.select(copies, uniforms)
+    assert same(found[0], wanted[0]).all() and found[0].nodes.shape == (64, 5)
+    assert same(found[1], wanted[1]).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,11 +103,9 @@ def test_the_loop_has_the_law_of_the_plain_form(seed: int, monkeypatch: pytest.M
     uniforms = np.stack(np.meshgrid(cells, cells), -1).reshape(-1, 2)
     p, q = (np.repeat(np.stack([laws[side, places[each]] for each in way])[None], len(uniforms), 0) for side in (0, 1))
     tree = shape.tree(np.repeat([tokens], len(uniforms), 0), p, q)
-    monkeypatch.setattr(masses, "COMPILE", 1)
-    assert (
-        block_verification._select_compiled(tree.rows(slice(0, 2)), type("", (), {"uniforms": uniforms[:2]}))
-        is not None
-    )
+    monkeypatch.setattr(loops, "MIN_TOKENS", 1)
+    few = block_verification.select(RULE, tree.rows(slice(0, 2)), type("", (), {"uniforms": uniforms[:2]}))
+    assert few is not NotImplemented
     emitted, counts = np.unique(RULE.select(tree, uniforms).tokens, axis=0, return_counts=True)
     found = {tuple(row[row >= 0].tolist()): count / len(uniforms) for row, count in zip(emitted, counts, strict=True)}
     wanted = RULE(Nodes.of(Model()), PlainTree(shape, tokens))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import ot_draft as otd
-from ot_draft import kernels
+from ot_draft.fast import kernels
 from ot_draft.verify.rule.strategies import PAIRS, SUBNORMAL
 
 torch = pytest.importorskip("torch")
@@ -28,9 +28,9 @@ import triton.runtime.interpreter as interpreter  # noqa: E402
 
 from ot_draft.arrays import astype, gather, inverse_cdf  # noqa: E402
 from ot_draft.arrays.ratio_classes import ClassLayout, layout  # noqa: E402
-from ot_draft.kernels import draw, excess  # noqa: E402
+from ot_draft.fast.kernels import draw, excess  # noqa: E402
+from ot_draft.fast.kernels import optimal as classes  # noqa: E402
 from ot_draft.rules.coupling import couple  # noqa: E402
-from ot_draft.rules.optimal import triton as classes  # noqa: E402
 from ot_draft.rules.optimal.classes import at_levels  # noqa: E402
 from ot_draft.rules.optimal.host import by_count  # noqa: E402
 

@@ -1,6 +1,6 @@
 """Optimal selection: masses of the classes of p/q, their levels, and the law of the selected token.
 
-The same steps as `device`, in six launches. The masses are a histogram made by matrix products: class c = 8 a + b is
+The same steps as `rules.optimal.device`, in six launches. The masses are a histogram made by matrix products: class c = 8 a + b is
 row a and column b of a small table, and a block of tokens adds to it (one-hot rows)^T (one-hot columns times mass). Unlike atomic
 sums, products always add in the same order, so that the same seed gives the same text. Products of float16 keep 11 bits: a mass
 goes in as two numbers of 11 bits, whose rounding, 2^-22, is that of float32 sums, or 2^-40 where that is more.
@@ -20,9 +20,9 @@ import triton.language as tl
 
 from ...arrays import ratio_classes
 from ...arrays.ratio_classes import layout
-from ...kernels.grid import BITS, EXACT, apart, number_of_drafts, rows, split
+from ...rules.optimal import classes as shared
 from ...selection import Selection
-from . import classes as shared
+from .grid import BITS, EXACT, apart, number_of_drafts, rows, split
 
 BLOCK = 512  # tokens at a time
 FEW = 64  # the same where a token has a row and a column of its own

@@ -9,8 +9,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ot_draft.kernels import draw, excess
-from ot_draft.rules.optimal import triton as classes
+from ot_draft.fast.kernels import draw, excess
+from ot_draft.fast.kernels import optimal as classes
 
 POINTERS = {"drafts": "*i64", "token": "*i64", "kink": "*fp64", "curve": "*fp64"}
 NUMBERS = ("n", "p_step", "q_step", "k", "span", "first", "shift", "blocks", "draws")

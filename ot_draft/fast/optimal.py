@@ -1,0 +1,64 @@
+"""Optimal selection: kernels for the selection, and the residual by classes in one pass over the tokens."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+import numpy as np
+
+from .. import arrays as xp
+from ..arrays import Array
+from ..arrays.masses import BLOCK, SMALL
+from ..rules.optimal.classes import CLASSES
+from ..selection import Selection
+from .kernels import wanted
+from .loops import REORDERED, installed, loop
+
+MAX_KERNEL_CLASSES = 512  # classes that the kernels take: their work grows with the square
+
+
+def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
+    """`rules.optimal.rule.select`, by Triton kernels."""
+    if (classes or CLASSES) > MAX_KERNEL_CLASSES or not wanted(p, drafts):
+        return NotImplemented
+    from .kernels import optimal
+
+    return optimal.select(p, q, drafts, classes)
+
+
+def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
+    """`rules.optimal.rule.select_draft`, by Triton kernels."""
+    if (classes or CLASSES) > MAX_KERNEL_CLASSES or not wanted(p, drafts):
+        return NotImplemented
+    from .kernels import optimal
+
+    return optimal.select_draft(p, q, drafts, classes)
+
+
+def residual_by_classes(p, q, rank, by_p, by_q, slope, left):
+    """`rules.optimal.host._residual_by_classes`."""
+    return NotImplemented if xp.is_exact(p) or not installed() else _left(p, q, rank, by_p, by_q, slope, left)
+
+
+@loop(REORDERED)
+def _left(p, q, rank, by_p, by_q, slope, left):
+    """Writes norm((r - m)+), or r where that is 0, for one row; block by block, as `xp.residual`."""
+    below, alone, total = by_q - slope, (by_p == 1).all(), 0.0
+    of_p = np.ones(BLOCK, p.dtype)
+    for start in range(0, len(p), BLOCK):
+        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
+        into, part = left[start : start + BLOCK], slope[0] - slope[0]
+        for y in range(len(own)):
+            into[y] = below[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
+        if not alone:
+            for y in range(len(own)):
+                of_p[y] = by_p[np.uint64(own[y])]
+        for y in range(len(own)):
+            into[y] = max(of_p[y] * p_in[y] + into[y] * q_in[y], slope[0] - slope[0])
+            part += into[y]
+        total += part
+    if total > SMALL:
+        share = p.dtype.type(1 / total)
+        for y in range(len(p)):
+            left[y] *= share
+        return
+    for y in range(len(p)):
+        left[y] = left[y] / total if total > 0 else by_p[rank[y]] * p[y] + by_q[rank[y]] * q[y]

@@ -1,0 +1,38 @@
+"""Classes of tokens of nearly equal ratio p/q, and their masses, in one pass over the tokens."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+import numpy as np
+
+from ..arrays.masses import BLOCK
+from ..arrays.ratio_classes import LARGE, ClassLayout
+from .loops import REORDERED, installed, loop
+
+
+def by_ratio(
+    p: np.ndarray, q: np.ndarray, classes: ClassLayout, offset: float, lowest: int, rank: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """`arrays.ratio_classes.by_ratio`."""
+    if not installed():
+        return NotImplemented
+    p_mass, q_mass = _by_ratio(p, q, np.float32(offset), *classes, lowest, rank)
+    return p_mass, q_mass
+
+
+@loop(REORDERED, "numpy")
+def _by_ratio(p, q, offset, first, shift, count, lowest, rank):
+    """Block by block: classes first, many at a time, then their masses, one after the other."""
+    p_mass, q_mass, large = np.zeros(count + 1), np.zeros(count + 1), np.float32(LARGE)
+    for start in range(0, len(p), BLOCK):
+        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
+        for y in range(len(own)):
+            drawn = q_in[y] > 0
+            key = min(np.float32(p_in[y] / (q_in[y] if drawn else large)), large) + offset
+            c = min(max((np.float32(key).view(np.int32) >> shift) - first, lowest), count - 1)
+            c = c if p_in[y] > 0 else 0
+            own[y] = c if drawn else count
+        for y in range(len(own)):
+            c = np.uint64(own[y])  # without a sign there is nothing to be counted from the end
+            p_mass[c] += p_in[y]
+            q_mass[c] += q_in[y]
+    return p_mass, q_mass

@@ -1,0 +1,50 @@
+"""The residual of a rule in one pass over the tokens, after one for its sum."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import arrays as xp
+from ..arrays import Array
+from ..arrays.masses import BLOCK, SMALL
+from .loops import REORDERED, loop, takes
+
+
+def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | None = None) -> Array:
+    """`arrays.residual`."""
+    if not takes(p, q):
+        return NotImplemented
+    factors = [xp.host_view(x) if hasattr(x, "dtype") else np.full(1, x) for x in (scale, least)]
+    batch = xp.batch_shape(p, q, *factors)
+    memory = np.empty((*batch, p.shape[-1]), xp.host_view(p).dtype) if out is None else xp.host_view(out)
+    into = memory.reshape(prod(batch), p.shape[-1])
+    _residual(*xp.rows(batch, p, q, *(x.astype(into.dtype) for x in factors)), into)
+    return xp.from_view(into.reshape(memory.shape), p)
+
+
+@loop(REORDERED)
+def _residual(p, q, scale, least, out):
+    """Writes it. Sums are in the masses' type within a block, where they can be added many at a time, and in float64 over the blocks."""
+    for row in range(p.shape[0]):
+        s, c, total = scale[row, 0], least[row, 0], 0.0
+        for start in range(0, p.shape[1], BLOCK):
+            p_in, q_in, into = (
+                p[row, start : start + BLOCK],
+                q[row, start : start + BLOCK],
+                out[row, start : start + BLOCK],
+            )
+            part = s - s
+            for y in range(len(p_in)):
+                into[y] = max(p_in[y] - s * q_in[y], c * p_in[y])
+                part += into[y]
+            total += part
+        if total > SMALL:
+            share = p.dtype.type(1 / total)
+            for y in range(p.shape[1]):
+                out[row, y] *= share
+        else:
+            for y in range(p.shape[1]):
+                out[row, y] = out[row, y] / total if total > 0 else p[row, y]
