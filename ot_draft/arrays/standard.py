@@ -111,7 +111,8 @@ _exact_divide = np.frompyfunc(lambda a, b, otherwise: Fraction(a) / b if b != 0 
 def divide(a: Any, b: Any, otherwise: Any) -> Array:
     """a / b, and `otherwise` where b is 0: 0/0 under a `where` warns in numpy and raises on Fractions."""
     if is_torch(b):
-        return namespace(b).where(b == 0, otherwise, a / b)
+        none = b == 0  # 0/0 under a `where` has gradient NaN
+        return namespace(b).where(none, otherwise, a / b.masked_fill(none, 1))
     if is_exact(a) or is_exact(b):
         return np.asarray(_exact_divide(*exactly(a, b, otherwise)), dtype=object)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

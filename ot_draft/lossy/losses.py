@@ -42,14 +42,15 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     law : DraftLaw, optional
         Draft law, i.i.d. by default. The fixed tokens of hybrid drafting and their number count as constants.
     logits : bool, default=False
-        Whether p and q are logits. The loss and its gradient are then computed from log-probabilities, and stay finite where no token
-        has a representable probability under both models. Prefer this form for training.
+        Whether p and q are logits, -inf for a token of probability 0. The loss and its gradient are then computed from
+        log-probabilities, and stay finite where no token has a representable probability under both models. Prefer this form for
+        training.
 
     Returns
     -------
     loss : tensor of shape (...)
-        Where the acceptance is 1, the gradient is 0. Where probabilities give acceptance 0, the loss is infinite and its gradient
-        undefined.
+        Where the acceptance is 1, the gradient is 0. Where the acceptance is 0, the loss is +inf and its gradient 0. With logits, this
+        occurs only where masks (-inf) leave no token that both models can emit.
 
     Raises
     ------
@@ -57,6 +58,17 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
         If p or q is not such a tensor, or their shapes do not fit.
     InvalidDrafts
         If k is 0, or q requires a gradient that is not known under this draft law.
+
+    Examples
+    --------
+    The models are certain of different tokens. Float32 probabilities have no overlap:
+
+    >>> import torch
+    >>> target, draft = torch.tensor([120.0, 0.0, 0.0]), torch.tensor([0.0, 120.0, 0.0])
+    >>> acceptance_loss(target, draft, logits=True)
+    tensor(118.9014)
+    >>> acceptance_loss(target.softmax(-1), draft.softmax(-1))
+    tensor(inf)
     """
     law = IID() if law is None else law
     check_law(law, k)
@@ -81,7 +93,8 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     reached = _reached(law, q, ~token_set, k)
     if q.requires_grad and not reached.requires_grad:
         raise InvalidDrafts(f"the gradient under {law!r} is not known: take IID() or Hybrid(top=j)")
-    return -(xp.where(token_set, p, 0).sum(-1, keepdims=True)[..., 0] + reached).log()
+    alpha = xp.where(token_set, p, 0).sum(-1) + reached
+    return -xp.where(alpha == 0, 1, alpha).log().masked_fill(alpha == 0, -inf)
 
 
 def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = False) -> Tensor:
@@ -161,8 +174,9 @@ def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: FixedFirst) -> Te
     top, draws = xp.members(fixed, log_q.shape[-1]), (fixed < 0).sum(-1, keepdim=True)
     if not isinstance(law, IID):
         log_q = log_q.masked_fill(top, -inf)
-        log_q = log_q.log_softmax(-1).masked_fill(top, -inf)  # NaN where nothing but fixed tokens has mass
-        log_q = log_q.masked_fill(top.all(-1, keepdim=True), -inf)
+        empty = log_q.isneginf().all(-1, keepdim=True)  # draws are then uniform outside the fixed tokens
+        log_q = xp.where(empty, xp.where(top & ~top.all(-1, keepdim=True), -inf, 0), log_q)
+        log_q = log_q.log_softmax(-1).masked_fill(top, -inf)
     least = log_p < log_q if k == 1 and law == IID() else _least_set(log_p.detach(), log_q.detach(), top, draws)
     inside = least | log_p.isnan()  # so that NaN is summed
     drawn = xp.where(inside, 0, log_q.exp()).sum(-1, keepdim=True).clamp(max=1)
@@ -170,7 +184,8 @@ def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: FixedFirst) -> Te
     factor = sum(xp.where(draws > i, (1 - drawn) ** i, 0) for i in range(k))
     certain = (top & ~inside).any(-1)  # a fixed token is outside H
     terms = xp.where(inside, log_p, log_q + factor.log()).masked_fill(certain[..., None], 0)
-    return terms.logsumexp(-1).masked_fill(certain, 0)
+    never = terms.isneginf().all(-1)
+    return terms.masked_fill(never[..., None], 0).logsumexp(-1).masked_fill(certain, 0).masked_fill(never, -inf)
 
 
 def _least_set(log_p: Tensor, log_q: Tensor, top: Tensor, draws: Tensor) -> Tensor:
