@@ -1,17 +1,17 @@
-"""Arrays in files: numbers and nothing else, whole, or so many rows of them; one line for a file that is broken.
+"""Arrays in files, read whole or some rows at a time; a broken file is one line.
 
-`Column` is an array of a file of any kind, `Flat` one whose numbers lie there as they are, `Stored` one of an .npz file.
-
-What numpy says about a broken file advises to load it unsafely (`allow_pickle`), which runs whatever code the file holds.
-Here the line names the file and what it should hold.
+The messages of NumPy about a broken file advise to load it with `allow_pickle`, which runs whatever code the file holds. Here the
+message names the file and what it must hold.
 """
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
+from io import SEEK_CUR
 from math import prod
 from pathlib import Path
 from struct import error as StructError
@@ -122,79 +122,102 @@ def _bytes_of(block: np.ndarray) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Flat(Column):
-    """Numbers that lie in a file one after the other. begin: bytes before them. decode: what the numbers that are stored stand for.
+class Stored(Column):
+    """An array of an .npz file, or that of an .npy file (without a name), as its header describes it. holds: see `reading`.
 
     Rows are read, not mapped: the pages of a map count as memory of the process, and a file that is cut short ends it.
     """
-
-    file: Path
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    begin: int
-    holds: str
-    decode: Callable[[np.ndarray], np.ndarray] = np.asarray
-
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        size = (stop - start) * self.width
-        with reading(self.file, self.holds), self.file.open("rb") as stream:
-            stream.seek(self.begin + start * self.width * self.dtype.itemsize)
-            numbers = np.fromfile(stream, self.dtype, size)
-            if len(numbers) < size:
-                raise EOFError("it ends before its numbers do")
-        return self.decode(_native(numbers.reshape(stop - start, self.width)))
-
-    def digest(self) -> str:
-        left = prod(self.shape) * self.dtype.itemsize
-        with reading(self.file, self.holds), self.file.open("rb") as stream:
-            stream.seek(self.begin)
-            sizes = (min(PIECE, left - start) for start in range(0, left, PIECE))
-            return hash_of(f"{self.shape} {self.dtype} {self.decode.__name__}", (stream.read(size) for size in sizes))
-
-
-@dataclass(frozen=True)
-class Stored(Column):
-    """An array of an .npz file, none of whose numbers has been read. begin: bytes of its own header. holds: see `reading`."""
 
     file: Path
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     fortran: bool
-    begin: int
+    begin: int  # bytes of the header, before the numbers
     holds: str
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Rows start .. stop - 1, all leading axes taken together, (stop - start, n).
+        """Rows start .. stop - 1, all leading axes taken together, (stop - start, n), without the checksum of `digest`.
 
-        Only these are read, except from a compressed file, which has to be passed through; without the checksum, see `digest`.
+        Only these are read, except from a compressed file, which is read to its last row, and one in Fortran order, which is read whole.
         """
         if self.fortran and len(self.shape) > 1:
-            seen = f"array {self.name} is in Fortran order, whose rows do not lie together"
-            raise InvalidDistribution(f"{self.file}: {seen}: save numpy.ascontiguousarray of it")
-        with reading(self.file, self.holds), ZipFile(self.file) as archive:
-            member = archive.getinfo(f"{self.name}.npy")
-            if member.compress_type == ZIP_STORED:
-                with self.file.open("rb") as stream:
-                    stream.seek(member.header_offset)
-                    lengths = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])  # of name and extra
-                begin = member.header_offset + LOCAL_HEADER + sum(lengths) + self.begin
-                return Flat(self.file, self.shape, self.dtype, begin, self.holds).rows(start, stop)
-            size = self.width * self.dtype.itemsize
-            with archive.open(member) as packed:
-                packed.seek(self.begin + start * size)
-                numbers = np.frombuffer(packed.read((stop - start) * size), self.dtype)
-                return _native(numbers.reshape(stop - start, self.width))
+            return self.whole().reshape(self.count, self.width)[start:stop]
+        size = self.width * self.dtype.itemsize
+        with self._numbers() as stream:
+            stream.seek(start * size, SEEK_CUR)
+            content = stream.read((stop - start) * size)
+            return _native(np.frombuffer(content, self.dtype).reshape(stop - start, self.width))
 
     def whole(self) -> np.ndarray:
         """All of it."""
-        with reading(self.file, self.holds), ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as stream:
+        with self._member() as stream:
             return _native(np.lib.format.read_array(stream, allow_pickle=False))
 
     def digest(self) -> str:
         """Hash of all its bytes, its shape and type. Raises InvalidDistribution where they are not those that were written (CRC-32)."""
-        with reading(self.file, self.holds), ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as stream:
+        with self._member() as stream:
             return hash_of("", iter(lambda: stream.read(PIECE), b""))
+
+    @contextmanager
+    def _member(self) -> Iterator[IO[bytes]]:
+        """The array as NumPy wrote it, its header first."""
+        with reading(self.file, self.holds):
+            if not self.name:
+                with self.file.open("rb") as stream:
+                    yield stream
+            else:
+                with ZipFile(self.file) as archive, archive.open(f"{self.name}.npy") as member:
+                    yield member
+
+    @contextmanager
+    def _numbers(self) -> Iterator[IO[bytes]]:
+        """The file at the first number."""
+        with reading(self.file, self.holds), ExitStack() as stack:
+            begin = self.begin
+            stream: IO[bytes] = stack.enter_context(self.file.open("rb"))
+            if self.name:
+                archive = stack.enter_context(ZipFile(self.file))
+                member = archive.getinfo(f"{self.name}.npy")
+                if member.compress_type == ZIP_STORED:  # seeking in the archive would read all that is before
+                    stream.seek(member.header_offset)
+                    lengths = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])  # of name and extra
+                    begin += member.header_offset + LOCAL_HEADER + sum(lengths)
+                else:
+                    stream = stack.enter_context(archive.open(member))
+            stream.seek(begin)
+            yield stream
+
+
+@dataclass(frozen=True)
+class Kept(Column):
+    """An array of a file that is read as a whole, by `read`, and kept for the next rows."""
+
+    read: Callable[[Path], dict[str, np.ndarray]]
+    file: Path
+    name: str
+    shape: tuple[int, ...]
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        array = _arrays(self.read, self.file, _stamp(self.file))[self.name]
+        return array.reshape(self.count, self.width)[start:stop]
+
+
+def kept(read: Callable[[Path], dict[str, np.ndarray]], file: Path) -> dict[str, Column]:
+    """The arrays of a file that is read as a whole."""
+    found = _arrays(read, file, _stamp(file))
+    return {name: Kept(read, file, name, array.shape) for name, array in found.items()}
+
+
+@lru_cache(maxsize=4)
+def _arrays(read: Callable[[Path], dict[str, np.ndarray]], file: Path, stamp: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Kept as long as the file is not written to."""
+    return read(file)
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def hash_of(about: str, pieces: Iterable[Any]) -> str:
@@ -216,17 +239,27 @@ def array_names(file: Path, holds: str) -> list[str]:
 
 
 def stored_array(file: Path, name: str, holds: str) -> Stored:
-    """An array of an .npz file by its header. Raises InvalidDistribution where it is no array, or not as long as its header says."""
-    with reading(file, holds), ZipFile(file) as archive:
-        with archive.open(f"{name}.npy") as stream:
-            shape, fortran, dtype = _header(stream, f"{file}: array {name}")
-            begin = stream.tell()
-        there = archive.getinfo(f"{name}.npy").file_size - begin
+    """An array of an .npz file, or (name "") of an .npy file, by its header.
+
+    Raises InvalidDistribution where it is no array of numbers, or not as long as its header says.
+    """
+    where = f"{file}: array {name}" if name else str(file)
+    with reading(file, holds), ExitStack() as stack:
+        if name:
+            archive = stack.enter_context(ZipFile(file))
+            stream: IO[bytes] = stack.enter_context(archive.open(f"{name}.npy"))
+            size = archive.getinfo(f"{name}.npy").file_size
+        else:
+            stream, size = stack.enter_context(file.open("rb")), file.stat().st_size
+        shape, fortran, dtype = _header(stream, where)
+        begin = stream.tell()
     if dtype.hasobject:
-        raise InvalidDistribution(f"{file}: array {name} holds Python objects, no numbers; it should hold {holds}")
-    if there != prod(shape) * dtype.itemsize:
-        seen = f"array {name} of shape {shape} and type {dtype} has {there:,} bytes"
-        raise InvalidDistribution(f"{file}: {seen}; it should hold {holds}")
+        raise InvalidDistribution(f"{where} must hold numbers, got Python objects; it should hold {holds}")
+    if size - begin != prod(shape) * dtype.itemsize:
+        raise InvalidDistribution(
+            f"{where} cannot be read: its shape {shape} and type {dtype} need {prod(shape) * dtype.itemsize:,} bytes, got"
+            f" {size - begin:,}; it should hold {holds}"
+        )
     return Stored(file, name, shape, dtype, fortran, begin, holds)
 
 
@@ -250,19 +283,6 @@ def read_arrays(file: Path, names: Iterable[str], holds: str) -> dict[str, np.nd
         told = f"has no array {', '.join(missing)}: it holds {', '.join(stored) or 'nothing'}, and should hold {holds}"
         raise InvalidDistribution(f"{file} {told}")
     return {name: stored_array(file, name, holds).whole() for name in names}
-
-
-def npy_array(file: Path, holds: str) -> Flat | np.ndarray:
-    """The array of an .npy file, unread; read where its rows do not lie together (Fortran order)."""
-    with reading(file, holds), file.open("rb") as stream:
-        shape, fortran, dtype = _header(stream, str(file))
-        begin = stream.tell()
-        if not dtype.hasobject and file.stat().st_size - begin != prod(shape) * dtype.itemsize:
-            raise ValueError(f"of shape {shape} and type {dtype}, it has {file.stat().st_size - begin:,} bytes")
-        if not dtype.hasobject and (not fortran or len(shape) < 2):
-            return Flat(file, shape, dtype, begin, holds)
-        stream.seek(0)
-        return _native(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _native(array: np.ndarray) -> np.ndarray:

@@ -17,7 +17,6 @@ from rich.table import Table
 import ot_draft as otd
 
 from ..data import open_shards
-from ..data.formats import columns
 from ..data.shards import Shard
 from ..data.study import choose_rules
 from ..errors import DraftSelectionError
@@ -192,10 +191,9 @@ def replay_texts(
 
 def following(shard: Shard) -> NDArray[Any]:
     """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
-    found = columns(shard.file)
-    if "slots" in found:
+    if "slots" in shard.columns:
         raise Refused(f"{shard.file}: {MERGED}")
-    about = {name: found[name].whole() for name in ABOUT if name in found}
+    about = {name: shard.columns[name].whole() for name in ABOUT if name in shard.columns}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
         raise Refused(
             f"{shard.file} must hold consecutive contexts of one text. Capture with --sample N or --positions 0."

@@ -15,7 +15,6 @@ from ..array_files import hash_of
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..problem import Problem
-from .formats import columns
 from .records import LABELS, Loaded
 from .shards import Shard, check_temperature, divided, is_rounded, open_shard, temperatures_of
 
@@ -174,9 +173,9 @@ def open_pairs(
     normalise, pad, draft_file: see `open_shard`.
     """
     file = Path(file)
-    shard, found = open_shard(file, pad, normalise, draft_file), columns(file, draft_file)
+    shard = open_shard(file, pad, normalise, draft_file)
     check_temperature(shard, temperature)
-    about = {name: found[name].whole() for name in ("temperatures", *LABELS) if name in found}
+    about = {name: shard.columns[name].whole() for name in ("temperatures", *LABELS) if name in shard.columns}
     known = _about(about, shard.axes, str(file))
     if temperature != 1:
         known["group"] = tuple(group or str(temperature) for group in known["group"])

@@ -32,7 +32,7 @@ WRITTEN = (*COLUMN_IDS, "pair", "provenance", *WITH_PROVENANCE)  # by ot_draft i
 MASSES = frozenset(name for names in LAWS for name in names)
 KNOWN = MASSES | {name for names in LOGITS for name in names}
 READ = KNOWN | {"temperatures", *LABELS, *WRITTEN}
-HOLDS = "p and q, or target_logits and draft_logits, of shape (..., n)"
+HOLDS = "p and q, or target_logits and draft_logits, of shape (..., n). Convert other formats as in examples/convert.md"
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,6 @@ class Loaded(Column):
 
     def rows(self, start: int, stop: int) -> Array:
         return np.asarray(self.array).reshape(self.count, self.width)[start:stop]
-
-
-def check_stacked(shape: tuple[int, ...], file: Path) -> None:
-    """Refuse an array that is not p and q stacked."""
-    if len(shape) < 2 or shape[0] != 2:
-        raise InvalidDistribution(
-            f"{file}: the array has shape {shape}: give p and q stacked, shape (2, ..., n), or as two .npy files"
-        )
 
 
 def known_name(name: str) -> str:

@@ -117,22 +117,31 @@ def laws_of_logits(
 
 @dataclass(frozen=True)
 class Shard:
-    """One file. names: its two arrays, target first. rows: pairs in it, all leading axes taken together. widths: tokens of each array.
+    """One file. columns: its arrays by name, unread where the format allows it; names: those of the two distributions, target first.
 
     label: as much of its path as tells it from the other shards; where that is unique, the file's name. digest: of its numbers.
-    axes: the leading axes of an array. normalise: masses are divided by their sums, which are within 1 % of 1. temperatures: one, in words,
-    for each entry of the first axis, where the file has them. draft_file: of q, where `file` holds p alone.
+    normalise: masses are divided by their sums, which are within 1 % of 1. temperatures: one, in words, for each entry of the first axis,
+    where the file has them.
     """
 
     file: Path
     names: tuple[str, str]
-    axes: tuple[int, ...]
-    widths: tuple[int, int]
+    columns: Mapping[str, Column]
     label: str
     digest: str
     normalise: bool = False
     temperatures: tuple[str, ...] = ()
-    draft_file: Path | None = None
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The leading axes of both arrays."""
+        return self.columns[self.names[0]].shape[:-1]
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Number of tokens of each array."""
+        target, draft = (self.columns[name].width for name in self.names)
+        return target, draft
 
     def groups(self, start: int, stop: int) -> list[str]:
         """The temperature of each of these rows, "" where the file has none."""
@@ -169,8 +178,7 @@ class Shard:
 
         exact: Fractions stay what they are. Raises InvalidDistribution for a row that is no law, to the precision in which it is stored.
         """
-        found = columns(self.file, self.draft_file)
-        arrays = [self._filled(found[name].rows(start, stop)) for name in self.names]
+        arrays = [self._filled(self.columns[name].rows(start, stop)) for name in self.names]
         if self.normalise and not self.holds_logits:
             arrays = [divided(array) for array in arrays]
         try:
@@ -305,7 +313,8 @@ def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_fil
     """One file, all of which is read once, see `open_shards`.
 
     pad: where one array has fewer tokens it is filled up at its end, logits with -inf, masses with 0, as is right where the other
-    model's vocabulary begins with that of the one. normalise: for masses that were rounded. draft_file: see `Shard`.
+    model's vocabulary begins with that of the one. normalise: for masses that were rounded. draft_file: of q, where
+    `file` is an .npy file of p.
     """
     found = columns(file, draft_file)
     names = names_in(found, file)
@@ -319,9 +328,7 @@ def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_fil
     digest = " ".join(found[name].digest() for name in names)
     told = found["temperatures"].whole() if "temperatures" in found else ()
     temperatures = temperatures_of(told, target[:-1], str(file))
-    shard = Shard(
-        file, names, target[:-1], (target[-1], draft[-1]), file.name, digest, normalise, temperatures, draft_file
-    )
+    shard = Shard(file, names, found, file.name, digest, normalise, temperatures)
     if shard.padding and not pad:
         raise InvalidDistribution(
             f"{shapes}: give both one number of tokens; where the token ids agree, --pad (pad=True) fills the shorter up with"

@@ -181,7 +181,7 @@ BAD_FILES = {
     "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1: mass -0.5 is negative"),
     "ragged.csv": ("pair,p,q\n1,1,1\n2,1/2,1/2\n2,1/2,1/2\n", "pairs of [1, 2] tokens"),
     "header.csv": ("a,b\n1,1\n", "columns p and q"),
-    "pairs.txt": ("", "ends in .npz, .npy, .safetensors"),
+    "pairs.txt": ("", "end in .npz, .npy, .safetensors"),
     "broken.npz": ("PK\x03\x04 no archive", "cannot be read"),
     "broken.npy": ("nothing", "cannot be read"),
 }

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import ot_draft as otd
-from ot_draft.array_files import array_names, npy_array, read_arrays
+from ot_draft.array_files import array_names, read_arrays, stored_array
 from ot_draft.cli import main
 from ot_draft.data import open_shards, read_pairs
 
@@ -104,7 +104,7 @@ def test_arrays_of_a_sound_file_are_what_was_saved(tmp_path: Path) -> None:
     ):
         read_arrays(file, ["first", "third"], "two laws")
     np.save(tmp_path / "file.npy", LAW)
-    assert (npy_array(tmp_path / "file.npy", "a law").whole() == LAW).all()
+    assert (stored_array(tmp_path / "file.npy", "", "a law").whole() == LAW).all()
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from ot_draft.cli import main
 from ot_draft.data import Study, Sweep, compare_rules, summarise
 from ot_draft.data.journal import Journal
 from ot_draft.data.pairs import open_pairs
+from ot_draft.data.records import Loaded
 from ot_draft.data.shards import Shard
 from ot_draft.data.study import CHUNK, compare_parts
 from ot_draft.data.summary import Means, total_variation
@@ -214,8 +215,10 @@ def test_memory_does_not_grow_with_the_pairs(folder: bool, tmp_path: Path) -> No
 
 
 def test_parts_of_a_sweep_are_small_where_n_is_large() -> None:
+    wide, narrow = (Loaded(np.broadcast_to(0.0, (40, n))) for n in (2_000_000, 2))
     shards = [
-        Shard(Path(name), ("p", "q"), (40,), (n, n), name, "") for name, n in (("wide", 2_000_000), ("narrow", 2))
+        Shard(Path(name), ("p", "q"), {"p": each, "q": each}, name, "")
+        for name, each in (("wide", wide), ("narrow", narrow))
     ]
     found = [(part.shard.label, part.stop - part.start) for part in Sweep(tuple(shards)).parts]
     assert found == [("wide", 33), ("wide", 7), ("narrow", 40)]
