@@ -1,15 +1,18 @@
 """How Sphinx builds the documentation: `make docs`, without a network."""
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import ot_draft
 
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # results.py, and proofs_checks
+
 project = "ot_draft"
 author = "The ot_draft authors"
 version = release = ot_draft.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode", "results"]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = False  # types in signatures are not all documented objects

@@ -142,4 +142,4 @@ def test_what_is_to_be_changed_stands_where_contributing_says() -> None:
 
 def test_no_document_holds_a_language_that_nothing_checks() -> None:
     languages = {block.language for document in DOCUMENTS for block in blocks(document)}
-    assert languages <= {"python", "text", "sh", "{toctree}", "{eval-rst}", "{raw}"}
+    assert languages <= {"python", "text", "sh", "{toctree}", "{eval-rst}", "{raw}", "{results}", "{theorems}"}
