@@ -9,14 +9,48 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ot_draft.fast.kernels import draw, excess
+from ot_draft.fast.kernels import draw, excess, trees
 from ot_draft.fast.kernels import optimal as classes
 
-POINTERS = {"drafts": "*i64", "token": "*i64", "kink": "*fp64", "curve": "*fp64"}
-NUMBERS = ("n", "p_step", "q_step", "k", "span", "first", "shift", "blocks", "draws")
-ONE_WARP = {"_excess_sums": 1, "_class_masses": 2, "_curves": 2, "_levels": 1, "_kinks": 1}
-SIZES = {"K": 8, "C": 256, "PARTS": 64, "BLOCK": 512, "BLOCKS": 256, "FIRST": False, "LAST": True}
-SMALL_BLOCKS = {"_excess_sums": 128, "_class_masses": 64, "_block_sums": 1024, "_draw": 1024}
+WHOLE = ("drafts", "token", "parents", "tokens", "fixed", "length", "nodes", "following")
+POINTERS = dict.fromkeys(WHOLE, "*i64") | {"kink": "*fp64", "curve": "*fp64"}
+NUMBERS = (
+    "n",
+    "p_step",
+    "q_step",
+    "k",
+    "span",
+    "first",
+    "shift",
+    "blocks",
+    "draws",
+    "size",
+    "depth",
+    "columns",
+    "fixed_rows",
+)
+NUMBERS += ("parents_row", "tokens_row", "p_tree", "p_node", "q_tree", "q_node")
+ONE_WARP = {"_excess_sums": 1, "_class_masses": 2, "_curves": 2, "_levels": 1, "_kinks": 1, "_traverse": 8, "_walk": 8}
+SIZES = {
+    "K": 8,
+    "C": 256,
+    "PARTS": 64,
+    "BLOCK": 512,
+    "BLOCKS": 256,
+    "FIRST": False,
+    "LAST": True,
+    "NODES": 64,
+    "LENGTH": 8,
+    "FIXED": -1,
+}
+SMALL_BLOCKS = {
+    "_excess_sums": 128,
+    "_class_masses": 64,
+    "_block_sums": 1024,
+    "_draw": 1024,
+    "_traverse": 2048,
+    "_walk": 2048,
+}
 
 
 def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
@@ -32,7 +66,9 @@ def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
         classes._selected,
         classes._couple,
     ]
-    return [(kernel, {}) for kernel in once + steps] + [(kernel, {"LAST": False}) for kernel in steps]
+    laws = [(trees._traverse, {"LAW": law}) for law in (0, 3)]
+    walks = [(trees._walk, {"RULE": rule, "LAW": law}) for rule, law in ((0, 0), (1, 1))]
+    return [(kernel, {}) for kernel in once + steps] + [(kernel, {"LAST": False}) for kernel in steps] + laws + walks
 
 
 def main() -> None:

@@ -245,3 +245,11 @@ def test_a_real_vocabulary() -> None:
         rounded = rule.select(shape.tree(torch.tensor(tokens), *single[:2]), single[2])
         same = (exact.tokens == rounded.tokens.numpy()).all(-1)
         assert same.sum() >= number - 1 and exact.length.max() > 0
+
+
+def test_greedy_drafts_of_a_vocabulary_smaller_than_their_number() -> None:
+    """All three children were asked for, hence both that are there are fixed: neither is a draw from q."""
+    p, q = (np.array([[row] * 4], dtype=object) for row in ([F(3, 10), F(7, 10)], [F(3, 5), F(2, 5)]))
+    tree = otd.trees.TreeShape((0, 0, 0)).tree(np.array([[0, 1, -1]]), p, q, otd.Hybrid(-1))
+    law = law_of(otd.trees.Traversal(), tree)
+    assert sum(mass for path, mass in law.items() if path[0] == 0) == F(3, 10)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...dispatch import accelerated
 from ...laws import IID, FixedTokensLaw
 from ..layout import Layout
 from ..tree import DraftTree, PathSelection
@@ -20,6 +21,7 @@ from .survivors import Draws, Survivors
 LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
 
 
+@accelerated("trees")
 def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
     """The i-th node in post-order is tested by uniform i, from 1; the token after is drawn by uniform 0."""
     if not tree.bounds.size:  # nothing was drafted
@@ -85,7 +87,7 @@ class _Traversal:
         self._nodes = xp.arange(tree.bounds.size + 1, like=self._tokens)
         self.accepted, self._any = self.survivors.here, self.survivors.here < 0
         self._number = _inner(tree, self._parents)
-        self._fixed = _fixed_counts(tree, self._counts, self._number)
+        self._fixed = _fixed_counts(tree, tree.layout.counts, self._number)
         self._siblings = self._children(present.children)
         self._alike = isinstance(tree.law, IID)  # every child of a node has one law
         # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...dispatch import accelerated
 from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw
 from ...laws.fixed_tokens import law_at
@@ -121,15 +122,7 @@ class TokenWise(PathRule):
         if not tree.bounds.size:  # plain decoding: there is nothing to follow
             token = xp.from_view(draws.index(tree.p[:, 0], 0), tree.p)
             return PathSelection(0 * token[:, 0], tree.tokens, token)
-        survivors = Survivors(tree)
-        lives = survivors.lives()
-        following = 0 * survivors.here
-        for depth in range(tree.bounds.length + 1):
-            token = self._draw(survivors, draws, lives)
-            following = xp.where(lives, token, following)
-            if depth == tree.bounds.length or xp.holds_without_sync(~(lives := survivors.go_on(token))):
-                break
-        return survivors.selection(survivors.here, following)
+        return select_token_wise(self, tree, draws)
 
     def _offer(self, survivors: Survivors, p: Array, q: Array) -> tuple[Array, Selection]:
         """Drafts (B, k) as in `_output`, and what the rule makes of them."""
@@ -182,3 +175,17 @@ class NaivePath(TokenWise):
 
     def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:
         return draws.index(survivors.target(), survivors.depth, lives)
+
+
+@accelerated("trees")
+def select_token_wise(rule: TokenWise, tree: DraftTree, draws: Draws) -> PathSelection:
+    """`TokenWise.select` on trees with nodes: the walk down, a level a step in all trees."""
+    survivors = Survivors(tree)
+    lives = survivors.lives()
+    following = 0 * survivors.here
+    for depth in range(tree.bounds.length + 1):
+        token = rule._draw(survivors, draws, lives)
+        following = xp.where(lives, token, following)
+        if depth == tree.bounds.length or xp.holds_without_sync(~(lives := survivors.go_on(token))):
+            break
+    return survivors.selection(survivors.here, following)
