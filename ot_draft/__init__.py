@@ -1,97 +1,101 @@
 """Draft selection in speculative decoding: the optimum, its certificate, every lossless rule, and the exact check of each."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import arrays, laws, lossy, rules, trees
-from .errors import (
-    DraftSelectionError,
-    InvalidArgument,
-    InvalidDistribution,
-    InvalidDrafts,
-    MissingPackage,
-    SolverFailed,
-)
-from .exact import Evaluation, evaluate
-from .laws import IID, DraftLaw, Fixed, Hub, Hybrid, Several, WithoutReplacement
-from .lossy import Frontier, frontier, losses
-from .lp.solution import Solution
-from .optimum import cut_value, kseq_bound, optimal_acceptance, optimal_cut
-from .problem import Problem
-from .rules.from_function import rule_from_function
-from .sampling import draw, sample
-from .selection import Selection, SelectionRule
-from .transport.solve import solve
+from .version import __version__ as __version__
 
-__version__ = "0.1.0"
-
-__all__ = [
-    "IID",
-    "Audit",
-    "DraftLaw",
-    "DraftSelectionError",
-    "Evaluation",
-    "Fixed",
-    "Frontier",
-    "Hub",
-    "Hybrid",
-    "InvalidArgument",
-    "InvalidDistribution",
-    "InvalidDrafts",
-    "MissingPackage",
-    "Problem",
-    "Report",
-    "SamplerReport",
-    "Selection",
-    "SelectionRule",
-    "Several",
-    "Solution",
-    "SolverFailed",
-    "WithoutReplacement",
-    "arrays",
-    "bias_seen",
-    "check_draws",
-    "check_rule",
-    "check_sampler",
-    "check_step",
-    "cut_value",
-    "draw",
-    "evaluate",
-    "frontier",
-    "kseq_bound",
-    "laws",
-    "losses",
-    "lossy",
-    "optimal_acceptance",
-    "optimal_cut",
-    "parametrize_with_rule_checks",
-    "rule_from_function",
-    "rules",
-    "sample",
-    "samples_for",
-    "solve",
-    "trees",
-]
-
-# Loaded when asked for: the checks need Hypothesis.
-_LATER = {
-    "Audit": "verify.server",
-    "Report": "verify.rule",
-    "SamplerReport": "verify.sampler",
-    "bias_seen": "verify.sampler",
-    "check_draws": "verify.sampler",
-    "check_rule": "verify.rule",
-    "check_sampler": "verify.sampler",
-    "check_step": "verify.sampler",
-    "parametrize_with_rule_checks": "verify.rule",
-    "samples_for": "verify.sampler",
+# What is public, by the module that defines it, which is loaded when a name is asked for; without a module: public packages.
+_PUBLIC = {
+    "": ("arrays", "laws", "lossy", "rules", "trees"),
+    "errors": (
+        "DraftSelectionError",
+        "InvalidArgument",
+        "InvalidDistribution",
+        "InvalidDrafts",
+        "MissingPackage",
+        "SolverFailed",
+    ),
+    "problem": ("Problem",),
+    "selection": ("Selection", "SelectionRule"),
+    "exact": ("Evaluation", "evaluate"),
+    "optimum": ("cut_value", "kseq_bound", "optimal_acceptance", "optimal_cut"),
+    "sampling": ("draw", "sample"),
+    "laws": ("IID", "DraftLaw", "Fixed", "Hub", "Hybrid", "Several", "WithoutReplacement"),
+    "lp.solution": ("Solution",),
+    "transport.solve": ("solve",),
+    "lossy": ("losses",),
+    "lossy.frontier": ("Frontier", "frontier"),
+    "rules.from_function": ("rule_from_function",),
+    "verify.rule": ("Report", "check_rule", "parametrize_with_rule_checks"),
+    "verify.sampler": ("SamplerReport", "bias_seen", "check_draws", "check_sampler", "check_step", "samples_for"),
+    "verify.server": ("Audit",),
 }
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f".{_LATER[name]}", __name__), name)
-    of_laws = {type(law).__name__: type(law) for law in laws.ALL}
-    if name in of_laws:
-        return of_laws[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:  # the same for type checkers and editors, which do not run `__getattr__`
+    from . import arrays as arrays
+    from . import laws as laws
+    from . import lossy as lossy
+    from . import rules as rules
+    from . import trees as trees
+    from .errors import DraftSelectionError as DraftSelectionError
+    from .errors import InvalidArgument as InvalidArgument
+    from .errors import InvalidDistribution as InvalidDistribution
+    from .errors import InvalidDrafts as InvalidDrafts
+    from .errors import MissingPackage as MissingPackage
+    from .errors import SolverFailed as SolverFailed
+    from .exact import Evaluation as Evaluation
+    from .exact import evaluate as evaluate
+    from .laws import IID as IID
+    from .laws import DraftLaw as DraftLaw
+    from .laws import Fixed as Fixed
+    from .laws import Hub as Hub
+    from .laws import Hybrid as Hybrid
+    from .laws import Several as Several
+    from .laws import WithoutReplacement as WithoutReplacement
+    from .lossy import losses as losses
+    from .lossy.frontier import Frontier as Frontier
+    from .lossy.frontier import frontier as frontier
+    from .lp.solution import Solution as Solution
+    from .optimum import cut_value as cut_value
+    from .optimum import kseq_bound as kseq_bound
+    from .optimum import optimal_acceptance as optimal_acceptance
+    from .optimum import optimal_cut as optimal_cut
+    from .problem import Problem as Problem
+    from .rules.from_function import rule_from_function as rule_from_function
+    from .sampling import draw as draw
+    from .sampling import sample as sample
+    from .selection import Selection as Selection
+    from .selection import SelectionRule as SelectionRule
+    from .transport.solve import solve as solve
+    from .verify.rule import Report as Report
+    from .verify.rule import check_rule as check_rule
+    from .verify.rule import parametrize_with_rule_checks as parametrize_with_rule_checks
+    from .verify.sampler import SamplerReport as SamplerReport
+    from .verify.sampler import bias_seen as bias_seen
+    from .verify.sampler import check_draws as check_draws
+    from .verify.sampler import check_sampler as check_sampler
+    from .verify.sampler import check_step as check_step
+    from .verify.sampler import samples_for as samples_for
+    from .verify.server import Audit as Audit
+else:
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULE_OF.get(name)
+        if module == "":
+            return import_module(f".{name}", __name__)
+        if module is None:
+            of_laws = {type(law).__name__: type(law) for law in import_module(".laws", __name__).ALL}
+            if name not in of_laws:
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            found = of_laws[name]
+        else:
+            found = getattr(import_module(f".{module}", __name__), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from .. import __version__
 from ..extras import how_to_install
 from ..names import did_you_mean
+from ..version import __version__
 from .console import one_line, progress_bar
 from .options import Numbers, can_write_into, parts, whole_numbers
 from .refused import Command, Refused, no_verdict

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import click
 
-from .. import __version__
 from ..errors import MissingPackage
+from ..version import __version__
 
 # EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
 INTERNAL, INTERRUPTED, PIPE_CLOSED = 70, 130, 141

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-import ot_draft as otd
-
 from ..data import open_shards
 from ..data.shards import Shard
 from ..data.study import choose_rules
 from ..errors import DraftSelectionError
+from ..laws import IID
+from ..selection import SelectionRule
 from .console import one_line, print_csv, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Numbers, form_of, form_options, parts
 from .refused import Refused
@@ -120,9 +120,7 @@ MERGED = "distributions must be stored for all tokens, got merged ones (--top). 
 ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
 
 
-def survivors(
-    rule: otd.SelectionRule, p: Floats, q: Floats, token: int, alive: int, draws: int, generator: Any
-) -> Floats:
+def survivors(rule: SelectionRule, p: Floats, q: Floats, token: int, alive: int, draws: int, generator: Any) -> Floats:
     """Law (alive + 1,) of how many of the living paths hold the token, given that it is the rule's output; p, q: (n,)."""
     others = q.copy()
     others[token] = 0.0
@@ -135,7 +133,7 @@ def survivors(
         drafts = np.full((tuples, alive), token)
         if count < alive:
             away = generator.random((tuples, alive - count))
-            drafts[:, count:] = otd.IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
+            drafts[:, count:] = IID().draw(np.broadcast_to(others / others.sum(), (tuples, len(q))), away)
         drafts = generator.permuted(drafts, axis=1)
         shape = (tuples, len(p))
         rows = rule(np.broadcast_to(p, shape), np.broadcast_to(q, shape), drafts).output(drafts)
@@ -171,7 +169,7 @@ def chain(laws: list[list[Floats]], K: int, L: int) -> tuple[float, float]:
 
 def replay_texts(
     shards: Sequence[Shard],
-    rule: otd.SelectionRule,
+    rule: SelectionRule,
     sizes: Sequence[tuple[int, int]],
     temperature: float,
     draws: int,

@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..array_files import differences, write_json
 from ..errors import InvalidArgument
+from ..version import __version__
 from .pairs import PairsFound
 from .study import Row, Study, chunk_of
 from .tables import as_records, csv_text

@@ -12,12 +12,12 @@ from zlib import crc32
 
 import numpy as np
 
-from .. import __version__
 from ..array_files import atomic_write, differences, remove_partial_files, write_json
 from ..arrays import Array
 from ..errors import DraftSelectionError, InvalidArgument, InvalidDistribution, SweepFailed
 from ..laws import is_defined
 from ..optional import load
+from ..version import __version__
 from .shards import Shard
 from .study import DUAL, QUICK_RULES, Study, block
 

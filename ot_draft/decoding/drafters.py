@@ -7,9 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-from ot_draft import arrays as xp
-
+from .. import arrays as xp
+from ..trees import TreeDrafter
 from ..trees.drafting.drafter import begin
 from ..trees.drafting.growing import Grown
 from .cache import Texts
@@ -29,7 +28,7 @@ class Drafter(ABC):
     reread_window = unread_tokens = 0
     recordable = True  # whether a CUDA graph can hold what it does
 
-    def __init__(self, tree: otd.trees.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
+    def __init__(self, tree: TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
         self.tree, self.texts = tree, texts
         batch, size, device = len(texts.tokens), tree.bounds.size, texts.tokens.device
         self.tokens = torch.full((batch, size), -1, dtype=torch.int64, device=device)
@@ -63,7 +62,7 @@ class Drafter(ABC):
 class LookupDrafter(Drafter):
     """A path of tokens that were looked up in the text, of none for plain decoding; q is the point mass on each, 0 where there is none."""
 
-    def __init__(self, tree: otd.trees.TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
+    def __init__(self, tree: TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
         super().__init__(tree, texts, n, number)
         self.parents = torch.arange(tree.bounds.size, device=self.tokens.device).expand_as(self.tokens)
 
@@ -79,7 +78,7 @@ class LookupDrafter(Drafter):
 class ModelDrafter(Drafter):
     """The draft model, in one pass a level; what it is given before each token is its own affair, see `LanguageModel.before`."""
 
-    def __init__(self, tree: otd.trees.TreeDrafter, reader: Reader, n: int, number: torch.dtype) -> None:
+    def __init__(self, tree: TreeDrafter, reader: Reader, n: int, number: torch.dtype) -> None:
         super().__init__(tree, reader.texts, n, number)
         self.reader, self.recordable = reader, reader.recordable
         # A draft in the target's cache finds the token before the root there.

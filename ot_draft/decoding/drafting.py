@@ -10,18 +10,17 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-
 from ..errors import CannotDecode
+from ..laws import DraftLaw
+from ..trees import CountedTree, DraftTree, FixedTree, PathRule, TreeDrafter, TreeShape
 from ..trees.drafting.baselines import LookupPath
-from ..trees.drafting.counted import CountedTree
 from ..trees.drafting.drafter import as_trees, begin
 from ..trees.tree import PathSelection
 from .given import check_whole
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
 
-NOTHING = otd.trees.FixedTree(otd.trees.TreeShape())  # is drafted
+NOTHING = FixedTree(TreeShape())  # is drafted
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,18 @@ class Drafting:
     (`otd.trees.LookupTree`, `LookupPath`). `of` says what is usual where no rule and no lookup are given.
     """
 
-    tree: otd.trees.TreeDrafter
-    rule: otd.trees.PathRule
+    tree: TreeDrafter
+    rule: PathRule
     lookup: TokenSource | None = None
 
     uses_clock: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tree, otd.trees.TreeDrafter):
+        if not isinstance(self.tree, TreeDrafter):
             raise CannotDecode(f"tree is {self.tree!r}: give a way to draft, as otd.trees.FixedTree.chains(4, 4)")
-        if not isinstance(self.rule, otd.trees.PathRule):
+        if not isinstance(self.rule, PathRule):
             raise CannotDecode(f"rule is {self.rule!r}: give a path rule, as otd.trees.Joint()")
-        if not isinstance(self.tree.law, otd.DraftLaw):
+        if not isinstance(self.tree.law, DraftLaw):
             raise CannotDecode(f"law is {self.tree.law!r}: give a draft law, as otd.IID()")
         if self.rule != self.tree.rule and not self.tree.bounds.size:
             raise CannotDecode("a path rule needs a tree: give one, or no rule to decode autoregressively")
@@ -59,8 +58,8 @@ class Drafting:
     @classmethod
     def of(
         cls,
-        tree: otd.trees.TreeDrafter = NOTHING,
-        rule: otd.trees.PathRule | None = None,
+        tree: TreeDrafter = NOTHING,
+        rule: PathRule | None = None,
         lookup: TokenSource | None = None,
     ) -> Self:
         """Such trees by the rule that is usual for them, and as many looked-up tokens as they take, where nothing else is given."""
@@ -74,13 +73,13 @@ class Drafting:
         return cls.of()
 
     @classmethod
-    def chains(cls, paths: int, length: int, rule: otd.trees.PathRule, law: otd.DraftLaw | None = None) -> Self:
+    def chains(cls, paths: int, length: int, rule: PathRule, law: DraftLaw | None = None) -> Self:
         """K paths of length L that share nothing but the root."""
         check_whole("K, the number of paths,", paths)
         check_whole("L, their length,", length)
         if paths < 1 or length < 1:
             raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
-        return cls(otd.trees.FixedTree.chains(paths, length, law), rule)
+        return cls(FixedTree.chains(paths, length, law), rule)
 
     @classmethod
     def looked_up(cls, lookup: PromptLookup | None = None) -> Self:
@@ -139,7 +138,7 @@ class Drafting:
         """Numbers of one step (B, uniforms), on the CPU, of texts that have emitted so many tokens; n: tokens of the target."""
         return numbers
 
-    def select(self, tree: otd.trees.DraftTree, numbers: Any) -> PathSelection:
+    def select(self, tree: DraftTree, numbers: Any) -> PathSelection:
         """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
         first = self.tree.counts.n_uniforms
         return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)])

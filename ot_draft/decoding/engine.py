@@ -13,11 +13,10 @@ from warnings import warn
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-from ot_draft import arrays as xp
-
+from .. import arrays as xp
 from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
+from ..trees import DraftTree, TreeDrafter, TreeShape
 from .cache import Cache, Texts
 from .drafters import Drafter, LookupDrafter, ModelDrafter
 from .drafting import Drafting
@@ -82,7 +81,7 @@ class DecodeState:
             if reader is not None:
                 reader.cache.narrow(slots)
 
-    def drafter(self, tree: otd.trees.TreeDrafter) -> Drafter:
+    def drafter(self, tree: TreeDrafter) -> Drafter:
         """A drafter of such trees."""
         if tree.counts.n_model_calls:
             assert self.draft is not None
@@ -168,14 +167,14 @@ class Engine:
         nodes = torch.nn.functional.pad(self.nodes, (1, 0)).clamp(min=0)  # behind which the tokens were drawn
         self.without_law.copy_(self._lost.gather(1, nodes).masked_fill(self.emitted < 0, 0))
 
-    def tree(self) -> otd.trees.DraftTree:
+    def tree(self) -> DraftTree:
         """The drafted trees, with p and q at their nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
         fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if carries_n_fixed(law) else None
         # What a layout works out when it is first asked must be worked out in the graph that asks, for every tree anew: not what
         # was asked before recording. Of a shape it is the same for all trees.
-        layout = self.layout if isinstance(self.bounds, otd.trees.TreeShape) else copy(self.layout)
-        return otd.trees.DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, layout)
+        layout = self.layout if isinstance(self.bounds, TreeShape) else copy(self.layout)
+        return DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, layout)
 
     def drafted_by(self) -> Tensor:
         """q (B, M, n), 0 at nodes without children."""

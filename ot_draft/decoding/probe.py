@@ -11,10 +11,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-
 from .. import arrays as xp
 from ..errors import CannotDecode
+from ..trees import FixedTree, TreeShape
 from .cache import Texts
 from .language_model import LanguageModel
 from .passes import Passes
@@ -69,9 +68,9 @@ def check_reads_trees(model: Passes) -> None:
 def _found(model: LanguageModel) -> str:
     drafted = torch.tensor([[6, 1, 3, 2], [4, 5, 1, 6]], device=model.device) % model.n
     prompts = [[token % model.n for token in prompt] for prompt in PROMPTS]
-    shape = otd.trees.TreeShape(PARENTS)
+    shape = TreeShape(PARENTS)
     parents = shape.parents_of(drafted)
-    layout = otd.trees.FixedTree(shape).bounds.layout(parents)
+    layout = FixedTree(shape).bounds.layout(parents)
     sees, depths = (xp.from_view(xp.copy(x), drafted) for x in (layout.sees, layout.depths))
     slots = max(map(len, prompts)) + len(PARENTS) + 8
     cache = model.cache(slots + -slots % 8)

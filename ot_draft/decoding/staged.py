@@ -15,21 +15,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-from ot_draft import arrays as xp
-
+from .. import arrays as xp
 from ..errors import CannotDecode
+from ..trees import BlockVerification, FixedTree, TreeShape
 from ..trees.drafting.drafter import DraftCounts
 from .cache import Texts
 from .drafters import Drafter, ModelDrafter
 from .reader import Reader
 
 AHEAD = 3  # tokens that the third model drafts at a time
-RULE = otd.trees.BlockVerification()  # by which the draft model takes what the third one drafts
+RULE = BlockVerification()  # by which the draft model takes what the third one drafts
 
 
 @dataclass(frozen=True)
-class StagedPath(otd.trees.FixedTree):
+class StagedPath(FixedTree):
     """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
 
     ahead: int = AHEAD
@@ -42,12 +41,12 @@ class StagedPath(otd.trees.FixedTree):
             raise CannotDecode(
                 f"a path of {length} tokens in pieces of {ahead}: give pieces of at least 1, at most the path"
             )
-        return cls(otd.trees.TreeShape.chains(1, length), ahead=ahead)
+        return cls(TreeShape.chains(1, length), ahead=ahead)
 
     @cached_property
-    def piece(self) -> otd.trees.FixedTree:
+    def piece(self) -> FixedTree:
         """The tree that the third model drafts at a time."""
-        return otd.trees.FixedTree.chains(1, self.ahead)
+        return FixedTree.chains(1, self.ahead)
 
     @property
     def counts(self) -> DraftCounts:

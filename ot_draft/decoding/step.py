@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-
+from ..trees import DraftTree, TreeShape
 from .drafting import Drafting
 
 
@@ -101,17 +100,17 @@ class Step:
     fixed_count: Tensor | None = None
     without_law: Tensor | None = None
 
-    def shape(self, row: int) -> otd.trees.TreeShape:
+    def shape(self, row: int) -> TreeShape:
         """The shape of one text's tree."""
         parents = self.parents[row].tolist()
-        return otd.trees.TreeShape(tuple(parent for node, parent in enumerate(parents, 1) if parent < node))
+        return TreeShape(tuple(parent for node, parent in enumerate(parents, 1) if parent < node))
 
-    def tree(self, row: int) -> otd.trees.DraftTree:
+    def tree(self, row: int) -> DraftTree:
         """One text's tree, as it was selected from; of a step with p and q."""
         assert self.p is not None and self.q is not None
         one, size = slice(row, row + 1), self.p.shape[1] - 1
         q, fixed = self.q[one, : size + 1], self.fixed_count
-        return otd.trees.DraftTree(
+        return DraftTree(
             self.parents[one, :size].clamp(max=size),
             self.drafted[one, :size],
             self.p[one],

@@ -20,10 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import ot_draft as otd
-from ot_draft import arrays as xp
-
-from ..errors import CannotDecode
+from .. import arrays as xp
+from ..errors import CannotDecode, InvalidDrafts
+from ..laws import IID, DraftLaw
+from ..trees import FixedTree, NaivePath, PathRule
+from ..trees import rules as path_rules
 from ..trees.tree import DraftTree, PathSelection
 from .drafting import Drafting
 
@@ -62,7 +63,7 @@ class Races:
 
 
 @dataclass(frozen=True)
-class RaceLaw(otd.IID):
+class RaceLaw(IID):
     """Independent draws, each the winner of a race of its own; the place of a uniform says of which."""
 
     races: Any = None
@@ -72,12 +73,12 @@ class RaceLaw(otd.IID):
         races = self.races.table.flatten(0, 2)[uniforms.long()]
         return (races / q[..., None, :]).argmin(-1)
 
-    def plain(self, k: int) -> otd.DraftLaw:
-        return otd.IID()
+    def plain(self, k: int) -> DraftLaw:
+        return IID()
 
 
 @dataclass(frozen=True)
-class RacePath(otd.trees.NaivePath):
+class RacePath(NaivePath):
     """Emit the winner of the lists' race at every place, and go on while a draft holds it: the same text whatever the draft model is.
 
     Over the keys each token has the target's law given those before it. Sources: Daliri et al. 2024; Rowan et al. 2025.
@@ -97,15 +98,15 @@ class Watermarked(Drafting):
     races: Any = None
 
     @classmethod
-    def by(cls, key: str, paths: int, length: int, rule: otd.trees.PathRule | None = None) -> Watermarked:
+    def by(cls, key: str, paths: int, length: int, rule: PathRule | None = None) -> Watermarked:
         """rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead."""
         if not key:
             raise CannotDecode("the watermark's key is empty: give some text")
         races = Races(key, paths, length)
-        tree = otd.trees.FixedTree.chains(paths, length, RaceLaw(races))
-        if rule is not None and not isinstance(rule, otd.trees.PathRule):
+        tree = FixedTree.chains(paths, length, RaceLaw(races))
+        if rule is not None and not isinstance(rule, PathRule):
             raise CannotDecode(f"rule is {rule!r}: give a path rule, as otd.trees.TokenWise(otd.rules.KSeq())")
-        if rule is not None and otd.trees.rules.looks_ahead(rule):
+        if rule is not None and path_rules.looks_ahead(rule):
             raise CannotDecode(
                 f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
                 " selection rule, token by token, such as KSeq"
@@ -139,7 +140,7 @@ def scores(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> np
     """
     wrong = next((place for place, token in enumerate(tokens) if not 0 <= token < n), None)
     if wrong is not None:
-        raise otd.InvalidDrafts(
+        raise InvalidDrafts(
             f"place {wrong}: token {tokens[wrong]} is outside the vocabulary 0 .. {n - 1}: give ids of its tokens"
         )
     least = [

@@ -21,12 +21,13 @@ from transformers.generation import (
     StopStringCriteria,
 )
 
-import ot_draft as otd
-
 from .. import defaults
 from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
 from ..decoding.given import check_whole
 from ..decoding.language_model import split_between_processes, vocabulary_size
+from ..laws import IID, DraftLaw
+from ..selection import SelectionRule
+from ..trees import Costs, FixedTree, Joint, PathRule, TokenWise, TreeShape
 from .generate_request import check_request, hidden_from_callables, processed, prompts_of, sampling_of
 
 __all__ = ["multi_draft"]
@@ -34,16 +35,16 @@ __all__ = ["multi_draft"]
 
 def multi_draft(
     draft_model: Any = None,
-    rule: otd.trees.PathRule | otd.SelectionRule | None = None,
+    rule: PathRule | SelectionRule | None = None,
     paths: int | None = None,
     length: int | None = None,
-    law: otd.DraftLaw | None = None,
-    tree: otd.trees.TreeShape | None = None,
+    law: DraftLaw | None = None,
+    tree: TreeShape | None = None,
     seed: int | None = None,
     on_step: Callable[[Step], None] | None = None,
     stateless: Sequence[type] = (),
     shape: str | None = None,
-    costs: otd.trees.Costs | None = None,
+    costs: Costs | None = None,
     prompt_lookup_num_tokens: int | None = None,
     max_matching_ngram_size: int | None = None,
     tokenizer: Any = None,
@@ -91,27 +92,27 @@ def multi_draft(
 
 
 def _one_shape(
-    rule: otd.trees.PathRule | otd.SelectionRule | None = None,
+    rule: PathRule | SelectionRule | None = None,
     paths: int | None = None,
     length: int | None = None,
-    law: otd.DraftLaw | None = None,
-    tree: otd.trees.TreeShape | None = None,
+    law: DraftLaw | None = None,
+    tree: TreeShape | None = None,
 ) -> Drafting:
-    if isinstance(rule, otd.SelectionRule):  # the caller may give either: one draft at a time is a path rule then
+    if isinstance(rule, SelectionRule):  # the caller may give either: one draft at a time is a path rule then
         law = rule.law if law is None else law
-        rule = otd.trees.TokenWise(rule)
-    chosen = otd.trees.Joint() if rule is None else rule
+        rule = TokenWise(rule)
+    chosen = Joint() if rule is None else rule
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
         raise CannotDecode(
             f"rule is {rule!r}: give a path rule, as otd.trees.Joint(), or a selection rule, as otd.rules.KSeq()"
         )
-    law = otd.IID() if law is None else law
+    law = IID() if law is None else law
     if tree is not None:
-        if not isinstance(tree, otd.trees.TreeShape):
+        if not isinstance(tree, TreeShape):
             raise CannotDecode(f"tree is {tree!r}: give a shape, as otd.trees.TreeShape.by_level((4, 2, 1))")
         if paths is not None or length is not None:
             raise CannotDecode("tree stands in the place of paths and length: give the one or the others")
-        return Drafting(otd.trees.FixedTree(tree, law), chosen)
+        return Drafting(FixedTree(tree, law), chosen)
     return Drafting.chains(
         defaults.PATHS if paths is None else paths, defaults.LENGTH if length is None else length, chosen, law
     )

@@ -14,9 +14,8 @@ from rich.live import Live
 from rich.text import Text
 from rich.theme import Theme
 
-import ot_draft as otd
-
 from ...decoding import Drafting, Pair, Step
+from ...trees import TreeShape
 
 ACCEPTED, CORRECTED, BONUS, PLAIN = "accepted", "corrected", "bonus", "plain"
 MEANING = {
@@ -68,7 +67,7 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
     return tokens
 
 
-def living(step: Step, row: int, shape: otd.trees.TreeShape, depth: int) -> list[int]:
+def living(step: Step, row: int, shape: TreeShape, depth: int) -> list[int]:
     """The nodes of a depth that hold the tokens chosen so far: equal drafts live together."""
     chosen, drafted = step.chosen[row].tolist(), step.drafted[row].tolist()
     alive = [0]

@@ -11,10 +11,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import ot_draft as otd
-
 from ...decoding import Drafting, Pair, Step
 from ...decoding.methods import Method
+from ...trees import TreeShape
 from ...trees.rules import output_law
 from .live import ACCEPTED, COLOURS, MEANING, Speed, TokenOrigin, living, origins
 
@@ -172,7 +171,7 @@ class Box:
     hint: str = ""
 
 
-def tree_svg(shape: otd.trees.TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
+def tree_svg(shape: TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
     """The root on the left, every depth a column. boxes: of nodes 0 .. N, None where absent; ending: the token that was
     chosen at last, hung below node `after`.
     """

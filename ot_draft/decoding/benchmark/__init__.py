@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-import ot_draft as otd
-
 from ...data.summary import clustered_error
+from ...trees import FixedTree
+from ...trees import rules as path_rules
 from ..loop import DecodeOptions, decode_steps
 from ..methods import Method
 from ..pair import Pair
@@ -162,9 +162,9 @@ class Comparison:
             if not tree.bounds.size:
                 continue
             verify[tree.bounds.size + 1] = 1000 * costs.verify
-            if tree == otd.trees.FixedTree.chains(max(method.K, 1), method.L):
+            if tree == FixedTree.chains(max(method.K, 1), method.L):
                 draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
-                select[otd.trees.rules.short_name(method.drafting.rule)] = 1000 * costs.select
+                select[path_rules.short_name(method.drafting.rule)] = 1000 * costs.select
         calls = {rows: median(of_lengths) for rows, of_lengths in sorted(draft.items())}
         return {"verify": dict(sorted(verify.items())), "draft": calls, "select": dict(sorted(select.items()))}
 

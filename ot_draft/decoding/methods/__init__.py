@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import ot_draft as otd
-
-from ...errors import CannotDecode
+from ...errors import CannotDecode, InvalidArgument
 from ...laws import law_called
 from ...selection import approximate_for
+from ...trees import BlockVerification, FixedTree, NaivePath, PathRule, TreeDrafter, TreeShape
+from ...trees import drafting as tree_drafters
+from ...trees import rules as path_rules
 from ..drafting import Drafting
 from ..policy import Policy
 from ..prompt_lookup import PromptLookup
@@ -73,7 +74,7 @@ def lookup_method(lookup: PromptLookup | None = None) -> Method:
 def chain_method(length: int) -> Method:
     """One path of a draft model that has a draft of its own, by block verification on both levels."""
     tree = StagedPath.of(length)
-    return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, otd.trees.BlockVerification()))
+    return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, BlockVerification()))
 
 
 def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
@@ -81,34 +82,34 @@ def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Met
     path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
     drafting = Watermarked.by(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
-    return Method.of(otd.trees.rules.command(drafting.rule), "iid", f"{rule}, with a watermark", drafts, drafting)
+    return Method.of(path_rules.command(drafting.rule), "iid", f"{rule}, with a watermark", drafts, drafting)
 
 
-def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> otd.trees.TreeShape:
+def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> TreeShape:
     """A tree by the number of children on every level, or K paths of length L."""
     if tree is not None:
-        return otd.trees.TreeShape.by_level(tuple(tree))
+        return TreeShape.by_level(tuple(tree))
     if paths < 1 or length < 1:
         raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
-    return otd.trees.TreeShape.chains(paths, length)
+    return TreeShape.chains(paths, length)
 
 
-def method_called(rule: str, law: str | None, shape: otd.trees.TreeShape) -> Method:
+def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
     """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
     if rule.lower() == AUTOREGRESSIVE:
         return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting.plain())
     path_rule = _rule_called(rule, AUTOREGRESSIVE)
-    if law == "top" or (law is None and isinstance(path_rule, otd.trees.NaivePath)):
+    if law == "top" or (law is None and isinstance(path_rule, NaivePath)):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
         drawn = path_rule.law if law is None else law_called(law)
         name = drawn.name
-    tree = otd.trees.FixedTree(shape, drawn)
+    tree = FixedTree(shape, drawn)
     drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
     return Method.of(
-        otd.trees.rules.command(path_rule),
+        path_rules.command(path_rule),
         name,
-        otd.trees.rules.label(path_rule),
+        path_rules.label(path_rule),
         drafts,
         Drafting(tree, approximate_for(path_rule, drawn)),
     )
@@ -118,7 +119,7 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
     """The default comparison: one draft, K paths of length L, and trees. tree: (K, 2, 1) down to depth L unless given."""
     one, many = shape_of(1, length, None), shape_of(paths, length, None)
     grown = shape_of(paths, length, tuple(tree) if tree else (paths, 2, 1)[:length])
-    wanted: list[tuple[str, str | None, otd.trees.TreeShape]] = [
+    wanted: list[tuple[str, str | None, TreeShape]] = [
         (AUTOREGRESSIVE, None, many),
         ("speculativesampling", None, one),
         ("block", None, one),
@@ -135,17 +136,17 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
     return list(dict.fromkeys(method_called(*each) for each in wanted))
 
 
-def _rule_called(name: str, *others: str) -> otd.trees.PathRule:
+def _rule_called(name: str, *others: str) -> PathRule:
     """The path rule of a name, of those that decoding can do with; others: names that stand for something else."""
-    known = [each for each in otd.trees.rules.every() if not otd.trees.rules.solves_program(each)]
+    known = [each for each in path_rules.every() if not path_rules.solves_program(each)]
     try:
-        return otd.trees.rules.called(name, known)
-    except otd.InvalidArgument as error:
+        return path_rules.called(name, known)
+    except InvalidArgument as error:
         also = f" Or {' or '.join(others)}." if others else ""
         raise CannotDecode(f"{error}{also}") from None
 
 
-def dynamic_method(tree: otd.trees.TreeDrafter, rule: str | None = None, lookup: PromptLookup | None = None) -> Method:
+def dynamic_method(tree: TreeDrafter, rule: str | None = None, lookup: PromptLookup | None = None) -> Method:
     """The method that drafts trees that follow the draft and selects by the path rule of this name, the tree's own where none is given.
 
     lookup: for trees that take what is looked up. Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not
@@ -154,9 +155,9 @@ def dynamic_method(tree: otd.trees.TreeDrafter, rule: str | None = None, lookup:
     path_rule = approximate_for(tree.rule if rule is None else _rule_called(rule), tree.law)
     drafting = Drafting.of(tree, path_rule, lookup)
     return Method.of(
-        otd.trees.rules.command(path_rule),
+        path_rules.command(path_rule),
         tree.label,
-        otd.trees.rules.label(path_rule),
+        path_rules.label(path_rule),
         f"{tree.label}, up to {tree.bounds.size} nodes",
         drafting,
     )
@@ -164,4 +165,4 @@ def dynamic_method(tree: otd.trees.TreeDrafter, rule: str | None = None, lookup:
 
 def dynamic_methods(budget: int) -> list[Method]:
     """One method for every way to draft trees that follow the draft, by its own rule."""
-    return [dynamic_method(make(budget)) for make in otd.trees.drafting.ALL.values()]
+    return [dynamic_method(make(budget)) for make in tree_drafters.ALL.values()]

@@ -10,10 +10,9 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ot_draft as otd
-
 from ... import defaults
 from ...errors import CannotDecode
+from ...trees import BlockVerification, Costs, FixedTree, Joint, TreeDrafter
 from ...trees.drafting.baselines import LookupPath
 from ..drafting import Drafting
 from ..given import check_whole
@@ -78,7 +77,7 @@ class Auto(Policy):
 
     model: bool = True
     lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(*defaults.AUTO_LOOKUP))
-    costs: otd.trees.Costs | None = None
+    costs: Costs | None = None
     paths: tuple[tuple[int, int], ...] = SEVERAL
     rehearsal: float = 0.5
     acceptance: AcceptanceCounts = field(default_factory=AcceptanceCounts, repr=False, compare=False)
@@ -96,7 +95,7 @@ class Auto(Policy):
             raise CannotDecode(f"rehearsal is {self.rehearsal!r}: give seconds, 0 for none")
         if self.lookup is not None and not isinstance(self.lookup, PromptLookup):
             raise CannotDecode(f"lookup is {self.lookup!r}: give PromptLookup(16), or None")
-        if self.costs is not None and not isinstance(self.costs, otd.trees.Costs):
+        if self.costs is not None and not isinstance(self.costs, Costs):
             raise CannotDecode(f"costs are {self.costs!r}: give otd.trees.Costs, or None to measure them")
         if not isinstance(self.paths, Sequence) or not all(
             isinstance(each, Sequence) and len(each) == 2 for each in self.paths
@@ -271,9 +270,9 @@ class Auto(Policy):
         """Draftings of less than POSITIONS nodes, autoregressive decoding first."""
         found = [PLAIN]
         if self.model and pair.draft is not None:
-            block = otd.trees.BlockVerification()
+            block = BlockVerification()
             found += [Drafting.chains(1, length, block) for length in ONE_PATH if length < POSITIONS]
-            joint = otd.trees.Joint()
+            joint = Joint()
             found += [Drafting.chains(K, L, joint) for K, L in self.paths if K * L < POSITIONS]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
@@ -315,8 +314,8 @@ def _target(pair: Pair) -> Passes:
     return passes
 
 
-def family(tree: otd.trees.TreeDrafter) -> Key:
+def family(tree: TreeDrafter) -> Key:
     """Key of its acceptance: trees of one family are accepted alike."""
     if isinstance(tree, LookupPath):
         return "lookup", 0
-    return ("model", tree.counts.n_paths) if isinstance(tree, otd.trees.FixedTree) else ("tree", tree.bounds.size)
+    return ("model", tree.counts.n_paths) if isinstance(tree, FixedTree) else ("tree", tree.bounds.size)

@@ -5,8 +5,8 @@ from collections import defaultdict, deque
 from collections.abc import Container, Mapping, Sequence
 from statistics import median_low
 
-import ot_draft as otd
-
+from ...trees import Costs
+from ...trees import rules as path_rules
 from ..drafting import Drafting
 from ..step import Step
 
@@ -82,8 +82,8 @@ class StepCosts(ABC):
 class GivenCosts(StepCosts):
     """Costs from elsewhere: what is chosen depends on the texts alone then, and a seed reproduces them."""
 
-    def __init__(self, costs: otd.trees.Costs) -> None:
-        self._costs, self._target = costs, otd.trees.Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
+    def __init__(self, costs: Costs) -> None:
+        self._costs, self._target = costs, Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
 
     def plain(self) -> float:
         return self._costs.verify[1]
@@ -95,9 +95,7 @@ class GivenCosts(StepCosts):
         if not drafting.tree.bounds.size:
             return self.plain()
         costs = self._costs if drafting.tree.counts.n_model_calls else self._target
-        return costs.of(
-            drafting.tree.counts.n_paths, drafting.tree.bounds.length, otd.trees.rules.short_name(drafting.rule)
-        )
+        return costs.of(drafting.tree.counts.n_paths, drafting.tree.bounds.length, path_rules.short_name(drafting.rule))
 
     def reach(self, drafting: Drafting) -> bool:
         return not drafting.tree.bounds.size or self._costs.reach(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-import ot_draft as otd
-
 from ...errors import CannotDecode
+from ...trees import BlockVerification, Joint
 from ..drafting import Drafting
 from ..policy import Policy
 from ..prompt_lookup import History
@@ -52,7 +51,7 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: floa
     """
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
-    joint, block = otd.trees.Joint(), otd.trees.BlockVerification()
+    joint, block = Joint(), BlockVerification()
     draftings = [Drafting.plain()] * PLAIN_STEPS
     for K, L, times in CHAINS[:chains]:
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times

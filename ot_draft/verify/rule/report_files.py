@@ -57,7 +57,7 @@ def json_text(outcomes: Outcomes) -> str:
     An answer has the rule's name, `lossless` and `in_floats` ("yes", "no", "not decided"), why, what was tried, a crash of the
     rule, whether it overwrites its arguments, the names of its findings, and its claims.
     """
-    from ... import __version__
+    from ...version import __version__
 
     whole = {
         "ot_draft": __version__,
@@ -91,7 +91,7 @@ SIGNS = {
 
 def html_page(outcomes: Outcomes) -> str:
     """For each rule the verdict, a sentence, the smallest counterexample as code, what else failed; what passed is folded."""
-    from ... import __version__
+    from ...version import __version__
 
     rules, wrong = by_rule(outcomes), sum(each.is_wrong for each in outcomes)
     body = "".join(_rule(rule, of_rule) for rule, of_rule in rules.items())

@@ -27,7 +27,7 @@ def start(target: str, draft: str, loop: str = "assisted", tokens: str = "2", pa
         small.generation_config.update(assistant_confidence_threshold=0.0, **counts)
         STATE["given"], LACKS["n"] = {"assistant_model": small}, "assisted generation takes one text a call"
     else:
-        from ot_draft.integrations.transformers import multi_draft
+        from ....integrations.transformers import multi_draft
 
         globals().update(REQUESTS=4000, BATCH=400)
         drafted = multi_draft(small, paths=int(paths), length=int(tokens), on_step=_counted)
