@@ -1,6 +1,6 @@
 """Target and draft in llama.cpp, from any GGUF file of a model with plain attention, by llama-cpp-python's low-level functions.
 
-Tested on a stand-in; llama.cpp itself ran by hand alone (docs/decoding.md).
+Tested on a stand-in; llama.cpp itself ran by hand alone (docs/backends.md).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def conform(
     """Run a tiny pair of models in ENGINE, and test its completions against the exact distribution of every sampling setting.
 
     ENGINE: vllm, transformers or multi-draft, in a clone also llama.cpp; the URL of a server that serves the pair of --models; or an
-    adapter, FILE.py or package.module, with start, complete and stop (docs/integrations.md). It runs in its own process.
+    adapter, FILE.py or package.module, with start, complete and stop (docs/conform.md). It runs in its own process.
 
     Exit status: 0 if every tested row has the right distribution, 1 if a row is WRONG, 2 if a row crashed or is undecided,
     or if no row was tested.

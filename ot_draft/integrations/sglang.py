@@ -13,7 +13,7 @@ What the host does before, it goes on doing: penalties, grammar, temperature, to
 which come from a request's seed where it has one. A request of temperature 0 has top-k 1: its target is sure of one token.
 
 On a tree the children of a node are the draft's top tokens, distinct and not drawn: no rule that divides by q is valid there. What the
-host's kernels do, by their source, is in docs/integrations.md and tests/integrations. Here thresholds below 1 are refused, equal
+host's kernels do, by their source, is in docs/engines.md and tests/integrations. Here thresholds below 1 are refused, equal
 siblings do no harm, and a tree's draft_probs is not looked at.
 """
 

@@ -15,7 +15,7 @@ What the host does before, it goes on doing: penalties, bad words, temperature, 
 (`draft_sample_method="greedy"`, the default): then q is 1 at the draft. Every step comes this way, those that only read prompts
 too: then there are no drafts at all, max_spec_len is 0, and the bonus tokens are the answer.
 
-Where the host's own kernels err is in docs/integrations.md, with exact laws in tests/integrations. What follows from it here: tests are
+Where the host's own kernels err is in docs/upstream/README.md, with exact laws in tests/integrations. What follows from it here: tests are
 strict (u < p/q); a draft that a grammar refused arrives as -1 and is given back (`chains.with_refused`), or does not arrive
 (`vllm_mends`); V2 of 0.32.0, "synthetic" and "fly" are refused. A release that nobody read is taken if it has the same parameters, with a
 warning that names `ot-draft conform vllm`.

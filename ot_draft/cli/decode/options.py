@@ -119,7 +119,7 @@ class ModelOptions:
         "--backend",
         default=defaults.BACKEND,
         help="Inference backend: torch, or one that an installed package registers, as a clone of the repository does for OpenVINO and"
-        " llama.cpp (docs/decoding.md). auto: the fastest backend for float32 weights that is installed and reads the target, else torch.",
+        " llama.cpp (docs/backends.md). auto: the fastest backend for float32 weights that is installed and reads the target, else torch.",
         **SHOWN,
     )
     device: str = option(

@@ -1,6 +1,6 @@
 """Passes in llama.cpp on a stand-in for llama-cpp-python: trees, rules and caches, token for token with decoding without any of them.
 
-llama.cpp itself is not run here: docs/decoding.md says what was tried with it, by hand.
+llama.cpp itself is not run here: docs/backends.md says what was tried with it, by hand.
 """
 
 from __future__ import annotations
