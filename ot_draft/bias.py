@@ -15,6 +15,8 @@ from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
 
+__all__ = ["bias_of", "divergence", "total_variation"]
+
 TINY = 1e-300  # stands in for 0 under a logarithm
 BLOCK = 1 << 14  # tokens at a time on the host: what fits the cache needs no fresh memory
 

@@ -14,6 +14,8 @@ from .errors import InvalidArgument
 from .laws import DraftLaw, Fact
 from .problem import Problem, check_plain
 
+__all__ = ["ClosedForm", "Selection", "SelectionRule", "approximate_for", "with_fields"]
+
 
 @dataclass(frozen=True)
 class Selection:

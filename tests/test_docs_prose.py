@@ -38,7 +38,7 @@ def listed() -> dict[str, list[str]]:
 def public(package: str) -> dict[str, object]:
     """Name -> object of what a package says that it exports, without other packages."""
     module = importlib.import_module(package)
-    objects = {name: getattr(module, name) for name in module.__all__}
+    objects = {name: getattr(module, name, module) for name in module.__all__}  # a module may be unloaded
     return {name: value for name, value in objects.items() if not inspect.ismodule(value)}
 
 

@@ -11,10 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ot_draft.array_files import array_names, read_arrays
 from ot_draft.data.merge import TAIL, optimum
-
-HELD = "what llm_demo.pairs.capture writes"
 
 
 def acceptance_lines(pairs: Any) -> list[str]:
@@ -69,7 +66,8 @@ def _row(label: str, values: Any, pattern: str = "{:.4f}") -> str:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def main(file: Path) -> None:
     """Print the tables of figures/data/README.md for FILE."""
-    pairs = read_arrays(file, array_names(file, HELD), HELD)
+    with np.load(file) as found:
+        pairs = dict(found)
     header = _row("temperature", pairs["temperatures"], "{:.1f}")
     rule = "|---" * (1 + len(pairs["temperatures"])) + "|"
     for table in (acceptance_lines(pairs), tail_lines(pairs), merging_lines(pairs)):

@@ -6,4 +6,19 @@ from .study import Study, compare_rules
 from .summary import summarise, summarise_sweep
 from .sweep import Sweep, run_sweep
 
-__all__ = ["Study", "Sweep", "compare_rules", "open_shards", "read_pairs", "run_sweep", "summarise", "summarise_sweep"]
+__all__ = [
+    "Study",
+    "Sweep",
+    "compare_rules",
+    "estimate",
+    "merge",
+    "open_shards",
+    "pairs",
+    "plotting",
+    "read_pairs",
+    "run_sweep",
+    "summarise",
+    "summarise_sweep",
+    "summary",
+    "tables",
+]

@@ -28,6 +28,8 @@ from ..problem import Problem
 from ..sampling import draw
 from ..selection import SelectionRule, first_time
 
+__all__ = ["expected_acceptance"]
+
 Method = Literal["formula", "enumerated", "estimated"]
 
 FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,

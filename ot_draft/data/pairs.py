@@ -18,6 +18,8 @@ from ..problem import Problem
 from .records import LABELS, Loaded
 from .shards import Shard, check_temperature, divided, is_rounded, open_shard, temperatures_of
 
+__all__ = ["Pairs", "as_pairs"]
+
 AT_ONCE = 1 << 20  # numbers of a file that are turned into laws at a time
 FEW_NUMBERS = 1 << 24  # of p, and as many of q: 256 MB
 

@@ -13,6 +13,8 @@ from ..optional import load
 from .study import DUAL
 from .summary import Summary
 
+__all__ = ["Entry", "Look", "look", "plot_acceptance", "pyplot"]
+
 Entry = tuple[float, float, str, str]  # x, y, name, colour
 
 FORMATS = ("pdf", "svg", "png")

@@ -17,6 +17,8 @@ from .pairs import PairsFound
 from .study import Row, Study
 from .sweep import MANIFEST, read_part
 
+__all__ = ["Summary", "clustered_error"]
+
 
 @dataclass(frozen=True)
 class Summary:

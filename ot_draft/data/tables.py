@@ -23,6 +23,8 @@ from .pairs import PairsFound
 from .study import DUAL, LINEAR_PROGRAM, Row, Study
 from .summary import Summary
 
+__all__ = ["as_records"]
+
 TITLES = {  # of laws, by their names
     "iid": "i.i.d. drafts",
     "without-replacement": "drafts without replacement",

@@ -14,6 +14,8 @@ from ..errors import CannotDecode
 from ..optional import entry_points_of
 from .pair import Pair
 
+__all__ = ["LoadRequest"]
+
 AUTO, TORCH = defaults.BACKEND, "torch"
 GROUP = "ot_draft.backends"  # entry points to objects that satisfy `Backend`
 Progress = Callable[[str], object]

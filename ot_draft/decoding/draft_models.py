@@ -12,6 +12,8 @@ from torch.nn.functional import rms_norm
 from ..errors import CannotDecode
 from .cache import with_cache
 
+__all__ = ["StateDraft", "SubsetDraft", "features_of", "shift_right"]
+
 SPACES = ("Ġ", "▁")  # what stands for a space in the tokens of byte-level and of sentencepiece vocabularies
 
 

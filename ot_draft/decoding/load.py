@@ -29,6 +29,17 @@ from .self_draft import self_draft
 from .text_draft import TextDraft
 from .tokens import Tokenizer
 
+__all__ = [
+    "AUTO",
+    "DTYPES",
+    "by_transformers",
+    "check_one_vocabulary",
+    "draft_alone",
+    "folder_of",
+    "own_draft",
+    "tokenizer_of",
+]
+
 HUB_SECONDS = 10.0
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 

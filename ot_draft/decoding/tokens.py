@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+__all__ = ["Tokenizer"]
+
 PLAIN = {"TokenizersBackend", "PreTrainedTokenizerFast"}  # classes that add nothing to what tokenizer.json says
 CHANGES = ("add_bos_token", "add_eos_token", "add_prefix_space", "clean_up_tokenization_spaces", "split_special_tokens")
 

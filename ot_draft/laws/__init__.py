@@ -30,6 +30,8 @@ __all__ = [
     "Hybrid",
     "Several",
     "WithoutReplacement",
+    "fixed_last",
+    "hybrid",
     "is_defined",
     "marginals",
     "outside",

@@ -15,6 +15,8 @@ from .base import DraftLaw, Fact, Prefix, fixed_or_drawn
 from .fixed_tokens import FixedTokensLaw, PerNodeFixedTokens
 from .without_replacement import WithoutReplacement
 
+__all__ = ["ByNodeLast"]
+
 
 @dataclass(frozen=True)
 class FixedLast(FixedTokensLaw, WithoutReplacement):

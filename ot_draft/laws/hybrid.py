@@ -25,6 +25,8 @@ from .base import DraftLaw, padded
 from .fixed_tokens import FixedFirst
 from .iid import IID
 
+__all__ = ["StandIn"]
+
 CELLS = 1 << 24  # rows times numbers times top tokens at a time, to bound memory
 
 

@@ -1,6 +1,7 @@
 """Targets for rules that are lossy on purpose: laws r(p, q) for the place of p, each with its budget and what it guarantees."""
 
 from . import losses as losses
+from .base import Target
 from .closed_forms import Ratio, TotalVariation
 from .divergence import KL, ChiSquared, ReverseKL
 from .frontier import Frontier, frontier
@@ -12,6 +13,7 @@ __all__ = [
     "Frontier",
     "Ratio",
     "ReverseKL",
+    "Target",
     "TotalVariation",
     "Toward",
     "frontier",

@@ -8,6 +8,8 @@ from ..errors import SolverFailed
 from ..optional import load
 from .program import Program, RawSolution
 
+__all__ = ["Network"]
+
 ORTOOLS_UNIT = 1 << 60  # OR-tools counts in int64; all masses together are 2 at most
 
 

@@ -15,6 +15,8 @@ from ..optimum import cuts
 from ..optional import load
 from .program import Program, RawSolution
 
+__all__ = ["dense", "sparse"]
+
 MOST_PIVOTS = 100_000_000
 MAX_ENTRIES = 1 << 27  # of a dense cost: a gigabyte
 

@@ -16,6 +16,8 @@ from ..laws import DraftLaw, sets
 from ..optional import load
 from ..problem import Problem
 
+__all__ = ["Program", "build"]
+
 # A draft set: 10e-6 to 20e-6 were measured of i.i.d. drafts, 20e-6 to 90e-6 without replacement (HiGHS).
 SECONDS = 25e-6
 MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte

@@ -41,8 +41,11 @@ __all__ = [
     "cap_bound",
     "drafting",
     "evaluate",
+    "evaluation",
+    "model",
     "path_bound",
     "plan",
     "rules",
+    "tree",
     "tree_program_bound",
 ]

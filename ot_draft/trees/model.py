@@ -19,6 +19,8 @@ from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDistribution
 from ..problem import Problem
 
+__all__ = ["Model", "Nodes", "Path", "Rows", "SimulatedModel"]
+
 Path = tuple[int, ...]
 Remembered = TypeVar("Remembered")
 

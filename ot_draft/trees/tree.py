@@ -19,6 +19,8 @@ from ..problem import check_law, check_plain
 from .layout import Layout, Level
 from .model import Path
 
+__all__ = ["Forest", "PlainTree", "TreeBounds", "TreeShape"]
+
 SHAPES = 256  # layouts kept
 
 Forest = tuple[tuple[int, Any], ...]  # the children of a node in drawing order: token, and the child's own children

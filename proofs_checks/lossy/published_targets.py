@@ -9,7 +9,7 @@ from ot_draft import DraftLaw, InvalidArgument
 from ot_draft import arrays as xp
 from ot_draft.arrays import Array
 from ot_draft.bias import total_variation
-from ot_draft.lossy.base import Target, budget
+from ot_draft.lossy import Target
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Lenience(Target):
     lenience: Any
 
     def __post_init__(self) -> None:
-        budget(self.lenience, "Lenience(lenience)", 2.0**-40, 1)
+        if not 2.0**-40 <= self.lenience <= 1:
+            raise InvalidArgument(f"lenience must lie in [2.0**-40, 1], got {self.lenience!r}.")
 
     @property
     def guarantee(self) -> tuple[str, Any]:
@@ -46,7 +47,8 @@ class Ensemble(Target):
     weight: Any
 
     def __post_init__(self) -> None:
-        budget(self.weight, "Ensemble(weight)", 0, 1)
+        if not 0 <= self.weight <= 1:
+            raise InvalidArgument(f"weight must lie in [0, 1], got {self.weight!r}.")
 
     @property
     def guarantee(self) -> tuple[str, Any]:
@@ -93,7 +95,8 @@ class Cascade(Target):
             raise InvalidArgument(
                 f"Cascade(deferral={self.deferral!r}): give one of {', '.join(BY_CONTEXT | BY_TOKEN)}"
             )
-        budget(self.alpha, "Cascade(alpha)", -float("inf"))
+        if not abs(self.alpha) < float("inf"):
+            raise InvalidArgument(f"alpha must be finite, got {self.alpha!r}.")
 
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
         alpha = xp.number(self.alpha, p)

@@ -26,7 +26,7 @@ from ..pair import Pair
 from ..step import Seconds
 from .calls import Call, Watch, calls, nobody
 
-__all__ = ["compare_methods"]
+__all__ = ["COSTS", "Comparison", "Measured", "MethodCosts", "calls", "compare_methods", "measure_costs", "peers"]
 
 WARM_UP, TIMED, ROUNDS = 1, 4, 2  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")

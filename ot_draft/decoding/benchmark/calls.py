@@ -12,6 +12,8 @@ from ..methods import Method
 from ..pair import Pair
 from ..step import Seconds, Step
 
+__all__ = ["Call", "Watch", "calls", "nobody"]
+
 Watch = Callable[[Method, int, Step], None]
 
 

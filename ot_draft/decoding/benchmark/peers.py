@@ -21,6 +21,8 @@ from ..pair import Pair
 from ..prompt_lookup import PromptLookup
 from .calls import Call, Watch, calls, nobody
 
+__all__ = ["OneByOne", "Peer", "peers"]
+
 PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
 
 

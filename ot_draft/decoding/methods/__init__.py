@@ -18,6 +18,8 @@ from ..staged import StagedPath
 from ..tuning import Auto
 from ..watermark import Watermarked
 
+__all__ = ["Method", "auto_method", "dynamic_method", "lookup_method", "method_called", "shape_of"]
+
 AUTOREGRESSIVE, AUTO, RACE = "autoregressive", "auto", "race"
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
 

@@ -8,7 +8,18 @@ from .baselines import ConfidentTree, SampledTree, StoppedPath
 from .counted import CountedTree, LookupTree
 from .drafter import DraftCounts, TreeDrafter, as_trees, begin, draft_trees
 
-__all__ = ["ALL", "DraftCounts", "as_trees", "begin", "called", "draft_trees"]
+__all__ = [
+    "ALL",
+    "DraftCounts",
+    "as_trees",
+    "baselines",
+    "begin",
+    "called",
+    "counted_acceptance",
+    "draft_trees",
+    "fixed",
+    "growing",
+]
 
 FAMILY, USUAL = "dynamic", "lookup"
 ALL: dict[str, Callable[[int], TreeDrafter]] = {

@@ -23,6 +23,8 @@ from .fixed import FixedTree
 from .growing import Growing, TreeDraws, check_bounds
 from .level_tree import Chosen
 
+__all__ = ["ConfidentTree", "SampledTree", "StoppedPath"]
+
 EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 
 

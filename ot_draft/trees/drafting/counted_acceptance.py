@@ -20,6 +20,8 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 
+__all__ = ["CountedAcceptance", "LookedUpAcceptance", "PairAcceptance"]
+
 EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999)
 PLACES = 6  # of draws whose shares are told apart; the last stands for all later ones
 PRIOR = 3.0  # so many contexts like the average one are added to every row

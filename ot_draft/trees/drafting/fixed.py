@@ -25,6 +25,8 @@ from .drafter import DraftCounts, Growing, Grown, TreeDrafter, TreeDraws
 from .enumeration import Drafted, trees_of_shape
 from .forced import Laws
 
+__all__ = ["first_chains"]
+
 USUAL_RULES: tuple[PathRule, ...] = (Joint(), Traversal(), NaivePath())  # the last one is valid under every law
 
 

@@ -17,6 +17,8 @@ from ...arrays import Array
 from ...errors import InvalidDrafts
 from ..model import Path
 
+__all__ = ["Growing", "Grown", "TreeDraws"]
+
 
 @dataclass(frozen=True)
 class Grown:

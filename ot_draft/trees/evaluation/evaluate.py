@@ -16,6 +16,8 @@ from ..model import Model, Nodes, Path
 from ..rules.path_rule import PathLaw, merge
 from ..tree import Forest
 
+__all__ = ["PathEvaluation"]
+
 
 @dataclass(frozen=True)
 class PathEvaluation:

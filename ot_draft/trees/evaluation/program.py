@@ -28,6 +28,8 @@ from ..rules.path_rule import read
 from ..tree import Forest
 from .certificate import PathCertificate, Sets, feasible, price_bound
 
+__all__ = ["sampled_cap_bound"]
+
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
 TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
 GRID = 1 << 48  # prices are rounded to multiples of 1 / GRID: any prices >= 0 give a bound, short ones a quick sum

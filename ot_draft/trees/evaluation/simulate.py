@@ -15,6 +15,8 @@ from ..rules.path_rule import PathRule, fits
 from ..rules.toward_path import looks_ahead
 from ..tree import DraftTree, TreeShape
 
+__all__ = ["drafted_trees", "simulate", "simulate_all", "simulate_chains"]
+
 MEMORY = 1 << 27  # bytes of p and q in one batch of trees
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "command",
     "every",
     "fits",
+    "joint",
     "label",
     "lengths",
     "looks_ahead",

@@ -16,6 +16,8 @@ from .block_verification import PathVerifier, Walk, verify
 from .path_rule import Outcome, PathRule, refuse, split_tops
 from .survivors import Draws, Survivors
 
+__all__ = ["Joint", "select_child"]
+
 FEW = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
 # Top tokens and number of draws at each node of the walk: they determine weights and laws.

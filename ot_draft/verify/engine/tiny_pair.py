@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+__all__ = ["CONTEXT", "END", "letter"]
+
 LETTERS = "abcdefg"
 END = "</s>"
 CHAT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # a conversation is its texts, one behind the other

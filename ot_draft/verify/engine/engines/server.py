@@ -11,6 +11,8 @@ from typing import Any
 
 from ..tiny_pair import letter
 
+__all__ = ["AT_ONCE", "LACKS", "SECONDS", "STATE", "complete", "counters", "start"]
+
 LACKS: dict[str, str] = {}
 PRESENCE_OF_PROMPT = False  # llama.cpp's do
 REQUESTS, AT_ONCE, SECONDS = 2000, 48, 600.0

@@ -19,6 +19,8 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+__all__ = ["ALARM", "kl", "row"]
+
 LEVELS = ("replay", "law", "joint")
 ALARM = 1e-6  # probability that a right function fails one vector of the levels law and joint
 
