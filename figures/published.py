@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from figures import style
-from figures.paths import spectr_table_1
 from figures.published_lines import SIMULATED, multi_candidate, others, spectr
+from figures.trees import spectr_table_1
 
 PAGE = Path(__file__).parents[1] / "docs" / "published.md"
 ITERATIONS = 2000

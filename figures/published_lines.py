@@ -8,8 +8,8 @@ from fractions import Fraction
 import ot_draft as otd
 from figures import style
 from figures.about import Line
-from figures.paths import spectr_real, spectr_table_1
 from figures.published_ours import acceptance, mean_ratio, ratio, same_everywhere, shares, tokens, with_error
+from figures.trees import spectr_real, spectr_table_1
 
 SIMULATED = spectr_table_1.STORED
 

@@ -11,8 +11,8 @@ from ot_draft.names import lookup
 # In the order of the report.
 GROUPS = {
     "SpecTr": (
-        "paths.spectr_table_1",
-        "paths.spectr_real",
+        "trees.spectr_table_1",
+        "trees.spectr_real",
         "acceptance.acceptance_bernoulli",
         "selection.transport_plans",
         "selection.division_factor",
@@ -31,14 +31,14 @@ GROUPS = {
         "laws.several_drafts",
         "acceptance.lossy",
     ),
-    "Paths": ("paths.block_efficiency", "paths.path_gap", "paths.lossy_paths", "paths.decoding_tree"),
+    "Trees": ("trees.block_efficiency", "trees.path_gap", "trees.lossy_paths", "trees.decoding_tree"),
     "Real models": (
         "acceptance.real_kinds",
         "acceptance.real_quality",
         "laws.draft_laws",
         "acceptance.temperature",
         "acceptance.truncation",
-        "paths.real_trees",
+        "trees.real_trees",
     ),
     "Speed": ("speed.classes", "speed.latency"),
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_demo.pairs.continue_prompts import read_entries
+from llm_demo.data.continue_prompts import read_entries
 from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.pair import entry_tokens
 

@@ -280,8 +280,8 @@ def optimum() -> Numbers:
 
 def lossy_sequences() -> Numbers:
     """The rows of `ot-draft figures lossy_paths --full` that are exact: a row has several rules, lengths after KLs."""
-    figure = importlib.import_module("figures.paths.lossy_paths")
-    chain = importlib.import_module("figures.paths.context_chain").ContextChain(real(1.0).p, real(1.0).q)
+    figure = importlib.import_module("figures.trees.lossy_paths")
+    chain = importlib.import_module("figures.trees.context_chain").ContextChain(real(1.0).p, real(1.0).q)
     found = {row["name"]: row for row in figure._engines(chain)}
     for kind, values in (("KL", (0.0, 0.01, 0.03, 0.1, 0.3)), ("Ratio", (0.15, 0.4, 1.0))):
         found |= {f"{kind} {each:g}": figure._token_wise(chain, "", getattr(otd.lossy, kind)(each)) for each in values}

@@ -26,10 +26,10 @@ import torch
 from torch import Tensor
 
 import ot_draft as otd
+from llm_demo.data.continue_prompts import read_entries
 from llm_demo.distil.text import Text, read_corpus
 from llm_demo.distil.train import batch_of
 from llm_demo.models.load import load_pair
-from llm_demo.pairs.continue_prompts import read_entries
 from llm_demo.rows import Row, write
 from ot_draft.data.summary import clustered_error
 from ot_draft.decoding import Pair

@@ -302,7 +302,7 @@ def drafted(model: After, shape: trees.TreeShape, generator: np.random.Generator
 
 def main(number: int = 3000) -> None:
     """The table of the text above."""
-    from figures.paths.context_chain import ContextChain
+    from figures.trees.context_chain import ContextChain
     from ot_draft.data import read_pairs
 
     pairs = read_pairs(Path(__file__).parents[2] / "figures/data/smollm2_pairs.npz").at_temperature(1.0)

@@ -16,10 +16,10 @@ pytest.importorskip("matplotlib")
 from figures import report, store, style
 from figures.about import Number
 from figures.acceptance import acceptance_bernoulli
-from figures.paths import spectr_real, spectr_table_1
 from figures.report_tables import from_markdown, numbers_table
 from figures.scripts import BY_GROUP, NAMES, PAPERS, named
 from figures.selection import division_factor, k_seq_share, khisti_figure_2, transport_plans
+from figures.trees import spectr_real, spectr_table_1
 
 MADE = {
     "khisti_figure_2": (khisti_figure_2, {"steps": 6}),

@@ -16,8 +16,8 @@ pytest.importorskip("transformers")
 from click.testing import CliRunner  # noqa: E402
 
 from llm_demo.bench import auto  # noqa: E402
+from llm_demo.data.continue_prompts import read_entries  # noqa: E402
 from llm_demo.models.load import missing_packages  # noqa: E402
-from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair  # noqa: E402
 

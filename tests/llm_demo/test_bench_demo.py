@@ -15,7 +15,7 @@ from slow import slow
 from tiny_models import tiny_llama, tiny_pair
 
 import ot_draft as otd
-from figures.paths.spectr_real import controlled_mean
+from figures.trees.spectr_real import controlled_mean
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -23,7 +23,7 @@ pytest.importorskip("transformers")
 from llm_demo import machine  # noqa: E402
 from llm_demo.bench import auto, block_efficiency, latency  # noqa: E402
 from llm_demo.bench.contenders import bench, own_methods, peers  # noqa: E402
-from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
+from llm_demo.data.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt, read_prompts  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
-from llm_demo.pairs.capture_settings import KEPT, SETTINGS, law
+from llm_demo.data.capture_settings import KEPT, SETTINGS, law
 from ot_draft.data import merge
 
 LOGITS = np.log([0.1, 0.4, 0.2, 0.3])

@@ -20,6 +20,7 @@ pytest.importorskip("transformers")
 safetensors = pytest.importorskip("safetensors.torch")
 
 from llm_demo import acceptance  # noqa: E402
+from llm_demo.data.continue_prompts import read_entries  # noqa: E402
 from llm_demo.distil import command as distil  # noqa: E402
 from llm_demo.distil import corpus as distil_corpus  # noqa: E402
 from llm_demo.distil import text as distil_text  # noqa: E402
@@ -27,7 +28,6 @@ from llm_demo.distil import train as distil_train  # noqa: E402
 from llm_demo.distil.states import StateTrainer, state_draft  # noqa: E402
 from llm_demo.distil.text import Text  # noqa: E402
 from llm_demo.distil.train import Recipe, Trainer, student  # noqa: E402
-from llm_demo.pairs.continue_prompts import read_entries  # noqa: E402
 from llm_demo.prompts import FILE, Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, Pair, decode, load_draft  # noqa: E402
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402

@@ -69,8 +69,8 @@ def test_merging_keeps_tokens_and_cuts_the_rest_by_ratio() -> None:
 def test_the_real_models_give_the_stored_rows(pairs: dict[str, Any]) -> None:
     for package in ("torch", "safetensors"):
         pytest.importorskip(package)
+    from llm_demo.data import capture
     from llm_demo.models import load
-    from llm_demo.pairs import capture
 
     if missing := load.missing_packages():
         pytest.skip(f"the real models need {', '.join(missing)}")

@@ -26,8 +26,8 @@ from llm_demo.bench.trees.measure import Behind, Models, measure  # noqa: E402
 from llm_demo.bench.trees.methods import WAYS  # noqa: E402
 from llm_demo.bench.trees.root_acceptance import root_rows  # noqa: E402
 from llm_demo.bench.trees.texts import Context  # noqa: E402
+from llm_demo.data import capture, capture_settings  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
-from llm_demo.pairs import capture, capture_settings  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402
 from ot_draft.decoding.benchmark.peers import ASSISTED, PLAIN  # noqa: E402

@@ -13,7 +13,7 @@ import pytest
 from slow import slow
 
 import ot_draft as otd
-from figures.paths.budget import WAYS, covered, simulate_budget
+from figures.trees.budget import WAYS, covered, simulate_budget
 from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, expected_accepted, sequoia
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 from ot_draft.trees.evaluation.simulate import drafted_trees, simulate

@@ -9,7 +9,7 @@ import pytest
 from slow import slow
 
 import ot_draft as otd
-from figures.paths.budget import covered
+from figures.trees.budget import covered
 from ot_draft.trees.drafting.fixed import first_chains
 from ot_draft.trees.evaluation.simulate import Simulation, drafted_trees, simulate, simulate_all, simulate_chains
 from ot_draft.trees.model import SimulatedModel

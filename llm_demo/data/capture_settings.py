@@ -1,4 +1,4 @@
-"""Real pairs (p, q) under other sampling settings: `python -m llm_demo.pairs.capture_settings --out figures/data/smollm2_settings.npz`.
+"""Real pairs (p, q) under other sampling settings: `python -m llm_demo.data.capture_settings --out figures/data/smollm2_settings.npz`.
 
 One position of every text of figures/data/contexts.jsonl, at several temperatures, and at temperature 1 with
 top-k and top-p truncation of target and draft alike. figures/data/README.md describes the file that comes out.
@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from llm_demo.pairs.capture import CONTEXTS, DRAFTS, choose_positions, encode, load_models, provenance
-from llm_demo.pairs.continue_prompts import read_entries
+from llm_demo.data.capture import CONTEXTS, DRAFTS, choose_positions, encode, load_models, provenance
+from llm_demo.data.continue_prompts import read_entries
 from ot_draft.data.merge import Masses, on_top_tokens, optimum
 from ot_draft.decoding import Pair, SamplingParams
 

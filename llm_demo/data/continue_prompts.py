@@ -1,4 +1,4 @@
-"""Let the target write the answers in contexts.jsonl: `python -m llm_demo.pairs.continue_prompts figures/data/contexts.jsonl`.
+"""Let the target write the answers in contexts.jsonl: `python -m llm_demo.data.continue_prompts figures/data/contexts.jsonl`.
 
 Every entry of origin "target" gets its `text` anew, sampled from the full target distribution at the entry's
 temperature; the other entries stay as they are. Needed only when prompts change: the answers are committed.

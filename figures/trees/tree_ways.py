@@ -1,6 +1,6 @@
 """Ways to draft a tree at equal numbers of nodes, on simulated models of several qualities: the table of docs/benchmarks.md.
 
-`python -m figures.paths.tree_ways`; every way has the same texts, and the differences to the first way are paired.
+`python -m figures.trees.tree_ways`; every way has the same texts, and the differences to the first way are paired.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 
-from figures.paths.budget import simulate_budget
+from figures.trees.budget import simulate_budget
 from ot_draft.trees.model import SimulatedModel
 
 WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia", "EAGLE-2", "DySpec")

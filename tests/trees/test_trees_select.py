@@ -11,7 +11,7 @@ from kinds_of_arrays import KINDS
 from random_problems import Everywhere
 from replay import batched, law_of, tokens_of
 from slow import slow
-from test_paths_planted import random_models
+from test_trees_planted import random_models
 
 import ot_draft as otd
 from ot_draft.laws import is_defined

@@ -12,7 +12,7 @@ import numpy as np
 import ot_draft as otd
 from figures import style
 from figures.about import About, Number, with_error
-from figures.paths.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
+from figures.trees.path_rules import JOINT, KSEQ, accepted_lengths, look, mean_and_error
 from ot_draft.trees.evaluation.simulate import simulate
 from ot_draft.trees.model import SimulatedModel
 

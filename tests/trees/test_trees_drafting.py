@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from slow import slow
-from test_paths_planted import random_models
+from test_trees_planted import random_models
 
 import ot_draft as otd
 from ot_draft import trees

@@ -1,4 +1,4 @@
-"""Numbers that describe the stored pairs: `python -m llm_demo.pairs.describe figures/data/smollm2_pairs.npz`.
+"""Numbers that describe the stored pairs: `python -m llm_demo.data.describe figures/data/smollm2_pairs.npz`.
 
 Needs numpy only (and click), no model.
 """

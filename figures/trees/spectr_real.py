@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from figures import style
 from figures.about import About, Number
-from figures.paths.path_rules import JOINT, KSEQ, look
-from figures.paths.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
+from figures.trees.path_rules import JOINT, KSEQ, look
+from figures.trees.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
 
 TREES = style.DATA / "real_block_efficiency.csv"
 ONE = "TokenWise(SpeculativeSampling)"

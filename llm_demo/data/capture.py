@@ -1,4 +1,4 @@
-"""Real pairs (p, q): `python -m llm_demo.pairs.capture --out figures/data/smollm2_pairs.npz`.
+"""Real pairs (p, q): `python -m llm_demo.data.capture --out figures/data/smollm2_pairs.npz`.
 
 Reads the texts of figures/data/contexts.jsonl, runs target and draft over them, and stores the laws of the next token
 at a few positions of each text. figures/data/README.md describes the file that comes out.
@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from llm_demo.data.continue_prompts import read_entries
 from llm_demo.models.load import DRAFT_FILE, TARGET_FILE, load_pair, target_directory
-from llm_demo.pairs.continue_prompts import read_entries
 from ot_draft.data.merge import TAIL, TAIL_CLASSES, Masses, Tokens, merge, optimum, top_tokens
 from ot_draft.decoding import Pair
 from ot_draft.decoding.pair import entry_tokens

@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 import ot_draft as otd
 from figures import style
 from figures.about import About, Number
-from figures.paths.path_rules import look
+from figures.trees.path_rules import look
 
 SIZES = ((3, 1, 3), (3, 2, 2), (3, 3, 2), (2, 3, 3))  # vocabulary, K, L
 TOKEN_WISE = (otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal())

@@ -12,8 +12,8 @@ import ot_draft as otd
 from figures import style
 from figures.about import About, Number
 from figures.acceptance.lossy import CONTEXTS, FILE, curve_of_kl, lossy_rules
-from figures.paths.context_chain import ContextChain, Drafted, drafted, emitted
-from figures.paths.path_rules import look
+from figures.trees.context_chain import ContextChain, Drafted, drafted, emitted
+from figures.trees.path_rules import look
 from ot_draft.bias import bias_of
 from ot_draft.data import read_pairs
 

@@ -10,8 +10,8 @@ from joblib import Parallel, delayed
 
 from figures import style
 from figures.about import About, Number
-from figures.paths.budget import WAYS, simulate_budget
-from figures.paths.path_rules import JOINT, KSEQ, LOOKS, accepted_lengths, look, mean_and_error
+from figures.trees.budget import WAYS, simulate_budget
+from figures.trees.path_rules import JOINT, KSEQ, LOOKS, accepted_lengths, look, mean_and_error
 from ot_draft.trees.model import SimulatedModel
 
 KS, LS, BUDGETS, DEPTH = (1, 2, 4, 8), (2, 4, 8), (8, 16, 32, 64), 8
