@@ -21,7 +21,7 @@ _PUBLIC = {
     "exact": ("Evaluation", "evaluate"),
     "optimum": ("cut_value", "kseq_bound", "optimal_acceptance", "optimal_cut"),
     "sampling": ("draw", "sample"),
-    "laws": ("IID", "DraftLaw", "Fixed", "Hub", "Hybrid", "Several", "WithoutReplacement"),
+    "laws": ("IID", "DraftLaw", "Fixed", "SpecHubLaw", "Hybrid", "Several", "WithoutReplacement"),
     "lp.solution": ("Solution",),
     "transport.solve": ("solve",),
     "lossy": ("losses",),
@@ -52,9 +52,9 @@ if TYPE_CHECKING:  # the same for type checkers and editors, which do not run `_
     from .laws import IID as IID
     from .laws import DraftLaw as DraftLaw
     from .laws import Fixed as Fixed
-    from .laws import Hub as Hub
     from .laws import Hybrid as Hybrid
     from .laws import Several as Several
+    from .laws import SpecHubLaw as SpecHubLaw
     from .laws import WithoutReplacement as WithoutReplacement
     from .lossy import losses as losses
     from .lossy.frontier import Frontier as Frontier

@@ -132,8 +132,8 @@ def _of_row(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 
 def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
     """The law's order of the tokens, and p(H) - Q(all drafts in H) of its prefixes H: int (..., n), (..., n + 1)."""
-    order = law.order(p, q, k)
-    return order, xp.prefix_sums(xp.take_along_axis(p, order)) - law.along(q, order, k)
+    order = law.cut_order(p, q, k)
+    return order, xp.prefix_sums(xp.take_along_axis(p, order)) - law.prefix_probabilities(q, order, k)
 
 
 def cut_value(problem: Problem, token_set: Array) -> Any:

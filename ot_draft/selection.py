@@ -157,7 +157,7 @@ class LossyRule(Protocol):
     def budget(self) -> tuple[str, Any] | None:
         """Bound of the output law's distance from p: the name of a divergence and its bound; None where nothing bounds it."""
 
-    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+    def target_kept(self, p: Array, q: Array, k: int) -> Array:
         """The law that the output has in the place of p, with k draft positions: (..., n)."""
 
 
@@ -177,15 +177,15 @@ class Approximable(Protocol):
         """The quicker form, for drafts of this law."""
 
 
-def kept_law(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
+def target_kept(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
     """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
-    return rule.kept_law(p, q, k) if isinstance(rule, LossyRule) else p
+    return rule.target_kept(p, q, k) if isinstance(rule, LossyRule) else p
 
 
 def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
     """Whether the output keeps the target's law when k drafts follow this law."""
     enough = rule.siblings.valid_under
-    return law == rule.law or law.plain(k) == rule.law.plain(k) or (enough is not None and enough in law.facts)
+    return law == rule.law or law.canonical(k) == rule.law.canonical(k) or (enough is not None and enough in law.facts)
 
 
 Rule = TypeVar("Rule")

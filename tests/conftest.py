@@ -52,7 +52,7 @@ def loaded_once() -> None:
     rules, checks = (importlib.import_module(f"ot_draft.{name}") for name in ("rules", "verify.rule"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ot_draft.verify.rule.child.can_fork", lambda: False)
-        checks.check_rule(rules.KSeq(), 1, ["output_law", "sampled_frequencies", "no_host_sync"])
+        checks.check_rule(rules.KSeq(), 1, ["output_distribution", "sampled_frequencies", "no_host_sync"])
         for compiled in (rules.Optimal(), rules.HeadAndTail()):
             checks.check_rule(compiled, 5, ["floats_agree"])
 

@@ -16,7 +16,7 @@ LAWS = [
     otd.IID(),
     otd.WithoutReplacement(),
     *(otd.Hybrid(top) for top in (0, 1, 2, -1, "auto")),
-    otd.Hub(),
+    otd.SpecHubLaw(),
     otd.Fixed((0,)),
 ]
 SIZES = [(1, 3), (2, 1), (2, 3), (2, 9), (3, 2), (3, 4), (3, 6), (4, 1), (4, 3), (5, 2), (5, 4), (10, 3), (31, 2)]

@@ -38,7 +38,7 @@ def test_the_optimum_without_a_common_token_is_0_and_of_equal_laws_1(law: otd.Dr
             assert otd.optimal_acceptance(EQUAL, EQUAL, k, law) == 1
 
 
-@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()], ids=repr)
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw()], ids=repr)
 def test_the_optimum_of_an_empty_batch(law: otd.DraftLaw, kind: Any) -> None:
     if kind.meta and law == otd.WithoutReplacement():
         pytest.skip("its quadrature runs in numpy, on the host")

@@ -96,7 +96,7 @@ def test_greedy_and_hub_optima_in_closed_form() -> None:
             value = p[top].sum() + np.minimum(p[rest], law).sum()
             assert otd.optimal_acceptance(p, q, k, otd.Hybrid(top=-1)) == value
             if k == 2:
-                assert otd.optimal_acceptance(p, q, 2, otd.Hub()) == value
+                assert otd.optimal_acceptance(p, q, 2, otd.SpecHubLaw()) == value
 
 
 def test_cover_property() -> None:

@@ -139,9 +139,9 @@ def test_no_law(law: Any) -> None:
 def test_the_hub_has_two_drafts(k: int) -> None:
     message = re.escape(f"the hub law has k = 2 drafts, not {k}: {'take Hybrid(top=2)' if k == 3 else 'give k = 2'}")
     with pytest.raises(otd.InvalidDrafts, match=message):
-        otd.Problem(GOOD, GOOD, k, otd.Hub())
+        otd.Problem(GOOD, GOOD, k, otd.SpecHubLaw())
     with pytest.raises(otd.InvalidDrafts, match=message):
-        otd.draw(otd.Hub(), GOOD, k, np.random.default_rng(0))
+        otd.draw(otd.SpecHubLaw(), GOOD, k, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("top", [-2, True, 1.0, None])
@@ -300,7 +300,7 @@ def test_an_argument_is_no_draft() -> None:
     with pytest.raises(Refused, match=r"got 'unheard'\. Use one of"):
         path_rule("unheard")
     for k, known in ((1, False), (2, True), (3, False)):
-        assert is_defined(otd.Hub(), k) is known
+        assert is_defined(otd.SpecHubLaw(), k) is known
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_naive_target_sampling_is_lossless_under_every_law(law: otd.DraftLaw) ->
                 assert otd.evaluate(otd.rules.NaiveTarget(), problem).lossless
 
 
-@pytest.mark.parametrize("law", [otd.WithoutReplacement(), otd.Hub()], ids=repr)
+@pytest.mark.parametrize("law", [otd.WithoutReplacement(), otd.SpecHubLaw()], ids=repr)
 def test_speculative_sampling_needs_only_its_first_draft(law: otd.DraftLaw) -> None:
     for n, k in SMALL_SIZES:
         if fits(law, k):

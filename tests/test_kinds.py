@@ -74,7 +74,7 @@ def test_inputs_are_left_alone(rule: otd.SelectionRule, kind: Any) -> None:
         assert all((kind.back(x) == y).all() for x, y in zip((first.accept, first.residual), kept, strict=True))
 
 
-@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()], ids=repr)
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw()], ids=repr)
 def test_laws_on_every_kind(law: otd.DraftLaw, kind: Any) -> None:
     _, q = pairs(38, (3,))
     drafts = all_tuples(4, 2)

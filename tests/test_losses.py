@@ -28,7 +28,7 @@ LAWS = [
     (otd.Hybrid(top=1), 3),
     (otd.Hybrid(top=-1), 3),
     (otd.Hybrid(top="auto"), 4),
-    (otd.Hub(), 2),
+    (otd.SpecHubLaw(), 2),
 ]
 WITH_K = pytest.mark.parametrize(("law", "k"), LAWS, ids=str)
 
@@ -121,7 +121,7 @@ def test_descent_on_it_raises_the_acceptance_with_k_drafts() -> None:
 
 @pytest.mark.parametrize(
     ("k", "law", "said"),
-    [(0, None, "k is 0"), (3, otd.Hub(), "k = 2")],
+    [(0, None, "k is 0"), (3, otd.SpecHubLaw(), "k = 2")],
 )
 def test_wrong_arguments_are_told(k: int, law: Any, said: str) -> None:
     p = torch.ones(4) / 4

@@ -67,7 +67,7 @@ def test_tokens_and_positions_follow_the_exact_law(rule: otd.SelectionRule, draw
     assert plausible((drafts == token[:, None]).any(-1).astype(int), [1 - exact.acceptance, exact.acceptance])
 
 
-@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()], ids=repr)
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw()], ids=repr)
 def test_drafts_follow_their_law(law: otd.DraftLaw, floats: Any) -> None:
     q = floats.make(Q)
     drafts = np.asarray(law.draw(q, uniforms((DRAWS, 2), q, generator_of(floats, 62))))

@@ -35,7 +35,7 @@ def laws(k: int) -> dict[str, otd.DraftLaw]:
     """Name -> law, for k drafts."""
     hybrid = {f"hybrid, j = {j}{', greedy' * (j == k - 1)}": otd.Hybrid(j) for j in range(1, k + 1)}
     named: dict[str, otd.DraftLaw] = {INDEPENDENT: otd.IID(), **hybrid, AUTO: otd.Hybrid("auto")}
-    return named | ({HUB: otd.Hub()} if k == 2 else {}) | {WITHOUT_REPLACEMENT: otd.WithoutReplacement()}
+    return named | ({HUB: otd.SpecHubLaw()} if k == 2 else {}) | {WITHOUT_REPLACEMENT: otd.WithoutReplacement()}
 
 
 def compute(

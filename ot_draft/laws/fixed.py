@@ -12,7 +12,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from .base import DraftLaw, padded
-from .fixed_tokens import FixedFirst, PerNodeFixedTokens
+from .fixed_tokens import FixedFirst, FixedTokensOfNodes
 from .iid import IID
 
 TABLES = 256  # of fixed tokens, kept on the device
@@ -49,7 +49,7 @@ class Fixed(FixedFirst):
     def name(self) -> str:
         return f"fixed:{'+'.join(map(str, self.tokens))}" if not self._batch else "fixed"
 
-    def plain(self, k: int) -> DraftLaw:
+    def canonical(self, k: int) -> DraftLaw:
         return self if self._lengths().any() and k else IID()
 
     @property
@@ -78,7 +78,7 @@ class Fixed(FixedFirst):
 
 
 @dataclass(frozen=True)
-class ByNode(PerNodeFixedTokens, FixedFirst):
+class PerNodeFixedTokens(FixedTokensOfNodes, FixedFirst):
     """At every node some fixed tokens, then i.i.d. draws from q outside them: how many, and which, is given per node.
 
     The tokens are the first children of each node. What the numbers may depend on for `Joint` and `Optimal` to be lossless:
@@ -89,11 +89,11 @@ class ByNode(PerNodeFixedTokens, FixedFirst):
 
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         raise InvalidDrafts(
-            "ByNode: the fixed tokens stand in the tree, as the first children of their node: ask `at(prefix)`"
+            "PerNodeFixedTokens: the fixed tokens stand in the tree, as the first children of their node: ask `at(prefix)`"
         )
 
-    def plain(self, k: int) -> DraftLaw:
-        return ByNode()
+    def canonical(self, k: int) -> DraftLaw:
+        return PerNodeFixedTokens()
 
 
 def _as_rows(tokens: Any) -> tuple[Any, ...]:

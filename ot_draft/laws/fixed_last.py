@@ -12,7 +12,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 from .base import DraftLaw, Fact, Prefix, fixed_or_drawn
-from .fixed_tokens import FixedTokensLaw, PerNodeFixedTokens
+from .fixed_tokens import FixedTokensLaw, FixedTokensOfNodes
 from .without_replacement import WithoutReplacement
 
 __all__ = ["ByNodeLast"]
@@ -59,10 +59,10 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
     def name(self) -> str:
         return f"fixed-last:{'+'.join(map(str, self.tokens))}"
 
-    def plain(self, k: int) -> DraftLaw:
+    def canonical(self, k: int) -> DraftLaw:
         return self
 
-    def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         count = (siblings >= 0).sum(-1)[..., None]
         draws = count - (xp.minimum(count, self.n_fixed(q, siblings.shape[-1])) if n_fixed is None else n_fixed)
         where_it_stands = xp.arange(siblings.shape[-1], like=siblings)
@@ -71,7 +71,7 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
 
 
 @dataclass(frozen=True)
-class ByNodeLast(PerNodeFixedTokens, FixedLast):
+class PerNodeFixedTokensLast(FixedTokensOfNodes, FixedLast):
     """`FixedLast` at every node, with tokens and numbers that are given per node: the tokens are the last children.
 
     What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.

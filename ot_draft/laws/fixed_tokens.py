@@ -26,8 +26,8 @@ class FixedTokensLaw(DraftLaw):
         """Number of fixed tokens among k drafts: an integer, or int (..., 1) where q decides."""
 
     @abstractmethod
-    def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
-        """As `DraftLaw.child`; of later siblings is read which are fixed ones. n_fixed: int (..., 1) as at the draw, if known."""
+    def conditional(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
+        """As `DraftLaw.conditional`; of later siblings is read which are fixed ones. n_fixed: int (..., 1) as at the draw, if known."""
 
     @property
     def n_fixed_is_constant(self) -> bool:
@@ -64,18 +64,18 @@ class FixedFirst(FixedTokensLaw):
         drawn = xp.where(free.sum(-1, keepdims=True) > 0, xp.gather(free, drafts), xp.astype(drafts == -1, q.dtype))
         return xp.where(fixed >= 0, xp.astype(drafts == fixed, q.dtype), drawn).prod(-1)
 
-    def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         n_fixed = self.n_fixed(q, siblings.shape[-1]) if n_fixed is None else n_fixed
         where_it_stands = xp.arange(siblings.shape[-1], like=siblings)
         gone = xp.where((where_it_stands < place) & (where_it_stands < n_fixed), siblings, -1)
         return fixed_or_drawn(q, xp.gather(siblings, place), place < n_fixed, gone)
 
-    def order(self, p: Array, q: Array, k: int) -> Array:
+    def cut_order(self, p: Array, q: Array, k: int) -> Array:
         fixed = self.fixed_drafts(q, k)
         # A set without all fixed tokens holds no draft tuple.
         return xp.argsort(xp.where(xp.members(fixed, q.shape[-1]), -1, xp.ratio(p, outside(q, fixed))))
 
-    def along(self, q: Array, order: Array, k: int) -> Array:
+    def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         fixed = self.fixed_drafts(q, k)
         top = xp.members(fixed, q.shape[-1])
         topped = xp.prefix_sums(xp.take_along_axis(xp.astype(top, q.dtype), order))
@@ -87,13 +87,13 @@ class FixedFirst(FixedTokensLaw):
         top = xp.members(fixed, q.shape[-1])
         return xp.where(top, 1, xp.at_least_one(outside(q, fixed), _draws(q, fixed, top)))
 
-    def sets(self, q: Array, k: int) -> dict[int, Any]:
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.fixed_drafts(q, k)
         return sets.independent(sets.bits_of(fixed), outside(q, fixed), sets.draws(self, q, k))
 
 
 @dataclass(frozen=True)
-class PerNodeFixedTokens(FixedTokensLaw):
+class FixedTokensOfNodes(FixedTokensLaw):
     """Fixed tokens given per node: a `DraftTree` carries their numbers in `fixed_count`, and has them among its tokens.
 
     A tree in plain form has them in the law: fixed holds (prefix, tokens) for every prefix after which some are.
@@ -125,7 +125,7 @@ class PerNodeFixedTokens(FixedTokensLaw):
 
 def law_at(law: DraftLaw, prefix: Prefix) -> DraftLaw:
     """The law of the children drafted after these tokens: this one, unless their fixed tokens are given per node."""
-    return law.at(prefix) if isinstance(law, PerNodeFixedTokens) else law
+    return law.at(prefix) if isinstance(law, FixedTokensOfNodes) else law
 
 
 def carries_n_fixed(law: DraftLaw) -> bool:

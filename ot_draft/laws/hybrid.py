@@ -138,7 +138,7 @@ class Hybrid(FixedFirst):
     def name(self) -> str:
         return "greedy" if self.top == -1 else f"hybrid:{self.top}"
 
-    def plain(self, k: int) -> DraftLaw:
+    def canonical(self, k: int) -> DraftLaw:
         top = max(k - 1, 0) if self.top == -1 else self.top
         return IID() if top == 0 else Hybrid(top, self.estimator)
 

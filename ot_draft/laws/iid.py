@@ -32,17 +32,17 @@ class IID(FixedFirst):
     def draw_counted(self, q: Array, uniforms: Array) -> tuple[Array, int]:
         return self.draw(q, uniforms), 0
 
-    def order(self, p: Array, q: Array, k: int) -> Array:
+    def cut_order(self, p: Array, q: Array, k: int) -> Array:
         return xp.argsort(xp.ratio(p, q))
 
-    def along(self, q: Array, order: Array, k: int) -> Array:
+    def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         return shares(q, order) ** k
 
-    def child(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
         return q
 
     def marginals(self, q: Array, k: int) -> Array:
         return xp.at_least_one(q, k)
 
-    def sets(self, q: Array, k: int) -> dict[int, Any]:
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
         return sets.independent(0, q, k)

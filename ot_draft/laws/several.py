@@ -64,18 +64,18 @@ class Several(DraftLaw):
         columns = [xp.inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
         return xp.concat(columns, axis=-1)
 
-    def order(self, p: Array, q: Array, k: int) -> Array:
+    def cut_order(self, p: Array, q: Array, k: int) -> Array:
         batch, n = xp.batch_shape(p, q), p.shape[-1]
         targets, drafts = (xp.to_host(xp.broadcast_to(x, (*batch, n))).reshape(-1, n) for x in (p, q))
         ranks = [~self._least(*row) for row in zip(targets, drafts, strict=True)]
         order = np.argsort(np.reshape(ranks, (*batch, n)), axis=-1, kind="stable")
         return xp.from_host(order, p).long() if xp.is_torch(p) else order
 
-    def along(self, q: Array, order: Array, k: int) -> Array:
+    def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         shape = (*xp.batch_shape(q, order), q.shape[-1])
         return prod(shares(xp.broadcast_to(self._of(q, place), shape), order) for place in range(k))
 
-    def child(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
         law = q
         for index in range(1, siblings.shape[-1]):
             law = xp.where(place == index, self._of(q, index), law)
@@ -85,7 +85,7 @@ class Several(DraftLaw):
         """P(token y is among the drafts) for every y, (..., n)."""
         return 1 - prod(1 - self._of(q, place) for place in range(k))
 
-    def sets(self, q: Array, k: int) -> dict[int, Any]:
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
         return sets.chain(0, k, lambda place, drawn: self._of(q, place))
 
     def _of(self, q: Array, place: int) -> Array:

@@ -58,7 +58,7 @@ class WithoutReplacement(DraftLaw):
         drawn = draws_outside(q, uniforms[..., :draws], fixed)[..., number:]
         return padded(xp.concat((drawn, fixed), axis=-1) if number else drawn, k)
 
-    def order(self, p: Array, q: Array, k: int) -> Array:
+    def cut_order(self, p: Array, q: Array, k: int) -> Array:
         # Tokens with q = 0 come last, where the fallback draws uniformly: the lightest under p first. A set without all fixed
         # tokens holds no draft tuple.
         fixed, by_target = self.fixed(q, k), xp.argsort(p)
@@ -66,7 +66,7 @@ class WithoutReplacement(DraftLaw):
         key = xp.where(xp.members(fixed, q.shape[-1]), -1, key) if len(fixed) else key
         return xp.take_along_axis(by_target, xp.argsort(xp.take_along_axis(key, by_target), stable=True))
 
-    def along(self, q: Array, order: Array, k: int) -> Array:
+    def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         fixed, n = self.fixed(q, k), q.shape[-1]
         if not len(fixed):
             return prefixes(xp.take_along_axis(q, order), k)
@@ -76,10 +76,10 @@ class WithoutReplacement(DraftLaw):
         held = xp.concat((0 * is_fixed[..., :1], is_fixed.cumsum(-1)), axis=-1)
         return xp.where(held == len(fixed), xp.gather(masses, xp.arange(n + 1, like=q) - held), 0)
 
-    def plain(self, k: int) -> DraftLaw:
+    def canonical(self, k: int) -> DraftLaw:
         return IID() if k <= 1 else self
 
-    def child(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
         if xp.holds_without_sync(place <= 0):
             return q
         return outside(q, xp.where(xp.arange(siblings.shape[-1], like=siblings) < place, siblings, -1))
@@ -87,7 +87,7 @@ class WithoutReplacement(DraftLaw):
     def marginals(self, q: Array, k: int) -> None:
         """None: n integrals of O(n)."""
 
-    def sets(self, q: Array, k: int) -> dict[int, Any]:
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
         fixed = self.fixed(q, k)
         return sets.chain(sets.bits_of(fixed), self.count(len(q), k) - len(fixed), _next_of(q))
 

@@ -154,8 +154,8 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
         return _by_groups(p, q, k, law)
     # float32 leaves sums of 1.00001.
     p, q = (xp.broadcast_to(x / x.sum(-1, keepdims=True), batch) for x in (xp.double(p), xp.double(q)))
-    order = law.order(p, q, k)
-    target, drafted = xp.prefix_sums(xp.take_along_axis(p, order)), law.along(q, order, k)
+    order = law.cut_order(p, q, k)
+    target, drafted = xp.prefix_sums(xp.take_along_axis(p, order)), law.prefix_probabilities(q, order, k)
     target = target / target[..., -1:]  # the last is 1, also after rounding
     rank = xp.argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
@@ -185,7 +185,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     p_mass, q_mass = masses[..., used]
     target = xp.prefix_sums(p_mass)
     target = target / target[..., -1:]
-    drafted = law.along(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
+    drafted = law.prefix_probabilities(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
     slope = slopes_of_rows(target, drafted)
     gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
     factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
@@ -204,7 +204,7 @@ def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     """The envelope of groups of tokens in the order of p/q, by their masses (..., C) under a law that merges tokens, on the host."""
     target = xp.prefix_sums(p)
     order = xp.broadcast_to(xp.arange(p.shape[-1], like=p), tuple(q.shape))
-    drafted = law.along(q, order, k)
+    drafted = law.prefix_probabilities(q, order, k)
     target = target / target[..., -1:]
     slope = slopes_of_rows(target, drafted)
     return Envelope(target, drafted, slope, p, p * slope, 0 * p)

@@ -46,7 +46,7 @@ class Toward(SelectionRule):
         """The divergence that the target bounds, and the bound; None where it bounds none."""
         return getattr(self.target, "guarantee", None)
 
-    def kept_law(self, p: Array, q: Array, k: int) -> Array:
+    def target_kept(self, p: Array, q: Array, k: int) -> Array:
         return self.target(p, q, k, self.law)
 
     def under(self, law: DraftLaw) -> Toward | None:
@@ -54,10 +54,10 @@ class Toward(SelectionRule):
         return None if rule is None else replace(self, rule=rule)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
-        kept = self.kept_law(problem.p, problem.q, problem.k)
+        kept = self.target_kept(problem.p, problem.q, problem.k)
         return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if isinstance(self.rule, Retargetable):
             return self.rule.toward(self.target, p, q, drafts)
-        return self.rule(self.kept_law(p, q, drafts.shape[-1]), q, drafts)
+        return self.rule(self.target_kept(p, q, drafts.shape[-1]), q, drafts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import DraftLaw, Hub, Hybrid, outside
+from ..laws import DraftLaw, Hybrid, SpecHubLaw, outside
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from .coupling import attained_optimum, couple
@@ -58,7 +58,7 @@ class SpecHub(OneDraw):
     is that of greedy drafting with k = 2, and so is the acceptance. Source: Sun et al., SpecHub, EMNLP 2024.
     """
 
-    law: DraftLaw = Hub()
+    law: DraftLaw = SpecHubLaw()
 
     def fixed(self, q: Array, drafts: Array) -> Array:
         return xp.where(drafts == xp.top_tokens(q, 1), drafts, -1)

@@ -56,7 +56,7 @@ class GumbelCoupling(SelectionRule):
         accept, residual = xp.full(different.shape, 0, like=p), xp.full((len(different), len(p)), 0, like=p)
         for row, drafts in enumerate(different.tolist()):
             law = np.array(
-                output_law(*masses, self.lists(tuple(token for token in drafts if token >= 0))), dtype=object
+                output_distribution(*masses, self.lists(tuple(token for token in drafts if token >= 0))), dtype=object
             )
             for place, token in enumerate(drafts):
                 if token >= 0:  # of equal drafts the first is taken
@@ -84,7 +84,7 @@ class ListCoupling(GumbelCoupling):
 
 
 @lru_cache(maxsize=REMEMBERED)
-def output_law(p: Masses, q: Masses, lists: tuple[tuple[int, ...], ...]) -> Masses:
+def output_distribution(p: Masses, q: Masses, lists: tuple[tuple[int, ...], ...]) -> Masses:
     """Law (n,) of the output, given the drafts of each list in order of arrival; p where no races can make such drafts."""
     mass = []
     for j, target in enumerate(p):

@@ -100,7 +100,7 @@ def _orders(
 def _column(law: DraftLaw, q: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:
     """Law of the draft that stands last in the order: int (n,) -> (n,)."""
     column = np.empty_like(q)
-    column[order] = xp.maximum(np.diff(law.along(q, order, k)), 0)
+    column[order] = xp.maximum(np.diff(law.prefix_probabilities(q, order, k)), 0)
     return column
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
-from ..laws import FixedFirst, Hub, outside, sets
-from ..laws.hub import SAME_PAIRS
+from ..laws import FixedFirst, SpecHubLaw, outside, sets
+from ..laws.spec_hub import SAME_PAIRS
 from ..lp.plan import Certificate, Plan, read_from
 from ..lp.program import as_integers, of_floats
 from ..problem import Problem
@@ -197,8 +197,8 @@ def construct(problem: Problem) -> Construction | None:
 
 def set_law(problem: Problem) -> FixedFirst | None:
     """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
-    law = problem.law.plain(problem.k)
-    law = SAME_PAIRS if isinstance(law, Hub) else law
+    law = problem.law.canonical(problem.k)
+    law = SAME_PAIRS if isinstance(law, SpecHubLaw) else law
     return law if isinstance(law, FixedFirst) else None
 
 

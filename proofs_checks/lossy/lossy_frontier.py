@@ -117,7 +117,7 @@ def retargeted(case: Case, error: str) -> bool:
         published_targets.Lenience(Fraction(1, 2)),
     ):
         rule = otd.lossy.Toward(target, otd.rules.KSeq() if error == DRAFT_ONLY else otd.rules.Optimal())
-        result, kept = otd.evaluate(rule, problem), rule.kept_law(problem.p, problem.q, problem.k)
+        result, kept = otd.evaluate(rule, problem), rule.target_kept(problem.p, problem.q, problem.k)
         kept = problem.p if error == ENGINE_BETTER else kept
         if not (result.output == kept).all():
             return False

@@ -33,7 +33,7 @@ from ..statement import Proof, Statement
 
 __all__ = ["STATEMENTS", "Flow", "check", "problems"]
 
-LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub())
+LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw())
 FLOW_ALONE, WRONG_LAW = "the flow alone is a coupling", "the token set of i.i.d. drafts"
 BY_DRAFT, BY_TARGET = "prefixes in the order of q", "prefixes in the order of p"
 LEFT_OUT, ONE_TOKEN = "the token set of the first token left out", "token sets of one token only"

@@ -37,7 +37,7 @@ import ot_draft as otd
 from ..random_cases import Case, check_on_random_cases
 from ..statement import Statement
 
-LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub())
+LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw())
 CLOSE = Fraction(1, 10**9)  # what column generation may leave; rounding its weights costs about 1e-12
 CONCAVE, FIRST, INDEPENDENT = "<= in the place of >=", "the draft that stands first", "probabilities of i.i.d. drafts"
 check = check_on_random_cases
@@ -45,7 +45,7 @@ check = check_on_random_cases
 
 def _problems(case: Case) -> list[otd.Problem]:
     """The case under every law that is defined for it and leaves no draft absent."""
-    laws = [law for law in LAWS if not (isinstance(law, otd.Hub) and case.k != 2)]
+    laws = [law for law in LAWS if not (isinstance(law, otd.SpecHubLaw) and case.k != 2)]
     return [case.problem(law) for law in laws if law.count(len(case.p), case.k) == case.k]
 
 
@@ -90,7 +90,7 @@ def last_in_order(case: Case, error: str) -> bool:
         for bits, mass in _drafted(problem).items():
             law[pick(i for i, token in enumerate(order) if bits >> int(token) & 1)] += mass
         formula = otd.IID() if error == INDEPENDENT else problem.law
-        if law != np.diff(formula.along(problem.q, order, problem.k)).tolist():
+        if law != np.diff(formula.prefix_probabilities(problem.q, order, problem.k)).tolist():
             return False
     return True
 
@@ -117,7 +117,7 @@ STATEMENTS = (
     ),
     Statement(
         "the draft that stands last",
-        "Its law in any order is the increments of b along it; `law.along` computes them.",
+        "Its law in any order is the increments of b along it; `law.prefix_probabilities` computes them.",
         "this project; proof 3",
         "Fractions, all drafts",
         last_in_order,

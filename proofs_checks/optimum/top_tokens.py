@@ -61,9 +61,9 @@ def hub(case: Case, error: str) -> bool:
     """SpecHub has the optimum of greedy drafting, SpecHub and Optimal(Hybrid(1)) reach it on their laws."""
     value = closed_form(case, error)
     rule = otd.rules.RecursiveRejection() if error == IID_RULE else otd.rules.SpecHub()
-    spec_hub = otd.evaluate(rule, case.problem(otd.Hub()))
+    spec_hub = otd.evaluate(rule, case.problem(otd.SpecHubLaw()))
     hybrid = otd.evaluate(otd.rules.Optimal(otd.Hybrid(top=1)), case.problem(otd.Hybrid(top=1)))
-    alpha = otd.optimal_acceptance(list(case.p), list(case.q), 2, otd.Hub())
+    alpha = otd.optimal_acceptance(list(case.p), list(case.q), 2, otd.SpecHubLaw())
     return spec_hub.lossless and hybrid.lossless and spec_hub.acceptance == hybrid.acceptance == alpha == value
 
 

@@ -55,7 +55,7 @@ __all__ = ["STATEMENTS", "check"]
 ANEW, ONE_BY_ONE, LOOK = "a draw that repeats is drawn anew", "equal siblings one by one", "one more after a look below"
 DROPPED = "token 0 is taken off the tree wherever it was drawn"
 ERRORS = (ANEW, ONE_BY_ONE, LOOK)
-RULES = (trees.Joint(), trees.TokenWise(otd.rules.Optimal(law=otd.laws.ByNode())))
+RULES = (trees.Joint(), trees.TokenWise(otd.rules.Optimal(law=otd.laws.PerNodeFixedTokens())))
 History = tuple[Expansion, ...]
 Step = tuple[tuple[int, ...], tuple[int, ...], int]
 Plan = Callable[[History], Step | None]

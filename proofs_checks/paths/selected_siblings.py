@@ -88,14 +88,14 @@ class SelectedSiblings:
         tokens = np.array([token for token, _ in children], dtype=np.int64)
         first = self._in_turn(model, path, children, tokens)
         for place, (token, below) in enumerate(children[:first]):
-            law = LAW.child(model.draft(path), tokens, np.array([place]))
+            law = LAW.conditional(model.draft(path), tokens, np.array([place]))
             further, refused = self._visit(model, (*path, token), below, min(1, f[token] / law[token]))
             found += _after(reached, further)
             left = np.maximum(f - law, 0)
             f, reached = _divided(left, left.sum() + 1 - f.sum()), reached * refused
         if first == len(children):
             return [*found, (path, reached * f.sum(), _law(f, model.target(path)))], reached * (1 - f.sum())
-        law = LAW.child(model.draft(path), tokens, np.array([first]))
+        law = LAW.conditional(model.draft(path), tokens, np.array([first]))
         selected, refused = self._selected(model, path, f, law, children[first:])
         f, after = selected.pop()[2], refused[1]
         found += _after(reached, selected)
@@ -107,7 +107,7 @@ class SelectedSiblings:
     def _in_turn(self, model: Any, path: tuple[int, ...], children: Forest, tokens: np.ndarray) -> int:
         """How many of the children are tested in turn."""
         first = min(self.first(children), len(children))
-        law = LAW.child(model.draft(path), tokens, np.array([first])) if first < len(children) else tokens
+        law = LAW.conditional(model.draft(path), tokens, np.array([first])) if first < len(children) else tokens
         return first if self.error == USED_UP or np.count_nonzero(law) >= len(children) - first else len(children)
 
     def _selected(self, model: Any, path: tuple[int, ...], f: Any, q: Any, children: Forest) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft.laws import outside
-from ot_draft.laws.fixed_last import ByNodeLast
+from ot_draft.laws.fixed_last import PerNodeFixedTokensLast
 from ot_draft.trees.model import Model, Nodes, Path
 from ot_draft.trees.tree import Forest, PlainTree, TreeShape
 
@@ -33,17 +33,17 @@ class Expansion(NamedTuple):
 History = tuple[Expansion, ...]
 # What is drafted next, given all that was drafted so far: prefix, fixed tokens, number of draws. None: nothing more.
 NextStep = Callable[[History], tuple[Path, Path, int] | None]
-FIRST, LAST = otd.laws.ByNode(), ByNodeLast()
+FIRST, LAST = otd.laws.PerNodeFixedTokens(), PerNodeFixedTokensLast()
 
 
 @dataclass(frozen=True)
 class Stepwise:
     """Drafting step by step, as a function of all that was drafted so far says.
 
-    length: L, the depth of the deepest node that it may draft. law: `ByNode()`, fixed tokens and then i.i.d. draws, or `ByNodeLast()`,
-    draws without replacement and then the fixed tokens. Of siblings with one token the first holds the children. A prefix that is drafted
-    after twice has the draws of both times, in drawing order. `Joint` and `TokenWise(Optimal())` are lossless on its trees if it names no
-    prefix twice (proofs_checks/paths/adapted_trees.py).
+    length: L, the depth of the deepest node that it may draft. law: `PerNodeFixedTokens()`, fixed tokens and then i.i.d. draws, or
+    `PerNodeFixedTokensLast()`, draws without replacement and then the fixed tokens. Of siblings with one token the first holds the
+    children. A prefix that is drafted after twice has the draws of both times, in drawing order. `Joint` and
+    `TokenWise(Optimal())` are lossless on its trees if it names no prefix twice (proofs_checks/paths/adapted_trees.py).
     """
 
     step: NextStep

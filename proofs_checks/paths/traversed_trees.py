@@ -169,7 +169,7 @@ SMALL = AdaptedCase(_always("1/2 1/4 1/4", "1/4 1/2 1/4"), 3, 2)
 
 def late_draw(case: AdaptedCase, error: str) -> bool:
     """The false claim; repaired, the fixed token stands before the draw."""
-    law = otd.laws.ByNode() if error else LAST
+    law = otd.laws.PerNodeFixedTokens() if error else LAST
     return trees.evaluate(TRAVERSAL, case.model, Stepwise(look_below, 2, law)).lossless
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 import ot_draft as otd
 from ot_draft import trees
-from ot_draft.rules.races import output_law
+from ot_draft.rules.races import output_distribution
 
 from ..checking import check
 from ..random_cases import Case, draw
@@ -78,7 +78,7 @@ def cells(case: Case) -> dict[Cell, Fraction]:
         counts = Counter(drafts)
         ways = factorial(case.k) // prod(factorial(count) for count in counts.values())
         weight = ways * prod((case.q[z] for z in drafts), start=Fraction(1))
-        for token, mass in enumerate(output_law(case.p, case.q, tuple((z,) for z in drafts))):
+        for token, mass in enumerate(output_distribution(case.p, case.q, tuple((z,) for z in drafts))):
             if mass:
                 cell = tuple(sorted(counts)), token
                 masses[cell] = masses.get(cell, Fraction(0)) + weight * mass

@@ -58,14 +58,14 @@ class DrawnFrom(otd.DraftLaw):
     def draw(self, q: Any, uniforms: Any) -> Any:
         return otd.IID().draw(self.changed(q), uniforms)
 
-    def child(self, q: Any, siblings: Any, place: Any) -> Any:
+    def conditional(self, q: Any, siblings: Any, place: Any) -> Any:
         return self.changed(q)
 
-    def order(self, p: Any, q: Any, k: int) -> Any:
-        return otd.IID().order(p, self.changed(q), k)
+    def cut_order(self, p: Any, q: Any, k: int) -> Any:
+        return otd.IID().cut_order(p, self.changed(q), k)
 
-    def along(self, q: Any, order: Any, k: int) -> Any:
-        return otd.IID().along(self.changed(q), order, k)
+    def prefix_probabilities(self, q: Any, order: Any, k: int) -> Any:
+        return otd.IID().prefix_probabilities(self.changed(q), order, k)
 
 
 def top(count: int) -> Callable[[Any], Any]:

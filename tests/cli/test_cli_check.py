@@ -109,7 +109,7 @@ def check(*arguments: object) -> Result:
 
 
 def law_of(*arguments: object) -> Result:
-    return check(*arguments, "--property", "output_law", "--max-examples", 30)
+    return check(*arguments, "--property", "output_distribution", "--max-examples", 30)
 
 
 def printed_code(text: str) -> str:
@@ -220,7 +220,7 @@ import json, sys
 from click.testing import CliRunner
 from ot_draft.cli import main
 for file in sys.argv[1:]:
-    words = ["check", f"{file}.py:Rule", "--property", "output_law", "--max-examples", "2"]
+    words = ["check", f"{file}.py:Rule", "--property", "output_distribution", "--max-examples", "2"]
     done = CliRunner().invoke(main, words)
     print("TOLD" + json.dumps([file, done.exit_code, done.output]))
 """
@@ -249,7 +249,7 @@ def test_a_file_that_ends_the_process_with_0_is_no_verdict(folder: Path) -> None
 
 def test_the_command_itself_has_the_exit_status_of_the_check(folder: Path) -> None:
     (folder / "ends.py").write_text(ENDS.format(end="os._exit", place="call"))
-    words = ["check", "ends.py:Rule", "--property", "output_law", "--max-examples", "2"]
+    words = ["check", "ends.py:Rule", "--property", "output_distribution", "--max-examples", "2"]
     environment = os.environ | {"PYTHONPATH": str(HERE)}
     command = [sys.executable, "-m", "ot_draft", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -258,7 +258,7 @@ def test_the_command_itself_has_the_exit_status_of_the_check(folder: Path) -> No
 
 @pytest.mark.usefixtures("folder")
 def test_wrong_options_are_refused() -> None:
-    refused(check("KSeq", "--property", "speed"), "no property is called speed: choose among output_law")
+    refused(check("KSeq", "--property", "speed"), "no property is called speed: choose among output_distribution")
     assert check("KSeq", "--max-examples", 0).exit_code == 64
     assert check("KSeq", "--report", "pdf").exit_code == 64
     assert check().exit_code == 64
@@ -287,7 +287,7 @@ def test_what_is_wrong_on_no_proper_problem_is_a_finding_with_status_2() -> None
         and "there are no rows" in result.stdout
     )
     assert check("mine.py:NoRows", *FEW, "--strict").exit_code == 1
-    two = ("--max-examples", 5, "--property", "output_law", "--property", "extreme_cases")
+    two = ("--max-examples", 5, "--property", "output_distribution", "--property", "extreme_cases")
     assert check("mine.py:NoRows", *two).exit_code == 2
     assert check("mine.py:NoRows", "mine.py:Forgetful", *two).exit_code == 1  # one that is not lossless decides
     sound = check("mine.py:Scaled", *FEW)
@@ -330,7 +330,7 @@ def test_what_a_rule_prints_is_not_in_the_json_and_refusing_everything_is_no_suc
         "        print('noise')\n        return super().__call__(p, q, drafts)\n\nclass Never(otd.rules.NaiveTarget):\n"
         "    def __call__(self, p, q, drafts):\n        raise NotImplementedError('not today')\n"
     )
-    words = ["check", f"{folder}/odd.py:Loud", "--json", "--property", "output_law", "--max-examples", "3"]
+    words = ["check", f"{folder}/odd.py:Loud", "--json", "--property", "output_distribution", "--max-examples", "3"]
     loud = subprocess.run(
         [sys.executable, "-m", "ot_draft", *words], capture_output=True, text=True, check=True, cwd=HERE,
         env=os.environ | {"PYTHONPATH": str(HERE)},
@@ -341,7 +341,7 @@ def test_what_a_rule_prints_is_not_in_the_json_and_refusing_everything_is_no_suc
 
 def test_seed_and_number_of_examples_are_handed_on() -> None:
     def tried(*options: object) -> Any:
-        result = check("KSeq", "--property", "output_law", "--json", *options)
+        result = check("KSeq", "--property", "output_distribution", "--json", *options)
         return [(each["k"], each["cases"]) for each in json.loads(result.stdout)["outcomes"][0]["by_k"]]
 
     assert tried("--max-examples", 7, "--seed", 3) == tried("--max-examples", 7, "--seed", 3)

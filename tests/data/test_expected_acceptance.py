@@ -21,7 +21,7 @@ RULES = [
     otd.rules.Optimal(otd.Hybrid(top=1)),
     otd.rules.Optimal(otd.Hybrid(top="auto")),
     otd.rules.NaiveTarget(otd.Hybrid(top=1)),
-    otd.rules.NaiveTarget(otd.Hub()),
+    otd.rules.NaiveTarget(otd.SpecHubLaw()),
     otd.rules.FromCoupling(otd.WithoutReplacement()),
 ]
 NO_FORMULA = (

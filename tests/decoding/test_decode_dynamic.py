@@ -43,7 +43,7 @@ PROMPTS = [[1, 2, 3, 4, 5, 6, 7], [5], [3, 1, 0]]
 DRAFTINGS: dict[str, Callable[[], Drafting]] = {
     "ours": lambda: Drafting.of(paths.AdaptiveTree(8, 4, 4)),
     "ours, optimal": lambda: Drafting(
-        paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=otd.laws.ByNode()))
+        paths.AdaptiveTree(8, 4, 4), paths.TokenWise(rules.Optimal(law=otd.laws.PerNodeFixedTokens()))
     ),
     "ours, traversal": lambda: Drafting.of(paths.CountedTree(8, 4)),
     "lookup and model": lambda: Drafting.of(paths.LookupTree(10, 4), lookup=PromptLookup(3, 1)),
@@ -296,7 +296,7 @@ def test_a_rule_that_is_not_lossless_there_is_refused() -> None:
     for grower, rule, text in (
         (SampledTree(8), paths.Joint(), "valid on trees whose children follow"),
         (paths.CountedTree(8), paths.Joint(), "valid on trees whose children follow"),
-        (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by ByNode"),
+        (paths.AdaptiveTree(8), paths.TokenWise(rules.KSeq()), "drawn by PerNodeFixedTokens"),
     ):
         with pytest.raises(otd.InvalidDrafts, match=text):
             Drafting(grower, rule)

@@ -118,7 +118,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
     "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "a path rule needs a tree"),
     "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, otd.WithoutReplacement()), "drawn by WithoutReplacement"),
-    "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), otd.Hub()), "k = 2"),
+    "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), otd.SpecHubLaw()), "k = 2"),
     "temperature": (lambda: SamplingParams(-1), "temperature is -1"),
     "top-p": (lambda: SamplingParams(top_p=1.5), "top-p is 1.5"),
     "top-k": (lambda: SamplingParams(top_k=-3), "top-k is -3"),

@@ -73,7 +73,7 @@ DRAFTINGS: dict[str, Callable[[], Policy]] = {
 DYNAMIC: dict[str, Callable[[], Drafting]] = {
     "ours": lambda: Drafting.of(paths.AdaptiveTree(5, 2, 3)),
     "optimal, ours": lambda: Drafting(
-        paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=otd.laws.ByNode()))
+        paths.AdaptiveTree(5, 2, 3), paths.TokenWise(rules.Optimal(law=otd.laws.PerNodeFixedTokens()))
     ),
     "ours, traversal": lambda: Drafting.of(paths.CountedTree(6, 3)),
     "EAGLE-2": lambda: Drafting.of(ConfidentTree(6, 3, 3, 2)),

@@ -9,7 +9,7 @@ import pytest
 
 import ot_draft as otd
 from ot_draft.fast import kernels
-from ot_draft.laws.fixed_last import ByNodeLast, FixedLast
+from ot_draft.laws.fixed_last import FixedLast, PerNodeFixedTokensLast
 from ot_draft.trees import NaivePath, TokenWise, Traversal, TreeShape
 from ot_draft.trees.tree import TreeBounds
 
@@ -132,7 +132,7 @@ def test_trees_as_data_with_numbers_of_fixed_children(monkeypatch: pytest.Monkey
     p, q = (distributions(generator, (3, 6, 90), 0) for _ in range(2))
     counts = torch.tensor([[2, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
     tokens = torch.tensor([[7, 8, 9, 3, 4], [1, 2, 3, -1, -1], [-1, -1, -1, -1, -1]])
-    for law in (otd.laws.ByNode(), ByNodeLast(), otd.IID()):
+    for law in (otd.laws.PerNodeFixedTokens(), PerNodeFixedTokensLast(), otd.IID()):
         fixed = None if law == otd.IID() else counts
         tree = otd.trees.DraftTree(parents, tokens, p, q, bounds, law, fixed)
         for rule in (Traversal(), NaivePath()):

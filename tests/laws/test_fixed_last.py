@@ -10,7 +10,7 @@ import pytest
 
 import ot_draft as otd
 from ot_draft.laws import FixedFirst, WithoutReplacement, outside, probability_inside
-from ot_draft.laws.fixed_last import ByNodeLast, FixedLast
+from ot_draft.laws.fixed_last import FixedLast, PerNodeFixedTokensLast
 
 Q = np.array([F(1, 10), F(2, 10), F(3, 10), F(4, 10)], dtype=object)
 P = np.array([F(4, 10), F(1, 10), F(4, 10), F(1, 10)], dtype=object)
@@ -41,13 +41,13 @@ def test_sets_and_orders_are_those_of_the_enumeration(law: FixedLast) -> None:
         chosen = np.array(members)
         expected = sum(mass for drafts, mass in zip(ALL, masses(law), strict=True) if chosen[drafts].all())
         assert probability_inside(law, Q, chosen, 3) == expected
-    for order in (np.array([2, 0, 3, 1]), law.order(P, Q, 3)):
-        along = law.along(Q, order, 3)
+    for order in (np.array([2, 0, 3, 1]), law.cut_order(P, Q, 3)):
+        along = law.prefix_probabilities(Q, order, 3)
         assert [along[i] for i in range(5)] == [
             probability_inside(law, Q, np.isin(np.arange(4), order[:i]), 3) for i in range(5)
         ]
-    order = law.order(P, Q, 3)
-    by_order = [1 + sum(P[order[:i]]) - law.along(Q, order, 3)[i] for i in range(5)]
+    order = law.cut_order(P, Q, 3)
+    by_order = [1 + sum(P[order[:i]]) - law.prefix_probabilities(Q, order, 3)[i] for i in range(5)]
     every = [np.array(members) for members in product((False, True), repeat=4)]
     assert min(by_order) == min(1 + sum(P[chosen]) - probability_inside(law, Q, chosen, 3) for chosen in every)
 
@@ -59,32 +59,32 @@ def test_one_child_after_the_other_is_the_law(law: FixedLast) -> None:
         if tuple(drafts[draws:].tolist()) != law.tokens:  # which children are fixed ones is known of them
             assert mass == 0
             continue
-        steps = [law.child(Q, drafts, np.array([place])) for place in range(3)]
+        steps = [law.conditional(Q, drafts, np.array([place])) for place in range(3)]
         assert np.prod([steps[place][drafts[place]] for place in range(3)]) == mass
         for place, step in enumerate(steps):
-            assert ByNodeLast().child(Q, drafts, np.array([place]), number).tolist() == step.tolist()
+            assert PerNodeFixedTokensLast().conditional(Q, drafts, np.array([place]), number).tolist() == step.tolist()
 
 
 SEVERAL = otd.Several([P, np.roll(Q, 1)])
 
 
 @pytest.mark.parametrize(
-    "law", [otd.IID(), WithoutReplacement(), otd.Fixed((2, 0)), otd.Hybrid(1), otd.Hub(), SEVERAL], ids=repr
+    "law", [otd.IID(), WithoutReplacement(), otd.Fixed((2, 0)), otd.Hybrid(1), otd.SpecHubLaw(), SEVERAL], ids=repr
 )
 def test_one_child_after_the_other_is_every_law(law: otd.DraftLaw) -> None:
     """Place by place, and with another place in every row."""
-    k = 2 if law == otd.Hub() else 3
+    k = 2 if law == otd.SpecHubLaw() else 3
     tuples = np.unique(ALL[:, :k], axis=0)
     places = np.arange(k)[:, None]
     fixed = law.fixed_drafts(Q, k) if isinstance(law, FixedFirst) else np.full(k, -1)
     number = int((fixed >= 0).sum())
     for drafts, mass in zip(tuples, law.probability(Q, tuples), strict=True):
         if drafts[:number].tolist() == fixed[:number].tolist():
-            steps = [law.child(Q, drafts, np.array([place])) for place in range(k)]
+            steps = [law.conditional(Q, drafts, np.array([place])) for place in range(k)]
             assert np.prod([step[token] for step, token in zip(steps, drafts, strict=True)]) == mass
             rows = [np.broadcast_to(x, (k, *x.shape)) for x in (Q, drafts)]
             told = (number + 0 * places,) if isinstance(law, FixedFirst) else ()
-            assert law.child(*rows, places, *told).tolist() == [step.tolist() for step in steps]
+            assert law.conditional(*rows, places, *told).tolist() == [step.tolist() for step in steps]
 
 
 def test_what_is_drawn_follows_the_law() -> None:
@@ -120,9 +120,9 @@ def test_with_more_places_than_tokens_the_last_are_absent(
 
 def test_floats_whose_mass_is_all_on_the_fixed_tokens() -> None:
     law, q, order = FixedLast((0, 1)), np.array([F(1), F(0), F(0), F(0)], dtype=object), np.array([2, 0, 1, 3])
-    exact = law.along(q, order, 3)
+    exact = law.prefix_probabilities(q, order, 3)
     assert exact.tolist() == [0, 0, 0, F(1, 2), 1]
-    assert law.along(q.astype(float), order, 3).tolist() == exact.astype(float).tolist()
+    assert law.prefix_probabilities(q.astype(float), order, 3).tolist() == exact.astype(float).tolist()
 
 
 def test_errors() -> None:
@@ -131,6 +131,6 @@ def test_errors() -> None:
             FixedLast(tokens)
     with pytest.raises(otd.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
         FixedLast((4,)).draw(Q.astype(float), np.zeros(2))
-    for ask in (lambda law: law.n_fixed(Q, 2), lambda law: law.child(Q, ALL[0], np.array([0]))):
-        with pytest.raises(otd.InvalidDrafts, match="ByNodeLast"):
-            ask(ByNodeLast())
+    for ask in (lambda law: law.n_fixed(Q, 2), lambda law: law.conditional(Q, ALL[0], np.array([0]))):
+        with pytest.raises(otd.InvalidDrafts, match="PerNodeFixedTokensLast"):
+            ask(PerNodeFixedTokensLast())

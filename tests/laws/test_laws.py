@@ -62,8 +62,8 @@ def test_among_the_prefixes_is_a_minimum_cut(law: otd.DraftLaw) -> None:
             continue
         pairs = [random_pair(generator, n) for _ in range(4)]
         for p, q in (*pairs, (random_masses(generator, n), fractions([0] * (n - 1) + [1]))):
-            order = law.order(p, q, k)
-            inside = law.along(q, order, k)
+            order = law.cut_order(p, q, k)
+            inside = law.prefix_probabilities(q, order, k)
             sets = [np.isin(np.arange(n), order[:i]) for i in range(n + 1)]
             assert sorted(order.tolist()) == list(range(n))
             assert inside.tolist() == [probability_inside(law, q, s, k) for s in sets]
@@ -110,7 +110,7 @@ def test_uniform_fallback_when_q_has_too_few_tokens() -> None:
     assert law.probability(q, np.array([1, 0, 2, 3, -1, -1])) == F(1, 6)
     assert probability_inside(law, q, np.array([True, True, False, True]), 3) == F(1, 3)
     assert otd.Hybrid(top=1).probability(q, np.array([[1, 0, 3], [1, 1, 0]])).tolist() == [F(1, 9), 0]
-    assert otd.Hub().probability(q, np.array([[1, 0], [0, 1]])).tolist() == [F(1, 3), 0]
+    assert otd.SpecHubLaw().probability(q, np.array([[1, 0], [0, 1]])).tolist() == [F(1, 3), 0]
 
 
 def test_hybrid_ranks_equal_masses_by_token() -> None:
@@ -122,7 +122,7 @@ def test_hybrid_ranks_equal_masses_by_token() -> None:
 
 def test_hub_pairs() -> None:
     """SpecHub: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a))."""
-    q, law = fractions([2, 5, 3]), otd.Hub()
+    q, law = fractions([2, 5, 3]), otd.SpecHubLaw()
     assert law.probability(q, np.array([[0, 1], [2, 1]])).tolist() == [q[0], q[2]]
     assert law.probability(q, np.array([[1, 0], [1, 2]])).tolist() == [x * q[1] / (1 - q[1]) for x in (q[0], q[2])]
     assert law.probability(q, np.array([[0, 2], [1, 1], [0, 0]])).tolist() == [0, 0, 0]

@@ -69,7 +69,7 @@ def test_compare(law: Any, tmp_path: Path) -> None:
 
 
 def test_check(law: Any) -> None:
-    said = run("check", "FromCoupling(law=Sharpened())", "--max-examples", "5", "--property", "output_law")
+    said = run("check", "FromCoupling(law=Sharpened())", "--max-examples", "5", "--property", "output_distribution")
     assert "FromCoupling" in said
 
 

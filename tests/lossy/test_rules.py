@@ -44,7 +44,7 @@ def test_the_output_law_is_the_targets(target: Target) -> None:
         for rule in RULES:
             toward = lossy.Toward(target, rule)
             result = otd.evaluate(toward, otd.Problem(p, q, k, toward.law))
-            kept = toward.kept_law(p, q, k)
+            kept = toward.target_kept(p, q, k)
             assert (result.output == kept).all()
             if rule == rules.Optimal():
                 assert result.acceptance == otd.optimal_acceptance(kept, q, k)
@@ -160,7 +160,7 @@ def test_the_ensemble_is_what_transformers_computes() -> None:
         ids = torch.tensor([[int(token)]])
         valid, _ = utils._speculative_sampling(ids, logits[0], 1, torch.cat((logits[1], logits[1]), 1), 0.7)
         counts[int(valid[0, 0])] += 1
-    assert abs(counts / calls - kept.kept_law(p, q, 1)).max() < 0.04
+    assert abs(counts / calls - kept.target_kept(p, q, 1)).max() < 0.04
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_budgets_that_no_float_holds_are_refused(make: Any, said: str) -> None:
         make()
 
 
-@pytest.mark.parametrize(("k", "law"), [(-1, None), (1.5, None), (True, None), (2, "iid"), (3, otd.Hub())])
+@pytest.mark.parametrize(("k", "law"), [(-1, None), (1.5, None), (True, None), (2, "iid"), (3, otd.SpecHubLaw())])
 def test_a_target_for_no_drafts_of_a_law_is_refused(k: Any, law: Any) -> None:
     p = np.array([0.5, 0.5])
     with pytest.raises(otd.InvalidDrafts):

@@ -23,7 +23,7 @@ from ot_draft.lp import coupling as coupling_module
 from ot_draft.lp import float_solvers, network_simplex, program, solution
 from ot_draft.lp.program import RawSolution
 
-LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.SpecHubLaw()]
 POT = ["pot", "pot-dense", "pot-warm"]
 WITHOUT_ORTOOLS = pytest.mark.skipif(find_spec("ortools") is None, reason="the extra ortools is not installed")
 SOLVERS = ["flow", "highs", "cvxpy", "cvxpy-highs", "pulp", *POT, pytest.param("ortools", marks=WITHOUT_ORTOOLS)]
@@ -140,7 +140,7 @@ def every_cut(problem):
 @pytest.mark.parametrize("law", [*LAWS, otd.Hybrid(top=-1), otd.Hybrid(top=2)], ids=repr)
 def test_flow_is_exact_on_fractions(law):
     generator = np.random.default_rng(3)
-    for n, k in product((1, 2, 3, 4), (2,) if law == otd.Hub() else (0, 1, 2, 3, 5)):
+    for n, k in product((1, 2, 3, 4), (2,) if law == otd.SpecHubLaw() else (0, 1, 2, 3, 5)):
         problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
         found = otd.solve(problem, "flow")
         certificate = found.certificate()
@@ -223,7 +223,7 @@ BOUNDARY = {
     "no draft, without replacement": (HALF, HALF, 0, otd.WithoutReplacement(), 0.0),
     "one token": (np.ones(1), np.ones(1), 2, otd.IID(), 1.0),
     "one token, absent drafts": (np.ones(1), np.ones(1), 3, otd.WithoutReplacement(), 1.0),
-    "one token, hub": (np.ones(1), np.ones(1), 2, otd.Hub(), 1.0),
+    "one token, hub": (np.ones(1), np.ones(1), 2, otd.SpecHubLaw(), 1.0),
     "more drafts than tokens": (np.array([0.2, 0.3, 0.5]), np.array([0.9, 0.1, 0.0]), 5, otd.WithoutReplacement(), 1.0),
     "one ulp apart": (ULP, ULP[::-1].copy(), 1, otd.IID(), 1.0),
     "subnormal mass": (np.array([5e-324, 1.0]), np.array([1.0, 5e-324]), 2, otd.IID(), 0.0),
@@ -315,13 +315,13 @@ class Twice(otd.DraftLaw):
     def draw(self, q, uniforms):
         raise NotImplementedError
 
-    def child(self, q, siblings, place):
+    def conditional(self, q, siblings, place):
         raise NotImplementedError
 
-    def order(self, p, q, k):
+    def cut_order(self, p, q, k):
         raise NotImplementedError
 
-    def along(self, q, order, k):
+    def prefix_probabilities(self, q, order, k):
         return xp.prefix_sums(xp.take_along_axis(q, order)) ** self.power
 
 
@@ -477,7 +477,7 @@ def test_network_simplex_is_as_good_as_the_flow(solver):
     generator = np.random.default_rng(11)
     for i in range(60):
         law = LAWS[i % 4]
-        n, k = int(generator.integers(2, 9)), 2 if law == otd.Hub() else int(generator.integers(1, 5))
+        n, k = int(generator.integers(2, 9)), 2 if law == otd.SpecHubLaw() else int(generator.integers(1, 5))
         problem = otd.Problem(random_fractions(generator, n), random_fractions(generator, n), k, law)
         exact, found = otd.solve(problem, "flow").acceptance, otd.solve(problem, solver)
         assert exact - F(1, 10**14) <= found.acceptance <= exact

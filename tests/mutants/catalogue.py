@@ -18,9 +18,9 @@ from .tables import Pair, Tables
 
 CHECKED = ("sampler", "step", "path")
 FORMS = (*CHECKED, "rule", "audit", "plugin")
-LAW = ("output_law",)
-ANY_LAW = ("output_law", "possible_tokens", "possible_step", "joint_law", "declared_law", "given_drafts")
-TIED = ("independent_steps", "output_law", "small_batches")
+LAW = ("output_distribution",)
+ANY_LAW = ("output_distribution", "possible_tokens", "possible_step", "joint_law", "declared_draft_law", "given_drafts")
+TIED = ("independent_steps", "output_distribution", "small_batches")
 AUDIT = ("audit",)
 PLUGIN = ("plugin",)
 
@@ -105,12 +105,12 @@ LAWS = [
     whole("draft's law", "q of the call before", only(sampler=LAW), lambda: Step(q_seen=parts.Stale())),
     wrong("draft's law", "q of the place before", only(path=ANY_LAW), place_of_q=lambda t: max(t - 1, 0)),
     # Drafts that are drawn from another law than is told.
-    wrong("drafts", "drafts at temperature 0.9", only(step=("declared_law",), path=ANY_LAW), drafted=parts.tempered(0.9)),
+    wrong("drafts", "drafts at temperature 0.9", only(step=("declared_draft_law",), path=ANY_LAW), drafted=parts.tempered(0.9)),
     wrong("drafts", "drafts at temperature 0.7", only(audit=AUDIT), drafted=parts.tempered(0.7)),
-    wrong("drafts", "greedy drafts", only(step=("declared_law",), audit=AUDIT), drafted=parts.one_hot),
+    wrong("drafts", "greedy drafts", only(step=("declared_draft_law",), audit=AUDIT), drafted=parts.one_hot),
     wrong("drafts", "drafts mixed with 5 % uniform", only(step=("possible_step",)), drafted=parts.mixed(0.05)),
-    whole("drafts", "one draft repeated", only(step=("declared_law",)), lambda: parts.Drafting(changed=parts.first_repeated)),
-    whole("drafts", "sorted drafts", only(step=("declared_law",)), lambda: parts.Drafting(changed=parts.in_order)),
+    whole("drafts", "one draft repeated", only(step=("declared_draft_law",)), lambda: parts.Drafting(changed=parts.first_repeated)),
+    whole("drafts", "sorted drafts", only(step=("declared_draft_law",)), lambda: parts.Drafting(changed=parts.in_order)),
     whole("drafts", "drafts of the last row are those of the first", only(step=TIED + ANY_LAW),
           lambda: parts.Drafting(changed=parts.last_row_again)),
     Mutant("greedy drafts taken where both agree", "drafts", audited=tables.greedy_draft_always_taken, found=only(audit=AUDIT)),
@@ -179,7 +179,7 @@ OTHERS = [
     wrong("numbers", "seeded anew in every call", only(sampler=TIED), generator=parts.seeded_anew),
     Mutant("the draft's noise again", "numbers", lambda: Step(race=True, shared=True), audited=tables.noise_of_the_draft_again,
            found=only(step=LAW, path=LAW, audit=AUDIT), options={"step": {"k": 1}}),
-    whole("numbers", "the draft's noise again, rule named", only(step=("output_law", "given_drafts")),
+    whole("numbers", "the draft's noise again, rule named", only(step=("output_distribution", "given_drafts")),
           lambda: Step(race=True, shared=True), k=1, rule=RECURSIVE),
     whole("numbers", "one uniform for drafts, tests and places", only(step=ANY_LAW, path=ANY_LAW),
           lambda: Step(generator=parts.Repeating), k=1),

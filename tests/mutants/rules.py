@@ -82,18 +82,18 @@ def right(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.SpeculativeSampling()(p, q, drafts)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def residual_is_the_target(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.Selection(right(p, q, drafts).accept, p)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def residual_not_updated_after_a_refusal(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """Every draft is tested against p itself: k independent tests."""
     return otd.Selection(in_turn(minimum(ratio(p, q, drafts), number(1, p))), normalise(left_over(p, q), p))
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def repeated_drafts_skipped(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """A token that was refused before is passed over as if it had not been drafted."""
     unique = drafts.copy()
@@ -102,22 +102,22 @@ def repeated_drafts_skipped(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.RecursiveRejection()(p, q, unique)
 
 
-@caught_by("output_law", law=otd.WithoutReplacement())
+@caught_by("output_distribution", law=otd.WithoutReplacement())
 def with_replacement_rule_without_replacement(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.RecursiveRejection()(p, q, drafts)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def without_replacement_rule_with_replacement(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.RecursiveRejectionWithoutReplacement()(p, q, drafts)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def accepts_five_percent_too_often(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.Selection(first_draft(p, q, drafts, percent=105), right(p, q, drafts).residual)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def gamma_too_small(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.KSeq(factor=1)(p, q, drafts)
 
@@ -144,7 +144,7 @@ def zero_residual_is_nan(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.Selection(first_draft(p, q, drafts), normalise(left_over(p, q), float("nan") * p))
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def peaked_draft_accepted_outright(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """A draft of which the draft model is nearly sure is not tested."""
     sure = (gather(q, drafts) * 10 >= 9) & (drafts >= 0) & ((drafts >= 0).cumsum(-1) == 1)
@@ -153,23 +153,23 @@ def peaked_draft_accepted_outright(p: Array, q: Array, drafts: Array) -> otd.Sel
     )
 
 
-@caught_by("output_law", law=otd.Hybrid(top=-1))
+@caught_by("output_distribution", law=otd.Hybrid(top=-1))
 def greedy_drafts_taken_for_sampled_ones(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.RecursiveRejection()(p, q, drafts)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def sampled_drafts_taken_for_greedy_ones(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.rules.Greedy()(p, q, drafts)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def residual_of_the_last_draft_only(p: Array, q: Array, drafts: Array) -> otd.Selection:
     """Every draft is tested as it should be, and the residual is that of a single draft."""
     return otd.Selection(otd.rules.RecursiveRejection()(p, q, drafts).accept, right(p, q, drafts).residual)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def p_and_q_swapped(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return right(q, p, drafts)
 
@@ -195,13 +195,13 @@ def first_row_for_all(p: Array, q: Array, drafts: Array) -> otd.Selection:
     return otd.Selection(selection.accept, residual)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def wrong_from_three_drafts_on(p: Array, q: Array, drafts: Array) -> otd.Selection:
     selection = otd.rules.RecursiveRejection()(p, q, drafts)
     return selection if drafts.shape[-1] < 3 else otd.Selection(selection.accept, p)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def wrong_where_p_has_zeros(p: Array, q: Array, drafts: Array) -> otd.Selection:
     floored = where(p == 0, 0 * p + number(1, p) / 100, p)
     return otd.Selection(first_draft(floored, q, drafts), right(p, q, drafts).residual)

@@ -89,7 +89,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "    level[i] = now\n        while deaths[0][0] == now:\n            heappop(deaths)\n",
         LEVELS,
     ),
-    ("elder siblings stay in a child's law", otd.WithoutReplacement.child, "place <= 0", "place <= 99", TREES),
+    ("elder siblings stay in a child's law", otd.WithoutReplacement.conditional, "place <= 0", "place <= 99", TREES),
     (
         "the correction of a path draws from p",
         block_verification.verify,
@@ -145,15 +145,15 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (
         "prefixes in the order of the vocabulary",
         optimum.cuts,
-        "law.order(p, q, k)",
-        "0 * law.order(p, q, k) + np.arange(p.shape[-1])",
+        "law.cut_order(p, q, k)",
+        "0 * law.cut_order(p, q, k) + np.arange(p.shape[-1])",
         OPTIMUM,
     ),
     (
         "the optimum of one draft fewer",
         optimum.cuts,
-        "law.along(q, order, k)",
-        "law.along(q, order, max(k - 1, 1))",
+        "law.prefix_probabilities(q, order, k)",
+        "law.prefix_probabilities(q, order, max(k - 1, 1))",
         OPTIMUM,
     ),
     ("the 1 of the cut is left out", optimum._least_cut, "return 1 + ", "return ", OPTIMUM),

@@ -14,7 +14,7 @@ from ot_draft.lp.program import as_fractions
 from ot_draft.rules import from_coupling
 from ot_draft.rules.from_coupling import FromCoupling
 
-LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hybrid(top=-1), otd.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1), otd.Hybrid(top=-1), otd.SpecHubLaw()]
 
 
 def random_fractions(generator, shape):
@@ -24,7 +24,7 @@ def random_fractions(generator, shape):
 
 
 def counts(law):
-    return (2,) if law == otd.Hub() else (0, 1, 2, 3, 4)
+    return (2,) if law == otd.SpecHubLaw() else (0, 1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -68,7 +68,7 @@ BOUNDARY = {
 }
 
 
-@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hub()], ids=repr)
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.SpecHubLaw()], ids=repr)
 @pytest.mark.parametrize("case", BOUNDARY)
 def test_boundary_cases(case, law):
     problem = otd.Problem(*BOUNDARY[case], 2, law)

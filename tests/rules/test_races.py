@@ -24,9 +24,9 @@ Lists = tuple[tuple[int, ...], ...]
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Iterator[None]:
     """What an error has made is no later test's."""
-    races.output_law.cache_clear()
+    races.output_distribution.cache_clear()
     yield
-    races.output_law.cache_clear()
+    races.output_distribution.cache_clear()
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -116,10 +116,12 @@ def drafted(n: int, most: int) -> list[Lists]:
 
 
 def farthest(p: Sequence[F], q: Sequence[F], most: int) -> float:
-    """The largest difference of a law of `output_law` from that by volumes."""
+    """The largest difference of a law of `output_distribution` from that by volumes."""
     laws = [(lists, law_by_volumes(p, q, lists)) for lists in drafted(len(p), most)]
     apart = [
-        np.abs(np.array(races.output_law(p, q, lists), float) - law).max() for lists, law in laws if law is not None
+        np.abs(np.array(races.output_distribution(p, q, lists), float) - law).max()
+        for lists, law in laws
+        if law is not None
     ]
     assert apart
     return float(max(apart))

@@ -23,7 +23,7 @@ from ot_draft.transport.selected_law import selected_law
 LAWS = [
     otd.IID(),
     otd.Hybrid(1),
-    otd.Hub(),
+    otd.SpecHubLaw(),
     otd.Fixed((0,)),
     otd.Hybrid(-1),
     otd.Hybrid(2),
@@ -35,7 +35,7 @@ LAWS = [
 def problem_of(generator, law):
     """n <= 8, k <= 4, in Fractions with zeros and ties in plenty."""
     n = int(generator.integers(3 if law == otd.Fixed((2, 0)) else 1, 9))
-    k = 2 if law == otd.Hub() else int(generator.integers(0, 5))
+    k = 2 if law == otd.SpecHubLaw() else int(generator.integers(0, 5))
     return otd.Problem(*random_pair(generator, n), k, law)
 
 
@@ -118,7 +118,7 @@ def test_rows_of_a_whole_vocabulary():
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_floats_agree_with_fractions(law):
     generator = np.random.default_rng(85)
-    for n, k in ((3, 2), (8, 2), (12, 2)) if law == otd.Hub() else ((3, 2), (8, 3), (12, 4)):
+    for n, k in ((3, 2), (8, 2), (12, 2)) if law == otd.SpecHubLaw() else ((3, 2), (8, 3), (12, 4)):
         p, q = random_masses(generator, n, 1 << 20), random_masses(generator, n, 1 << 20)  # floats hold them exactly
         exact, found = (otd.solve(otd.Problem(x, y, k, law)) for x, y in ((p, q), (p.astype(float), q.astype(float))))
         assert isinstance(found.acceptance, float) and abs(found.acceptance - exact.acceptance) <= 1e-14

@@ -11,14 +11,14 @@ from replay import law_of, tokens_of
 
 import ot_draft as otd
 from ot_draft import arrays
-from ot_draft.laws import ByNode
+from ot_draft.laws import PerNodeFixedTokens
 from ot_draft.laws.hybrid import StandIn
 from ot_draft.trees.model import Nodes, SimulatedModel
 from ot_draft.trees.tree import PlainTree, TreeBounds
 from proofs_checks.paths.adapted_trees import any_order, draw_adapted
 from proofs_checks.paths.stepwise import FIRST, Expansion, adaptive, drafted_tree, histories
 
-OPTIMAL = otd.trees.TokenWise(otd.rules.Optimal(law=ByNode()))
+OPTIMAL = otd.trees.TokenWise(otd.rules.Optimal(law=PerNodeFixedTokens()))
 RULES = [otd.trees.Joint(), OPTIMAL, otd.trees.NaivePath(), otd.trees.Traversal()]
 EACH_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 
@@ -37,7 +37,7 @@ def as_data(model: Any, plain: PlainTree, size: int, most: int, make: Any = None
     fixed_count = np.array([[*fixed, *[0] * (size - number)]], dtype=np.int64)
     p, q = (make([[law(prefix) for prefix in prefixes]]) for law in (model.target, model.draft))
     bounds = TreeBounds(size, max(shape.length, 1), most)
-    return otd.trees.DraftTree(parents, tokens, p, q, bounds, ByNode(), fixed_count)
+    return otd.trees.DraftTree(parents, tokens, p, q, bounds, PerNodeFixedTokens(), fixed_count)
 
 
 def some_trees(seed: int) -> tuple[Any, list[PlainTree]]:
@@ -62,7 +62,7 @@ def test_a_batch_of_trees_of_several_shapes_is_its_rows(rule: Any) -> None:
     rows = [as_data(model.in_floats(), tree, 7, 4, np.array) for tree in trees]
     names = ("parents", "tokens", "p", "q", "fixed_count")
     parents, tokens, p, q, fixed_count = (np.concatenate([getattr(row, name) for row in rows]) for name in names)
-    batch = otd.trees.DraftTree(parents, tokens, p, q, TreeBounds(7, 3, 4), ByNode(), fixed_count)
+    batch = otd.trees.DraftTree(parents, tokens, p, q, TreeBounds(7, 3, 4), PerNodeFixedTokens(), fixed_count)
     uniforms = np.random.default_rng(2).random((len(rows), rule.n_uniforms(batch.bounds)))
     whole = rule.select(batch, uniforms)
     for row, plain in enumerate(trees):
@@ -182,13 +182,13 @@ def test_torch_drafts_the_same() -> None:
 def test_errors() -> None:
     bounds, tokens, p = TreeBounds(3, 2, 2), np.zeros((1, 3), dtype=np.int64), np.full((1, 4, 2), 0.5)
     with pytest.raises(otd.InvalidDrafts, match=r"parents have shape \(1, 2\): give \(1, 3\)"):
-        otd.trees.DraftTree(tokens[:, :2], tokens, p, p, bounds, ByNode())
+        otd.trees.DraftTree(tokens[:, :2], tokens, p, p, bounds, PerNodeFixedTokens())
     with pytest.raises(otd.InvalidDrafts, match="a number for every row of q"):
-        otd.trees.DraftTree(tokens, tokens, p, p, bounds, ByNode(), tokens)
+        otd.trees.DraftTree(tokens, tokens, p, p, bounds, PerNodeFixedTokens(), tokens)
     toward = otd.trees.TowardPath(otd.lossy.KL(0.1), otd.trees.Joint())
     with pytest.raises(otd.InvalidDrafts, match="equally many children"):
         toward.check(bounds, otd.IID())
     with pytest.raises(otd.InvalidDrafts, match="give numbers >= 0"):
         TreeBounds(3, 2, 0)
     with pytest.raises(otd.InvalidDrafts, match="given with the tree"):
-        ByNode().n_fixed(p, 2)
+        PerNodeFixedTokens().n_fixed(p, 2)

@@ -16,7 +16,7 @@ from slow import slow
 import ot_draft as otd
 from ot_draft import arrays
 from ot_draft.arrays import integers, namespace, where
-from ot_draft.laws import ByNode, outside
+from ot_draft.laws import PerNodeFixedTokens, outside
 from ot_draft.selection import valid_under
 from ot_draft.trees.drafting import candidates, counted, level_tree
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree, StoppedGrowth
@@ -26,7 +26,7 @@ from ot_draft.trees.drafting.growing import Growing, Grown, grow_all
 from ot_draft.trees.model import Nodes, SimulatedModel
 
 PAIRS = Path(__file__).parents[2] / "figures" / "data" / "smollm2_pairs.npz"
-OPTIMAL = otd.trees.TokenWise(otd.rules.Optimal(law=ByNode()))
+OPTIMAL = otd.trees.TokenWise(otd.rules.Optimal(law=PerNodeFixedTokens()))
 WITHOUT = otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement())
 NAIVE = otd.trees.NaivePath()
 ONE = otd.trees.TokenWise(otd.rules.SpeculativeSampling())
@@ -179,7 +179,7 @@ def test_a_rule_that_uses_the_number_of_children_is_refused_on_trees_drawn_one_b
     for rule in (otd.trees.Joint(), OPTIMAL, otd.trees.TokenWise(otd.rules.KSeq())):
         assert not otd.trees.rules.fits(rule, drafting.bounds, drafting.law)
     assert not otd.trees.rules.fits(
-        otd.trees.TokenWise(otd.rules.RecursiveRejection()), otd.trees.AdaptiveTree(4).bounds, ByNode()
+        otd.trees.TokenWise(otd.rules.RecursiveRejection()), otd.trees.AdaptiveTree(4).bounds, PerNodeFixedTokens()
     )
 
 

@@ -213,4 +213,4 @@ def test_bad_input() -> None:
     with pytest.raises(otd.InvalidArgument, match="the text has 3 tokens: give 2"):
         otd.trees.FixedTree(S.chains(2, 2)).held(laws(model), (0, 0, 0))
     with pytest.raises(otd.InvalidArgument, match="give a law of independent drafts"):
-        otd.trees.FixedTree(S.chains(2, 1), otd.Hub()).held(laws(model), (0,))
+        otd.trees.FixedTree(S.chains(2, 1), otd.SpecHubLaw()).held(laws(model), (0,))

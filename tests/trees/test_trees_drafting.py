@@ -31,7 +31,7 @@ RULES = {
         trees.TokenWise(R.RecursiveRejectionWithoutReplacement()),
         trees.TokenWise(R.SpeculativeSampling()),
     ],
-    otd.Hub(): [trees.TokenWise(R.SpecHub())],
+    otd.SpecHubLaw(): [trees.TokenWise(R.SpecHub())],
     otd.Hybrid(-1): [trees.TokenWise(R.Greedy()), trees.TokenWise(R.Optimal(law=otd.Hybrid(-1))), trees.Joint()],
     **{otd.Hybrid(top): [trees.TokenWise(R.Optimal(law=otd.Hybrid(top))), trees.Joint()] for top in (1, 2, "auto")},
 }

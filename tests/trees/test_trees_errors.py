@@ -66,7 +66,7 @@ ERRORS = [
     (lambda: drafted(rows=2), otd.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
     (lambda: drafted(dtype=np.float32), otd.InvalidDrafts, "one number type"),
     (lambda: drafted(law="iid"), otd.InvalidDrafts, "law is 'iid': give a draft law"),
-    (lambda: drafted(law=otd.Hub(), shape=trees.TreeShape((0,))), otd.InvalidDrafts, "hub law has k = 2"),
+    (lambda: drafted(law=otd.SpecHubLaw(), shape=trees.TreeShape((0,))), otd.InvalidDrafts, "hub law has k = 2"),
     (
         lambda: trees.Joint().select(drafted(), np.zeros((1, 2))),
         otd.InvalidArgument,

@@ -28,7 +28,7 @@ SHAPES = [
     otd.trees.TreeShape.by_level((2, 2)),
     otd.trees.TreeShape((0, 0, 1, 2, 2, 2)),
 ]
-LAWS = [otd.IID(), otd.WithoutReplacement(), *(otd.Hybrid(top) for top in (0, 1, 2, -1, "auto")), otd.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), *(otd.Hybrid(top) for top in (0, 1, 2, -1, "auto")), otd.SpecHubLaw()]
 FLOAT64 = next(kind for kind in KINDS if kind.name == "float64")
 R = otd.rules
 RULES = [

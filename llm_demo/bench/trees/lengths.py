@@ -11,7 +11,7 @@ import ot_draft as otd
 from llm_demo.bench.trees.growth import Drafted, Prefix
 from llm_demo.bench.trees.prefixes import PrefixLogits
 from llm_demo.bench.trees.token_classes import MergedLaws, TreeModel, merged_row
-from ot_draft.laws import ByNode, FixedFirst
+from ot_draft.laws import FixedFirst, PerNodeFixedTokens
 from ot_draft.trees.tree import PlainTree
 
 
@@ -33,7 +33,7 @@ def plain(tree: Drafted, model: TreeModel) -> PlainTree:
         children = tuple(tokens[child - 1] for child in shape.children(node))
         nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
     if isinstance(law, FixedFirst) and not isinstance(law, otd.IID):
-        law = ByNode().with_fixed_tokens(nodes)
+        law = PerNodeFixedTokens().with_fixed_tokens(nodes)
     return PlainTree(shape, tokens, law)
 
 

@@ -441,7 +441,10 @@ def _law_of(tree: DraftTree) -> tuple[Any, Any] | None:
     law = tree.law
     if type(law) in (IID, WithoutReplacement):
         return (NONE if type(law) is IID else DRAWN), 0
-    if not isinstance(law, FixedTokensLaw) or type(law).child not in (FixedFirst.child, FixedLast.child):
+    if not isinstance(law, FixedTokensLaw) or type(law).conditional not in (
+        FixedFirst.conditional,
+        FixedLast.conditional,
+    ):
         return None
     code = FIRST if isinstance(law, FixedFirst) else LAST
     if tree.fixed_count is not None:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import ByNode, DraftLaw
+from ...laws import DraftLaw, PerNodeFixedTokens
 from ...laws.hybrid import StandIn
 from ..rules.joint import Joint
 from ..rules.path_rule import PathRule
@@ -27,7 +27,7 @@ class AdaptiveTree(LevelTree):
 
     estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
     because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=ByNode()))`, `NaivePath`, and `Traversal`.
+    `TokenWise(Optimal(law=PerNodeFixedTokens()))`, `NaivePath`, and `Traversal`.
     """
 
     budget: int
@@ -38,7 +38,7 @@ class AdaptiveTree(LevelTree):
     # What each child of a node adds on average, where it is known; else as on the level that is drafted.
     typical: tuple[float, ...] = ()
 
-    law: ClassVar[DraftLaw] = ByNode()
+    law: ClassVar[DraftLaw] = PerNodeFixedTokens()
     rule: ClassVar[PathRule] = Joint()
     label: ClassVar[str] = "adaptive"
 

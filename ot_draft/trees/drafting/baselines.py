@@ -10,7 +10,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument
-from ...laws import IID, ByNode, DraftLaw, WithoutReplacement
+from ...laws import IID, DraftLaw, PerNodeFixedTokens, WithoutReplacement
 from ...rules import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
 from ..rules.path_rule import PathRule
@@ -46,7 +46,7 @@ class ConfidentTree(BestCandidates):
     beam: int = 10
     least_gain: float = 0.0
     least: float = 0.0
-    law: ClassVar[DraftLaw] = ByNode()
+    law: ClassVar[DraftLaw] = PerNodeFixedTokens()
     rule: ClassVar[PathRule] = NaivePath()
 
     def n_draws(self, slots: int) -> int:

@@ -4,8 +4,8 @@ Level by level, from q and what was drawn above (`LevelTree`). Traversal is loss
 decides about the next one (proofs_checks/paths/traversed_trees.py); rules that take the children in turn are lossless on this one, too.
 
 `LookupTree` has a second source, tokens that were looked up in the text: a node on their way may have the next of them as a fixed child,
-behind the draws, which are from q outside it (`ByNodeLast`), so that no sibling is drafted twice. Whether it has is decided like
-the number of its draws, by the levels above and by q, as traversal asks for where tokens are fixed.
+behind the draws, which are from q outside it (`PerNodeFixedTokensLast`), so that no sibling is drafted twice. Whether it has is decided
+like the number of its draws, by the levels above and by q, as traversal asks for where tokens are fixed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...laws import DraftLaw, WithoutReplacement
-from ...laws.fixed_last import ByNodeLast
+from ...laws.fixed_last import PerNodeFixedTokensLast
 from ..rules.path_rule import PathRule
 from ..rules.traversal import Traversal
 from .counted_acceptance import (
@@ -107,7 +107,7 @@ class LookupTree(CountedTree):
 
     length: int = 10
     looked_up: LookedUpAcceptance = NEUTRAL_LOOKED_UP
-    law: ClassVar[DraftLaw] = ByNodeLast()
+    law: ClassVar[DraftLaw] = PerNodeFixedTokensLast()
     label: ClassVar[str] = "counted, with lookup"
 
     def for_pair(self, acceptance: PairAcceptance) -> LookupTree:

@@ -8,7 +8,7 @@ from .block_verification import BlockVerification
 from .joint import Joint
 from .path_rule import PathRule, TokenByToken, fits, lengths
 from .token_wise import NaivePath, TokenWise
-from .toward_path import TowardPath, looks_ahead, output_law
+from .toward_path import TowardPath, looks_ahead, output_distribution
 from .traversal import Traversal
 
 # Beside these, every selection rule makes a path rule, node by node: `every`.
@@ -32,7 +32,7 @@ __all__ = [
     "label",
     "lengths",
     "looks_ahead",
-    "output_law",
+    "output_distribution",
     "short_name",
     "solves_program",
 ]

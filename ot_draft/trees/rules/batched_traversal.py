@@ -169,12 +169,12 @@ class _Traversal:
         return self._child(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
 
     def _child(self, q: Array, siblings: Array, place: Array, n_fixed: Any) -> Array:
-        """`DraftLaw.child` of the tree's law, told how many children are fixed where that is not the same everywhere."""
+        """`DraftLaw.conditional` of the tree's law, told how many children are fixed where that is not the same everywhere."""
         law = self.tree.law
         if n_fixed is None:
-            return law.child(q, siblings, place)
+            return law.conditional(q, siblings, place)
         assert isinstance(law, FixedTokensLaw)  # only these have a number that differs
-        return law.child(q, siblings, place, n_fixed)
+        return law.conditional(q, siblings, place, n_fixed)
 
     def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
         """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""

@@ -30,7 +30,7 @@ class BlockVerification(PathRule):
         if bounds.branching - {1}:
             number = max(bounds.branching)
             raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
-        if bounds.branching and law.plain(1) != IID():
+        if bounds.branching and law.canonical(1) != IID():
             raise refuse("BlockVerification()", "IID()", law)
 
     def n_uniforms(self, bounds: Bounds) -> int:

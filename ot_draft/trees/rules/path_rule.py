@@ -83,7 +83,7 @@ class PathRule(ABC):
 class TokenByToken(Protocol):
     """A path rule that decides at every node without looking at the nodes below it."""
 
-    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         """Law (B, n) of the token that the rule emits next, given the drafts, once it has chosen tokens int (B, d) along the tree."""
 
 

@@ -110,7 +110,7 @@ class TokenWise(PathRule):
         there = isinstance(law, FixedFirst) and not isinstance(law, IID)
         return self.rule if there and isinstance(self.rule, SiblingRule) else None
 
-    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)
         p, q = survivors.laws()
         if survivors.depth == tree.bounds.length:
@@ -170,7 +170,7 @@ class NaivePath(TokenWise):
     def n_uniforms(self, bounds: Bounds) -> int:
         return bounds.length + 1
 
-    def output_law(self, tree: DraftTree, chosen: Array) -> Array:
+    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         return Survivors(tree).along(chosen).target()
 
     def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:

@@ -102,11 +102,11 @@ class TowardPath(PathRule):
         return replace(tree, p=xp.namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
 
 
-def output_law(rule: PathRule, tree: DraftTree, chosen: Array) -> Array | None:
+def output_distribution(rule: PathRule, tree: DraftTree, chosen: Array) -> Array | None:
     """Law (B, n) of the token that the rule emits next, see `TokenByToken`; None for a rule that decides along whole paths."""
     if isinstance(rule, TowardPath):
-        return output_law(rule.rule, rule.retargeted_tree(tree), chosen)
-    return rule.output_law(tree, chosen) if isinstance(rule, TokenByToken) else None
+        return output_distribution(rule.rule, rule.retargeted_tree(tree), chosen)
+    return rule.output_distribution(tree, chosen) if isinstance(rule, TokenByToken) else None
 
 
 def looks_ahead(rule: PathRule) -> bool:

@@ -66,7 +66,7 @@ class Traversal(PathRule):
         for token, below in children:
             if token >= 0:
                 child, place = xp.integers([token], like=p), xp.integers([len(elder)], like=p)
-                drawn_by = law_at(law, path).child(nodes.draft(path), siblings, place)
+                drawn_by = law_at(law, path).conditional(nodes.draft(path), siblings, place)
                 (ratio,) = xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()
                 chance = min(nodes.one, ratio)
                 known = len(elder) if isinstance(law, IID) else elder

@@ -167,7 +167,7 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
         return (
             None if report.verdict == "not decided" else report.passed,
             report.tried["rows"],
-            "; ".join(map(str, report.failures)) or report["output_law"].reason * (not report.passed),
+            "; ".join(map(str, report.failures)) or report["output_distribution"].reason * (not report.passed),
             max(report.bias_seen.values(), default=None),
         )
     return getattr(module, function)(*given, **options)

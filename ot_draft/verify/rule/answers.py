@@ -162,7 +162,7 @@ def _in_floats(outcomes: Sequence[Outcome], law: Conclusion) -> Conclusion:
         return Conclusion(Lossless.NO, ", ".join(refuted))
     left = ", ".join(each.property for each in outcomes if each.status != Status.PASSED)
     because = left and f"without {left}"
-    if any(each.status == Status.PASSED and each.property == "law_in_floats" for each in outcomes):
+    if any(each.status == Status.PASSED and each.property == "float_distribution" for each in outcomes):
         return Conclusion(Lossless.YES, because, _tried(outcomes))
     return Conclusion(Lossless.NOT_DECIDED, because)
 

@@ -83,7 +83,7 @@ def judge(
 
 
 @rule_property(shows=EVALUATE, category="lossless")
-def output_law(rule: SelectionRule, problem: Problem) -> None:
+def output_distribution(rule: SelectionRule, problem: Problem) -> None:
     """Averaged over the drafts, the output has exactly the target's law: all drafts enumerated, in Fractions."""
     judge(problem, evaluate(rule, problem).output)
 
@@ -251,7 +251,7 @@ def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> str
 
 
 @rule_property(cases=all_sizes, together=all_together, category="floats", large=True)
-def law_in_floats(rule: SelectionRule, problem: Problem) -> None:
+def float_distribution(rule: SelectionRule, problem: Problem) -> None:
     """In float64 and float32 the output law is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
     _compare_in("numpy", in_numpy, rule, problem)
 

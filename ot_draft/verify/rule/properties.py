@@ -103,7 +103,7 @@ CLAIMS = (maximal, optimal, kseq_bound, cover, own_target, within_budget)
 
 
 ALL: tuple[RuleProperty, ...] = (
-    lossless.output_law,
+    lossless.output_distribution,
     lossless.probabilities,
     lossless.at_most_the_optimum,
     lossless.boundary_cases,
@@ -113,7 +113,7 @@ ALL: tuple[RuleProperty, ...] = (
     lossless.engine_sizes,
     drawn.drawn_tokens,
     lossless.repeated_calls,
-    lossless.law_in_floats,
+    lossless.float_distribution,
     lossless.probabilities_in_floats,
     lossless.boundary_cases_in_floats,
     lossless.padded_drafts_in_floats,

@@ -18,7 +18,10 @@ from .properties import properties_of
 from .rule_property import RuleProperty
 from .search import Search
 
-WRONG_DRAFTS = ("declared_law", "independent_steps")  # outcomes of check_draws that show another law of the drafts
+WRONG_DRAFTS = (
+    "declared_draft_law",
+    "independent_steps",
+)  # outcomes of check_draws that show another law of the drafts
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def check_rule(
     """Check every property of a selection rule under the law that it declares, and the claims that it makes.
 
     max_examples: largest number of problems a property, before shrinking. properties: names, or None for all.
-    draft_sampler: `draft(q, k, generator) -> drafts`, code that draws the drafts; the outcome `declared_law` says whether it
+    draft_sampler: `draft(q, k, generator) -> drafts`, code that draws the drafts; the outcome `declared_draft_law` says whether it
     follows the rule's law. on_outcome: called after every property. name, source: what the report calls the rule, and the Python that
     makes it; what the rule says itself without them. The same seed tries the same problems. Raises nothing that the rule raises:
     `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
@@ -144,9 +147,9 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
     """
     report = check_draws(draft_sampler, rule.law, samples=5_000, seed=seed)
     outcome = Outcome(
-        property="declared_law",
+        property="declared_draft_law",
         seconds=report.seconds,
-        cases=len({outcome.label for outcome in report.outcomes if outcome.name == "declared_law"}),
+        cases=len({outcome.label for outcome in report.outcomes if outcome.name == "declared_draft_law"}),
         statement=f"The drafts are drawn by the law that the rule declares, {rule.law}.",
         category="lossless",
         rule=rule.name,
@@ -154,7 +157,7 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
     if report.passed:
         return outcome
     if not report.failures:
-        return replace(outcome, status=Status.SKIPPED, reason=f"not decided: {report['declared_law'].reason}")
+        return replace(outcome, status=Status.SKIPPED, reason=f"not decided: {report['declared_draft_law'].reason}")
     failed = report.failures[0]
     reason = f"{failed.name} of check_draws, {failed.label}: {failed.reason}"
     return replace(outcome, status=Status.FAILED, reason=reason, code=report.code, decides=failed.name in WRONG_DRAFTS)
@@ -191,7 +194,7 @@ def parametrize_with_rule_checks(
 ) -> Any:
     """Decorator for a test with the arguments `rule` and `check`, whose body is `check(rule)`.
 
-    Ids are like KSeq-output_law, to be selected with -k. Without `properties`, all of them, and of the claims those that
+    Ids are like KSeq-output_distribution, to be selected with -k. Without `properties`, all of them, and of the claims those that
     the rule makes. max_examples: as in `check_rule`; pytest's option --ot-max-examples takes its place.
     expected_failures: {property or id: reason}; such a test must fail, and is reported as an expected failure.
     """

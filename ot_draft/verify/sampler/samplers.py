@@ -19,7 +19,7 @@ An engine's sampler is called through a few lines that speak its language; that 
 It passes its law and independence (transformers 5.23). Where `generator.random` feeds its `torch.rand_like`, it
 fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target mass 0 when u is 0, once in 2^24 float32 uniforms.
 
-A sampler that draws its uniforms once, which is rejected by `output_law` after 250 calls a problem:
+A sampler that draws its uniforms once, which is rejected by `output_distribution` after 250 calls a problem:
 
     def fixed_uniforms(p, q, drafts, generator, u=(0.3, 0.6)):
         if u[0] < p[drafts[0]] / q[drafts[0]]:
@@ -70,7 +70,7 @@ def check_draws(
     law without replacement fills with equal chances from the others (Sequoia's rule): among the default corners there is such a q.
 
     problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 8 in turn.
-    Outcomes: possible_drafts, declared_law, independent_steps, end_uniforms, reproducible, generator_advances,
+    Outcomes: possible_drafts, declared_draft_law, independent_steps, end_uniforms, reproducible, generator_advances,
     inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
     """
     calls = (samples, seconds, false_alarm, seed)
@@ -84,7 +84,7 @@ class DraftSampler(BlackBox):
     takes = "draft(q, k, generator) -> drafts"
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        return draft_views("declared_law", cases)
+        return draft_views("declared_draft_law", cases)
 
     def read(self, returned: Any, problem: Problem) -> Any:
         return token_ids(returned, problem, self.batched, drafts=True)
@@ -119,8 +119,8 @@ def check_sampler(
 
     Outcomes, each failing by itself:
     possible_tokens: whole numbers in the vocabulary, of positive target mass, and no error.
-    output_law: tokens are distributed as p. An e-value against a Dirichlet mixture around p; a chi-square p-value beside it. More than
-    64 tokens are counted in classes of neighbours in p/q, of ids modulo 64, at random, and by whether a token came before.
+    output_distribution: tokens are distributed as p. An e-value against a Dirichlet mixture around p; a chi-square p-value beside it. More
+    than 64 tokens are counted in classes of neighbours in p/q, of ids modulo 64, at random, and by whether a token came before.
     independent_steps: a token does not depend on the call before, on another row, on this row a batch before, on its place.
     small_batches: with `batched`, all of that in batches of 1, 2, 5 and 33 rows.
     end_uniforms: no impossible token or error where `generator.random()` is 0.0 or the largest float below 1.
@@ -146,7 +146,7 @@ class TokenSampler(BlackBox):
         self.drafter = None if draft is None else DraftSampler(draft, batched)
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        return token_views("output_law", cases, lambda which, outcomes, generator: outcomes, 1)
+        return token_views("output_distribution", cases, lambda which, outcomes, generator: outcomes, 1)
 
     def rows(self, group: list[LabelledProblem], which: Array, generator: np.random.Generator) -> tuple[Array, ...]:
         p, q = super().rows(group, which, generator)
@@ -203,9 +203,9 @@ def check_step(
     rule: the selection rule that the step is said to follow, at every place of a path; then what it accepts and emits is held
     to the rule's law given the drafts, so that they are coupled by nothing but the rule.
 
-    Outcomes, beside those of `check_sampler` (`output_law`: of every token of a text, in a path continued by p):
+    Outcomes, beside those of `check_sampler` (`output_distribution`: of every token of a text, in a path continued by p):
     possible_step: as possible_tokens; drafts that q can draw; accepted flags and the token agree.
-    declared_law: the drafts follow the law given q.
+    declared_draft_law: the drafts follow the law given q.
     joint_law: with `path`, the whole text, in classes of tokens, follows the target.
     given_drafts: with `rule`, what is accepted and emitted follows the rule, given the drafts.
     problems and the other arguments are those of `check_sampler`; k is the length of a path. Sees no more than one step at a
@@ -232,8 +232,8 @@ class StepSampler(BlackBox):
         self.rule = rule
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
-        views = token_views("output_law", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)
-        return [*views, *draft_views("declared_law", cases), *self._given(cases, 1)]
+        views = token_views("output_distribution", cases, lambda which, outcomes, generator: outcomes[:, -1:], 1)
+        return [*views, *draft_views("declared_draft_law", cases), *self._given(cases, 1)]
 
     def read(self, returned: Any, problem: Problem) -> Any:
         try:
@@ -319,8 +319,8 @@ class PathStepSampler(StepSampler):
             view.read = read
             return view
 
-        views = [*token_views("output_law", cases, texts, k + 1), joint_view("joint_law", cases, texts, k + 1)]
-        return [*views, *map(renamed, draft_views("declared_law", cases)), *self._given(cases, k + 1)]
+        views = [*token_views("output_distribution", cases, texts, k + 1), joint_view("joint_law", cases, texts, k + 1)]
+        return [*views, *map(renamed, draft_views("declared_draft_law", cases)), *self._given(cases, k + 1)]
 
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
         p, q = (renumbered(law, self.batched) for law in row)

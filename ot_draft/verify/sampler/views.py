@@ -185,7 +185,7 @@ def draft_views(name: str, cases: list[LabelledProblem]) -> list[View]:
         drafts = outcomes[:, :k]
         of_q = np.broadcast_to(q[case], (len(drafts), n))
         law = cases[case].problem.law
-        return [(law.child(of_q, drafts, 0 * drafts[:, :1] + i), drafts[:, i]) for i in range(k)]
+        return [(law.conditional(of_q, drafts, 0 * drafts[:, :1] + i), drafts[:, i]) for i in range(k)]
 
     return [main, SeenView(name, cases, follows, k)] if n > MOST_TOKENS and k else [main]
 
@@ -219,7 +219,7 @@ def _in_turn_view(name: str, cases: list[LabelledProblem]) -> View:
             drafts = outcomes[mine, :k]
             of_q = np.broadcast_to(q[place], (len(drafts), q.shape[-1]))
             for i in range(k):
-                follows = np.broadcast_to(law.child(of_q, drafts, 0 * drafts[:, :1] + i), of_q.shape)
+                follows = np.broadcast_to(law.conditional(of_q, drafts, 0 * drafts[:, :1] + i), of_q.shape)
                 cells[mine, i] = _draft_part(follows, drafts[:, i], generator)
         before = np.minimum(np.maximum(cells, 0) * CLASSES // PARTS, CLASSES - 1)
         before = np.concatenate((0 * before[:, :1], before[:, :-1]), axis=-1)

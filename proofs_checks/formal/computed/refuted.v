@@ -37,7 +37,7 @@ Let p := by_place ps.
 Let q := by_place qs.
 
 Definition independent (x : seq nat) : Q := iid binary q x.
-Definition output_law k rule : seq Q := [seq output binary tokens k independent rule y | y <- tokens].
+Definition output_distribution k rule : seq Q := [seq output binary tokens k independent rule y | y <- tokens].
 Definition accepted k rule : Q := acceptance binary tokens k independent rule.
 (* The most that a lossless rule accepts of k drafts, i.i.d. or without replacement. *)
 Definition optimum k : Q := least_cut binary tokens k independent p.
@@ -65,31 +65,31 @@ Definition below (a b : seq Q) : bool := all id [seq Qle_bool z.1 z.2 | z <- zip
 
 (* proofs_checks/rules/recursive_rejection.py *)
 Theorem independent_tests_change_the_law (p := [:: 1#2; 1#2]) (q := [:: 0; 1]) :
-  [&& ~~ same (output_law p q 2 (independent_tests p q)) p, same (output_law p q 1 (independent_tests p q)) p
-    & same (output_law p q 2 (recursive p q)) p].
+  [&& ~~ same (output_distribution p q 2 (independent_tests p q)) p, same (output_distribution p q 1 (independent_tests p q)) p
+    & same (output_distribution p q 2 (recursive p q)) p].
 Proof. computes. Qed.
 
 (* proofs_checks/rules/order_of_rules.py *)
 Theorem recursive_rejection_below_k_seq (p := [:: 1#2; 1#2]) (q := [:: 1#4; 3#4]) (k_seq := k_seq_with p q (3#2)) :
-  [&& same (output_law p q 2 k_seq) p, less (accepted p q 2 (recursive p q)) (accepted p q 2 k_seq)
+  [&& same (output_distribution p q 2 k_seq) p, less (accepted p q 2 (recursive p q)) (accepted p q 2 k_seq)
     & Qeq_bool (accepted p q 1 (recursive p q)) (accepted p q 1 (k_seq_with p q 1))].
 Proof. computes. Qed.
 
 (* proofs_checks/k_seq/k_seq_valid.py *)
 Theorem k_seq_valid_below_gamma_star (p := [:: 1; 0]) (q := [:: 1#2; 1#2]) :
-  [&& same (output_law p q 2 (k_seq_with p q 1)) p, less (1 * some_test p q 1) (p_acc p q 1 2)
+  [&& same (output_distribution p q 2 (k_seq_with p q 1)) p, less (1 * some_test p q 1) (p_acc p q 1 2)
     & Qle_bool (p_acc p q 2 2) (2 * some_test p q 2)].
 Proof. computes. Qed.
 
 (* proofs_checks/optimum/two_drafts.py *)
 Theorem always_accepted_though_p_is_not_q (p := [:: 1#4; 3#4]) (q := [:: 1#2; 1#2]) :
-  [&& same (output_law p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) 1
+  [&& same (output_distribution p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) 1
     & less (optimum p q 1) 1].
 Proof. computes. Qed.
 
 (* proofs_checks/optimum/spectr_gbv.py *)
 Theorem above_spectr_gbv (p := [:: 1#2; 1#2]) (q := [:: 3#4; 1#4]) :
-  [&& same (output_law p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) (15#16),
+  [&& same (output_distribution p q 2 (optimal_for p q 2)) p, Qeq_bool (accepted p q 2 (optimal_for p q 2)) (15#16),
       Qeq_bool (claimed p q 2) (7#8) & Qeq_bool (claimed p q 1) (optimum p q 1)].
 Proof. computes. Qed.
 

@@ -105,7 +105,7 @@ def kinds() -> Iterator[tuple[str, Callable[..., Any]]]:
     for rule in [*RIGHT_RULES, *OTHER_LAWS]:
         yield f"sampler, {rule}", of(otd.check_sampler, sampler_of(rule), rule.law)
         yield f"step, {rule}", of(otd.check_step, step_of(rule), rule.law, rule=rule)
-    for law in (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hybrid(top=1), otd.Hub()):
+    for law in (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hybrid(top=1), otd.SpecHubLaw()):
         draw = lambda q, k, generator, law=law: otd.draw(law, q, k, generator)  # noqa: E731
         yield f"drafts, {law}", of(otd.check_draws, draw, law)
         yield f"drafts one by one, {law}", of(otd.check_draws, draw, law, batched=False)

@@ -36,7 +36,7 @@ TRUE = [
     otd.rules.Optimal(classes=4),
     otd.rules.NaiveTarget(otd.WithoutReplacement()),
     otd.rules.FromCoupling(otd.WithoutReplacement()),
-    otd.rules.FromCoupling(otd.Hub()),
+    otd.rules.FromCoupling(otd.SpecHubLaw()),
 ]
 
 
@@ -64,7 +64,9 @@ def test_a_false_claim_is_refuted_by_a_small_problem(claim: str, rule: otd.Selec
     boast = outcome(Boastful(rule, (claim,)), claim)
     assert boast.status == "failed" and boast.counterexample is not None
     assert len(boast.counterexample["p"]) <= 3 and boast.counterexample["k"] <= 3
-    assert check_rule(rule, max_examples=30, properties=["output_law"]).passed  # a right rule, with a false claim
+    assert check_rule(
+        rule, max_examples=30, properties=["output_distribution"]
+    ).passed  # a right rule, with a false claim
 
 
 def test_the_cover_property_in_its_own_case() -> None:
@@ -132,4 +134,4 @@ def test_a_claim_in_a_class_of_ten_lines() -> None:
         def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
             return otd.Selection(np.zeros(drafts.shape, dtype=int) * p[..., :1], p)
 
-    assert outcome(Mine(), "output_law").status == "passed" and outcome(Mine(), "maximal").status == "failed"
+    assert outcome(Mine(), "output_distribution").status == "passed" and outcome(Mine(), "maximal").status == "failed"

@@ -21,7 +21,7 @@ from ot_draft.verify.sampler import check_draws
 from ot_draft.verify.sampler.samplers import DraftSampler
 
 Array = Any
-LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hybrid(top=1), otd.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hybrid(top=1), otd.SpecHubLaw()]
 PLANTED: list[tuple[Callable[..., Any], str, dict[str, Any]]] = []
 
 
@@ -49,23 +49,23 @@ def chosen(q: Array, k: int, generator: np.random.Generator) -> Array:
     return generator.choice(len(q), k, p=q)
 
 
-@caught_by("declared_law", batched=True)
+@caught_by("declared_draft_law", batched=True)
 def temperature_0_9_reported_at_1(q: Array, k: int, generator: Any) -> Array:
     return otd.draw(otd.IID(), q ** (1 / 0.9) / (q ** (1 / 0.9)).sum(-1, keepdims=True), k, generator)
 
 
-@caught_by("declared_law")
+@caught_by("declared_draft_law")
 def greedy_reported_as_sampled(q: Array, k: int, generator: Any) -> Array:
     return np.full(k, q.argmax())
 
 
-@caught_by("declared_law", batched=True)
+@caught_by("declared_draft_law", batched=True)
 def one_draft_repeated(q: Array, k: int, generator: Any) -> Array:
     """Each alone is distributed as q; together they are not."""
     return np.repeat(otd.draw(otd.IID(), q, 1, generator), k, axis=-1)
 
 
-@caught_by("declared_law", law=otd.WithoutReplacement())
+@caught_by("declared_draft_law", law=otd.WithoutReplacement())
 def without_replacement_in_falling_order(q: Array, k: int, generator: Any) -> Array:
     """The right sets of tokens, sorted."""
     drafts = otd.draw(otd.WithoutReplacement(), q, k, generator)
@@ -164,7 +164,7 @@ def test_user_problems_and_many_tuples() -> None:
     law = otd.WithoutReplacement()
     q = np.array([0.5, 0.3, 0.2])
     report = check_draws(drawn_by(law), law, [otd.Problem(q, q, k, law) for k in (2, 4)], samples=250)
-    assert report.passed and report["declared_law"].samples == 250  # with k = 4, one draft is absent
+    assert report.passed and report["declared_draft_law"].samples == 250  # with k = 4, one draft is absent
     wide = np.full(100, 0.01)
     assert check_draws(chosen, problems=[otd.Problem(wide, wide, k=2)], samples=250).passed
 
@@ -173,17 +173,17 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
     rule = otd.rules.SpeculativeSampling()
     seen: list[str] = []
     right = otd.check_rule(
-        rule, 5, ["output_law"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.property)
+        rule, 5, ["output_distribution"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.property)
     )
-    assert right.passed and seen == ["output_law", "declared_law"]
+    assert right.passed and seen == ["output_distribution", "declared_draft_law"]
     assert (
-        right["declared_law"].cases == len(corner_problems(rule.law))
-        and repr(rule.law) in right["declared_law"].statement
+        right["declared_draft_law"].cases == len(corner_problems(rule.law))
+        and repr(rule.law) in right["declared_draft_law"].statement
     )
-    wrong = otd.check_rule(rule, 5, ["output_law"], draft_sampler=greedy_reported_as_sampled)
-    assert [outcome.property for outcome in wrong.failures] == ["declared_law"]
-    assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_law"].reason
-    assert "check_draws(greedy_reported_as_sampled, law=otd.IID()" in wrong["declared_law"].code
+    wrong = otd.check_rule(rule, 5, ["output_distribution"], draft_sampler=greedy_reported_as_sampled)
+    assert [outcome.property for outcome in wrong.failures] == ["declared_draft_law"]
+    assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_draft_law"].reason
+    assert "check_draws(greedy_reported_as_sampled, law=otd.IID()" in wrong["declared_draft_law"].code
 
 
 def until_used_up(q: np.ndarray, k: int, generator: np.random.Generator) -> list[int]:

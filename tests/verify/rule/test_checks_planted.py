@@ -69,7 +69,7 @@ class Forgetful(otd.SelectionRule):
 
 
 def test_the_code_of_a_counterexample_shows_what_the_report_says(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = outcome_of(Forgetful(), "output_law")
+    outcome = outcome_of(Forgetful(), "output_distribution")
     names: dict[str, Any] = {}
     exec(compile(outcome.code, "counterexample", "exec"), names)
     assert outcome.counterexample is not None

@@ -33,7 +33,7 @@ class Forgetful(otd.SelectionRule):
 @otd.parametrize_with_rule_checks(
     [otd.rules.NaiveTarget(), Forgetful()],
     expected_failures={"Forgetful-at_most_the_optimum": "takes <what> it may not"},
-    properties=["output_law", "at_most_the_optimum", "maximal"],
+    properties=["output_distribution", "at_most_the_optimum", "maximal"],
     max_examples=20,
 )
 def test_rule(rule, check):
@@ -99,7 +99,7 @@ def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path, run:
         re.MULTILINE,
     )
     assert re.search(
-        r"^Forgetful: lossless: no \(output_law, at_most_the_optimum\); robust: not asked; claims: ",
+        r"^Forgetful: lossless: no \(output_distribution, at_most_the_optimum\); robust: not asked; claims: ",
         output,
         re.MULTILINE,
     )
@@ -109,9 +109,12 @@ def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path, run:
         here = {k: line for (*test, k), line in lines.items() if test == [rule, name]}
         assert {k: cases for k, (cases, _) in here.items()} == {str(each["k"]): each["cases"] for each in entry["by_k"]}
         assert sum(cases for cases, _ in here.values()) == entry["cases"]
-    assert found["NaiveTarget", "output_law"]["cases"] == 20 and len(found["NaiveTarget", "output_law"]["by_k"]) > 1
+    assert (
+        found["NaiveTarget", "output_distribution"]["cases"] == 20
+        and len(found["NaiveTarget", "output_distribution"]["by_k"]) > 1
+    )
     assert {kind for (rule, name, _), (_, kind) in lines.items() if rule == "NaiveTarget"} == {"passed"}
-    assert lines["Forgetful", "output_law", "1"][1] == "failed"
+    assert lines["Forgetful", "output_distribution", "1"][1] == "failed"
     assert lines["Forgetful", "at_most_the_optimum", "1"][1] == "expected"
     assert found["Forgetful", "at_most_the_optimum"]["expected_failure"] == "takes <what> it may not"
     assert re.search(r"Forgetful +maximal +skipped: not claimed", output)
@@ -133,7 +136,7 @@ def _untimed(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_number_of_examples_and_the_selection(folder: Path, run: Callable[..., str]) -> None:
-    output = run("--ot-max-examples=7", "--ot-report=json", "-k", "NaiveTarget and output_law")
+    output = run("--ot-max-examples=7", "--ot-report=json", "-k", "NaiveTarget and output_distribution")
     assert "1 passed, 6 deselected" in output
     assert [entry["cases"] for entry in outcomes(folder).values()] == [7]
     assert sum(cases for cases, _ in summary(output).values()) == 7
@@ -141,7 +144,7 @@ def test_the_number_of_examples_and_the_selection(folder: Path, run: Callable[..
 
 def test_quiet_shows_what_is_wrong_only(folder: Path, run: Callable[..., str]) -> None:
     output = run("-q")
-    assert {(rule, name) for rule, name, _ in summary(output)} == {("Forgetful", "output_law")}
+    assert {(rule, name) for rule, name, _ in summary(output)} == {("Forgetful", "output_distribution")}
     assert "NaiveTarget: " not in output
     assert summary(run("-q", "-k", "NaiveTarget")) == {}
 
@@ -168,11 +171,11 @@ def test_the_plugin_loads_nothing_that_a_run_without_rules_does_not_need(folder:
 
 
 def test_the_checks_work_without_the_plugin(folder: Path, run: Callable[..., str]) -> None:
-    output = run("-p", "no:ot_draft", "-k", "NaiveTarget and output_law")
+    output = run("-p", "no:ot_draft", "-k", "NaiveTarget and output_distribution")
     assert "1 passed" in output and "selection rules" not in output
 
 
-PASSED = Outcome(property="output_law", rule="Mine", category="lossless", statement="p < q & so on", seconds=0.5,
+PASSED = Outcome(property="output_distribution", rule="Mine", category="lossless", statement="p < q & so on", seconds=0.5,
                          cases=3, by_k=(Tried(1, 3, 0.25),))  # fmt: skip
 FAILED = replace(PASSED, property="bad", status=Status.FAILED, reason="a\x00 <b>", code='print("<b> & \x01")\n')
 SKIPPED = replace(PASSED, property="meta", status=Status.SKIPPED, reason="no torch", by_k=())
@@ -188,7 +191,7 @@ def test_verdicts() -> None:
 
 
 def test_a_record_is_plain_and_holds_all_of_an_outcome() -> None:
-    failed = check_rule(otd.rules.KSeq(factor=1), 20, ["output_law"]).outcomes[0]
+    failed = check_rule(otd.rules.KSeq(factor=1), 20, ["output_distribution"]).outcomes[0]
     assert failed.status == "failed" and failed.ranges and failed.by_k
     for outcome in (failed, *OUTCOMES):
         there = Outcome.of(json.loads(json.dumps(outcome.record)))
@@ -230,7 +233,9 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
     }
     assert page.code == [FAILED.code, EXPECTED.code]
     order = ["not lossless</p>", "There is a problem", "<pre>", "<li>lossless", "<td><b>bad</b>", "<summary>1 passed"]
-    assert sorted(order, key=text.index) == order and text.index("<summary>1 passed") < text.index("<b>output_law</b>")
+    assert sorted(order, key=text.index) == order and text.index("<summary>1 passed") < text.index(
+        "<b>output_distribution</b>"
+    )
     assert "<li>lossless: no (bad, known)</li>" in text
     assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
     assert "all as they should be" in write_reports(["html"], [PASSED, EXPECTED], tmp_path)[0].read_text()
@@ -241,17 +246,17 @@ def test_a_test_that_does_not_call_its_check_fails(pytester: pytest.Pytester) ->
         """
         import ot_draft as otd
 
-        @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_law"], max_examples=2)
+        @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_distribution"], max_examples=2)
         def test_forgotten(rule, check):
             pass
 
         @otd.parametrize_with_rule_checks(
-            [otd.rules.KSeq()], properties=["output_law"], max_examples=2, expected_failures={"output_law": "known"}
+            [otd.rules.KSeq()], properties=["output_distribution"], max_examples=2, expected_failures={"output_distribution": "known"}
         )
         def test_expected(rule, check):
             pass
 
-        @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_law"], max_examples=2)
+        @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_distribution"], max_examples=2)
         def test_called(rule, check):
             check(rule)
         """

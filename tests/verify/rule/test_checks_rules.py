@@ -27,7 +27,7 @@ from ot_draft.verify.rule.strategies import (
 )
 
 pytestmark = pytest.mark.usefixtures("short_searches")
-LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.Hub()]
+LAWS = [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=-1), otd.SpecHubLaw()]
 USER_TEST = """
 import ot_draft as otd
 from ot_draft.verify.rule import parametrize_with_rule_checks
@@ -41,7 +41,7 @@ class Forgetful(otd.SelectionRule):
 @parametrize_with_rule_checks(
     [otd.rules.NaiveTarget(), Forgetful()],
     expected_failures={"Forgetful-at_most_the_optimum": "takes what it may not"},
-    properties=["output_law", "at_most_the_optimum"],
+    properties=["output_distribution", "at_most_the_optimum"],
     max_examples=20,
 )
 def test_rule(rule, check):
@@ -50,7 +50,14 @@ def test_rule(rule, check):
 
 
 # Properties that take seconds a rule: `make test` tries them on three rules of different laws.
-DEAR = ("output_law_in_batches", "repeated_calls", "engine_sizes", "law_in_floats", "law_in_torch", "inputs_unchanged")
+DEAR = (
+    "output_law_in_batches",
+    "repeated_calls",
+    "engine_sizes",
+    "float_distribution",
+    "law_in_torch",
+    "inputs_unchanged",
+)
 OFTEN = ("KSeq", "RecursiveRejectionWithoutReplacement", "Greedy")
 
 
@@ -76,7 +83,9 @@ VARIANTS = (
 )
 
 
-@pytest.mark.parametrize("chosen", [["output_law", "boundary_cases", "at_most_the_optimum", "optimal"], slow(None)])
+@pytest.mark.parametrize(
+    "chosen", [["output_distribution", "boundary_cases", "at_most_the_optimum", "optimal"], slow(None)]
+)
 @pytest.mark.parametrize("rule", VARIANTS, ids=repr)
 def test_so_does_optimal_selection_in_its_variants(rule: otd.SelectionRule, chosen: list[str] | None) -> None:
     names = chosen and [name for name in chosen if name in rule.claims or name not in {each.name for each in CLAIMS}]
@@ -104,7 +113,7 @@ def test_a_report_tells_what_was_done() -> None:
     names = [each.name for each in ALL if each not in CLAIMS or each.name == "cover"]
     assert [outcome.property for outcome in report.outcomes] == names
     assert all(outcome.status in {"passed", "skipped"} and outcome.seconds >= 0 for outcome in report.outcomes)
-    assert report["output_law"].cases == 5
+    assert report["output_distribution"].cases == 5
     report.raise_if_failed()
     lines = str(report).splitlines()
     assert lines[0] == "NaiveTarget" and lines[1].startswith("  lossless: yes, for n <= ")
@@ -123,18 +132,18 @@ def test_a_skipped_property_has_a_reason() -> None:
 
 def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> None:
     wrong = otd.rules.KSeq(factor=1)
-    first, second = (check_rule(wrong, properties=["output_law"]) for _ in range(2))
-    assert not first.passed and first["output_law"].code
-    assert first["output_law"].code == second["output_law"].code
-    assert first["output_law"].cases == second["output_law"].cases
-    with pytest.raises(AssertionError, match="Smallest counterexample to output_law"):
+    first, second = (check_rule(wrong, properties=["output_distribution"]) for _ in range(2))
+    assert not first.passed and first["output_distribution"].code
+    assert first["output_distribution"].code == second["output_distribution"].code
+    assert first["output_distribution"].cases == second["output_distribution"].cases
+    with pytest.raises(AssertionError, match="Smallest counterexample to output_distribution"):
         first.raise_if_failed()
 
 
 def test_what_is_no_rule_and_what_is_no_property_is_said() -> None:
     with pytest.raises(otd.InvalidArgument, match=r"give an instance of a subclass of otd\.SelectionRule"):
         check_rule(otd.rules.KSeq)  # type: ignore[arg-type]
-    with pytest.raises(otd.InvalidArgument, match="no property is called speed: choose among output_law"):
+    with pytest.raises(otd.InvalidArgument, match="no property is called speed: choose among output_distribution"):
         check_rule(otd.rules.KSeq(), properties=["speed"])
     with pytest.raises(ValueError, match="expected_failures names no test: KSeq-speed"):
         parametrize_with_rule_checks([otd.rules.KSeq()], {"KSeq-speed": "slow"})
@@ -163,7 +172,7 @@ class Restless(otd.SelectionRule):
 
 
 def test_a_rule_that_is_no_function_is_rejected() -> None:
-    assert not check_rule(Restless(), properties=["output_law"]).passed
+    assert not check_rule(Restless(), properties=["output_distribution"]).passed
 
 
 def test_the_decorator_names_selects_and_expects(pytester: pytest.Pytester) -> None:
@@ -174,7 +183,7 @@ def test_the_decorator_names_selects_and_expects(pytester: pytest.Pytester) -> N
 
     everything = run()
     assert "2 passed" in everything and "1 failed" in everything and "1 xfailed" in everything
-    assert "FAILED test_user.py::test_rule[Forgetful-output_law]" in everything
+    assert "FAILED test_user.py::test_rule[Forgetful-output_distribution]" in everything
     assert "takes what it may not" in everything and "from test_user import Forgetful" in everything
     assert "1 passed, 3 deselected" in run("-k", "NaiveTarget and optimum")
 
@@ -244,7 +253,7 @@ def test_problems_are_valid_exact_and_bounded(law: otd.DraftLaw) -> None:
     for batch in drawn(batches(law), 20):
         assert batch.p.shape == batch.q.shape == (len(batch.p), batch.n) and len(batch.p) >= 2
     assert all(n**k <= 27 for n, k in sizes(law, 4, 3, 27))
-    hub = law == otd.Hub()
+    hub = law == otd.SpecHubLaw()
     assert {problem.k for problem in boundary_list(law)} == ({2} if hub else {1, 2, 3, 4})
     assert min(problem.k for problem in extreme_list(law)) == (2 if hub else 0)
     assert [problem.p.shape for problem in extreme_list(law) if 0 in problem.p.shape] == [(0, 3)]
@@ -262,7 +271,7 @@ def test_distributions_shrink_to_small_fractions() -> None:
 def test_masses_that_are_tied_after_rounding_are_no_false_alarm() -> None:
     """In Fractions token 1 is the hub; as floats tokens 0 and 1 weigh the same, and token 0 is."""
     third, little = F(1, 3), F(1, 3 * 2**53)
-    problem = otd.Problem([third, third, F(0), third], [third - little, third, little, third], 2, otd.Hub())
+    problem = otd.Problem([third, third, F(0), third], [third - little, third, little, third], 2, otd.SpecHubLaw())
     for claim in choose(["probabilities", "floats_agree", "torch_agrees"]):
         if not claim.skipped(otd.rules.SpecHub()):
             claim(otd.rules.SpecHub(), problem)
@@ -291,8 +300,12 @@ def test_nothing_is_checked_in_silence() -> None:
         ([Lawless()], {}, "Lawless has no draft law"),
         ([otd.rules.KSeq()], {"max_examples": 0}, "max_examples must be an integer of at least 1, got 0"),
         ([otd.rules.KSeq()], {"properties": []}, "properties is empty"),
-        ([otd.rules.KSeq()], {"properties": "output_law"}, r"give a list of names, \['output_law'\]"),
-        ([otd.rules.KSeq()], {"expected_failures": ["output_law"]}, "give a dictionary, {property or id: reason}"),
+        ([otd.rules.KSeq()], {"properties": "output_distribution"}, r"give a list of names, \['output_distribution'\]"),
+        (
+            [otd.rules.KSeq()],
+            {"expected_failures": ["output_distribution"]},
+            "give a dictionary, {property or id: reason}",
+        ),
     ],
 )
 def test_what_makes_no_tests_is_told(rules: Any, more: Any, said: str) -> None:

@@ -78,10 +78,10 @@ def greedy(q: Array, k: int, generator: np.random.Generator) -> Array:
 
 
 speculative = of_rule(otd.rules.SpeculativeSampling())
-PLANTED += [(speculative, "output_law", {"draft": draft, "batched": True}) for draft in (cooler, greedy)]
+PLANTED += [(speculative, "output_distribution", {"draft": draft, "batched": True}) for draft in (cooler, greedy)]
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def one_uniform_for_ever(p: Array, q: Array, drafts: Array, generator: Any) -> int:
     """Drawn before the first step, used at every one."""
     return one_draft(p, q, drafts, (0.3, 0.6))
@@ -133,18 +133,18 @@ def sums_in_float32(p: Array, q: Array, drafts: Array, generator: Any) -> int:
     return int(np.searchsorted(np.cumsum((left / left.sum()).astype("f4")), generator.random(), side="right"))
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def peaked_draft_accepted_outright(p: Array, q: Array, drafts: Array, generator: Any) -> int:
     return int(drafts[0]) if q[drafts[0]] > 0.9 else textbook(p, q, drafts, generator)
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def residual_is_the_target(p: Array, q: Array, drafts: Array, generator: Any) -> int:
     x = drafts[0]
     return int(x) if generator.random() < p[x] / q[x] else from_law(p, generator.random())
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def residual_not_updated_after_a_refusal(p: Array, q: Array, drafts: Array, generator: Any) -> int:
     for x in drafts:
         if generator.random() < p[x] / q[x]:
@@ -152,7 +152,7 @@ def residual_not_updated_after_a_refusal(p: Array, q: Array, drafts: Array, gene
     return from_law(left_over(p, q), generator.random())
 
 
-@caught_by("output_law")
+@caught_by("output_distribution")
 def ten_percent_too_generous(p: Array, q: Array, drafts: Array, generator: Any) -> int:
     x = drafts[0]
     return int(x) if generator.random() < 1.1 * p[x] / q[x] else from_law(left_over(p, q), generator.random())
@@ -182,7 +182,7 @@ def one_row_too_few(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
     return speculative(p, q, drafts, generator)[1:]
 
 
-@caught_by("output_law", batched=True)
+@caught_by("output_distribution", batched=True)
 def residual_normalised_over_the_batch(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
     """A leak: what a row emits depends on the rows beside it."""
     u = generator.random((len(p), 2))
@@ -265,8 +265,8 @@ def test_a_deviation_of_the_stated_size_is_found() -> None:
     p = np.full(4, 0.25)
     problem = otd.Problem(p, p, k=1)
     right = check_sampler(speculative, [problem], batched=True, samples=8000)
-    distance = right["output_law"].distance
-    assert 0.03 < distance < 0.08 and right["output_law"].samples == 7936  # whole batches of 128
+    distance = right["output_distribution"].distance
+    assert 0.03 < distance < 0.08 and right["output_distribution"].samples == 7936  # whole batches of 128
     off = p + distance / 2 * np.array([1, 1, -1, -1])
 
     def emitted(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
@@ -314,7 +314,7 @@ def test_what_comes_with_what_is_counted_across_calls_rows_and_places(rows: int)
 
 def test_a_wrong_law_is_not_called_dependence_nor_the_reverse() -> None:
     wrong = {outcome.name for outcome in check_sampler(residual_is_the_target, seconds=None).failures}
-    assert wrong == {"output_law"}
+    assert wrong == {"output_distribution"}
     kept = check_sampler(Kept(), seconds=None)["independent_steps"]
     assert kept.e_value >= kept.limit and "depends on what came out of an earlier call" in kept.reason
 
@@ -331,12 +331,12 @@ def test_user_problems_laws_and_numbers_of_drafts() -> None:
     from fractions import Fraction as F
 
     report = check_sampler(textbook, [otd.Problem([F(1, 3), F(2, 3)], [F(1, 2)] * 2, k=3)], samples=300)
-    assert [o.label for o in report.outcomes if o.name == "output_law"] == ["problem 0, n = 2, k = 3"]
+    assert [o.label for o in report.outcomes if o.name == "output_distribution"] == ["problem 0, n = 2, k = 3"]
     assert {o.problem.k for o in check_sampler(textbook, k=1, samples=10).outcomes if o.problem} == {1}
-    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.Hub(), batched=True, samples=2000)
+    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.SpecHubLaw(), batched=True, samples=2000)
     assert hub.passed and {o.problem.k for o in hub.outcomes if o.problem} == {2}
     wrong = check_sampler(of_rule(otd.rules.RecursiveRejection()), law=otd.WithoutReplacement(), batched=True)
-    assert wrong["output_law"].status == "failed"
+    assert wrong["output_distribution"].status == "failed"
 
 
 def test_a_draft_sampler_that_gives_no_drafts_is_named() -> None:
@@ -354,7 +354,7 @@ def test_bad_arguments_are_refused() -> None:
         check_sampler(textbook, samples=0)
     with pytest.raises(KeyError, match="no check is called 'speed': choose among possible_tokens"):
         check_sampler(textbook, samples=5)["speed"]
-    with pytest.raises(AssertionError, match="output_law"):
+    with pytest.raises(AssertionError, match="output_distribution"):
         check_sampler(residual_is_the_target).raise_if_failed()
 
 
@@ -412,7 +412,9 @@ def test_sampled_frequencies_reject_what_goes_wrong_in_sampling_only() -> None:
     assert check_property(sampled_frequencies, otd.rules.SpeculativeSampling()).status == "passed"
     outcome = check_property(sampled_frequencies, LargeBatchesRounded())
     assert outcome.status == "failed" and "of 10000 draws instead of" in outcome.reason
-    assert otd.check_rule(LargeBatchesRounded(), 5, ["output_law", "floats_agree", "sampled_frequencies"]).failures
+    assert otd.check_rule(
+        LargeBatchesRounded(), 5, ["output_distribution", "floats_agree", "sampled_frequencies"]
+    ).failures
     names: dict[str, Any] = {"rule": LargeBatchesRounded()}
     with pytest.raises(AssertionError) as raised:
         exec(outcome.code, names)
@@ -446,14 +448,14 @@ def ids_in_bfloat16(p: Array, q: Array, drafts: Array, generator: Any) -> int:
 @pytest.mark.parametrize("sampler", [eight_bits, eight_bits_shuffled, ids_in_bfloat16])
 def test_an_error_inside_the_classes_of_neighbours_is_found(sampler: Callable[..., int]) -> None:
     report = check_sampler(sampler, [otd.Problem(FLAT, FLAT, 1)], samples=3000, seconds=None)
-    assert report["output_law"].status == "failed"
+    assert report["output_distribution"].status == "failed"
 
     def drafts(q: Array, k: int, generator: Any) -> Array:
         return np.array([sampler(q, q, q, generator) for _ in range(k)])
 
     for k in (1, 2):
         drawn = otd.check_draws(drafts, problems=[otd.Problem(FLAT, FLAT, k)], samples=3000, seconds=None)
-        assert drawn["declared_law"].status == "failed"
+        assert drawn["declared_draft_law"].status == "failed"
 
 
 def test_above_64_tokens_the_sentence_says_what_was_counted() -> None:

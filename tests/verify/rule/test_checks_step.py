@@ -50,8 +50,8 @@ def test_a_planted_mistake_is_found(form: str, mutant: Mutant) -> None:
         kinds(),
         "sampler, SpeculativeSampling(law=IID())",
         "sampler, RecursiveRejectionWithoutReplacement(law=WithoutReplacement())",
-        "step, SpecHub(law=Hub())",
-        "drafts one by one, Hub()",
+        "step, SpecHub(law=SpecHubLaw())",
+        "drafts one by one, SpecHubLaw()",
         name=itemgetter(0),
     ),
 )
@@ -65,7 +65,7 @@ def test_noise_of_the_draft_used_again_is_found(path: bool) -> None:
     """As in vLLM once: what chose the draft chooses the recovered token; 10, 60, 30 % come out as 10.0, 62.6, 27.4."""
     step = Step(race=True, shared=True)
     report = otd.check_step(step.path if path else step, k=1, path=path, batched=True, seconds=None)
-    assert report["output_law"].status == "failed"
+    assert report["output_distribution"].status == "failed"
     emitted = step(
         np.tile([0.1, 0.6, 0.3], (200_000, 1)), np.tile([0.8, 0.1, 0.1], (200_000, 1)), 1, np.random.default_rng(0)
     )[2]
@@ -122,7 +122,7 @@ def test_what_is_no_outcome_is_named(returned: Any, said: str) -> None:
         return returned(*Step()(p, q, k, generator))
 
     report = otd.check_step(step, k=2, batched=True, samples=128)
-    assert said in report["possible_step"].reason and report["output_law"].status == "skipped"
+    assert said in report["possible_step"].reason and report["output_distribution"].status == "skipped"
 
 
 def test_a_path_has_one_draft_a_place() -> None:
@@ -134,11 +134,15 @@ def test_a_path_has_one_draft_a_place() -> None:
 
 def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None:
     report = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None)
-    far = report.bias_seen["output_law"]
-    assert 0 < far < 0.2 and set(report.bias_seen) == {"output_law", "declared_law"}
+    far = report.bias_seen["output_distribution"]
+    assert 0 < far < 0.2 and set(report.bias_seen) == {"output_distribution", "declared_draft_law"}
     tried = "k = 1 with n = 2; in batches of 1, 2, 5, 33, 256"
     read = json.loads(report.json())
-    assert read["bias_seen"]["output_law"] == far and read["tried"]["batches"] == [1, 2, 5, 33, 256] and read["passed"]
+    assert (
+        read["bias_seen"]["output_distribution"] == far
+        and read["tried"]["batches"] == [1, 2, 5, 33, 256]
+        and read["passed"]
+    )
     for text in (str(report), report.html()):
         assert tried in text and f"a law {far:.3f} off is missed with probability 1e-6" in text
     wrong = otd.check_step(Step(residual=lambda p, q: p), TWO, batched=True, seconds=None)
@@ -146,7 +150,7 @@ def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None
 
 
 def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
-    far = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None).bias_seen["declared_law"]
+    far = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None).bias_seen["declared_draft_law"]
     off = np.array([0.4 + far, 0.6 - far])
 
     class Off(Step):
@@ -154,7 +158,7 @@ def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
             return (generator.random((len(q), k)) > off[0]).astype(int)
 
     found = [otd.check_step(Off(), TWO, batched=True, samples=4000, seconds=None, seed=seed) for seed in range(10)]
-    assert all(report["declared_law"].status == "failed" for report in found)
+    assert all(report["declared_draft_law"].status == "failed" for report in found)
 
 
 def test_a_method_is_called_again_by_the_code() -> None:
@@ -271,7 +275,7 @@ def scheduled(peeks: bool) -> Any:
 
 def test_a_scheduler_that_peeks_is_found() -> None:
     report = otd.check_step(scheduled(True), k=2, path=True, batched=True, seconds=None)
-    assert report["output_law"].status == "failed", report
+    assert report["output_distribution"].status == "failed", report
 
 
 @pytest.mark.parametrize("samples", [4000, slow(None)])

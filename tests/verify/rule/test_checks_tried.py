@@ -82,11 +82,11 @@ WRONG: dict[str, When] = {
 
 BY = {  # the property that finds it, where it is not that of batches in Fractions
     "a thousand tokens with eight drafts": "engine_sizes",
-    "float32 with masses below 1e-11": "law_in_floats",
+    "float32 with masses below 1e-11": "float_distribution",
     "tensors of 64 rows in three axes": "law_in_torch",
     "a thousand tokens with masses below 1e-11": "engine_sizes",
-    "64 rows with a hundred tokens": "law_in_floats",
-    "64 rows with eight drafts": "law_in_floats",
+    "64 rows with a hundred tokens": "float_distribution",
+    "64 rows with eight drafts": "float_distribution",
 }
 QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes from 8 on")
 
@@ -204,7 +204,7 @@ def test_ranges_that_stand_together_were_tried_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [otd.IID(), otd.WithoutReplacement(), otd.Hub(), otd.Hybrid(top=1)], ids=lambda law: law.name
+    "law", [otd.IID(), otd.WithoutReplacement(), otd.SpecHubLaw(), otd.Hybrid(top=1)], ids=lambda law: law.name
 )
 def test_what_is_always_tried(law: otd.DraftLaw) -> None:
     """Every largest batch, and in a single pair the largest vocabulary, all with masses over twelve decades."""

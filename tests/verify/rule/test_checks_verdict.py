@@ -80,9 +80,12 @@ def forgets_or_raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
 @pytest.mark.parametrize("decide", [forgets, forgets_or_raises])
 def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> None:
     report = checked(decide, examples=60)
-    assert report.lossless == "no" and report["output_law"].refutes
-    assert report["output_law"].reason.startswith("output law (") and report.failures[0].property == "output_law"
-    assert report.answers.law.because.startswith("output_law")
+    assert report.lossless == "no" and report["output_distribution"].refutes
+    assert (
+        report["output_distribution"].reason.startswith("output law (")
+        and report.failures[0].property == "output_distribution"
+    )
+    assert report.answers.law.because.startswith("output_distribution")
 
 
 def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -93,7 +96,7 @@ def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 def test_a_batch_whose_rows_get_anothers_law_is_not_lossless() -> None:
     report = checked(first_target_for_all)
-    assert report["output_law"].status == "passed" and report["output_law_in_batches"].refutes
+    assert report["output_distribution"].status == "passed" and report["output_law_in_batches"].refutes
     assert report.lossless == "no" and report.answers.law.because == "output_law_in_batches"
 
 
@@ -117,10 +120,12 @@ def small_only(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 
 def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> None:
-    report = check_rule(Rule(small_only), 20, ["output_law", "probabilities"])
-    assert report["output_law"].refused > 0 and report["output_law"].status == "passed"
-    everything = [Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "output_law"]
-    found = Answers([report["output_law"], *everything])
+    report = check_rule(Rule(small_only), 20, ["output_distribution", "probabilities"])
+    assert report["output_distribution"].refused > 0 and report["output_distribution"].status == "passed"
+    everything = [
+        Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "output_distribution"
+    ]
+    found = Answers([report["output_distribution"], *everything])
     said = found.lines()[0]
     assert (
         said.startswith("lossless: yes, for n <= 3 with q on <= 2, k <= 4 with <= 2 different drafts; ")
@@ -133,12 +138,12 @@ def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> N
     [(raises, "the error is in the rule's own code"), (a_tuple, "return otd.Selection(accept, residual)")],
 )
 def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide, remedy: str) -> None:
-    report = check_rule(Rule(decide), 5, ["output_law", "engine_sizes"])
+    report = check_rule(Rule(decide), 5, ["output_distribution", "engine_sizes"])
     first, second, *_ = report.answers.lines()
     assert first.startswith("crash: the rule raised ") and remedy in first
     assert second.startswith("lossless: not decided") and report["engine_sizes"].status == "skipped"
-    assert "Smallest problem on which the rule crashes, output_law" in str(report)
-    assert report["output_law"].record["crash"] and not report.answers.refuted
+    assert "Smallest problem on which the rule crashes, output_distribution" in str(report)
+    assert report["output_distribution"].record["crash"] and not report.answers.refuted
 
 
 def in_float16(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -149,9 +154,9 @@ def in_float16(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 
 def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
-    report = check_rule(Rule(in_float16), 20, [*LOSSLESS, "law_in_floats"])
+    report = check_rule(Rule(in_float16), 20, [*LOSSLESS, "float_distribution"])
     assert report.lossless == "yes" and report.answers.in_floats == "no" and report.answers.refuted
-    assert report.answers.lines()[1] == "in floats: no (law_in_floats)" and report.findings == ()
+    assert report.answers.lines()[1] == "in floats: no (float_distribution)" and report.findings == ()
     assert json.loads(json_text(report.outcomes))["rules"][0]["in_floats"] == "no"
 
 
@@ -171,9 +176,9 @@ def test_arguments_that_are_overwritten_stand_in_the_first_lines() -> None:
 @pytest.mark.parametrize("decide", [slow(raises), slow(a_tuple), in_floats])
 def test_what_cannot_be_looked_at_is_not_decided(decide: Decide) -> None:
     report = checked(decide)
-    assert report.lossless == "not decided" and "output_law" in report.answers.law.because
-    assert report["output_law"].status == "failed" and not report["output_law"].decides
-    assert report["output_law"] in report.findings
+    assert report.lossless == "not decided" and "output_distribution" in report.answers.law.because
+    assert report["output_distribution"].status == "failed" and not report["output_distribution"].decides
+    assert report["output_distribution"] in report.findings
 
 
 def test_floats_that_are_wrong_beyond_rounding_decide() -> None:
@@ -184,7 +189,7 @@ def test_floats_that_are_wrong_beyond_rounding_decide() -> None:
 
 
 def test_what_was_not_asked_is_not_decided() -> None:
-    report = check_rule(Rule(right), 5, ["output_law"])
+    report = check_rule(Rule(right), 5, ["output_distribution"])
     assert report.passed and report.lossless == "not decided"
     assert report.answers.law.because == "not asked: " + ", ".join(each.name for each in LOSSLESS[1:])
     assert report.answers.lines()[1] == "robust: not asked"
@@ -205,18 +210,18 @@ def test_drafts_of_another_law_refute_the_rule_with_its_drafts() -> None:
     def broken(q: Any, k: int, generator: Any) -> Any:
         raise RuntimeError("no drafts today")
 
-    chosen = ["output_law"]
+    chosen = ["output_distribution"]
     wrong, silent = (check_rule(Rule(right), 2, chosen, draft_sampler=draft) for draft in (most_probable, broken))
-    assert wrong.lossless == "no" and wrong.answers.law.because == "declared_law"
-    assert silent.lossless == "not decided" and not silent["declared_law"].decides
+    assert wrong.lossless == "no" and wrong.answers.law.because == "declared_draft_law"
+    assert silent.lossless == "not decided" and not silent["declared_draft_law"].decides
 
 
 @pytest.mark.parametrize(
     ("statuses", "verdict"),
     [
         (["passed"] * len(LOSSLESS), ("yes", "")),
-        (["failed", *["passed"] * (len(LOSSLESS) - 1)], ("no", "output_law")),
-        (["skipped", *["passed"] * (len(LOSSLESS) - 1)], ("not decided", "skipped: output_law")),
+        (["failed", *["passed"] * (len(LOSSLESS) - 1)], ("no", "output_distribution")),
+        (["skipped", *["passed"] * (len(LOSSLESS) - 1)], ("not decided", "skipped: output_distribution")),
         (["passed"] * (len(LOSSLESS) - 1), ("not decided", f"not asked: {LOSSLESS[-1].name}")),
     ],
 )
@@ -326,17 +331,17 @@ def test_a_process_that_says_nothing_more_is_no_verdict(
     decide: Decide, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child, "DEAF", 2.0)
-    report = check_rule(Rule(decide), 20, ["output_law", "probabilities"])
+    report = check_rule(Rule(decide), 20, ["output_distribution", "probabilities"])
     assert report.lossless == "not decided" and report.answers.crash == said and not report.answers.refuted
     assert report["probabilities"].status == "skipped"
-    unseen = check_rule(Rule(decide), 20, ["output_law", "exactness"])
+    unseen = check_rule(Rule(decide), 20, ["output_distribution", "exactness"])
     assert "robust: not decided (skipped: exactness)" in unseen.answers.lines()
 
 
 def test_without_a_child_the_search_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = check_rule(Rule(forgets), 20, ["output_law"])["output_law"]
+    there = check_rule(Rule(forgets), 20, ["output_distribution"])["output_distribution"]
     monkeypatch.setattr(child, "can_fork", lambda: False)
-    here = check_rule(Rule(forgets), 20, ["output_law"])["output_law"]
+    here = check_rule(Rule(forgets), 20, ["output_distribution"])["output_distribution"]
     assert (here.code, here.cases, here.counterexample) == (there.code, there.cases, there.counterexample)
 
 
@@ -345,7 +350,7 @@ def test_what_a_rule_raises_to_end_the_program_is_a_crash(raised: BaseException)
     def ends(p: Any, q: Any, drafts: Any) -> otd.Selection:
         raise raised
 
-    report = check_rule(Rule(ends), 5, ["output_law"])
+    report = check_rule(Rule(ends), 5, ["output_distribution"])
     assert report.lossless == "not decided" and report.answers.crash.startswith(f"raised {type(raised).__name__}")
 
 
@@ -354,7 +359,7 @@ def test_ctrl_c_goes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        check_rule(Rule(interrupted), 5, ["output_law"])
+        check_rule(Rule(interrupted), 5, ["output_distribution"])
 
 
 def returns_read_only(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -424,7 +429,7 @@ def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_dra
     "decide", [slow(returns_read_only), slow(reversed_rows), slow(prints_and_asks_threads), two_drafts]
 )
 def test_right_rules_of_odd_kinds_are_lossless(decide: Decide) -> None:
-    chosen = ["law_in_floats", "inputs_unchanged"]
+    chosen = ["float_distribution", "inputs_unchanged"]
     report = check_rule(Rule(decide), 10, [*LOSSLESS, *[each for each in ALL if each.name in chosen]])
     assert report.lossless == "yes" and report.answers.in_floats == "yes" and not report.answers.overwritten
 

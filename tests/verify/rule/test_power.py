@@ -76,7 +76,7 @@ def test_a_run_of_the_samples_asked_for_says_that_it_sees_the_bias() -> None:
         right, [otd.Problem(law, law, k=1)], batched=True, samples=samples, seconds=None, false_alarm=1e-6
     )
     assert report.passed
-    assert 0.095 < otd.bias_seen(report)["output_law"] <= 0.1
+    assert 0.095 < otd.bias_seen(report)["output_distribution"] <= 0.1
 
 
 def test_a_step_takes_no_fewer_samples_than_its_drafts_do() -> None:

@@ -13,13 +13,14 @@ SAME_PAIRS = Hybrid(top=1)  # drafts the same token sets, in another order
 
 
 @dataclass(frozen=True)
-class Hub(DraftLaw):
+class SpecHubLaw(DraftLaw):
     """SpecHub's joint law of two drafts, with a = argmax q: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a)).
 
     In words: draw from q; whatever is drawn, the pair also holds a; after a comes a draw from q outside a (Sun et al. 2024).
     """
 
     facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q
+    name: ClassVar[str] = "hub"
 
     def check(self, k: int) -> None:
         if k != 2:
@@ -35,17 +36,17 @@ class Hub(DraftLaw):
         other = xp.inverse_cdf(rest, uniforms[..., 1:]) if q.shape[-1] > 1 else -1 + 0 * first
         return xp.concat((first, xp.where(first == hub, other, hub)), axis=-1)
 
-    def order(self, p: Array, q: Array, k: int) -> Array:
-        return SAME_PAIRS.order(p, q, k)
+    def cut_order(self, p: Array, q: Array, k: int) -> Array:
+        return SAME_PAIRS.cut_order(p, q, k)
 
-    def along(self, q: Array, order: Array, k: int) -> Array:
-        return SAME_PAIRS.along(q, order, k)
+    def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
+        return SAME_PAIRS.prefix_probabilities(q, order, k)
 
     def marginals(self, q: Array, k: int) -> Array:
         """P(token y is among the drafts) for every y, (..., n)."""
         return SAME_PAIRS.marginals(q, k)
 
-    def child(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
         hub, after_hub = self._parts(q)
         second = xp.where(siblings[..., :1] == hub, after_hub, xp.astype(xp.members(hub, q.shape[-1]), q.dtype))
         return xp.where(place == 0, q, second)
