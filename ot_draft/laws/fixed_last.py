@@ -15,7 +15,7 @@ from .base import DraftLaw, Fact, Prefix, fixed_or_drawn
 from .fixed_tokens import FixedTokensLaw, FixedTokensOfNodes
 from .without_replacement import WithoutReplacement
 
-__all__ = ["ByNodeLast"]
+__all__ = ["PerNodeFixedTokensLast"]
 
 
 @dataclass(frozen=True)
