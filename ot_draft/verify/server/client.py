@@ -164,10 +164,14 @@ class Client:
             except BadAnswer as error:
                 return error
 
-        async def together() -> list[T | BadAnswer]:
-            return list(await asyncio.gather(*map(kept, requests)))
+        answers: list[T | BadAnswer] = []
 
-        return self._loop.run(together())
+        async def together() -> None:
+            # Not returned: asyncio.Runner formats the result of its task twice when it restores the signal handlers.
+            answers.extend(await asyncio.gather(*map(kept, requests)))
+
+        self._loop.run(together())
+        return answers
 
     def lost(self) -> int:
         """Tokens, at most, of answers since the last call that the server may have drawn, and not sent: others came in their place."""
