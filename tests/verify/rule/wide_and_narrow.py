@@ -3,7 +3,7 @@
     PYTHONPATH=. python tests/verify/rule/wide_and_narrow.py
 
 Both hold Pearson's statistic below df + 10 sqrt(2 df). It grows by N sum (r - p)^2 / p, r the law that comes out. Not part of the tests:
-half a minute. What came out stands in docs/own_rule.md.
+half a minute. What came out stands in docs/check_sampler.md.
 """
 
 from __future__ import annotations
