@@ -73,7 +73,7 @@ def distil(
     least = (HELD_BACK + 1) * recipe.rows if recipe.reads else 1
     for number in count(seed):
         if len(texts) >= least and (
-            time.perf_counter() - begun > WRITING * seconds or (recipe.reads and _full(pair.target, texts))
+            time.perf_counter() - begun > WRITING * seconds or (recipe.reads and fills_memory(pair.target, texts))
         ):
             break
         texts += sample(pair, write, recipe.length, number)
@@ -158,7 +158,7 @@ def _of_states(
     return StateTrainer(draft.to(held.tokens.device), [held], *RATES, seed)
 
 
-def _full(target: Any, texts: list[Text]) -> bool:
+def fills_memory(target: Any, texts: list[Text]) -> bool:
     """Whether the target's states along so many texts fill the share HELD of its device's memory; never of a CPU's.
 
     Of what the models that are there, and the target once more in float32, leave of it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,36 @@ CHUNK = 64  # rows of logits at a time on a CPU
 HELD_BACK = 6  # batches that only tell how well it does
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Weights of three losses of a position: the total variation distance, KL(p, q), and -log of the acceptance with one draft."""
+
+    distance: float = 1.0
+    kl: float = 0.0
+    log_acceptance: float = 0.0
+
+
+def kl_first(progress: float) -> Weights:
+    """Return the weights after this share of the training: KL at its start, -log acceptance from its middle on.
+
+    References
+    ----------
+    .. [1] LK losses, arXiv:2602.23881, 2026: from KL to -log acceptance.
+    """
+    share = max(0.0, 1 - 2 * progress)
+    return Weights(0.0, share, 1 - share)
+
+
 class Distance(torch.autograd.Function):
-    """Mean total variation distance on the subset, rows in chunks; the gradient is made on the way, so that no logits are kept."""
+    """Mean total variation distance on the subset, rows in chunks; the gradient is made on the way, so that no logits are kept.
+
+    The gradient is that of the weighted losses, which by default are the distance.
+    """
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, wanted: list[Tensor], inverse: Tensor, head: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, states: Tensor, wanted: list[Tensor], inverse: Tensor, head: Tensor, weights: Weights = Weights()
+    ) -> Tensor:
         """states (N, width), normed as the head takes them; wanted: the target's masses, by chunk; inverse: (N,) 1 / temperature.
 
         head: (s, width), of the type in which it is to be multiplied.
@@ -54,16 +80,25 @@ class Distance(torch.autograd.Function):
             rows = slice(end, end + len(p))
             end, scale = rows.stop, inverse[rows, None]
             q = ((states[rows].to(head.dtype) @ head.T) * scale).softmax(-1)
-            overlap += torch.minimum(p, q).sum()
+            covered = torch.minimum(p, q).sum(-1, keepdim=True)
+            overlap += covered.sum()
+            towards = p - q * p.sum(-1, keepdim=True) if weights.kl else None
             rising = q * (q < p)  # where more of q is more overlap
             rising.sub_(q.mul_(rising.sum(-1, keepdim=True)))
+            if weights.log_acceptance:
+                smallest = torch.finfo(covered.dtype).eps  # an acceptance of 0 has no gradient
+                rising.mul_(weights.distance + weights.log_acceptance / covered.clamp(min=smallest))
+            else:
+                rising.mul_(weights.distance)
+            if towards is not None:
+                rising.add_(towards, alpha=weights.kl)
             gradient[rows] = (rising * scale).to(head.dtype) @ head
         ctx.save_for_backward(gradient / -len(states))
         return 1 - overlap / len(states)
 
     @staticmethod
     def backward(ctx: Any, above: Tensor) -> tuple[Tensor | None, ...]:
-        return above * ctx.saved_tensors[0], None, None, None
+        return above * ctx.saved_tensors[0], None, None, None, None
 
 
 def state_draft(target: Any, file: Path, reads: Sequence[int], subset: Tensor | None = None) -> StateDraft:
@@ -113,8 +148,13 @@ class StateTrainer:
         new_rate: float,
         seed: int,
         products: torch.dtype = torch.float32,
+        weights: Callable[[float], Weights] = lambda progress: Weights(),
     ) -> None:
-        """rate, new_rate: Muon's highest, of the layers and of what reads the states. products: in what type matrices are multiplied."""
+        """rate, new_rate: Muon's highest, of the layers and of what reads the states. products: in what type matrices are multiplied.
+
+        weights: of the losses, after this share of the training.
+        """
+        self.weights, self.weights_of = Weights(), weights
         self.draft, self.hidden_states, self.device = draft, hidden_states, draft.vocabulary_subset.device
         self.chunk = CHUNK if self.device.type == "cpu" else ROWS_ON_A_GPU
         self.products, self.head = products, draft.head.weight.to(products)
@@ -159,6 +199,7 @@ class StateTrainer:
     def step(self, progress: float) -> Tensor:
         """One step; progress: share of the training that is over. Overlaps of all passes before it, (1 + len(LATER),)."""
         rate = min(1.0, (self.steps + 1) / 20) * max(1 - progress, 0.01)
+        self.weights = self.weights_of(progress)
         hidden_states, batch = self.next()
         losses = self.losses(hidden_states, batch, lambda count: (torch.rand(count) < COLD).long())
         sum(weight * loss for weight, loss in zip((1.0, *LATER), losses, strict=True)).backward()
@@ -204,7 +245,7 @@ class StateTrainer:
         for number, found in enumerate(told):
             places, p = (again, list(behind)) if number else (counted, wanted)
             own = self.draft.norm(found.flatten(0, 1)[places])
-            losses.append(Distance.apply(own, p, inverse[: len(places)], self.head))
+            losses.append(Distance.apply(own, p, inverse[: len(places)], self.head, self.weights))
         return losses
 
 

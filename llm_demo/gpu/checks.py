@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 import ot_draft as otd
-from llm_demo.gpu.roofline import SWITCH
+from llm_demo.gpu.roofline import SWITCH, Timer
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode, decode_steps, reference_decode
 from ot_draft.decoding.draft_models import StateDraft
 from ot_draft.laws import is_defined
@@ -140,6 +141,61 @@ def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[
             chosen.append(rule.select(tree, uniforms.to(where)).tokens)
         off = (chosen[0] != chosen[1].cpu()).any(-1).double().mean()
         yield _row(f"select as on the CPU, {law!r}", rule.name, "torch", float(off), 0.02)
+
+
+TREE_RULES = (
+    (otd.trees.Traversal(), otd.IID()),
+    (otd.trees.Traversal(), otd.WithoutReplacement()),
+    (otd.trees.Traversal(), otd.Hybrid(top=2)),
+    (otd.trees.TokenWise(otd.rules.KSeq()), otd.IID()),
+    (otd.trees.TokenWise(otd.rules.RecursiveRejection()), otd.IID()),
+    (otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement()), otd.WithoutReplacement()),
+    (otd.trees.NaivePath(), otd.IID()),
+)
+
+
+def kernel_checks(device: torch.device, n: int = 5000, trees: int = 64, timed: int = 128_256) -> Iterator[Row]:
+    """Share of trees of 30 nodes on which the kernel selects other tokens than float64 on the CPU; time of a selection from one tree."""
+    shape = otd.trees.TreeShape.by_level((6, 2, 1))
+    for number, (rule, law) in enumerate(TREE_RULES):
+        generator = torch.Generator().manual_seed(number)
+        tree = _drafted(shape, trees, n, law, generator)
+        exact = _drafted(shape, trees, n, law, generator, tree)
+        uniforms = torch.rand(trees, rule.n_uniforms(shape), generator=generator)
+        wanted = rule.select(exact, uniforms.double()).tokens
+        with computed_by("triton", device):
+            found = rule.select(_to(tree, device), uniforms.to(device)).tokens.cpu()
+        off = (found != wanted).any(-1).double().mean()
+        yield _row(f"kernel = float64, {law!r}", rule.name, "triton", float(off), 0.05)
+        one = _to(_drafted(shape, 1, timed, law, generator), device)
+        with computed_by("triton", device):
+            spent = Timer(device, 5)(partial(rule.select, one, uniforms[:1].to(device)))
+        yield _row(
+            "microseconds of a selection",
+            rule.name,
+            "triton",
+            spent,
+            float("inf"),
+            f"{shape.size} nodes, {timed} tokens",
+        )
+
+
+def _drafted(shape: Any, trees: int, n: int, law: Any, generator: Any, like: Any = None) -> Any:
+    """Random float32 trees; with `like`, those of the same tokens and distributions in float64."""
+    if like is not None:
+        p, q = (x.double() / x.double().sum(-1, keepdim=True) for x in (like.p, like.q))
+        return shape.tree(like.tokens, p, q, law)
+    logits = 2 * torch.randn(trees, shape.size + 1, n, generator=generator)
+    p, q = torch.softmax(logits, -1), torch.softmax(logits + torch.randn(logits.shape, generator=generator), -1)
+    tokens = torch.empty(trees, shape.size, dtype=torch.int64)
+    for node in range(shape.size):
+        if children := shape.children(node):
+            tokens[:, children.start - 1 : children.stop - 1] = otd.draw(law, q[:, node], len(children), generator)
+    return shape.tree(tokens, p, q, law)
+
+
+def _to(tree: Any, device: torch.device) -> Any:
+    return tree.bounds.tree(tree.tokens.to(device), tree.p.to(device), tree.q.to(device), tree.law)
 
 
 DRAFTINGS = {

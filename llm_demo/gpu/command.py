@@ -1,13 +1,18 @@
-"""Check and time everything on a GPU, in under ten minutes: `python -m llm_demo.gpu --out DIRECTORY`.
+"""Check and time everything on a GPU: `python -m llm_demo.gpu --out DIRECTORY`.
 
-Six parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
+Parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
 
     check      rules, path rules and engine against the same on the CPU
+    kernels    selection on trees in one launch against the same on the CPU, and its time
     roofline   time of the rules beside softmax and the memory's bandwidth
     bench      decoding with all rules, the embedded pair, batch 1 and 8, temperatures 0.6 and 1.0
     large      costs at the shapes of targets of 1.7B, 8B and 70B, and what they allow at the embedded pair's acceptance
     distil     a better draft: give this part alone ten minutes or more
     trees      tokens a call of all ways to spend N nodes, over drafts of known quality: alone, ten minutes or more
+    model      join the target's file from its parts
+    train      training of the state draft by `llm_demo.gpu.training`
+
+--run 1 takes check, kernels and large in 170 seconds; --run 2 takes model, train and bench in 560 seconds (`llm_demo.gpu.runs`).
 
 Every part writes rows into DIRECTORY/PART.csv as it finds them, with date, device, driver and versions. --dry-run does all of it
 on the CPU, at a size that takes seconds: so that what is wrong shows before a GPU is rented.
@@ -20,16 +25,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import torch
 
-from llm_demo.gpu.checks import engine_checks, path_checks, rule_checks, wait_checks
-from llm_demo.gpu.decode import bench_rows, distil
+from llm_demo.gpu.checks import engine_checks, kernel_checks, path_checks, rule_checks, wait_checks
+from llm_demo.gpu.decode import bench_rows, distil, join_model, train_rows
 from llm_demo.gpu.large import large_rows
 from llm_demo.gpu.roofline import roofline, with_ratios
+from llm_demo.gpu.runs import ABORTED, DONE, OUT_OF_TIME, RUNS, TOTAL, Abort, in_turn
 from llm_demo.gpu.trees import trees
 from llm_demo.machine import machine
 from llm_demo.rows import Row, append, read
@@ -38,29 +45,53 @@ SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil":
 GRACE = 15  # seconds that a part may pass its time before it is ended
 
 
+MOST_WRONG = 8  # failed comparisons after which a part is aborted
 Rows = Callable[[torch.device, float, bool], Iterable[Row]]  # device, seconds, whether it is a dry run
 
 
 def check(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     small: dict[str, Any] = {"sizes": (5, 40), "rows": 2} if dry else {}
-    yield from rule_checks(device, **small)
-    yield from path_checks(device, trees=8 if dry else 64)
-    yield from engine_checks(device, tokens=4 if dry else 24)
+    yield from _until_wrong(rule_checks(device, **small))
+    yield from _until_wrong(path_checks(device, trees=8 if dry else 64))
+    yield from _until_wrong(engine_checks(device, tokens=4 if dry else 24))
     if device.type == "cuda":
         yield from wait_checks(device)
+
+
+def kernels(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
+    small: dict[str, Any] = {"n": 40, "trees": 2, "timed": 100} if dry else {}
+    yield from _until_wrong(kernel_checks(device, **small), 1)
+
+
+def _until_wrong(rows: Iterable[Row], most: int = MOST_WRONG) -> Iterator[Row]:
+    """The rows, and `Abort` after so many that did not pass."""
+    wrong = 0
+    for row in rows:
+        yield row
+        wrong += not row["passed"]
+        if wrong >= most:
+            raise Abort(f"{wrong} comparisons failed, the last: {row['check']}, {row['of']}, {row['way']}")
 
 
 def time_rules(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     return map(with_ratios, roofline(device, seconds, [(2, 500)], 2) if dry else roofline(device, seconds))
 
 
-PARTS: dict[str, Rows] = {"check": check, "roofline": time_rules, "bench": bench_rows, "large": large_rows}
+PARTS: dict[str, Rows] = {
+    "check": check, "kernels": kernels, "roofline": time_rules, "bench": bench_rows, "large": large_rows,
+}  # fmt: skip
 OTHERS = {"distil": distil, "trees": trees}  # which write their files themselves
 
 
-def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    """One part, in this process."""
-    if name in OTHERS:
+def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool, model: Path | None = None) -> None:
+    """One part, in this process. model: file of the target, or the manifest of its parts; None for the embedded one."""
+    if name == "model":
+        join_model(model, out, dry)
+    elif name == "train":
+        _write(out / "train.csv", train_rows(out, device, seconds, dry, model), device)
+    elif name == "bench":
+        _write(out / "bench.csv", bench_rows(device, seconds, dry, model, out), device)
+    elif name in OTHERS:
         OTHERS[name](out, device, seconds, dry)
     else:
         _write(out / f"{name}.csv", PARTS[name](device, seconds, dry), device)
@@ -69,19 +100,39 @@ def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool) -
 @click.command()
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory of the CSVs.")
 @click.option("--parts", default=",".join(SHARES), show_default=True, help="Separated by commas.")
-@click.option("--budget", default=540.0, show_default=True, type=click.FloatRange(min=1), help="Seconds, of all parts.")
+@click.option(
+    "--run", "number", type=click.Choice(["1", "2"]), help="Phases of one of the two runs, in place of --parts."
+)
+@click.option("--budget", default=540.0, show_default=True, type=click.FloatRange(min=1), help="Seconds for all parts.")
+@click.option(
+    "--model",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File of the target, or NAME.parts.json of its parts [default: the embedded model].",
+)
 @click.option("--dry-run", is_flag=True, help="On the CPU, tiny.")
 @click.option("--inside", hidden=True, is_flag=True, help="Run the one part in this process.")
-def main(out: Path, parts: str, budget: float, dry_run: bool, inside: bool) -> None:
+def main(
+    out: Path, parts: str, number: str | None, budget: float, model: Path | None, dry_run: bool, inside: bool
+) -> None:
     """Check and time everything on a GPU."""
     names = parts.split(",")
-    if unknown := [name for name in names if name not in SHARES]:
+    if unknown := [name for name in names if name not in (*SHARES, *(PHASES if inside else ()))]:
         raise click.UsageError(f"{unknown[0]!r} is no part: give some of {', '.join(SHARES)}")
     if not (dry_run or torch.cuda.is_available()):
         raise click.UsageError("torch finds no CUDA device here: --dry-run does the same on the CPU, tiny")
     out.mkdir(parents=True, exist_ok=True)
     device = torch.device("cpu" if dry_run else "cuda")
-    if inside or dry_run:
+    if number is not None:
+        launch = partial(_in_this_process if dry_run else _in_a_process, out, model)
+        failed = in_turn(RUNS[int(number)], TOTAL[int(number)], out, launch)
+    elif inside:
+        try:
+            run(names[0], out, device, budget, dry_run, model)
+        except Abort as reason:
+            _reason_file(out, names[0]).write_text(str(reason), encoding="utf-8")
+            sys.exit(ABORT_STATUS)
+        return
+    elif dry_run:
         for name in names:
             run(name, out, device, budget, dry_run)
         failed = []
@@ -90,6 +141,48 @@ def main(out: Path, parts: str, budget: float, dry_run: bool, inside: bool) -> N
     click.echo(summary(out))
     if failed:
         raise click.ClickException(f"not finished: {', '.join(failed)}")
+
+
+PHASES = {phase.part for phases in RUNS.values() for phase in phases}
+ABORT_STATUS = 3
+
+
+def _reason_file(out: Path, name: str) -> Path:
+    return out / f"{name}.aborted.txt"
+
+
+def _in_this_process(out: Path, model: Path | None, name: str, seconds: float) -> tuple[str, str]:
+    """A phase of a dry run."""
+    try:
+        run(name, out, torch.device("cpu"), seconds, True, model)
+    except Abort as reason:
+        return ABORTED, str(reason)
+    return DONE, ""
+
+
+def _in_a_process(out: Path, model: Path | None, name: str, seconds: float) -> tuple[str, str]:
+    """A phase in a process of its own; how it ended, and why."""
+    click.echo(f"{name}: {seconds:.0f} s")
+    command = [
+        sys.executable,
+        "-m",
+        "llm_demo.gpu",
+        "--inside",
+        "--parts",
+        name,
+        "--out",
+        str(out),
+        "--budget",
+        str(max(seconds, 1)),
+    ]
+    command += [] if model is None else ["--model", str(model)]
+    try:
+        code = subprocess.run(command, timeout=seconds, check=False).returncode
+    except subprocess.TimeoutExpired:
+        return OUT_OF_TIME, ""
+    if code == ABORT_STATUS:
+        return ABORTED, _reason_file(out, name).read_text(encoding="utf-8")
+    return (DONE, "") if code == 0 else (ABORTED, f"exit status {code}")
 
 
 def _in_turn(out: Path, names: list[str], budget: float) -> list[str]:

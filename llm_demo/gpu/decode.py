@@ -15,7 +15,11 @@ from llm_demo.bench.auto import plain_method
 from llm_demo.bench.contenders import bench
 from llm_demo.distil import command as distillation
 from llm_demo.distil import train as distil_train
+from llm_demo.distil.train import Recipe, some_of, student, write_draft
 from llm_demo.gpu.checks import tiny_pair
+from llm_demo.gpu.file_parts import join, split
+from llm_demo.gpu.runs import Abort
+from llm_demo.gpu.training import NAME, SELF_CHECK, Plan, train
 from llm_demo.models.load import STATE_DRAFT_FILE, load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.decoding import DecodeOptions, Pair, SamplingParams
@@ -26,6 +30,8 @@ TOKENS, SEED = 96, 9
 PEERS = ((1, 4),)  # lengths of transformers' assisted generation
 MOST = 200  # prompts
 TREES = ("lookup", "adaptive")
+MANIFEST = ".parts.json"
+STARTING = 15  # seconds that a process takes before a part begins, and after it
 
 
 class Letters:
@@ -45,15 +51,21 @@ def methods() -> list[Method]:
     return [plain_method(), *one, few, *many, *(dynamic_method(otd.trees.drafting.ALL[name](32)) for name in TREES)]
 
 
-def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict[str, Any]]:
-    """The bench at every setting, with as many prompts as its share of the time allows: two groups first, to see what one takes."""
+def bench_rows(
+    device: torch.device, seconds: float, dry: bool, model: Path | None = None, out: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """The bench at every setting, with as many prompts as its share of the time allows: two groups first, to see what one takes.
+
+    model: file of the target, or the manifest of its parts. out: folder in which a draft that was trained there is preferred.
+    """
     end = time.monotonic() + seconds
     if dry:
         prompts: Sequence[Prompt] = [Prompt("random", [1 + i, 2, 3]) for i in range(4)]
         options = DecodeOptions(SamplingParams(1.0), max_tokens=4, stop=())
         yield from bench(tiny_pair(), prompts, 2, options, grid=((1, 2), (2, 2)))
         return
-    pair = load_pair(None, "states", "bfloat16", str(device))
+    trained = None if out is None else out / f"{NAME}.safetensors"
+    pair = _pair(model, device, trained if trained is not None and trained.is_file() else None)
     prompts = read_prompts(pair.tokenizer, MOST)
     for place, (batch, temperature) in enumerate(SETTINGS):
         options = DecodeOptions(SamplingParams(temperature), max_tokens=TOKENS, seed=SEED)
@@ -65,6 +77,48 @@ def bench_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[dict
         if groups > 2:
             rows = bench(pair, prompts[: groups * batch], batch, options, PEERS, methods())
         yield from rows
+
+
+def _pair(model: Path | None, device: torch.device, draft: Path | None = None) -> Pair:
+    target = None if model is None else str(_joined(model))
+    return load_pair(target, "states" if draft is None else str(draft), "bfloat16", str(device))
+
+
+def _joined(model: Path) -> Path:
+    """The target's file; of a manifest, where `join_model` writes it: not among the results."""
+    return model.with_name("joined") / model.name.removesuffix(MANIFEST) if model.name.endswith(MANIFEST) else model
+
+
+def join_model(model: Path | None, out: Path, dry: bool) -> None:
+    """Join the target's file from its parts; `Abort` where a part is wrong."""
+    if dry:
+        model = split(Path(__file__), out / "model-parts", 1000)
+    if model is not None and model.name.endswith(MANIFEST):
+        try:
+            join(model, _joined(model).parent)
+        except ValueError as error:
+            raise Abort(str(error)) from None
+
+
+def train_rows(
+    out: Path, device: torch.device, seconds: float, dry: bool, model: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows of `training.train`."""
+    if dry:
+        tiny = tiny_pair(dtype=torch.float32, layers=3)
+        tiny.target.lm_head.weight = tiny.target.get_input_embeddings().weight  # as in the embedded model
+        pair = Pair(tiny.target, tiny.draft, Letters())
+        start = write_draft(student(tiny.target, range(8), Recipe(2, None, some_of(3))), out / "start.safetensors")
+        plan = Plan(rows=2, write=14, length=8, least_tokens=1, worse=1.0, every=0.2)
+        prompts = [Prompt("random", [1 + i, 2, 3]) for i in range(2)]
+        yield from train(pair, prompts, min(seconds, 2.0), out, plan, start)
+        return
+    begin = time.monotonic()
+    torch.set_float32_matmul_precision("high")  # products of float32 in TF32, several times as fast
+    torch.manual_seed(0)
+    pair = _pair(model, device)
+    left = seconds - (time.monotonic() - begin) - STARTING
+    yield from train(pair, read_prompts(pair.tokenizer, 40), left, out, Plan(expected=SELF_CHECK))
 
 
 def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:

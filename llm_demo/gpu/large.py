@@ -4,6 +4,9 @@ Random models accept nothing, so speed cannot be measured as it is. But on a dev
 the engine decodes with weights of the right shape, and the tokens a target call that each way of spending N nodes brings on real laws
 are divided by that cost (of figures/data: real_trees.csv, real_paths.csv for one path of every length, real_states.csv of a draft that
 reads states). It says what these costs allow at that acceptance, which is named in every row: a pair of other models accepts more or less.
+
+speed_up: compared with the autoregressive step of the same engine, graph and kernels. roofline_ms: bytes of the target's weights divided by
+the bandwidth of a copy, measured in the same run; of_roofline: the step in multiples of it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from llm_demo.bench.trees.calibration import EMBEDDED_STATES, Calibration
 from llm_demo.bench.trees.methods import WAYS
 from llm_demo.bench.trees.plans import DraftPlan
 from llm_demo.distil.train import some_of
+from llm_demo.gpu.roofline import COPY, REPEATS, Timer, copy_bandwidth
 from llm_demo.rows import Row, read
 from ot_draft.decoding import DecodeOptions, Drafting, Pair
 from ot_draft.decoding.benchmark import COSTS, MethodCosts, measure_costs
@@ -73,6 +77,7 @@ DRY: tuple[tuple[LlamaShape, LlamaShape | None], ...] = ((TINY, None), (TINY, TI
 def large_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     """A row for every shape, way, number of nodes and acceptance; no further pair is begun once the time is up."""
     end, known, made = time.monotonic() + seconds, Acceptance.read(), dict[LlamaShape, Any]()
+    timer, bandwidth = None, 0.0
     for target, draft in DRY if dry else PAIRS:
         if time.monotonic() > end:
             return
@@ -81,13 +86,39 @@ def large_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]
         prompt = torch.randint(
             target.vocabulary, (1, 4 if dry else CONTEXT), generator=torch.Generator().manual_seed(1)
         )
-        about = {"target": target.name, "draft": draft.name if draft else OF_STATES}
+        timer = timer or Timer(device, REPEATS if device.type == "cuda" else 2)
+        bandwidth = bandwidth or copy_bandwidth(timer, COPY if timer.on_cuda else 1 << 20)
+        floor = {"roofline_ms": f"{1000 * bytes_read(made[target]) / bandwidth:.4g}"}
+        about = {"target": target.name, "draft": draft.name if draft else OF_STATES} | floor
         yield from (
-            about | row for row in _ways(pair, prompt.tolist(), OTHER_MODEL if draft else OF_STATES, known, dry)
+            with_roofline(about | row)
+            for row in _ways(pair, prompt.tolist(), OTHER_MODEL if draft else OF_STATES, known, dry)
         )
         del pair
         if device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def bytes_read(model: Any) -> int:
+    """Return the bytes of weights that a forward pass of few tokens reads at least: of every layer, of the norm and of the head.
+
+    Parameters
+    ----------
+    model : LlamaForCausalLM
+        Layers may share their weights, and are read one after another.
+
+    Returns
+    -------
+    size : int
+        Number of bytes. Activations, keys and values are not counted.
+    """
+    modules = [*model.model.layers, model.model.norm, model.lm_head]
+    return sum(weight.numel() * weight.element_size() for module in modules for weight in module.parameters())
+
+
+def with_roofline(row: Row) -> Row:
+    """The row with its step as a multiple of the roofline: the time in which the device copies as many bytes as the target has."""
+    return row | {"of_roofline": f"{float(row['step_ms']) / float(row['roofline_ms']):.4g}"}
 
 
 def _draft(target: Any, shape: LlamaShape | None) -> Any:

@@ -16,8 +16,10 @@ pytest.importorskip("transformers")
 import ot_draft as otd  # noqa: E402
 from llm_demo.gpu import checks as gpu_checks  # noqa: E402
 from llm_demo.gpu import command as on_gpu  # noqa: E402
+from llm_demo.gpu import file_parts, training  # noqa: E402
 from llm_demo.gpu import large as gpu_large  # noqa: E402
 from llm_demo.gpu import roofline as gpu_roofline  # noqa: E402
+from llm_demo.gpu.runs import RUNS, TOTAL, Abort, Phase, in_turn  # noqa: E402
 from llm_demo.rows import read  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, decode  # noqa: E402
 
@@ -88,6 +90,104 @@ def test_a_part_that_hangs_costs_its_own_time_only(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(on_gpu.subprocess, "run", run)
     assert on_gpu._in_turn(tmp_path, ["check", "roofline"], 100) == ["check"]
     assert [name for name, _ in asked] == ["check", "roofline"] and asked[0][1] < 100
+
+
+def test_phases_that_abort_or_hang(tmp_path: Path) -> None:
+    """Time that is left goes to later phases, whose own time is kept; a required phase that fails ends the run; why is in phases.csv."""
+    clock, limits = [0.0], []
+    phases = (Phase("a", 10), Phase("b", 20), Phase("c", 30, required=True), Phase("d", 40))
+
+    def launch(part: str, seconds: float) -> tuple[str, str]:
+        limits.append(seconds)
+        clock[0] += {"a": 4, "b": seconds, "c": 1}[part]
+        return {"a": ("done", ""), "b": ("out of time", ""), "c": ("aborted", "a reason")}[part]
+
+    assert in_turn(phases, 100, tmp_path, launch, lambda: clock[0]) == ["b", "c", "d"]
+    assert limits == [10, 26, 30]
+    found = [(row["phase"], row["ended"], row["why"]) for row in rows(tmp_path / "phases.csv")]
+    assert found[1:] == [
+        ("b", "out of time", ""),
+        ("c", "aborted", "a reason"),
+        ("d", "not started", "a phase before it failed"),
+    ]
+    assert all(sum(phase.seconds for phase in RUNS[run]) <= TOTAL[run] for run in RUNS)
+
+
+def test_the_second_run(tmp_path: Path) -> None:
+    """Dry: parts of a file are joined, a draft is trained, saved and measured, and decoding is timed with it."""
+    arguments = ["--dry-run", "--run", "2", "--out", str(tmp_path)]
+    done = CliRunner().invoke(on_gpu.main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert [(row["phase"], row["ended"]) for row in rows(tmp_path / "phases.csv")] == [
+        ("model", "done"),
+        ("train", "done"),
+        ("bench", "done"),
+    ]
+    trained = rows(tmp_path / "train.csv")
+    assert {row["phase"] for row in trained} == {"write", "states", "train", "evaluate"}
+    manifest = tmp_path / "parts" / f"{training.NAME}.safetensors.parts.json"
+    joined = file_parts.join(manifest, tmp_path / "again")
+    assert joined.read_bytes() == (tmp_path / f"{training.NAME}.safetensors").read_bytes()
+
+
+def test_training_that_is_not_worth_its_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A self-check that finds another acceptance than on the CPU, and a held-out overlap that falls."""
+    monkeypatch.setattr(training, "self_check", lambda pair: 0.3)
+    found = training.train(gpu_checks.tiny_pair(), [], 1.0, tmp_path, training.Plan(expected=0.4))
+    assert next(found)["value"] == "0.3"
+    with pytest.raises(Abort, match=r"0\.3000, and 0\.4 on the CPU"):
+        next(found)
+
+    class Falling:
+        steps = seen = 0
+        draft = None
+
+        def check(self, temperature: int) -> list[float]:
+            return [0.5 - 0.02 * self.steps]
+
+        def step(self, progress: float) -> None:
+            self.steps += 1
+
+    monkeypatch.setattr(training, "write_draft", lambda draft, file: file)
+    plan = training.Plan(every=0.0)
+    steps = training._steps(Falling(), training.time.monotonic(), 100.0, tmp_path, plan, lambda *row: row)  # type: ignore[arg-type]
+    assert [next(steps)[2], next(steps)[2]] == [0.5, 0.48]
+    with pytest.raises(StopIteration, match=r"fell from 0\.5000 to 0\.4800"):
+        next(steps)
+
+
+def test_wrong_parts_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(bytes(range(256)) * 10)
+    manifest = file_parts.split(file, tmp_path / "parts", 1000)
+    assert file_parts.join(manifest, tmp_path / "joined").read_bytes() == file.read_bytes()
+    part = tmp_path / "parts" / "model.gguf.part01"
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="Copy it again"):
+        file_parts.join(manifest, tmp_path / "wrong")
+    assert not (tmp_path / "wrong" / "model.gguf").exists()
+
+
+def test_too_many_failed_comparisons_abort_a_part() -> None:
+    failed = {"check": "c", "of": "o", "way": "w", "passed": False}
+    found = on_gpu._until_wrong([failed | {"passed": True}, failed, failed], 2)
+    assert [next(found)["passed"] for _ in range(3)] == [True, False, False]
+    with pytest.raises(Abort, match="2 comparisons failed, the last: c, o, w"):
+        next(found)
+
+
+def test_kernels_are_compared_and_timed() -> None:
+    found = list(gpu_checks.kernel_checks(CPU, n=20, trees=2, timed=20))
+    assert all(row["passed"] for row in found) and len(found) == 2 * len(gpu_checks.TREE_RULES)
+
+
+def test_bytes_of_weights_that_a_step_reads() -> None:
+    """Shared layers are read as often as they stand there; the embedding is not read whole."""
+    model = gpu_large.random_model(gpu_large.DRY[0][0], CPU, torch.float32)
+    weights = {name: weight.numel() for name, weight in model.named_parameters(remove_duplicate=False)}
+    assert gpu_large.bytes_read(model) == 4 * (sum(weights.values()) - weights["model.embed_tokens.weight"])
+    row = gpu_large.with_roofline({"step_ms": "9", "roofline_ms": "6"})
+    assert row["of_roofline"] == "1.5"
 
 
 def test_layers_that_share_weights_are_layers() -> None:

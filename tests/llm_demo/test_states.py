@@ -20,7 +20,7 @@ pytest.importorskip("safetensors.torch")
 from llm_demo.distil import hidden_states, states  # noqa: E402
 from llm_demo.distil.hidden_states import TEMPERATURES, HeldStates, HiddenStates  # noqa: E402
 from llm_demo.distil.muon import MuonOnCpu, muon, orthogonal  # noqa: E402
-from llm_demo.distil.states import Distance, StateTrainer, state_draft  # noqa: E402
+from llm_demo.distil.states import Distance, StateTrainer, Weights, kl_first, state_draft  # noqa: E402
 from llm_demo.distil.text import read_corpus  # noqa: E402
 from llm_demo.distil.train import Recipe, as_tensors, some_of, student, write_draft  # noqa: E402
 from ot_draft.decoding import CannotDecode, Pair  # noqa: E402
@@ -138,7 +138,8 @@ def _distances(
     return values
 
 
-def test_the_gradient_is_that_of_the_distance() -> None:
+@pytest.mark.parametrize("weights", [Weights(), Weights(0.3, 0.5, 0.7), kl_first(0.0), kl_first(0.75)])
+def test_the_gradient_is_that_of_the_losses(weights: Weights) -> None:
     generator = torch.Generator().manual_seed(0)
     states_, head = torch.randn(7, 5, generator=generator, dtype=torch.float64), torch.randn(9, 5, dtype=torch.float64)
     p = torch.rand(7, 9, generator=generator, dtype=torch.float64)
@@ -146,13 +147,25 @@ def test_the_gradient_is_that_of_the_distance() -> None:
     inverse = torch.tensor([1.0, 2.0, 1.0, 1.0, 0.5, 1.0, 2.0], dtype=torch.float64)
     states_.requires_grad_()
 
-    def slow(a: Any) -> Any:
-        return 1 - torch.minimum(p, (inverse[:, None] * (a @ head.T)).softmax(-1)).sum(-1).mean()
+    def slow(a: Any, weights: Weights) -> Any:
+        log_q = (inverse[:, None] * (a @ head.T)).log_softmax(-1)
+        overlap = torch.minimum(p, log_q.exp()).sum(-1)
+        kl, log_acceptance = -(p * log_q).sum(-1), -overlap.log()
+        return (weights.distance * (1 - overlap) + weights.kl * kl + weights.log_acceptance * log_acceptance).mean()
 
-    loss = Distance.apply(states_, list(p.split(states.CHUNK)), inverse, head)
+    loss = Distance.apply(states_, list(p.split(states.CHUNK)), inverse, head, weights)
     loss.backward()
-    torch.testing.assert_close(loss, slow(states_))
-    torch.testing.assert_close(states_.grad, torch.autograd.grad(slow(states_), states_)[0])
+    torch.testing.assert_close(loss, slow(states_, Weights()))
+    torch.testing.assert_close(states_.grad, torch.autograd.grad(slow(states_, weights), states_)[0])
+
+
+def test_the_loss_moves_from_kl_to_log_acceptance() -> None:
+    assert [kl_first(progress) for progress in (0, 0.25, 0.5, 1)] == [
+        Weights(0, 1, 0),
+        Weights(0, 0.5, 0.5),
+        Weights(0, 0, 1),
+        Weights(0, 0, 1),
+    ]
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
