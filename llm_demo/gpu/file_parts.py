@@ -32,7 +32,7 @@ def split(file: Path, folder: Path, size: int) -> Path:
         JSON file with names, sizes and SHA-256.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    whole, parts = hashlib.sha256(), []
+    whole, parts = hashlib.sha256(), list[dict[str, object]]()
     with file.open("rb") as stream:
         while data := stream.read(size):
             whole.update(data)

@@ -5,8 +5,9 @@ the engine decodes with weights of the right shape, and the tokens a target call
 are divided by that cost (of figures/data: real_trees.csv, real_paths.csv for one path of every length, real_states.csv of a draft that
 reads states). It says what these costs allow at that acceptance, which is named in every row: a pair of other models accepts more or less.
 
-speed_up: compared with the autoregressive step of the same engine, graph and kernels. roofline_ms: bytes of the target's weights divided by
-the bandwidth of a copy, measured in the same run; of_roofline: the step in multiples of it.
+speed_up: compared with the autoregressive step of the same engine, with fused layers (`fused_layer`) in a graph.
+roofline_ms: bytes of the target's weights divided by the bandwidth of a copy, measured in the same run; of_roofline: the step in multiples
+of it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from llm_demo.bench.trees.calibration import EMBEDDED_STATES, Calibration
 from llm_demo.bench.trees.methods import WAYS
 from llm_demo.bench.trees.plans import DraftPlan
 from llm_demo.distil.train import some_of
+from llm_demo.gpu.fused_layer import fuse
 from llm_demo.gpu.roofline import COPY, REPEATS, Timer, copy_bandwidth
 from llm_demo.rows import Row, read
 from ot_draft.decoding import DecodeOptions, Drafting, Pair
@@ -77,22 +79,25 @@ DRY: tuple[tuple[LlamaShape, LlamaShape | None], ...] = ((TINY, None), (TINY, TI
 def large_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     """A row for every shape, way, number of nodes and acceptance; no further pair is begun once the time is up."""
     end, known, made = time.monotonic() + seconds, Acceptance.read(), dict[LlamaShape, Any]()
-    timer, bandwidth = None, 0.0
+    timer, bandwidth, unfused = None, 0.0, dict[LlamaShape, MethodCosts]()
     for target, draft in DRY if dry else PAIRS:
         if time.monotonic() > end:
             return
-        made = {target: made.get(target) or random_model(target, device, torch.float32 if dry else torch.bfloat16)}
-        pair = Pair(made[target], _draft(made[target], draft))
         prompt = torch.randint(
             target.vocabulary, (1, 4 if dry else CONTEXT), generator=torch.Generator().manual_seed(1)
         )
+        if target not in made:
+            model = random_model(target, device, torch.float32 if dry else torch.bfloat16)
+            unfused[target] = _autoregressive(model, prompt.tolist())
+            made = {target: fuse(model)}
+        pair = Pair(made[target], _draft(made[target], draft))
         timer = timer or Timer(device, REPEATS if device.type == "cuda" else 2)
         bandwidth = bandwidth or copy_bandwidth(timer, COPY if timer.on_cuda else 1 << 20)
         floor = {"roofline_ms": f"{1000 * bytes_read(made[target]) / bandwidth:.4g}"}
         about = {"target": target.name, "draft": draft.name if draft else OF_STATES} | floor
         yield from (
             with_roofline(about | row)
-            for row in _ways(pair, prompt.tolist(), OTHER_MODEL if draft else OF_STATES, known, dry)
+            for row in _ways(pair, prompt.tolist(), OTHER_MODEL if draft else OF_STATES, known, dry, unfused[target])
         )
         del pair
         if device.type == "cuda":
@@ -124,7 +129,7 @@ def with_roofline(row: Row) -> Row:
 def _draft(target: Any, shape: LlamaShape | None) -> Any:
     embedding = target.get_input_embeddings()
     if shape is not None:
-        return random_model(shape, embedding.weight.device, embedding.weight.dtype)
+        return fuse(random_model(shape, embedding.weight.device, embedding.weight.dtype))
     config = target.config
     two = LlamaShape(
         OF_STATES, config.hidden_size, config.intermediate_size, 2, config.num_attention_heads,
@@ -134,7 +139,7 @@ def _draft(target: Any, shape: LlamaShape | None) -> Any:
     backbone.set_input_embeddings(embedding)
     scored = torch.arange(min(SUBSET, config.vocab_size), device=embedding.weight.device)
     draft = StateDraft(backbone, embedding, scored, some_of(config.num_hidden_layers))
-    return draft.to(embedding.weight).eval().requires_grad_(False)
+    return fuse(draft.to(embedding.weight).eval().requires_grad_(False))
 
 
 def random_model(shape: LlamaShape, device: torch.device, dtype: torch.dtype) -> Any:
@@ -198,8 +203,20 @@ def tokens_a_call(rows: Sequence[Row]) -> dict[tuple[str, float, str, int], floa
     return {key: 1 + sum(found) / len(found) for key, found in lengths.items()}
 
 
-def _ways(pair: Pair, prompts: list[list[int]], kind: str, known: Acceptance, dry: bool) -> Iterator[Row]:
-    """Costs of a step of the plain method and of every way, and the speed-ups that they allow at each acceptance."""
+def _autoregressive(model: Any, prompts: list[list[int]]) -> MethodCosts:
+    """Costs of an autoregressive step."""
+    room = DecodeOptions(max_tokens=WARM_UP + 3 * TIMED, stop=())
+    plain = plain_method()
+    return measure_costs(Pair(model, model), prompts, [plain], room, warm_up=WARM_UP, timed=TIMED, rounds=1)[plain]
+
+
+def _ways(
+    pair: Pair, prompts: list[list[int]], kind: str, known: Acceptance, dry: bool, unfused: MethodCosts
+) -> Iterator[Row]:
+    """Costs of an autoregressive step and of a step of every way, and the speed-ups that they allow at each acceptance.
+
+    unfused: of an autoregressive step with transformers' layers.
+    """
     asked = [(ONE_PATH, length) for length in LENGTHS] + [(way, n) for way, each in BUDGETS.items() for n in each]
     plain, methods, cells = plain_method(), dict[Drafting, Method](), []
     for way, nodes in asked[:: 4 if dry else 1]:
@@ -215,6 +232,7 @@ def _ways(pair: Pair, prompts: list[list[int]], kind: str, known: Acceptance, dr
     costs = measure_costs(pair, prompts, [plain, *methods.values()], room, warm_up=WARM_UP, timed=TIMED, rounds=1)
     one = costs[plain].step
     yield _row(plain.label, 0, costs[plain], one)
+    yield _row(f"{plain.label}, layers of transformers", 0, unfused, one)
     for draft, temperature, way, nodes, drafting in cells:
         tokens = known.tokens[draft, temperature, way, nodes]
         yield _row(way, nodes, costs[methods[drafting]], one, draft, temperature, tokens)

@@ -65,12 +65,16 @@ class SlotCache(Cache):
 
     def update(self, keys: Tensor, values: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values (B, heads, T, width) of T new tokens; return those of all live slots."""
-        if layer_idx not in self.keys:  # the first pass says of what shape each layer is, on which device
-            self.keys[layer_idx] = self._take("keys", keys)
-            self.values[layer_idx] = self._take("values", values)
-        self._write(self.keys[layer_idx], keys)
-        self._write(self.values[layer_idx], values)
-        return self.keys[layer_idx][:, :, : self.live], self.values[layer_idx][:, :, : self.live]
+        all_keys, all_values = self.memory(layer_idx, keys, values)
+        self._write(all_keys, keys)
+        self._write(all_values, values)
+        return all_keys[:, :, : self.live], all_values[:, :, : self.live]
+
+    def memory(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of all slots of a layer, for kernels that write there; of new ones (B, heads, T, width) the shapes are read."""
+        if layer not in self.keys:  # the first pass says of what shape each layer is, on which device
+            self.keys[layer], self.values[layer] = self._take("keys", keys), self._take("values", values)
+        return self.keys[layer], self.values[layer]
 
     def keep_states(self, states: Tensor) -> None:
         """Write the hidden states of the T tokens just read, (B, T, width), where their keys and values are."""

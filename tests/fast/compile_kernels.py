@@ -9,27 +9,19 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from llm_demo.gpu import layer_kernels
 from ot_draft.fast.kernels import draw, excess, trees
 from ot_draft.fast.kernels import optimal as classes
 
-WHOLE = ("drafts", "token", "parents", "tokens", "fixed", "length", "nodes", "following")
-POINTERS = dict.fromkeys(WHOLE, "*i64") | {"kink": "*fp64", "curve": "*fp64"}
-NUMBERS = (
-    "n",
-    "p_step",
-    "q_step",
-    "k",
-    "span",
-    "first",
-    "shift",
-    "blocks",
-    "draws",
-    "size",
-    "depth",
-    "columns",
-    "fixed_rows",
-)
-NUMBERS += ("parents_row", "tokens_row", "p_tree", "p_node", "q_tree", "q_node")
+POINTERS = {
+    "*i64": "drafts token parents tokens fixed length nodes following slots",
+    "*fp64": "kink curve",
+    "*bf16": "x residual weight summed normed gate_up out qkv cos sin queries keys values",
+    "fp32": "epsilon",
+    "i32": "n p_step q_step k span first shift blocks draws size depth columns fixed_rows parents_row tokens_row p_tree p_node q_tree"
+    " q_node width count heads groups turns_row slots_row memory_row memory_head",
+}
+TYPES = {name: kind for kind, names in POINTERS.items() for name in names.split()}
 ONE_WARP = {"_excess_sums": 1, "_class_masses": 2, "_curves": 2, "_levels": 1, "_kinks": 1, "_traverse": 8, "_walk": 8}
 SIZES = {
     "K": 8,
@@ -42,6 +34,9 @@ SIZES = {
     "NODES": 64,
     "LENGTH": 8,
     "FIXED": -1,
+    "ADDS": True,
+    "NORMS": True,
+    "HALF": 64,
 }
 SMALL_BLOCKS = {
     "_excess_sums": 128,
@@ -50,6 +45,8 @@ SMALL_BLOCKS = {
     "_draw": 1024,
     "_traverse": 2048,
     "_walk": 2048,
+    "_add_norm": 4096,
+    "_rotate_and_write": 64,
 }
 
 
@@ -68,6 +65,8 @@ def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
     ]
     laws = [(trees._traverse, {"LAW": law}) for law in (0, 3)]
     walks = [(trees._walk, {"RULE": rule, "LAW": law}) for rule, law in ((0, 0), (1, 1))]
+    layers = [layer_kernels._add_norm, layer_kernels._silu_mul, layer_kernels._rotate_and_write]
+    once += layers
     return [(kernel, {}) for kernel in once + steps] + [(kernel, {"LAST": False}) for kernel in steps] + laws + walks
 
 
@@ -77,10 +76,7 @@ def main() -> None:
         constants = {arg: value for arg, value in (SIZES | changes).items() if arg in names}
         if "BLOCK" in constants:
             constants["BLOCK"] = SMALL_BLOCKS.get(name, constants["BLOCK"])
-        types = {
-            arg: "constexpr" if arg in constants else "i32" if arg in NUMBERS else POINTERS.get(arg, "*fp32")
-            for arg in names
-        }
+        types = {arg: "constexpr" if arg in constants else TYPES.get(arg, "*fp32") for arg in names}
         source = ASTSource(kernel, types, {(names.index(arg),): value for arg, value in constants.items()})
         options = {"num_warps": ONE_WARP.get(name, 4), "enable_fp_fusion": False}
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)

@@ -232,4 +232,6 @@ def test_every_kernel_compiles_for_a_gpu() -> None:
         "_draw",
         "_traverse",
         "_walk",
+        "_add_norm",
+        "_rotate_and_write",
     }
