@@ -27,8 +27,9 @@ _PUBLIC = {
     "lossy": ("losses",),
     "lossy.frontier": ("Frontier", "frontier"),
     "rules.from_function": ("rule_from_function",),
-    "verify.rule": ("Report", "check_rule", "parametrize_with_rule_checks"),
-    "verify.sampler": ("SamplerReport", "bias_seen", "check_draws", "check_sampler", "check_step", "samples_for"),
+    "verify": ("Report",),
+    "verify.rule": ("check_rule", "parametrize_with_rule_checks"),
+    "verify.sampler": ("bias_seen", "check_draws", "check_sampler", "check_step", "samples_for"),
     "verify.server": ("Audit",),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -71,10 +72,9 @@ if TYPE_CHECKING:  # the same for type checkers and editors, which do not run `_
     from .selection import Selection as Selection
     from .selection import SelectionRule as SelectionRule
     from .transport.solve import solve as solve
-    from .verify.rule import Report as Report
+    from .verify import Report as Report
     from .verify.rule import check_rule as check_rule
     from .verify.rule import parametrize_with_rule_checks as parametrize_with_rule_checks
-    from .verify.sampler import SamplerReport as SamplerReport
     from .verify.sampler import bias_seen as bias_seen
     from .verify.sampler import check_draws as check_draws
     from .verify.sampler import check_sampler as check_sampler

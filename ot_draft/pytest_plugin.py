@@ -55,11 +55,11 @@ class Conformance(pytest.Item):
 
     def runtest(self) -> None:
         """Run the suite."""
-        from .verify.engine.suite import conform
+        from .verify.engine.suite import conform, line
 
         report = conform(self.name.removeprefix("conform[").removesuffix("]"))
-        if report.status:
-            pytest.fail("\n".join([*map(str, report.failures), report.sentence]), pytrace=False)
+        if report.exit_status:
+            pytest.fail("\n".join([*map(line, report.unsettled), report.sentence]), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -101,21 +101,20 @@ class Results:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep what the report carries, with the reason of an expected failure."""
         expected = {"expected_failure": report.wasxfail} if hasattr(report, "wasxfail") else {}
-        self.records += [{**record, **expected} for record in getattr(report, "ot_draft", [])]
+        self.records += [record | expected for record in getattr(report, "ot_draft", [])]
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         """Write the report files, the answers for each rule, and a line for each of its properties; with -q the wrong ones only."""
         formats = config.getoption("ot_report")
         if not self.records and not formats:
             return
-        from .verify.rule.outcome import Outcome
-        from .verify.rule.report_files import summary_lines, write_reports
+        from .verify.rule.report_files import reports_of, summary_lines, write_reports
 
-        outcomes = sorted(map(Outcome.of, self.records), key=lambda outcome: (outcome.rule, outcome.property))
-        lines = list(summary_lines(outcomes, wrong_only=config.get_verbosity() < 0))
+        reports = reports_of(self.records)
+        lines = list(summary_lines(reports, wrong_only=config.get_verbosity() < 0))
         if lines:
             terminalreporter.section("selection rules")
         for line in lines:
             terminalreporter.line(line)
-        for file in write_reports(formats, outcomes, config.getoption("ot_report_dir")):
+        for file in write_reports(formats, reports, config.getoption("ot_report_dir")):
             terminalreporter.line(f"ot_draft report: {file}")

@@ -16,8 +16,8 @@ from .console import one_line, progress_bar, table_console
 from .options import DEFAULTS, Place, can_write, can_write_into
 
 if TYPE_CHECKING:
-    from ..verify.rule.outcome import Outcome
-    from ..verify.rule.report import Report
+    from ..verify.rule.answers import RuleOutcome
+    from ..verify.rule.report import RuleReport
 
 NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
 
@@ -77,10 +77,9 @@ def check(
                 can_write("--report", file)
         with redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
             reports = _reports(targets, max_examples, seed, properties)
-        outcomes = [outcome for report in reports for outcome in report.outcomes]
-        written = write_reports(formats, outcomes, out)
+        written = write_reports(formats, reports, out)
     if as_json:
-        click.echo(json_text(outcomes), nl=False)
+        click.echo(json_text(reports), nl=False)
     else:
         for report in reports:
             _print(report)
@@ -96,19 +95,19 @@ def check(
     sys.exit(status_of(reports, strict))
 
 
-def status_of(reports: Sequence[Report], strict: bool) -> int:
+def status_of(reports: Sequence[RuleReport], strict: bool) -> int:
     """The exit status."""
-    from ..verify.rule.outcome import Status
+    from ..verify.outcome import Status
 
     if any(report.answers.refuted for report in reports):
         return NOT_LOSSLESS
     outcomes = [outcome for report in reports for outcome in report.outcomes]
-    unseen = any(outcome.category == "lossless" and outcome.status == Status.SKIPPED for outcome in outcomes)
+    unseen = any(outcome.evidence.category == "lossless" and outcome.status == Status.SKIPPED for outcome in outcomes)
     findings = unseen or any(report.findings for report in reports)
     return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
 
 
-def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> list[Report]:
+def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> list[RuleReport]:
     """Report of each rule, which is called by its name, or by the whole target where two have one name."""
     from ..verify.rule import check_rule
     from ..verify.rule.answers import Answers
@@ -122,12 +121,12 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     with progress_bar(total, "checking", alike=False) as advance:
         for text, target in rules.items():
             name = target.rule.name if names.count(target.rule.name) == 1 else text
-            seen: list[Outcome] = []
+            seen: list[RuleOutcome] = []
 
-            def on_outcome(outcome: Outcome, name: str = name, seen: list[Outcome] = seen) -> None:
+            def on_outcome(outcome: RuleOutcome, name: str = name, seen: list[RuleOutcome] = seen) -> None:
                 advance(name)
                 seen.append(outcome)
-                if outcome.property == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
+                if outcome.check == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
                     click.echo(f"{name}: {Answers(seen).lines()[0]}", err=True)
 
             reports.append(check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=on_outcome, name=name,
@@ -135,7 +134,7 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
     return reports
 
 
-def _print(report: Report) -> None:
+def _print(report: RuleReport) -> None:
     from ..verify.rule.answers import Lossless
 
     styles = {  # of lines of the report, by how they begin

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -51,9 +49,10 @@ def conform(
     or if no row was tested.
     """
     require("torch", "transformers", "scipy", extra="llm")
-    from ..verify.engine.suite import CRASHED, KEPT, NOT_TRIED, UNDECIDED, WRONG
     from ..verify.engine.suite import conform as run
+    from ..verify.engine.suite import word
     from ..verify.engine.tiny_pair import write
+    from ..verify.outcome import Status
 
     for n in sizes if models else ():
         click.echo(f"{n} tokens: {' '.join(map(str, write(Path(models, str(n)), n)))}", err=True)  # type: ignore[arg-type]
@@ -66,19 +65,23 @@ def conform(
         raise Refused(f"--set must be NAME=VALUE, got {', '.join(options)}. Correct it.")
     engine, given = _known(engine, given, models, sizes)
     report = run(engine, given, sizes, requests, level, seconds, models,
-                 lambda row: click.echo(f"{row.verdict}: {row.name}", err=True))  # fmt: skip
-    styles = {KEPT: "green", WRONG: "bold red", UNDECIDED: "yellow", CRASHED: "bold magenta", NOT_TRIED: "dim"}
+                 lambda row: click.echo(f"{word(row)}: {row.check}", err=True))  # fmt: skip
+    styles = {Status.PASSED: "green", Status.FAILED: "bold red", Status.UNDECIDED: "yellow", Status.CRASHED: "bold magenta",
+              Status.SKIPPED: "dim"}  # fmt: skip
     console, table = table_console(150), Table("row", "tried", "evidence", "bias seen", "verdict")
-    for name, value in report.facts.items():
+    for name, value in report.tried.items():
         console.print(f"{name}: {value}", markup=False, soft_wrap=True)
-    for row in report.rows:
-        seen = "" if row.bias_seen is None else f"{row.bias_seen:.2g}"
-        table.add_row(*map(Text, (row.name, row.tried, row.evidence, seen)), Text(row.verdict, styles[row.verdict]))
+    for row in report.outcomes:
+        distance = row.evidence.distance
+        seen = "" if distance is None else f"{distance:.2g}"
+        table.add_row(
+            *map(Text, (row.check, row.evidence.sent, row.evidence.reason, seen)), Text(word(row), styles[row.status])
+        )
     console.print(table)
     console.print(report.sentence, soft_wrap=True)
     if json_file is not None:
-        json_file.write_text(json.dumps(asdict(report) | {"sentence": report.sentence}, indent=1) + "\n")
-    sys.exit(report.status)
+        json_file.write_text(report.json())
+    sys.exit(report.exit_status)
 
 
 def _known(

@@ -158,9 +158,8 @@ class Counterexample(AssertionError):
 
     @property
     def record(self) -> dict[str, Any]:
-        """The problem as plain data: masses as texts, exact."""
-        p, q = (np.vectorize(str, otypes=[object])(x).tolist() for x in (self.problem.p, self.problem.q))
-        return {"p": p, "q": q, "k": self.problem.k, "law": repr(self.problem.law)}
+        """The problem as plain data."""
+        return problem_record(self.problem)
 
     def code(self, rule: Any, source: RuleSource | None = None) -> str:
         """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.
@@ -179,6 +178,12 @@ class Counterexample(AssertionError):
         own = [line for line in dict.fromkeys(before) if line not in plain]
         blocks = (sorted(plain, key=lambda line: line.startswith("from")), sorted(others), own, [body + seen])
         return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def problem_record(problem: Problem) -> dict[str, Any]:
+    """The problem as plain data: masses as strings, exact."""
+    p, q = (np.vectorize(str, otypes=[object])(x).tolist() for x in (problem.p, problem.q))
+    return {"p": p, "q": q, "k": problem.k, "law": repr(problem.law)}
 
 
 def problem_source(problem: Problem, imports: list[str]) -> str:

@@ -300,11 +300,13 @@ def test_json_and_report_files(folder: Path) -> None:
     )
     assert result.exit_code == 1
     printed: dict[str, Any] = json.loads(result.stdout)
-    forgetful, naive = printed["outcomes"]
-    assert [rule["lossless"] for rule in printed["rules"]] == ["no", "not decided"]
-    assert not printed["passed"] and (forgetful["verdict"], naive["verdict"]) == ("failed", "passed")
-    assert forgetful["counterexample"] == {"p": ["1/2", "1/2"], "q": ["1", "0"], "k": 1, "law": "IID()"}
-    assert naive["cases"] == sum(each["cases"] for each in naive["by_k"]) == 30
+    forgetful, naive = (report["outcomes"][0] for report in printed["reports"])
+    assert [report["answers"]["lossless"] for report in printed["reports"]] == ["no", "not decided"]
+    assert not printed["passed"] and (forgetful["status"], naive["status"]) == ("failed", "passed")
+    shown = forgetful["counterexample"]
+    assert (shown["p"], shown["q"], shown["k"], shown["law"]) == (["1/2", "1/2"], ["1", "0"], 1, "IID()")
+    assert "otd.evaluate" in shown["code"]
+    assert naive["evidence"]["cases"] == sum(each["cases"] for each in naive["evidence"]["by_k"]) == 30
     assert sorted(file.name for file in (folder / "out").iterdir()) == ["ot-report.html", "ot-report.json"]
     assert json.loads((folder / "out" / "ot-report.json").read_text()) == printed
 
@@ -342,7 +344,10 @@ def test_what_a_rule_prints_is_not_in_the_json_and_refusing_everything_is_no_suc
 def test_seed_and_number_of_examples_are_handed_on() -> None:
     def tried(*options: object) -> Any:
         result = check("KSeq", "--property", "output_distribution", "--json", *options)
-        return [(each["k"], each["cases"]) for each in json.loads(result.stdout)["outcomes"][0]["by_k"]]
+        return [
+            (each["k"], each["cases"])
+            for each in json.loads(result.stdout)["reports"][0]["outcomes"][0]["evidence"]["by_k"]
+        ]
 
     assert tried("--max-examples", 7, "--seed", 3) == tried("--max-examples", 7, "--seed", 3)
     assert sum(cases for _, cases in tried("--max-examples", 7)) == 7

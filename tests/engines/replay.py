@@ -61,16 +61,12 @@ def replayed(folder: Path, bugs: Sequence[str]) -> list[dict[str, Any]]:
 def one(trial: suite.EngineTrial) -> dict[str, Any]:
     """What conform says, and the tests of others."""
     found = list(trial.rows())
-    failed = {
-        row.name.rpartition(",")[0]: row.verdict
-        for row in found
-        if row in suite.ConformReport("", 0, rows=found).failures
-    }
+    failed = {row.check.rpartition(",")[0]: suite.word(row) for row in suite.EngineReport("", tuple(found)).unsettled}
     others = trial.call("own_tests")
     kind: Kind = trial.kinds[PLAIN]
     others["KL < .01"] = kl_is_small(trial.reference.enumerated(kind), trial.kept.get(PLAIN, []))
-    others["greedy equal"] = failed.get("greedy") != suite.WRONG
-    least = min(row.p for row in found)
+    others["greedy equal"] = failed.get("greedy") != "WRONG"
+    least = min(row.evidence.p for row in found)
     return {"failed": failed, "least p": least, "passes": others}
 
 
@@ -78,9 +74,7 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     """The header and the rows of docs/data/replayed_bugs.csv."""
     lines = [["bug", "ot-draft conform", "L2 distance shrinks", "10 sigma", "KL < 0.01", "greedy completions equal"]]
     for row in rows:
-        seen = (
-            ", ".join(name for name, verdict in row["failed"].items() if verdict in (suite.WRONG, suite.CRASHED)) or "-"
-        )
+        seen = ", ".join(name for name, verdict in row["failed"].items() if verdict in ("WRONG", "crashed")) or "-"
         marks = ["-" if row["passes"][name] else "found" for name in OTHERS]
         if not {PLAIN, "requests share no chance"} & {*row["about"]}:
             marks[OTHERS.index("KL < .01")] = "n/a"

@@ -12,6 +12,7 @@ from mutants.plugin import PLANTED
 
 from ot_draft.verify.engine import suite
 from ot_draft.verify.engine.kinds import KINDS, PLAIN
+from ot_draft.verify.outcome import Status
 
 DRAFTS = {
     "probabilistic": {},
@@ -69,9 +70,9 @@ def test_a_right_sampler_keeps_every_row(sampler: str, trial: suite.EngineTrial)
     if trial.options.get("drafts") == "none" and sampler != "own":
         pytest.skip("without drafts the plugin has nothing to do")
     trial.engine.call("plant", sampler)  # type: ignore[union-attr]
-    verdicts = {row.name: (row.verdict, row.evidence) for row in trial.rows()}
-    assert {name: said for name, said in verdicts.items() if said[0] not in (suite.KEPT, suite.NOT_TRIED)} == {}
-    assert sum(verdict == suite.KEPT for verdict, _ in verdicts.values()) > 15
+    verdicts = {row.check: (row.status, row.evidence.reason) for row in trial.rows()}
+    assert {name: said for name, said in verdicts.items() if said[0] not in (Status.PASSED, Status.SKIPPED)} == {}
+    assert sum(verdict == Status.PASSED for verdict, _ in verdicts.values()) > 15
 
 
 @pytest.mark.parametrize("name", [*ERRORS, *(f"own, {bug}" for bug in BUGS)])
@@ -80,6 +81,6 @@ def test_errors_and_real_bugs_are_found(name: str, drawn: suite.EngineTrial, mon
     rows = BUGS.get(name.partition(", ")[2], {PLAIN})
     monkeypatch.setattr(suite, "kinds_for", lambda n: {kind: KINDS[kind] for kind in {PLAIN, *rows} & KINDS.keys()})
     drawn.engine.call("plant", name)  # type: ignore[union-attr]
-    wrong = {row.name.rpartition(",")[0] for row in drawn.rows() if row.verdict == suite.WRONG}
+    wrong = {row.check.rpartition(",")[0] for row in drawn.rows() if row.status == Status.FAILED}
     drawn.engine.call("plant", "own")  # type: ignore[union-attr]
     assert wrong & rows

@@ -11,6 +11,7 @@ import pytest
 
 from ot_draft.verify.engine import suite
 from ot_draft.verify.engine.kinds import KINDS, PLAIN
+from ot_draft.verify.outcome import Status
 
 TRIED = (PLAIN, "temperature", "top-k", "min tokens", "greedy")
 PLUS_CPU = "0.33.0+cpu"
@@ -41,11 +42,11 @@ def test_it_is_mended_whatever_it_is_called(release: str, tmp_path: Path, monkey
     """The first is a release that was read, the second is not, and is taken for its parameters."""
     with engine_of(release, "SpeculativeSampling", tmp_path, monkeypatch) as trial:
         assert trial.facts["vLLM's defects"] == "mended by ot_draft"
-        rows = {row.name.rpartition(",")[0]: row for row in trial.rows()}
-    assert {name: str(rows[name]) for name in TRIED if rows[name].verdict != suite.KEPT} == {}
+        rows = {row.check.rpartition(",")[0]: row for row in trial.rows()}
+    assert {name: suite.line(rows[name]) for name in TRIED if rows[name].status != Status.PASSED} == {}
 
 
 def test_what_nobody_mends_is_said_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with engine_of(PLUS_CPU, "", tmp_path, monkeypatch) as trial:
         assert trial.facts["vLLM's defects"] == "as they are"
-        assert any(row.verdict == suite.WRONG for row in trial.rows())
+        assert any(row.status == Status.FAILED for row in trial.rows())

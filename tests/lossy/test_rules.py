@@ -197,7 +197,7 @@ def test_check_rule_never_calls_a_lossy_rule_lossless(rule: otd.SelectionRule) -
     pytest.importorskip("hypothesis")
     report = otd.check_rule(rule, max_examples=15)
     assert report.lossless == "no", str(report)
-    held = {outcome.property: outcome.status for outcome in report.outcomes if outcome.category == "claims"}
+    held = {each.check: each.status for each in report.outcomes if each.evidence.category == "claims"}
     if isinstance(rule, lossy.Toward):
         assert held == dict.fromkeys(("own_target", "within_budget", "optimal"), "passed"), str(report)
         assert report.findings == (), str(report)

@@ -33,6 +33,7 @@ from typing import Any
 
 from ...errors import DraftSelectionError, MissingPackage
 from ...optional import entry_points_of
+from ..outcome import Status
 
 HERE = "ot_draft.verify.engine.engines"
 ENGINES: dict[str, tuple[str, dict[str, str]]] = {
@@ -159,15 +160,17 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
         }
     if function == "check_step":
         from ..sampler import check_step
+        from ..sampler.sampler_report import line
 
         try:
             report = check_step(module.step, k=1, batched=True, **options)
         except MissingPackage as error:
             return None, 0, str(error), None
         return (
-            None if report.verdict == "not decided" else report.passed,
+            None if report.status == Status.UNDECIDED else report.passed,
             report.tried["rows"],
-            "; ".join(map(str, report.failures)) or report["output_distribution"].reason * (not report.passed),
+            "; ".join(map(line, report.failures))
+            or report["output_distribution"].evidence.reason * (not report.passed),
             max(report.bias_seen.values(), default=None),
         )
     return getattr(module, function)(*given, **options)

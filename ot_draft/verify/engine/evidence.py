@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import erfc, exp, log
+from math import erfc, log
 from numbers import Integral
 
 import numpy as np
 
 from ...arrays import Array
-from ...statistics import MISS, smallest_distance
+from .. import e_values
+from ..e_values import MISS, log_bet, log_dirichlet_mixture, smallest_distance
 from .kinds import DEPTH, TOKENS, Kind, ReferencePair, Text
 
 LEAST = 10  # expected in a cell: rarer texts are counted together
@@ -26,7 +27,7 @@ BATCH = 512  # texts of a large vocabulary whose laws are held at a time
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PValue:
     """A p-value of texts, already times the number of views, and what it is. enough: whether they are texts to judge a law by.
 
     least: texts with a token at the place behind the first where they are fewest; sure: whether the law has one text alone.
@@ -55,17 +56,17 @@ class Evidence:
 
 def p_value(
     kind: Kind, texts: Sequence[Sequence[int]], reference: ReferencePair, generator: np.random.Generator
-) -> Evidence:
+) -> PValue:
     """The smallest of all views, times their number, 0 for a text that the law does not have."""
     if wrong := malformed(kind, texts, reference.n):
-        return Evidence(0.0, wrong)
+        return PValue(0.0, wrong)
     found = [tuple(text)[:DEPTH] for text in texts]
     law = reference.enumerated(kind) if reference.n < 100 else {}
     if law and (outside := [text for text in found if text not in law]):
-        return Evidence(0.0, f"{len(outside)} of {len(found)} texts of mass 0, as {list(outside[0])}")
+        return PValue(0.0, f"{len(outside)} of {len(found)} texts of mass 0, as {list(outside[0])}")
     places = uniform_places(kind, found, reference, generator)
     if places is None:
-        return Evidence(0.0, "a token of mass 0")
+        return PValue(0.0, "a token of mass 0")
     views = by_enumeration(law, found) | by_places(*places, generator)
     if CUTTING & kind.settings.keys() and not law:
         # What is cut off too many are the lightest tokens, wherever they stand in the order of q / p.
@@ -74,7 +75,7 @@ def p_value(
         views |= {f"{name}, by mass": p for name, p in by_places(*by_mass, generator).items()}
     name = min(views, key=lambda each: views[each])
     p, sure = min(1.0, len(views) * views[name]), kind.temperature == 0
-    return Evidence(p, name, _enough(places[0]), len(views), _least(places[0]), sure)
+    return PValue(p, name, _enough(places[0]), len(views), _least(places[0]), sure)
 
 
 def _enough(places: Array) -> bool:
@@ -105,7 +106,7 @@ def malformed(kind: Kind, texts: Sequence[Sequence[int]], n: int) -> str:
 def apart(
     sent: Sequence[tuple[str, Text, set[str]]], kinds: Mapping[str, Kind], reference: ReferencePair,
     generator: np.random.Generator,
-) -> Evidence:  # fmt: skip
+) -> PValue:  # fmt: skip
     """`p_value` of texts of many kinds, for every kind by itself and for every group of requests: what is wrong at one place only.
 
     sent: kind, text and groups of each. In a group every text counts under the law of its own kind.
@@ -118,7 +119,7 @@ def apart(
         evidence = p_value(kinds[each], own, reference, generator)
         found.append((evidence.p, f"{each}: {evidence.said}"))
         if evidence.p == 0:
-            return Evidence(*found[-1])
+            return PValue(*found[-1])
     for by_mass in (False, True):
         parts = [uniform_places(kinds[each], own, reference, generator, by_mass) for each, own in texts.items()]
         places, open_ = (np.concatenate(each) for each in zip(*filter(None, parts), strict=True))
@@ -127,7 +128,7 @@ def apart(
             enough, least = enough and _enough(places[rows]), min(least, _least(places[rows]))
             found += [(p, f"{group}: {view}") for view, p in by_places(places[rows], open_[rows], generator).items()]
     p, said = min(found)
-    return Evidence(min(1.0, len(found) * p), said, enough, len(found), least)
+    return PValue(min(1.0, len(found) * p), said, enough, len(found), least)
 
 
 def by_enumeration(law: dict[Text, float], texts: list[Text]) -> dict[str, float]:
@@ -248,27 +249,13 @@ def _equal(kind: Kind, texts: list[Text], reference: ReferencePair) -> tuple[flo
 
 
 def by_bets(happened: Array, chance: Array) -> float:
-    """p-value of events, each with its probability given those before: one over the wealth of bets on more and on fewer of them.
-
-    Of each stake x the wealth exp(x happened) / (1 + chance (exp(x) - 1)), multiplied, is a martingale that begins at 1 (Ville 1939).
-    """
+    """p-value of events, each with its probability given those before: one over the wealth of bets on more and on fewer of them."""
     sizes = np.geomspace(0.01, 3, 12)
-    stakes = np.concatenate((sizes, -sizes))
-    logs = np.array([x * happened.sum() - np.log1p(chance * np.expm1(x)).sum() for x in stakes])
-    wealth = logs.max() + log(np.exp(logs - logs.max()).mean())
-    return min(1.0, exp(-wealth))
+    stakes = np.expm1(np.concatenate((sizes, -sizes)))[:, None]
+    logs = log_bet(happened, chance, stakes).sum(-1)
+    return e_values.p_value(float(np.logaddexp.reduce(logs) - log(len(logs))))
 
 
 def by_counts(counts: Array, masses: Array) -> float:
-    """p-value of how often each of k masses was drawn: one over what bets on other laws have won, at most right at every size.
-
-    counts: (k,), or (m, k) of m tables. The bet of strength c: the law was itself drawn from Dirichlet(c masses); its likelihood over
-    that of the masses has expectation 1, and so has the mean over STRENGTHS (Good 1967). Near chi-square where all cells are full.
-    """
-    from scipy.special import gammaln
-
-    counts = np.atleast_2d(counts)
-    beliefs = STRENGTHS[:, None, None] * masses
-    logs = (gammaln(beliefs + counts) - gammaln(beliefs) - counts * np.log(masses)).sum((-1, -2))
-    logs += (gammaln(STRENGTHS)[:, None] - gammaln(STRENGTHS[:, None] + counts.sum(-1))).sum(-1)
-    return min(1.0, exp(-logs.max()) / np.exp(logs - logs.max()).mean())
+    """p-value of how often each of k masses was drawn: counts (k,), or (m, k) of m tables. Near chi-square where all cells are full."""
+    return e_values.p_value(float(log_dirichlet_mixture(np.atleast_2d(counts), masses, STRENGTHS)))

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..outcome import EngineEvidence, Outcome, Status
+from ..report import Report
 from .adapter import Crashed, EngineProcess, engines
-from .evidence import Evidence, apart, malformed, p_value, together
+from .evidence import PValue, apart, malformed, p_value, together
 from .kinds import PLAIN, Kind, ReferencePair, Text, kinds_for
 from .tiny_pair import write
 
-KEPT, WRONG, UNDECIDED, CRASHED, NOT_TRIED = "kept", "WRONG", "not decided", "crashed", "not tried"
+WORDS = {Status.PASSED: "kept", Status.FAILED: "WRONG", Status.SKIPPED: "not tried"}
 REQUESTS = 4000  # of the first kind, where the adapter names no number
 AGAIN = 40  # requests that are sent twice with one seed
 COUNTED = {  # rows that are no more than a number above 0: of which counter, and of which kind of request
@@ -32,68 +34,47 @@ OFF = 0.02  # a log-probability may be off by so much
 ROWS = 60  # more than there are of judged rows for all pairs: the level is divided between them
 
 
+EngineOutcome = Outcome[EngineEvidence]
+
+
 @dataclass(frozen=True)
-class ConformRow:
-    """One thing that was tried, with what came out, and the verdict.
-
-    bias_seen: see `evidence.Evidence.bias_seen`; of the step that of its `SamplerReport`; None where the row is about no law.
-    """
-
-    name: str
-    tried: str
-    evidence: str
-    verdict: str
-    p: float = 1.0
-    bias_seen: float | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.verdict}: {self.tried}: {self.evidence}"
-
-
-@dataclass
-class ConformReport:
-    """All rows. facts: what the adapter says of the engine."""
-
-    engine: str
-    level: float
-    facts: dict[str, Any] = field(default_factory=dict)
-    rows: list[ConformRow] = field(default_factory=list)
+class EngineReport(Report[EngineEvidence]):
+    """Outcomes of all rows of one engine. tried: the facts that the adapter states about the engine."""
 
     @property
-    def failures(self) -> list[ConformRow]:
-        """Rows that were tried and not kept."""
-        return [row for row in self.rows if row.verdict not in (KEPT, NOT_TRIED)]
-
-    @property
-    def bias_seen(self) -> dict[str, float]:
-        """Of every row about a law, by its name: see `otd.bias_seen`."""
-        return {row.name: row.bias_seen for row in self.rows if row.bias_seen is not None and row.verdict == KEPT}
-
-    @property
-    def status(self) -> int:
-        """Exit status: 1 if something is wrong, 2 if something crashed, was not decided, or nothing was judged, else 0."""
-        if WRONG in (verdicts := {row.verdict for row in self.rows}):
-            return 1
-        return 2 if self.failures or KEPT not in verdicts else 0
+    def exit_status(self) -> int:
+        """1 if a row failed, 2 if a row crashed or is undecided or none was judged, else 0."""
+        return {Status.FAILED: 1, Status.PASSED: 0}.get(self.status, 2)
 
     @property
     def sentence(self) -> str:
         """The table in one sentence."""
-        said = ", ".join(f"{number} {verdict}" for verdict, number in Counter(row.verdict for row in self.rows).items())
-        return f"{said}. Probability that a right engine has a WRONG row: at most about {self.level:g}."
+        counts = Counter(word(row) for row in self.outcomes)
+        said = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+        return f"{said}. Probability that a right engine has a WRONG row: at most about {self.false_alarm:g}."
+
+
+def word(row: EngineOutcome) -> str:
+    """The status of a row in the words of the table."""
+    return WORDS.get(row.status, row.status.value)
+
+
+def line(row: EngineOutcome) -> str:
+    """A row on one line."""
+    return f"{row.check}: {word(row)}: {row.evidence.sent}: {row.evidence.reason}"
 
 
 def conform(
     engine: str, options: dict[str, str] | None = None, sizes: Sequence[int] = (8, 2000), requests: int | None = None,
     level: float = 1e-6, seconds: float = 900.0, models: Path | None = None,
-    on_row: Callable[[ConformRow], None] = lambda row: None, seed: int = 0,
-) -> ConformReport:  # fmt: skip
+    on_row: Callable[[EngineOutcome], None] = lambda row: None, seed: int = 0,
+) -> EngineReport:  # fmt: skip
     """Try everything with a pair of each size. engine: a name of `adapter.engines()`, a module or a file; options: for its `start`.
 
     requests: of the first kind. level: probability that a right engine has a wrong row. seconds: the longest call of the engine.
     models: the folder of the pairs, a temporary one by default. seed: of the order of requests.
     """
-    report = ConformReport(engine, level)
+    rows, facts = list[EngineOutcome](), dict[str, Any]()
     given = engines().get(engine, (engine, {}))[1] | (options or {})
     with tempfile.TemporaryDirectory() as folder:
         for n in sizes:
@@ -110,14 +91,18 @@ def conform(
             try:
                 trial.start()
                 for row in trial.rows():
-                    report.rows.append(row)
+                    rows.append(row)
                     on_row(row)
             except Crashed as error:
-                report.rows.append(ConformRow(f"start, {n} tokens", "", str(error), CRASHED))
+                rows.append(
+                    Outcome(
+                        check=f"start, {n} tokens", status=Status.CRASHED, evidence=EngineEvidence(reason=str(error))
+                    )
+                )
             finally:
-                report.facts |= trial.facts
+                facts |= trial.facts
                 trial.close()
-    return report
+    return EngineReport(engine, tuple(rows), facts, level)
 
 
 @dataclass
@@ -170,15 +155,15 @@ class EngineTrial:
         if self.engine is not None:
             self.engine.close()
 
-    def rows(self) -> Iterator[ConformRow]:
+    def rows(self) -> Iterator[EngineOutcome]:
         """One after the other, as they are judged."""
         if "mixed batches" in self.lacks:
-            yield self._row("mixed batches", "", self.lacks["mixed batches"], NOT_TRIED)
+            yield self._row("mixed batches", "", self.lacks["mixed batches"], Status.SKIPPED)
         self.kinds, always = {}, "ignore_eos" in self.lacks  # the last token always ends a text
         for name, kind in kinds_for(self.n).items():
             missing = [self.lacks[each] for each in kind.settings if each in self.lacks and each != "ignore_eos"]
             if missing:
-                yield self._row(name, _settings(kind), missing[0], NOT_TRIED)
+                yield self._row(name, _settings(kind), missing[0], Status.SKIPPED)
             else:
                 self.kinds[name] = (
                     Kind(kind.prompt, kind.settings | {"ignore_eos": False}, kind.share) if always else kind
@@ -195,15 +180,15 @@ class EngineTrial:
         ):
             lacking = [self.lacks[each] for each in needs if each in self.lacks]
             if lacking or PLAIN not in self.kinds or ("seed" in needs and "seeded" not in self.kinds):
-                yield self._row(name, "", (lacking or ["its kind of request is not tried"])[0], NOT_TRIED)
+                yield self._row(name, "", (lacking or ["its kind of request is not tried"])[0], Status.SKIPPED)
                 continue
             try:
                 yield tried(name)
             except Crashed as error:
-                yield self._row(name, "", str(error), CRASHED)
+                yield self._row(name, "", str(error), Status.CRASHED)
                 self._restart()
 
-    def _laws(self) -> Iterator[ConformRow]:
+    def _laws(self) -> Iterator[EngineOutcome]:
         """The law of every kind in mixed batches; alone where the mixed batch crashed; and that requests share no chance."""
         counts = {
             name: max(40, int(kind.share * self.requests / kind.settings.get("n", 1)))
@@ -213,36 +198,40 @@ class EngineTrial:
         try:
             self.kept = self._texts(counts)
         except Crashed as error:
-            yield self._row("all kinds in mixed batches", f"{sum(counts.values())} requests", str(error), CRASHED)
+            yield self._row(
+                "all kinds in mixed batches", f"{sum(counts.values())} requests", str(error), Status.CRASHED
+            )
             self._restart()
         for name, kind in self.kinds.items():
             asked = f"{counts[name]} requests {_settings(kind)}".strip()
             try:
                 texts = self.kept[name] = self.kept.get(name) or self._texts({name: counts[name]})[name]
             except Crashed as error:
-                yield self._row(name, asked, str(error), CRASHED)
+                yield self._row(name, asked, str(error), Status.CRASHED)
                 self._restart()
                 continue
             row = self._judged(name, asked, p_value(kind, texts, self.reference, self.generator))
             yield row
-            if row.verdict != WRONG:
+            if row.status != Status.FAILED:
                 self.right.append(name)
-            if kind.temperature and row.p:  # texts that the law does not have have no places in it
+            if kind.temperature and row.evidence.p:  # texts that the law does not have have no places in it
                 p, said = together(kind, texts, self.reference, self.generator)
                 shared.append((p, f"{name}: {said}"))
         if shared:
             p, said = min(shared)
             yield self._judged(
-                "requests share no chance", f"{len(shared)} kinds", Evidence(min(1.0, len(shared) * p), said)
+                "requests share no chance", f"{len(shared)} kinds", PValue(min(1.0, len(shared) * p), said)
             )
 
-    def _seeds(self, name: str) -> ConformRow:
+    def _seeds(self, name: str) -> EngineOutcome:
         first, second = (self._texts({"seeded": AGAIN, PLAIN: mates})["seeded"] for mates in (0, 3 * AGAIN))
         differ = sum(a != b for a, b in zip(first, second, strict=True))
-        verdict = KEPT if not differ else WRONG if differ > AGAIN // 10 else UNDECIDED  # few: rounding may do that
+        verdict = (
+            Status.PASSED if not differ else Status.FAILED if differ > AGAIN // 10 else Status.UNDECIDED
+        )  # few: rounding may do that
         return self._row(name, f"{AGAIN} requests alone, then among others", f"{differ} texts differ", verdict)
 
-    def _log_probabilities(self, name: str) -> ConformRow:
+    def _log_probabilities(self, name: str) -> EngineOutcome:
         """Held to the raw law and to the one that the settings make: an engine reports the one or the other, of every token.
 
         Where the adapter declares which, to that one.
@@ -259,9 +248,9 @@ class EngineTrial:
                 tokens, given = list(answer["tokens"]), answer["logprobs"]
                 logs = [float(each) if isinstance(each, Real) else np.nan for each in ([] if given is None else given)]
                 if not_a_text := malformed(kind, [tokens], self.n):
-                    return self._row(name, tried, f"{kind_name}: {not_a_text}", WRONG)
+                    return self._row(name, tried, f"{kind_name}: {not_a_text}", Status.FAILED)
                 if len(logs) not in (len(tokens), len(tokens) - len(kind.ends(self.n) & {*tokens[-1:]})):
-                    return self._row(name, tried, f"{kind_name}: {len(logs)} for {len(tokens)} tokens", WRONG)
+                    return self._row(name, tried, f"{kind_name}: {len(logs)} for {len(tokens)} tokens", Status.FAILED)
                 for which, law in (("raw", Kind(kind.prompt)), ("processed", kind)):
                     p, _, sure = self.reference.laws(law, np.array([tokens]))
                     for place in np.flatnonzero(sure[0, : len(logs)]):
@@ -272,17 +261,19 @@ class EngineTrial:
                         off[which] = max(off[which], (wrong, where))
         which = declared or min(off, key=lambda each: off[each][0])
         worst, where = off[which]
-        return self._row(name, tried, f"{which}: off by {worst:.2g} ({where})", KEPT if worst < OFF else WRONG)
+        return self._row(
+            name, tried, f"{which}: off by {worst:.2g} ({where})", Status.PASSED if worst < OFF else Status.FAILED
+        )
 
-    def _streams(self, name: str) -> ConformRow:
+    def _streams(self, name: str) -> EngineOutcome:
         kind, count = self.kinds[PLAIN], max(100, self.requests // 10)
         answers = [answer for (answer,) in self._complete([kind.request(stream=True)] * count)]
         if max(answer["pieces"] for answer in answers) < 2:
-            return self._row(name, f"{count} requests", "every text came in one piece", UNDECIDED)
+            return self._row(name, f"{count} requests", "every text came in one piece", Status.UNDECIDED)
         texts = [tuple(answer["tokens"]) for answer in answers]
         return self._judged(name, f"{count} requests", p_value(kind, texts, self.reference, self.generator))
 
-    def _aborted(self, name: str) -> ConformRow:
+    def _aborted(self, name: str) -> EngineOutcome:
         """Beside aborted requests of a large batch and of small ones, and in the calls after them."""
         count, sent = self.requests // 5, list[tuple[str, Text, set[str]]]()
         order = self.generator.permutation([False] * count + [True] * (count // 3)).tolist()
@@ -295,7 +286,7 @@ class EngineTrial:
         found = apart(sent, self.kinds, self.reference, self.generator)
         return self._judged(name, f"{count} requests, {count // 3} others aborted; {ROUNDS} calls after one", found)
 
-    def _few(self, name: str) -> ConformRow:
+    def _few(self, name: str) -> EngineOutcome:
         """Every place of small batches, and what is beside each kind: what goes wrong there hides among many others."""
         kinds, sent = self.right or [PLAIN], list[tuple[str, Text, set[str]]]()
         for wave in range(count := max(BATCHES, self.requests // 20)):
@@ -307,25 +298,27 @@ class EngineTrial:
                 sent += [(batch[place], text, groups) for text in texts]
         return self._judged(name, f"{count} batches", apart(sent, self.kinds, self.reference, self.generator))
 
-    def _counted(self, name: str) -> ConformRow:
+    def _counted(self, name: str) -> EngineOutcome:
         """Whether there was speculation, or a cache, at all: a law that is kept without it says nothing of it."""
         counted, needs = COUNTED[name]
         counters = self._learn("counters") if "counters" in self._described["functions"] else {}
         if counted not in counters or needs not in self.kinds:
             said = "its kind of request is not tried" if counted in counters else "the adapter does not count them"
-            return self._row(name, "", said, NOT_TRIED)
+            return self._row(name, "", said, Status.SKIPPED)
         if not isinstance(number := counters[counted], Real):
             raise Crashed(f"counters: {counted!r} has to be a number, and is {number!r}"[:300])
-        return self._row(name, "", f"{(value := float(number)):g} {counted}", KEPT if value > 0 else UNDECIDED)
+        return self._row(
+            name, "", f"{(value := float(number)):g} {counted}", Status.PASSED if value > 0 else Status.UNDECIDED
+        )
 
-    def _step(self, name: str) -> ConformRow:
+    def _step(self, name: str) -> EngineOutcome:
         if "step" not in self._described["functions"]:
-            return self._row(name, "", "the adapter has no step", NOT_TRIED)
+            return self._row(name, "", "the adapter has no step", Status.SKIPPED)
         passed, rows, said, seen = self.call("check_step", samples=50_000, seconds=120.0, false_alarm=self.level / ROWS)
         if passed is None:
-            return self._row(name, "", said, NOT_TRIED)
-        verdict = KEPT if passed else WRONG
-        return self._row(name, f"otd.check_step, {rows} rows", said or "all checks pass", verdict, bias_seen=seen)
+            return self._row(name, "", said, Status.SKIPPED)
+        verdict = Status.PASSED if passed else Status.FAILED
+        return self._row(name, f"otd.check_step, {rows} rows", said or "all checks pass", verdict, distance=seen)
 
     def _texts(self, counts: dict[str, int]) -> dict[str, list[Text]]:
         """The texts of so many requests of each kind, in one random order; in each kind's own order."""
@@ -363,17 +356,18 @@ class EngineTrial:
                 raise Crashed(f"complete: {n} answers with {sorted(wanted)} were asked for, and came {own}"[:300])
         return list(answers)
 
-    def _judged(self, name: str, tried: str, found: Evidence) -> ConformRow:
+    def _judged(self, name: str, tried: str, found: PValue) -> EngineOutcome:
         level, p = self.level / ROWS, found.p
-        verdict = WRONG if p < level else KEPT if found.enough else UNDECIDED
+        verdict = Status.FAILED if p < level else Status.PASSED if found.enough else Status.UNDECIDED
         few = "" if found.enough else "; too few texts: not judged"
         seen = found.bias_seen(level) if found.least else None
         return self._row(name, tried, f"p = {p:.2g} ({found.said}){few}", verdict, p, seen)
 
     def _row(
-        self, name: str, tried: str, evidence: str, verdict: str, p: float = 1.0, bias_seen: float | None = None
-    ) -> ConformRow:
-        return ConformRow(f"{name}, {self.n} tokens", tried, evidence, verdict, p, bias_seen)
+        self, name: str, sent: str, reason: str, status: Status, p: float = 1.0, distance: float | None = None
+    ) -> EngineOutcome:
+        evidence = EngineEvidence(reason=reason, sent=sent, p=p, distance=distance)
+        return Outcome(check=f"{name}, {self.n} tokens", status=status, evidence=evidence)
 
 
 def _is_answer(given: Any, wanted: set[str]) -> bool:

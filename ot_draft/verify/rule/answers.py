@@ -14,10 +14,12 @@ from enum import StrEnum
 from functools import reduce
 from typing import NamedTuple
 
-from .outcome import Outcome, Record, Status
+from ..outcome import Outcome, Record, RuleEvidence, Status
+from ..ranges import Range
 from .properties import ALL, LOSSLESS
-from .recording import WRITES, Range
+from .recording import WRITES
 
+RuleOutcome = Outcome[RuleEvidence]
 PADDED = "padded_drafts"
 EXACT, DRAWN = "Fractions", ", drafts drawn"  # kinds of arrays in a range
 SAMPLED = tuple(each.name for each in ALL if each.sampled)
@@ -51,21 +53,21 @@ class Answers:
     crash: the error that the rule raised on a proper problem. overwritten: whether it writes into its arguments.
     """
 
-    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, outcomes: Iterable[RuleOutcome]) -> None:
         order = {each.name: place for place, each in enumerate(ALL)}
-        outcomes = sorted(outcomes, key=lambda each: order.get(each.property, len(order)))
+        outcomes = sorted(outcomes, key=lambda each: order.get(each.check, len(order)))
         lossless, floats, arguments, self.robust, claims = (
-            [each for each in outcomes if each.category == category]
+            [each for each in outcomes if each.evidence.category == category]
             for category in ("lossless", "floats", "arguments", "robust", "claims")
         )
         failed = [each for each in (*floats, *arguments, *self.robust) if each.status == Status.FAILED]
         self.law = _law(lossless)
         self.floats = _in_floats(floats, self.law) if floats else None
-        self.findings = tuple(each.property for each in failed if not each.refutes)
+        self.findings = tuple(each.check for each in failed if not each.refutes)
         self.claims = {
-            each.property: None if each.status == Status.SKIPPED else each.status == Status.PASSED for each in claims
+            each.check: None if each.status == Status.SKIPPED else each.status == Status.PASSED for each in claims
         }
-        self.crash = next((each.crash for each in (*lossless, *floats) if each.crash), "")
+        self.crash = next((each.evidence.crash for each in (*lossless, *floats) if each.evidence.crash), "")
         self.overwritten = any(each.refutes for each in arguments)
 
     @property
@@ -130,23 +132,23 @@ class Answers:
     def _robust(self) -> str:
         if self.findings:
             return f"{len(self.findings)} finding{'s' * (len(self.findings) > 1)} ({', '.join(self.findings)})"
-        skipped = ", ".join(each.property for each in self.robust if each.status == Status.SKIPPED)
+        skipped = ", ".join(each.check for each in self.robust if each.status == Status.SKIPPED)
         looked_at = any(each.status == Status.PASSED for each in self.robust)
         said = "yes" if looked_at else "not decided"
         return (said + (f" (skipped: {skipped})" if skipped else "")) if self.robust else "not asked"
 
 
-def _law(outcomes: Sequence[Outcome]) -> Conclusion:
-    if refuted := [each.property for each in outcomes if each.refutes]:
+def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
+    if refuted := [each.check for each in outcomes if each.refutes]:
         return Conclusion(Lossless.NO, ", ".join(refuted))
-    tried = {each.property for each in outcomes}
+    tried = {each.check for each in outcomes}
     open_questions = {
-        "could not be looked at": [each.property for each in outcomes if each.status == Status.FAILED],
+        "could not be looked at": [each.check for each in outcomes if each.status == Status.FAILED],
         # A rule that refuses absent drafts is restricted to drafts that are all there.
         "skipped": [
-            each.property
+            each.check
             for each in outcomes
-            if each.status == Status.SKIPPED and not (each.property == PADDED and each.refused)
+            if each.status == Status.SKIPPED and not (each.check == PADDED and each.evidence.refused)
         ],
         "not asked": [each.name for each in LOSSLESS if each.name not in tried],
     }
@@ -154,32 +156,32 @@ def _law(outcomes: Sequence[Outcome]) -> Conclusion:
     return Conclusion(Lossless.NOT_DECIDED, because) if because else Conclusion(Lossless.YES, tried=_tried(outcomes))
 
 
-def _in_floats(outcomes: Sequence[Outcome], law: Conclusion) -> Conclusion:
+def _in_floats(outcomes: Sequence[RuleOutcome], law: Conclusion) -> Conclusion:
     """The answer for floats: a kind of array on which alone the rule raised an error is left out of a yes, and named."""
     if law.verdict == Lossless.NO:
         return Conclusion(Lossless.NO, "not lossless")
-    if refuted := [each.property for each in outcomes if each.refutes]:
+    if refuted := [each.check for each in outcomes if each.refutes]:
         return Conclusion(Lossless.NO, ", ".join(refuted))
-    left = ", ".join(each.property for each in outcomes if each.status != Status.PASSED)
+    left = ", ".join(each.check for each in outcomes if each.status != Status.PASSED)
     because = left and f"without {left}"
-    if any(each.status == Status.PASSED and each.property == "float_distribution" for each in outcomes):
+    if any(each.status == Status.PASSED and each.check == "float_distribution" for each in outcomes):
         return Conclusion(Lossless.YES, because, _tried(outcomes))
     return Conclusion(Lossless.NOT_DECIDED, because)
 
 
-def _tried(outcomes: Sequence[Outcome]) -> str:
+def _tried(outcomes: Sequence[RuleOutcome]) -> str:
     """With what the rule was called while the properties held, and what it refused; empty where nothing is known.
 
     For Fractions, then for floats that stand in for them, with drafts enumerated or drawn. Without Fractions what all kinds share.
     """
     kinds: dict[str, Range] = {}
     for each in outcomes:
-        for kind, here in each.ranges.items() if each.status == Status.PASSED else ():
-            kinds.setdefault(kind + DRAWN * (each.property in SAMPLED), Range()).add(here)
+        for kind, here in each.evidence.ranges.items() if each.status == Status.PASSED else ():
+            kinds.setdefault(kind + DRAWN * (each.check in SAMPLED), Range()).add(here)
     exact = kinds.pop(EXACT, None)
     common = exact or (reduce(Range.and_in, kinds.values()) if kinds else "")
-    refused, of = sum(each.refused for each in outcomes), sum(each.cases for each in outcomes)
-    refusal = next((each.refusal for each in outcomes if each.refusal), "")
+    refused, of = sum(each.evidence.refused for each in outcomes), sum(each.evidence.cases for each in outcomes)
+    refusal = next((each.evidence.refusal for each in outcomes if each.evidence.refusal), "")
     others = (
         "".join(f"; in {kind}: {here}" for kind, here in kinds.items()) if exact else f", in {', '.join(kinds)} alike"
     )

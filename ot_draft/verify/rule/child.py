@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any
 
-from .outcome import Outcome, Status
+from ..outcome import Outcome, RuleEvidence, Status
 from .rule_property import RuleProperty
 from .search import PATIENCE, Search
 from .time_limit import CLOCK, TimeLimit
@@ -46,7 +46,7 @@ class Child(AbstractContextManager["Child"]):
         self._process: Any = None
         self._connection: Connection
 
-    def outcome(self, claim: RuleProperty) -> Outcome:
+    def outcome(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
         """The outcome of one of the properties. Raises what the search raised, which is never the rule's but Ctrl-C."""
         if not self._can_fork:
             return self._search.outcome(claim)
@@ -59,14 +59,13 @@ class Child(AbstractContextManager["Child"]):
         except (EOFError, ConnectionError):
             answer = ENDED
         if isinstance(answer, Outcome):
-            if answer.interrupted:
+            if answer.evidence.interrupted:
                 self.close()
             return answer
         self.close()
         if isinstance(answer, BaseException):
             raise answer
-        name = self._search.name
-        return Outcome.about(claim, name, status=Status.FAILED, reason=answer, crash=answer, decides=False)
+        return claim.outcome(Status.FAILED, decides=False, reason=answer, crash=answer)
 
     def _begin(self) -> None:
         fork = multiprocessing.get_context("fork")

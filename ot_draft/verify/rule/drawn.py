@@ -13,8 +13,8 @@ from ...laws import DraftLaw, is_defined
 from ...problem import Problem
 from ...sampling import draw, sample
 from ...selection import SelectionRule
-from ...statistics import log_e_value
 from ..corners import CORNERS, USED_UP
+from ..e_values import log_e_value
 from ..sampler.views import MOST_TOKENS, pooled
 from ..source import Counterexample
 from .rule_property import as_floats, kept_problem, rule_property
@@ -44,7 +44,7 @@ def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
     It refutes where the rule's tokens for these drafts have another law than p, too: some rules are right under every law. Over the
     seed of the generator, which is fixed, a right law fails with probability 1e-9 at most: an e-value at 6e9 for each of six tests.
     One draft of six tokens at total variation distance 0.064 from its stated law passes with probability 1e-6, three of them at
-    0.096: `statistics.smallest_distance(10_000, 6 or 216, 1 / LIMIT)`.
+    0.096: `e_values.smallest_distance(10_000, 6 or 216, 1 / LIMIT)`.
     """
     case, generator = as_floats(problem), np.random.default_rng(0)
     tuples = np.concatenate(list(all_drafts(problem)))
@@ -66,7 +66,7 @@ def drawn_tokens(rule: SelectionRule, problem: Problem) -> None:
 
     The classes that are counted are neighbours in p/q, and ids modulo 64. Over the seed of the generator, which is fixed, a right rule
     fails with probability 1e-9 at most. An output distribution at total variation distance 0.129 between such classes passes with
-    probability 1e-6: `statistics.smallest_distance(WIDE_DRAWS, 64, 1 / WIDE_LIMIT)`.
+    probability 1e-6: `e_values.smallest_distance(WIDE_DRAWS, 64, 1 / WIDE_LIMIT)`.
     """
     case, generator = as_floats(problem), np.random.default_rng(0)
     p, counts = kept_problem(rule, case).p, np.zeros(problem.n, dtype=np.int64)

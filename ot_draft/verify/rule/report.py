@@ -9,11 +9,12 @@ from typing import Any
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from ..boundary import check_number
+from ..outcome import Outcome, Record, RuleEvidence, Status
+from ..report import Report
 from ..sampler.samplers import DraftSampler, check_draws
 from ..source import RuleSource
-from .answers import Answers, Lossless
+from .answers import Answers, Lossless, RuleOutcome
 from .child import Child
-from .outcome import Outcome, Record, Status
 from .properties import properties_of
 from .rule_property import RuleProperty
 from .search import Search
@@ -25,11 +26,8 @@ WRONG_DRAFTS = (
 
 
 @dataclass(frozen=True)
-class Report:
-    """Outcomes of all properties for one rule, and what they say together. name: what the rule is called."""
-
-    name: str
-    outcomes: tuple[Outcome, ...]
+class RuleReport(Report[RuleEvidence]):
+    """Outcomes of all properties of one selection rule, and what they say together."""
 
     @property
     def answers(self) -> Answers:
@@ -42,50 +40,42 @@ class Report:
         return self.answers.lossless
 
     @property
-    def findings(self) -> tuple[Outcome, ...]:
-        """Outcomes that failed, and do not refute that the rule is lossless."""
+    def findings(self) -> tuple[RuleOutcome, ...]:
+        """Outcomes that failed and do not refute that the rule is lossless."""
         return tuple(outcome for outcome in self.failures if not outcome.refutes)
-
-    @property
-    def passed(self) -> bool:
-        """Whether no property failed: no finding either."""
-        return not self.failures
-
-    @property
-    def failures(self) -> tuple[Outcome, ...]:
-        """Outcomes of the properties that failed, those first that refute that the rule is lossless."""
-        failed = [outcome for outcome in self.outcomes if outcome.status == Status.FAILED]
-        return tuple(sorted(failed, key=lambda outcome: not outcome.refutes))
-
-    def __getitem__(self, name: str) -> Outcome:
-        """Outcome of the property of that name."""
-        return {outcome.property: outcome for outcome in self.outcomes}[name]
-
-    def raise_if_failed(self) -> None:
-        """Raise AssertionError with the report as its text if a property failed, whichever."""
-        if not self.passed:
-            raise AssertionError(str(self))
 
     def lines(self) -> list[str]:
         """The answers, the smallest counterexample, what did not pass, and the names of what did."""
         answers, failures = self.answers, self.failures
-        lines = [self.name, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
+        lines = [self.subject, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
         for outcome in failures[:1]:
-            code = (outcome.code or outcome.reason).rstrip().splitlines()
-            lines += ["", f"{outcome.heading}: {outcome.statement}", "", *code]
+            code = (outcome.code or outcome.evidence.reason).rstrip().splitlines()
+            lines += ["", f"{heading(outcome)}: {outcome.claim}", "", *code]
         if len(failures) > 1:
-            others = ", ".join(each.property for each in failures[1:])
+            others = ", ".join(each.check for each in failures[1:])
             lines.append(f"# Failed too: {others}. --property NAME shows one of them, --report html all.")
         passed = [outcome for outcome in self.outcomes if outcome.status == Status.PASSED]
-        lines += ["", *(f"  {outcome}" for outcome in self.outcomes if outcome.status != Status.PASSED)]
+        lines += ["", *(f"  {line(outcome)}" for outcome in self.outcomes if outcome.status != Status.PASSED)]
         if passed:
-            cases, seconds = sum(each.cases for each in passed), sum(each.seconds for each in passed)
-            names = ", ".join(each.property for each in passed)
+            cases, seconds = sum(each.evidence.cases for each in passed), sum(each.seconds for each in passed)
+            names = ", ".join(each.check for each in passed)
             lines.append(f"  passed ({cases:,} cases, {seconds:.1f} s): {names}")
         return lines
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def heading(outcome: RuleOutcome) -> str:
+    """Heading of a counterexample: what it shows."""
+    shows = "problem on which the rule crashes," if outcome.evidence.crash else "counterexample to"
+    return f"Smallest {shows} {outcome.check}"
+
+
+def line(outcome: RuleOutcome) -> str:
+    """One line of the table of outcomes."""
+    start = f"{outcome.check:<22} {outcome.status:<8} {outcome.evidence.cases:>6} cases {outcome.seconds:7.2f} s"
+    return f"{start}  {outcome.evidence.reason}".rstrip()
 
 
 def check_rule(
@@ -95,10 +85,10 @@ def check_rule(
     *,
     seed: int = 0,
     draft_sampler: Callable[..., Any] | None = None,
-    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    on_outcome: Callable[[RuleOutcome], None] = lambda outcome: None,
     name: str = "",
     source: RuleSource | None = None,
-) -> Report:
+) -> RuleReport:
     """Check every property of a selection rule under the law that it declares, and the claims that it makes.
 
     max_examples: largest number of problems a property, before shrinking. properties: names, or None for all.
@@ -107,60 +97,60 @@ def check_rule(
     makes it; what the rule says itself without them. The same seed tries the same problems. Raises nothing that the rule raises:
     `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[RuleOutcome] = []
     if draft_sampler is not None:
         DraftSampler(draft_sampler, batched=False)  # refused before the first property
     chosen, name = properties_of(rule, properties), name or rule.name
-    with Child(Search(rule, max_examples, seed, name, source), chosen) as child:
+    with Child(Search(rule, max_examples, seed, source), chosen) as child:
         for each in chosen:
             if reason := _settled(outcomes, each):
-                outcomes.append(Outcome.about(each, name, status=Status.SKIPPED, reason=reason))
+                outcomes.append(each.outcome(Status.SKIPPED, reason=reason))
             else:
                 outcomes.append(child.outcome(each))
             on_outcome(outcomes[-1])
     if draft_sampler is not None:
-        outcomes.append(replace(check_declared_law(rule, draft_sampler, seed), rule=name))
+        outcomes.append(check_declared_law(rule, draft_sampler, seed))
         on_outcome(outcomes[-1])
-    return Report(name, tuple(outcomes))
+    return RuleReport(name, tuple(outcomes), {"max_examples": max_examples, "seed": seed})
 
 
-def _settled(outcomes: list[Outcome], claim: RuleProperty) -> str:
+def _settled(outcomes: list[RuleOutcome], claim: RuleProperty) -> str:
     """Why a property need not be looked at, after these outcomes: a wrong rule is to be known as one within seconds."""
-    if endless := next((x for x in outcomes if x.crash and not x.code), None):
-        return f"in {endless.property} the rule {endless.crash}"
-    settled = next((x for x in outcomes if x.category == "lossless" and (x.refutes or x.crash)), None)
+    if endless := next((x for x in outcomes if x.evidence.crash and not x.code), None):
+        return f"in {endless.check} the rule {endless.evidence.crash}"
+    settled = next((x for x in outcomes if x.evidence.category == "lossless" and (x.refutes or x.evidence.crash)), None)
     if claim.large and settled:
-        return f"{settled.property} {'crashes' if settled.crash else 'refutes'} the rule already"
+        return f"{settled.check} {'crashes' if settled.evidence.crash else 'refutes'} the rule already"
     return ""
 
 
-def check_property(claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0) -> Outcome:
+def check_property(claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0) -> RuleOutcome:
     """Outcome of one property for one rule."""
-    with Child(Search(rule, max_examples, seed, rule.name), [claim]) as child:
+    with Child(Search(rule, max_examples, seed), [claim]) as child:
         return child.outcome(claim)
 
 
-def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> Outcome:
+def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> RuleOutcome:
     """Outcome of `check_draws` under the rule's law: 5,000 draws for each of some 15 problems.
 
     Drafts of another law make the rule's output another one, so that it refutes; an error of the sampler decides nothing.
     """
     report = check_draws(draft_sampler, rule.law, samples=5_000, seed=seed)
-    outcome = Outcome(
-        property="declared_draft_law",
-        seconds=report.seconds,
-        cases=len({outcome.label for outcome in report.outcomes if outcome.name == "declared_draft_law"}),
-        statement=f"The drafts are drawn by the law that the rule declares, {rule.law}.",
-        category="lossless",
-        rule=rule.name,
-    )
+    cases = len({outcome.evidence.label for outcome in report.outcomes if outcome.check == "declared_draft_law"})
+    evidence = RuleEvidence(category="lossless", cases=cases)
+    claim = f"The drafts are drawn by the law that the rule declares, {rule.law}."
+    outcome = Outcome(check="declared_draft_law", claim=claim, evidence=evidence, seconds=report.tried["seconds"])
     if report.passed:
         return outcome
     if not report.failures:
-        return replace(outcome, status=Status.SKIPPED, reason=f"not decided: {report['declared_draft_law'].reason}")
+        reason = f"not decided: {report['declared_draft_law'].evidence.reason}"
+        return replace(outcome, status=Status.SKIPPED, evidence=replace(evidence, reason=reason))
     failed = report.failures[0]
-    reason = f"{failed.name} of check_draws, {failed.label}: {failed.reason}"
-    return replace(outcome, status=Status.FAILED, reason=reason, code=report.code, decides=failed.name in WRONG_DRAFTS)
+    reason = f"{failed.check} of check_draws, {failed.evidence.label}: {failed.evidence.reason}"
+    return replace(
+        outcome, status=Status.FAILED, evidence=replace(evidence, reason=reason), counterexample={"code": report.tried["code"]},
+        decides=failed.check in WRONG_DRAFTS,
+    )  # fmt: skip
 
 
 @dataclass
@@ -178,11 +168,11 @@ class RuleCheck:
         import pytest
 
         outcome = check_property(self.property, rule, self.max_examples)
-        self.ot_records.append(outcome.record)
+        self.ot_records.append({"subject": rule.name, "outcome": outcome.record})
         if outcome.status == Status.SKIPPED:
-            pytest.skip(outcome.reason)
+            pytest.skip(outcome.evidence.reason)
         if outcome.status == Status.FAILED:
-            raise AssertionError(f"{outcome.reason}\n\n{self.property.statement}\n\n{outcome.code}")
+            raise AssertionError(f"{outcome.evidence.reason}\n\n{outcome.claim}\n\n{outcome.code}")
 
 
 def parametrize_with_rule_checks(

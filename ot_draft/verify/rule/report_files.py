@@ -1,4 +1,4 @@
-"""Outcomes as files and for the terminal: every form is a view of `Outcome`s."""
+"""Reports on rules as files and for the terminal."""
 
 from __future__ import annotations
 
@@ -9,52 +9,80 @@ from html import escape
 from pathlib import Path
 
 from ...page_style import page, table
-from .answers import Answers, Lossless
-from .outcome import Outcome, RecordVerdict
+from ..outcome import Outcome, Record, RuleEvidence, Status, Tried
+from ..ranges import Range
+from .answers import Lossless, RuleOutcome
+from .report import RuleReport
 
-Outcomes = Sequence[Outcome]
-
-
-def by_rule(outcomes: Outcomes) -> dict[str, list[Outcome]]:
-    """The outcomes of every rule, by its name, in the order in which they came."""
-    return {rule: [each for each in outcomes if each.rule == rule] for rule in dict.fromkeys(o.rule for o in outcomes)}
+EXPECTED = {Status.FAILED: "expected", Status.PASSED: "unexpected"}  # where a failure was announced
 
 
-def summary_lines(outcomes: Outcomes, wrong_only: bool = False) -> Iterator[str]:
+def verdict(outcome: RuleOutcome) -> str:
+    """The status; "expected" for a failure that was announced, and "unexpected" for a pass where one was."""
+    announced = outcome.evidence.expected_failure is not None
+    return EXPECTED.get(outcome.status, outcome.status.value) if announced else outcome.status.value
+
+
+def is_wrong(outcome: RuleOutcome) -> bool:
+    """Whether the verdict is one that should not be."""
+    return verdict(outcome) in {"failed", "unexpected"}
+
+
+def summary_lines(reports: Sequence[RuleReport], wrong_only: bool = False) -> Iterator[str]:
     """The answers for each rule; then one line for each rule, property and number of drafts: cases tried, verdict, time.
 
     wrong_only: lines of what is not as it should be, and answers for the rules that have some.
     """
-    shown = [each for each in outcomes if each.is_wrong or not wrong_only]
-    for rule in by_rule(shown):
-        yield f"{rule}: {'; '.join(Answers(by_rule(outcomes)[rule]).lines())}"
-    wide = [max(map(len, names), default=0) for names in ([o.rule for o in shown], [o.property for o in shown])]
-    for outcome in shown:
-        start = f"{outcome.rule:<{wide[0]}}  {outcome.property:<{wide[1]}}"
-        for each in outcome.by_k:
-            word = outcome.verdict if each.status == outcome.status else each.status
+    shown = [(report, [each for each in report.outcomes if is_wrong(each) or not wrong_only]) for report in reports]
+    shown = [(report, outcomes) for report, outcomes in shown if outcomes]
+    for report, _ in shown:
+        yield f"{report.subject}: {'; '.join(report.answers.lines())}"
+    rows = [(report.subject, each) for report, outcomes in shown for each in outcomes]
+    wide = [max(map(len, names), default=0) for names in ([rule for rule, _ in rows], [each.check for _, each in rows])]
+    for rule, outcome in rows:
+        start = f"{rule:<{wide[0]}}  {outcome.check:<{wide[1]}}"
+        for each in outcome.evidence.by_k:
+            word = verdict(outcome) if each.status == outcome.status else each.status
             yield f"{start}  k={each.k:<2} {each.cases:>5} cases  {word:<10} {each.seconds:7.2f} s"
-        if not outcome.by_k:
-            yield f"{start}  {outcome.status}: {outcome.reason}"
+        if not outcome.evidence.by_k:
+            yield f"{start}  {outcome.status}: {outcome.evidence.reason}"
+
+
+def reports_of(records: Iterable[Record]) -> list[RuleReport]:
+    """The reports of the rules in records of pytest's plugin: {"subject", "outcome", "expected_failure"}."""
+    found: dict[str, list[RuleOutcome]] = {}
+    for record in records:
+        outcome = _outcome(record["outcome"], record.get("expected_failure"))
+        found.setdefault(record["subject"], []).append(outcome)
+    return [RuleReport(rule, tuple(sorted(found[rule], key=lambda each: each.check))) for rule in sorted(found)]
+
+
+def _outcome(record: Record, expected_failure: str | None) -> RuleOutcome:
+    evidence = dict(record["evidence"])
+    evidence["by_k"] = tuple(Tried(**{**each, "status": Status(each["status"])}) for each in evidence["by_k"])
+    evidence["ranges"] = {kind: Range(**each) for kind, each in evidence["ranges"].items()}
+    if expected_failure is not None:
+        evidence["expected_failure"] = expected_failure
+    return Outcome(**{**record, "status": Status(record["status"]), "evidence": RuleEvidence(**evidence)})
 
 
 NAMES = {"html": "ot-report.html", "json": "ot-report.json"}
 
 
-def write_reports(formats: Iterable[str], outcomes: Outcomes, folder: Path) -> list[Path]:
+def write_reports(formats: Iterable[str], reports: Sequence[RuleReport], folder: Path) -> list[Path]:
     """Write the reports in these formats (html, json) to the folder, under the names in NAMES."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"html": html_page, "json": json_text}
-    written = {folder / NAMES[name]: texts[name](outcomes) for name in dict.fromkeys(formats)}
+    written = {folder / NAMES[name]: texts[name](reports) for name in dict.fromkeys(formats)}
     for file, text in written.items():
         file.write_text(text, encoding="utf-8")
     return list(written)
 
 
-def json_text(outcomes: Outcomes) -> str:
-    """{"ot_draft": version, "python": version, "passed": all as they should be, "rules": answers, "outcomes": records}.
+def json_text(reports: Sequence[RuleReport]) -> str:
+    """{"ot_draft": version, "python": version, "passed": all as they should be, "reports": records with "answers"}.
 
-    An answer has the rule's name, `lossless` and `in_floats` ("yes", "no", "not decided"), why, what was tried, a crash of the
+    The answers are `lossless` and `in_floats` ("yes", "no", "not decided"), why, what was tried, a crash of the
     rule, whether it overwrites its arguments, the names of its findings, and its claims.
     """
     from ...version import __version__
@@ -62,9 +90,8 @@ def json_text(outcomes: Outcomes) -> str:
     whole = {
         "ot_draft": __version__,
         "python": platform.python_version(),
-        "passed": not any(each.is_wrong for each in outcomes),
-        "rules": [{"rule": rule, **Answers(of_rule).record} for rule, of_rule in by_rule(outcomes).items()],
-        "outcomes": [each.record for each in outcomes],
+        "passed": not any(is_wrong(each) for report in reports for each in report.outcomes),
+        "reports": [report.record | {"answers": report.answers.record} for report in reports],
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
@@ -89,32 +116,32 @@ SIGNS = {
 }
 
 
-def html_page(outcomes: Outcomes) -> str:
+def html_page(reports: Sequence[RuleReport]) -> str:
     """For each rule the verdict, a sentence, the smallest counterexample as code, what else failed; what passed is folded."""
     from ...version import __version__
 
-    rules, wrong = by_rule(outcomes), sum(each.is_wrong for each in outcomes)
-    body = "".join(_rule(rule, of_rule) for rule, of_rule in rules.items())
+    outcomes = [outcome for report in reports for outcome in report.outcomes]
+    wrong, body = sum(map(is_wrong, outcomes)), "".join(map(_rule, reports))
     last = f"{wrong} not as they should be" if wrong else "all as they should be"
-    body += f"<p>{len(outcomes)} checks of {len(rules)} rules, {last}. Checked by ot_draft {__version__}.</p>\n"
+    body += f"<p>{len(outcomes)} checks of {len(reports)} rules, {last}. Checked by ot_draft {__version__}.</p>\n"
     return page("Selection rules, checked", body, OF_REPORTS)
 
 
-def _rule(name: str, outcomes: Outcomes) -> str:
-    said = Answers(outcomes)
-    verdict: str = said.lossless
-    if verdict == Lossless.YES and said.refuted:
-        verdict = "yes, in Fractions" if said.in_floats == Lossless.NO else "yes, overwrites"
-    style, word = SIGNS[verdict]
+def _rule(report: RuleReport) -> str:
+    name, outcomes, said = report.subject, report.outcomes, report.answers
+    answer: str = said.lossless
+    if answer == Lossless.YES and said.refuted:
+        answer = "yes, in Fractions" if said.in_floats == Lossless.NO else "yes, overwrites"
+    style, word = SIGNS[answer]
     with_code = sorted((each for each in outcomes if each.code), key=lambda each: not each.refutes)
     shown = "".join(f"<h3>{_headline(each)}</h3>\n{_code(each)}" for each in with_code[:1])
     shown += "".join(_folded(_headline(each), _code(each)) for each in with_code[1:])
-    passed = [each for each in outcomes if each.verdict == RecordVerdict.PASSED]
+    passed = [each for each in outcomes if verdict(each) == "passed"]
     lines = "".join(f"<li>{escape(line)}</li>\n" for line in said.lines())
     return (
         f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<p class="verdict answer {style}">{word}</p>\n'
         f'<p>{escape(said.sentence)}</p>\n{shown}<ul class="answers">\n{lines}</ul>\n'
-        f"{_table([each for each in outcomes if each.verdict != RecordVerdict.PASSED])}"
+        f"{_table([each for each in outcomes if verdict(each) != 'passed'])}"
         f"{_folded(f'{len(passed)} passed', _table(passed)) if passed else ''}"
     )
 
@@ -123,22 +150,22 @@ def _folded(summary: str, content: str) -> str:
     return f"<details><summary>{summary}</summary>\n{content}</details>\n"
 
 
-def _table(outcomes: Outcomes) -> str:
+def _table(outcomes: Sequence[RuleOutcome]) -> str:
     rows = []
     for outcome in outcomes:
-        reason = outcome.expected_failure or ("" if outcome.code else outcome.reason)
-        word = WORDS.get(outcome.verdict, outcome.verdict)
-        numbers = [(str(each.k), str(each.cases), f"{each.seconds:.2f}") for each in outcome.by_k]
+        evidence, kind = outcome.evidence, verdict(outcome)
+        reason = evidence.expected_failure or ("" if outcome.code else evidence.reason)
+        numbers = [(str(each.k), str(each.cases), f"{each.seconds:.2f}") for each in evidence.by_k]
         columns = map("<br>".join, zip(*numbers, strict=True)) if numbers else [""] * 3
-        name = f"<b>{escape(outcome.property)}</b><small>{escape(outcome.statement)}</small>"
-        verdict = f'<span class="verdict {outcome.verdict}">{word}</span><small>{escape(reason)}</small>'
-        rows.append((name, verdict, *columns))
+        name = f"<b>{escape(outcome.check)}</b><small>{escape(outcome.claim)}</small>"
+        said = f'<span class="verdict {kind}">{WORDS.get(kind, kind)}</span><small>{escape(reason)}</small>'
+        rows.append((name, said, *columns))
     return table(("property", "verdict", "k", "cases", "seconds"), rows, texts=2) if rows else ""
 
 
-def _headline(outcome: Outcome) -> str:
-    return f"{escape(outcome.property)}: smallest {'crash' if outcome.crash else 'counterexample'}"
+def _headline(outcome: RuleOutcome) -> str:
+    return f"{escape(outcome.check)}: smallest {'crash' if outcome.evidence.crash else 'counterexample'}"
 
 
-def _code(outcome: Outcome) -> str:
-    return f"<p>{escape(outcome.reason)}</p>\n<pre><code>{escape(outcome.code)}</code></pre>\n"
+def _code(outcome: RuleOutcome) -> str:
+    return f"<p>{escape(outcome.evidence.reason)}</p>\n<pre><code>{escape(outcome.code)}</code></pre>\n"

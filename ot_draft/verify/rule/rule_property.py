@@ -13,12 +13,15 @@ from ...arrays import Array
 from ...exact import all_drafts
 from ...problem import Problem
 from ...selection import SelectionRule, target_kept
+from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..source import value_source
 from .strategies import Strategy, problems
 
 Check = Callable[[Any, Problem], None]
 # The question that a property helps to answer.
 Category = Literal["lossless", "floats", "arguments", "robust", "claims"]
+# Categories whose failures show that a rule may not be used as it is.
+REFUTING = frozenset({"lossless", "floats", "arguments"})
 FEW_CELLS = 100
 
 
@@ -73,6 +76,16 @@ class RuleProperty:
 
     def __call__(self, rule: SelectionRule, problem: Problem) -> None:
         self.check(rule, problem)
+
+    def outcome(
+        self, status: Status = Status.PASSED, *, decides: bool = True, counterexample: Record | None = None, seconds: float = 0.0,
+        **evidence: Any,
+    ) -> Outcome[RuleEvidence]:  # fmt: skip
+        """The outcome of the property for a rule. evidence: fields of `RuleEvidence`."""
+        return Outcome(
+            check=self.name, status=status, claim=self.statement, evidence=RuleEvidence(category=self.category, **evidence),
+            decides=decides and self.category in REFUTING, counterexample=counterexample, seconds=seconds,
+        )  # fmt: skip
 
 
 def without_torch(rule: SelectionRule) -> str:

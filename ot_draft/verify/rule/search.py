@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from operator import ge
 from time import perf_counter, process_time
 from typing import Any
@@ -15,9 +16,10 @@ import numpy as np
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..boundary import check_number
+from ..outcome import Outcome, RuleEvidence, Status, Tried
+from ..ranges import Range
 from ..source import Counterexample, RuleSource
-from .outcome import Outcome, Status, Tried
-from .recording import Range, Refusal, check_once
+from .recording import Refusal, check_once
 from .rule_property import FEW_CELLS, RuleProperty
 from .strategies import Strategy
 from .time_limit import CLOCK, NoLimit
@@ -103,27 +105,26 @@ class Attempts:
         ):  # flaky: the rule is no function; its last failure stands
             _run(cases, smaller, number, seed)
 
-    def outcome(self, name: str, source: RuleSource | None, seconds: float, interrupted: bool = False) -> Outcome:
-        """The outcome as far as it is known now. name, source: of the rule. interrupted: whether it is stopped in the middle of a call."""
+    def outcome(self, source: RuleSource | None, seconds: float, interrupted: bool = False) -> Outcome[RuleEvidence]:
+        """The outcome as far as it is known now. source: of the rule. interrupted: whether it is stopped in the middle of a call."""
         by_k = tuple(self.by_k[k] for k in sorted(self.by_k))
         cases, shown = sum(each.cases for each in by_k), self.counterexample
-        outcome = Outcome.about(
-            self.claim, name, seconds=seconds, cases=cases, by_k=by_k, refused=self.refused, refusal=self.refusal, ranges=self.ranges,
-            interrupted=interrupted,
-        )  # fmt: skip
+        seen: dict[str, Any] = {"cases": cases, "by_k": by_k, "ranges": self.ranges, "interrupted": interrupted}
+        seen |= {"refused": self.refused, "refusal": self.refusal}
+        outcome = partial(self.claim.outcome, seconds=seconds)
         if shown is not None:
-            code = shown.code(self.rule, source)
-            return replace(outcome, status=Status.FAILED, reason=shown.seen, crash=shown.seen if shown.crash else "", decides=shown.decides,
-                           counterexample=shown.record, code=code)  # fmt: skip
+            seen |= {"reason": shown.seen, "crash": shown.seen if shown.crash else ""}
+            record = shown.record | {"code": shown.code(self.rule, source)}
+            return outcome(Status.FAILED, decides=shown.decides, counterexample=record, **seen)
         if interrupted and self.now[2] == PATIENCE:
             within = f"{PATIENCE:.0f} s of the CPU or {CLOCK * PATIENCE:.0f} s in all"
             endless = f"gave no answer within {within} for n = {self.now[0]}, k = {self.now[1]}"
-            return replace(outcome, status=Status.FAILED, reason=endless, decides=False, crash=endless)
+            return outcome(Status.FAILED, decides=False, **seen | {"reason": endless, "crash": endless})
         if interrupted and not cases:
-            return replace(outcome, status=Status.SKIPPED, reason="every problem took too long", by_k=())
+            return outcome(Status.SKIPPED, **seen | {"reason": "every problem took too long", "by_k": ()})
         if cases and self.refused == cases:
-            return replace(outcome, status=Status.SKIPPED, reason=f"the rule refuses every problem: {self.refusal}")
-        return outcome
+            return outcome(Status.SKIPPED, **seen | {"reason": f"the rule refuses every problem: {self.refusal}"})
+        return outcome(**seen)
 
 
 Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
@@ -133,13 +134,12 @@ Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: pr
 class Search:
     """Searches for counterexamples of one rule: problems that were drawn for one property serve the next.
 
-    name, source: what the rule is called, and the Python that makes it; without the latter, it is read off the rule.
+    source: the Python that makes the rule; without it, it is read off the rule.
     """
 
     rule: SelectionRule
     max_examples: int
     seed: int
-    name: str
     source: RuleSource | None = None
     limit: NoLimit = field(default_factory=NoLimit)
     drawn: Drawn = field(default_factory=dict)
@@ -150,13 +150,13 @@ class Search:
         check_number("max_examples", self.max_examples, 1)
         check_number("seed", self.seed, 0)
 
-    def outcome(self, claim: RuleProperty) -> Outcome:
+    def outcome(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
         """Try a property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.
 
         A counterexample that decides goes before one that does not.
         """
         if reason := claim.skipped(self.rule):
-            return Outcome.about(claim, self.name, status=Status.SKIPPED, reason=reason)
+            return claim.outcome(Status.SKIPPED, reason=reason)
         first = Attempts(claim, self.rule, self.limit)
         self.tries, self.begun = [first], perf_counter()
         few = (
@@ -171,11 +171,11 @@ class Search:
             if first.counterexample is not None:
                 self.tries.append(Attempts(claim, self.rule, self.limit, first.slow))
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample.decides)
-        return self._shown().outcome(self.name, self.source, perf_counter() - self.begun)
+        return self._shown().outcome(self.source, perf_counter() - self.begun)
 
-    def interrupted(self) -> Outcome:
+    def interrupted(self) -> Outcome[RuleEvidence]:
         """The outcome of the property at work, where it is stopped in the middle of a call of the rule."""
-        return self._shown().outcome(self.name, self.source, perf_counter() - self.begun, interrupted=True)
+        return self._shown().outcome(self.source, perf_counter() - self.begun, interrupted=True)
 
     def _shown(self) -> Attempts:
         return self.tries[-1] if self.tries[-1].counterexample else self.tries[0]

@@ -14,8 +14,8 @@ from ...laws import DraftLaw, Fact, is_defined
 from ...problem import Problem
 from ...sampling import draw, sample
 from ...selection import SelectionRule, target_kept
-from ...statistics import log_e_value
 from ..corners import CORNERS
+from ..e_values import log_e_value
 from ..source import Counterexample, numbers
 from .calls import tuples_of
 from .rule_property import a_few, as_floats, possible_drafts, rule_property, without_torch
@@ -234,7 +234,7 @@ def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
 
     Over the seed of the generator, which is fixed, a right rule fails with probability 1e-9 at most: an e-value at 6e9 for
     each of six tests. A token law at total variation distance 0.064 from the computed one, and a position law (four
-    outcomes at most) at 0.063, pass with probability 1e-6: `statistics.smallest_distance(10_000, 6, 1 / LIMIT)`.
+    outcomes at most) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / LIMIT)`.
     """
     case = as_floats(problem)
     generator = np.random.default_rng(0)

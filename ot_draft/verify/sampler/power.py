@@ -15,8 +15,8 @@ import numpy as np
 from ...errors import InvalidArgument
 from ...laws import IID
 from ...problem import Problem
-from ...statistics import MISS, missed
 from ..corners import LabelledProblem
+from ..e_values import MISS, missed
 from .black_box import BlackBox
 from .samplers import DraftSampler, PathStepSampler, StepSampler, TokenSampler
 from .trial import Trial

@@ -2,108 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from ...page_style import page
-from ...problem import Problem
+from ..outcome import Outcome, SamplerEvidence, Status
+from ..report import Report
 from ..source import value_source
 from .views import MOST_TOKENS
 
-Status = Literal["passed", "failed", "skipped", "not decided"]
+SamplerOutcome = Outcome[SamplerEvidence]
 
 
 @dataclass(frozen=True)
-class SamplerOutcome:
-    """One check, on one problem or on all of them.
-
-    label, problem: the problem that a statistical check was made on, or on which another one failed. samples: calls made.
-    e_value: of the sequential test, which fails at `limit`. p_value: chi-square, for reading. distance: a law at this total
-    variation distance from the right one is missed by so many samples with probability 1e-6 at most (1.0: none is sure to be
-    found); None where it is no check of a law.
-    """
-
-    name: str
-    status: Status
-    reason: str = ""
-    label: str = ""
-    problem: Problem | None = field(default=None, repr=False, compare=False)  # arrays have no ==
-    samples: int = 0
-    e_value: float = 0.0
-    limit: float = np.inf
-    p_value: float = 1.0
-    distance: float | None = None
-
-    def __str__(self) -> str:
-        where = f"[{self.label}] " if self.label and self.status == "failed" else ""
-        return f"{self.name:<20} {self.status:<8} {where}{self.reason}".rstrip()
-
-
-@dataclass(frozen=True)
-class SamplerReport:
+class SamplerReport(Report[SamplerEvidence]):
     """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
 
-    false_alarm: bound on the probability that a right sampler fails any check. code: Python that makes the same calls again.
     tried: sizes (n, k) that stood together, and of all n, k; batches: rows of a batch (none where calls had one row), and for each the
-    sizes that it had; rows in all. `str`, `html()` and `json()` say the same.
+    sizes that it had; rows in all; seconds of the whole run; code, Python that makes the same calls again. `str`, `html()` and
+    `json()` say the same.
     """
 
-    name: str
-    outcomes: tuple[SamplerOutcome, ...]
-    false_alarm: float
-    seconds: float
-    code: str
-    tried: dict[str, Any]
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed, and all calls were made."""
-        return self.verdict == "passed"
-
-    @property
-    def verdict(self) -> Status:
-        """Passed, failed, or not decided, where the time limit ended before all calls were made."""
-        found = {outcome.status for outcome in self.outcomes}
-        return "failed" if "failed" in found else "not decided" if "not decided" in found else "passed"
-
-    @property
-    def failures(self) -> tuple[SamplerOutcome, ...]:
-        """Outcomes of the checks that failed."""
-        return tuple(outcome for outcome in self.outcomes if outcome.status == "failed")
-
-    def __getitem__(self, name: str) -> SamplerOutcome:
+    def __getitem__(self, check: str) -> SamplerOutcome:
         """The outcome of that name with the strongest evidence."""
-        of_name = [outcome for outcome in self.outcomes if outcome.name == name]
+        of_name = [outcome for outcome in self.outcomes if outcome.check == check]
         if not of_name:
-            raise KeyError(f"no check is called {name!r}: choose among {', '.join(self._names)}")
-        return max(of_name, key=lambda outcome: (outcome.status == "failed", outcome.e_value))
-
-    def raise_if_failed(self) -> None:
-        """Raise AssertionError with the report as its text unless it passed."""
-        if not self.passed:
-            raise AssertionError(str(self))
+            raise KeyError(f"check must be one of {', '.join(self._names)}, got {check!r}. Correct the name.")
+        return max(of_name, key=lambda outcome: (outcome.status == Status.FAILED, outcome.evidence.e_value))
 
     @property
     def _names(self) -> list[str]:
-        return list(dict.fromkeys(outcome.name for outcome in self.outcomes))
-
-    @property
-    def bias_seen(self) -> dict[str, float]:
-        """For every check of a law, a total variation distance that was missed on each of its problems with probability 1e-6 at most.
-
-        1.0 where even the greatest might have been missed. Of the events that were counted: what the check's docstring names, for
-        the n, k and batches that were tried.
-        """
-        seen: dict[str, float] = {}
-        for each in self.outcomes:
-            if each.status == "passed" and each.distance is not None:
-                seen[each.name] = max(each.distance, seen.get(each.name, 0.0))
-        return seen
+        return list(dict.fromkeys(outcome.check for outcome in self.outcomes))
 
     def __str__(self) -> str:
         by_k = {k: ", ".join(str(n) for n, each in self.tried["sizes"] if each == k) for k in self.tried["k"]}
@@ -115,19 +46,20 @@ class SamplerReport:
             alike.setdefault(f" (with {' or '.join(small)})" * bool(small), []).append(int(rows))
         batches = ", ".join(f"{', '.join(map(str, rows))}{said}" for said, rows in alike.items())
         rows_said = f"in batches of {batches}" if batches else "one row at a time"
-        lines = [f"{self.name}: {self.verdict} in {self.seconds:.1f} s"]
+        lines = [f"{self.subject}: {self.status} in {self.tried['seconds']:.1f} s"]
         lines += [f"  {self._line(name)}" for name in self._names]
         lines.append(f"  tried: {sizes}; {rows_said}, {self.tried['rows']:,} rows in all")
         if self.failures:
-            lines += ["", "The same calls again:", "", self.code.rstrip()]
+            lines += ["", "The same calls again:", "", self.tried["code"].rstrip()]
         return "\n".join(lines)
 
     def _line(self, name: str) -> str:
         worst = self[name]
-        if worst.status != "passed" or not worst.samples:
-            return str(worst)
-        number = len({outcome.label for outcome in self.outcomes if outcome.name == name})
-        text = f"{number} cases, {worst.samples:,} calls each; largest e-value {worst.e_value:.2g} of {worst.limit:.2g}"
+        evidence = worst.evidence
+        if worst.status != Status.PASSED or not evidence.samples:
+            return line(worst)
+        number = len({outcome.evidence.label for outcome in self.outcomes if outcome.check == name})
+        text = f"{number} cases, {evidence.samples:,} calls each; largest e-value {evidence.e_value:.2g} of {evidence.limit:.2g}"
         if self.bias_seen.get(name, 1) < 1:
             pooled = (
                 ""
@@ -137,23 +69,16 @@ class SamplerReport:
             text += f"; a law {self.bias_seen[name]:.3f} off{pooled} is missed with probability 1e-6 (false alarms: {self.false_alarm:.0e})"
         return f"{name:<20} {worst.status:<8} {text}"
 
-    def json(self) -> str:
-        """The report as JSON: what was tried, the bias seen, every outcome."""
-        kept = ("name", "status", "reason", "label", "samples", "e_value", "p_value", "distance")
-        outcomes = [{name: getattr(each, name) for name in kept} for each in self.outcomes]
-        whole = {
-            "name": self.name,
-            "passed": self.passed,
-            "verdict": self.verdict,
-            "false_alarm": self.false_alarm,
-            "seconds": self.seconds,
-        }
-        whole |= {"tried": self.tried, "bias_seen": self.bias_seen, "outcomes": outcomes, "code": self.code}
-        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
     def html(self) -> str:
         """The text as one page without links."""
-        return page(self.name, f"<pre>{escape(str(self))}</pre>\n")
+        return page(self.subject, f"<pre>{escape(str(self))}</pre>\n")
+
+
+def line(outcome: SamplerOutcome) -> str:
+    """An outcome on one line."""
+    label, failed = outcome.evidence.label, outcome.status == Status.FAILED
+    where = f"[{label}] " if label and failed else ""
+    return f"{outcome.check:<20} {outcome.status:<8} {where}{outcome.evidence.reason}".rstrip()
 
 
 def name_of(function: Callable[..., Any]) -> str:

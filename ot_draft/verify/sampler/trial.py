@@ -14,11 +14,13 @@ from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
 from ...problem import Problem, check_is_law
-from ...statistics import chi_square, smallest_distance
 from ..boundary import check_number
 from ..corners import LabelledProblem, corner_problems, in_groups, is_used_up, labelled
+from ..e_values import chi_square, smallest_distance
+from ..outcome import Outcome, SamplerEvidence, Status
+from ..source import problem_record
 from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
-from .sampler_report import SamplerOutcome, SamplerReport, Status, call_source, name_of
+from .sampler_report import SamplerOutcome, SamplerReport, call_source, name_of
 from .views import Dependence, View
 
 DEFAULT_SAMPLES = {False: 10_000, True: 100_000}  # samples a problem, one by one and in batches
@@ -60,7 +62,8 @@ def examine(
     given |= options | {"batched": box.batched, "samples": made, "seconds": None}
     given |= {"false_alarm": false_alarm, "seed": seed}
     code = call_source(box.called, box.function, given)
-    return SamplerReport(name_of(box.function), outcomes, false_alarm, perf_counter() - start, code, trial.tried())
+    tried_with = trial.tried() | {"seconds": perf_counter() - start, "code": code}
+    return SamplerReport(name_of(box.function), outcomes, tried_with, false_alarm)
 
 
 class Group:
@@ -273,16 +276,21 @@ class Trial:
     ) -> SamplerOutcome:
         """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that."""
         failed, ten = log_e >= np.log(self.limit), np.log(10)
-        status: Status = (
-            "failed" if failed else "skipped" if self.stopped else "not decided" if self.undecided else "passed"
-        )
+        status = (
+            Status.FAILED if failed
+            else Status.SKIPPED if self.stopped
+            else Status.UNDECIDED if self.undecided
+            else Status.PASSED
+        )  # fmt: skip
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
         seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
-        reason = {"skipped": self.stopped, "not decided": self.undecided}.get(status, seen)
+        reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: self.undecided}.get(status, seen)
         e_value = float(np.exp(min(log_e, 709.0)))
-        return SamplerOutcome(
-            name, status, reason, case.label, case.problem, group.samples, e_value, self.limit, **about
+        evidence = SamplerEvidence(
+            reason=reason, label=case.label, samples=group.samples, e_value=e_value, limit=self.limit, **about
         )
+        shown = problem_record(case.problem) if failed else None
+        return Outcome(check=name, status=status, evidence=evidence, counterexample=shown)
 
     def _ends(self) -> SamplerOutcome:
         """Uniforms at the ends of [0, 1): no impossible outcome, no error. Says nothing about frequencies."""
@@ -305,6 +313,8 @@ def _filled(case: LabelledProblem) -> str:
 
 def _verdict(name: str, failed: tuple[LabelledProblem, str] | None = None, skipped: str = "") -> SamplerOutcome:
     if skipped or failed is None:
-        return SamplerOutcome(name, "skipped" if skipped else "passed", skipped)
+        status = Status.SKIPPED if skipped else Status.PASSED
+        return Outcome(check=name, status=status, evidence=SamplerEvidence(reason=skipped))
     case, seen = failed
-    return SamplerOutcome(name, "failed", seen, case.label, case.problem)
+    evidence = SamplerEvidence(reason=seen, label=case.label)
+    return Outcome(check=name, status=Status.FAILED, evidence=evidence, counterexample=problem_record(case.problem))

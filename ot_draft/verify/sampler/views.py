@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
-from ...statistics import log_e_value_given
 from ..corners import LabelledProblem
+from ..e_values import log_dirichlet_mixture
 
 CLASSES = 4  # of cells, where one outcome is set beside another
 PARTS = 16  # of a law that changes from call to call
@@ -46,7 +46,7 @@ class View:
 
     def evidence(self) -> Array:
         """Log e-value against the laws: (cases,)."""
-        return log_e_value_given(self.counts, self.laws)
+        return log_dirichlet_mixture(self.counts, self.laws)
 
     def worst(self, case: int) -> tuple[int, float, float]:
         """The cell that is furthest from its law, its share and the share that it ought to have, in one condition."""
@@ -320,9 +320,9 @@ class Dependence:
         Of the case alone, or of all cases together, which stands where the case alone says most.
         """
         laws = np.broadcast_to(self.laws[:, None, :, None], self.counts.shape)
-        alone = log_e_value_given(self.counts, laws).max((0, 1)) - explained
+        alone = log_dirichlet_mixture(self.counts, laws).max((0, 1)) - explained
         shape = (*self.counts.shape[:2], -1, CLASSES)
-        together = log_e_value_given(self.counts.reshape(shape), laws.reshape(shape)).max() - explained.sum()
+        together = log_dirichlet_mixture(self.counts.reshape(shape), laws.reshape(shape)).max() - explained.sum()
         alone[alone.argmax()] = max(alone.max(), together)
         return alone
 

@@ -6,7 +6,7 @@ far as two answers agree; where they part, the context is the same and the emitt
 
 A report that leans on the emitted token may differ by less than rounding does. So there is a bet too: A = the tokens that this report
 gives more than the last report for this context did. If the reported law is true, the token falls into A with the reported mass of A,
-whatever moved the reports apart, and (1 + c y) / (1 + c m) is fair (the lemma of `wealth`). A server that moves mass to its own
+whatever moved the reports apart, and (1 + c y) / (1 + c m) is fair (the lemma of `e_values`). A server that moves mass to its own
 token puts it into A every time.
 """
 
@@ -19,6 +19,7 @@ from math import log
 import numpy as np
 
 from ...arrays import Array
+from ..e_values import log_bet
 from .answers import UNREPORTED, Answer, Emitted
 from .records import number_of
 from .verdict import e_value
@@ -93,7 +94,7 @@ class Contexts:
         asked = float(mass[more].sum()) * (1 + SURE) + slack
         if 0 < asked < 1:
             came = float(token in ids[more])
-            self._wealth += np.log1p(STAKES * came) - np.log1p(STAKES * asked)
+            self._wealth += log_bet(came, asked, STAKES)
             self._highest = max(self._highest, float(np.logaddexp.reduce(self._wealth) - log(len(STAKES))))
 
     def refusal(self, leaves_to_chance: bool) -> str:

@@ -1,9 +1,6 @@
 """The wealth of a gambler who bets against the reported laws: a nonnegative martingale while they are true.
 
-Lemma. Let y in [0, 1] have mean m given the past, and let c > -1 be chosen from the past. Then (1 + c y) / (1 + c m) is
-nonnegative and has mean 1 given the past. (The mean of 1 + c y is 1 + c m, which is positive.) If m is known only up to a factor,
-true mean in [(1 - t) m, (1 + t) m], then (1 + c y) / (1 + c m (1 + t)) for c > 0, and (1 + c y) / (1 + c m (1 - t)) for c < 0,
-has mean at most 1. If m is known up to d beside, the mean of y being at most d off, then m + d for c > 0 and m - d for c < 0 do.
+The bets are those of the lemma in `e_values`: factors (1 + c y) / (1 + c m) of outcomes y in [0, 1] with mean m.
 
 So the product over tokens is a martingale (with t > 0 a supermartingale) that starts at 1, for every bet and every c; so is a mean
 of them with weights fixed beforehand. By Ville's inequality it ever reaches 1/a with probability at most a, however long one looks
@@ -27,7 +24,7 @@ from math import log
 import numpy as np
 
 from ...arrays import Array
-from ...statistics import MISS
+from ..e_values import MISS, log_bets
 from .bets import BETS, SCORED, Scores
 from .past import CELLS, PRIORS, Past, Seen
 from .records import Tokens
@@ -45,7 +42,6 @@ NO_MASS = "no mass"
 NO_MASS_WEIGHT = 0.02
 BIASES = np.geomspace(1e-4, 0.5, 370)  # among which `visible` chooses
 STAKES = np.array([1e-2, 1e-4, 1e-6])  # on the next token being one of no mass
-GROUP = 32  # tokens whose factors are multiplied before a logarithm is taken; 32 factors of e^5 stay far from overflow
 # of the prior of each weight: spreads of .06, .014 and .004, for large biases and small ones
 PRECISIONS = np.array([300.0, 5000.0, 60_000.0])
 REACH = 0.9  # of the combined score; below 1 the wealth stays positive
@@ -79,17 +75,13 @@ class Wealth:
         self.came, self.expected = self.came + y.sum(0), self.expected + m.sum(0)
         self.tokens += (m > 0).sum(0)
         used = np.flatnonzero(m.any(axis=0))
-        groups, y, m = -(-len(y) // GROUP), y[:, used], m[:, used]
+        y, m = y[:, used], m[:, used]
         high = low = m
         if slack.any():
             # Nothing is staked on what has no mass: under a law that is rounded it may come.
             y, room = np.where(m > 0, y, 0.0), np.where(m > 0, slack[:, None], 0.0)
             high, low = np.minimum(m + room, 1.0), np.maximum(m - room, 0.0)
-        # The tilts come first: a row of the products is long then, which numpy multiplies several times as fast as many short ones.
-        won, half = _products(y, self._slope, groups), len(self._slope) // 2
-        bounds = ((high, self._bound[:half]), (low, self._bound[half:]))
-        asked = np.concatenate([_products(mean, bound, groups) for mean, bound in bounds])
-        self._log[used] += (np.log(won) - np.log(asked)).reshape(len(self._slope), groups, len(used)).sum(1).T
+        self._log[used] += log_bets(y, high, low, self._slope, self._bound).T
 
     def settle_learned(self, combined: Payout, context: Payout, slack: Array, reach: Array | float = REACH) -> None:
         """Pay out the learner's bets, with y in [-REACH, REACH], all at c = 1, the learned weights being believed.
@@ -165,17 +157,6 @@ class Wealth:
         """Logarithm of the wealth of each bet alone, over all tilts: (K,)."""
         weights = self._weights - np.logaddexp.reduce(self._weights, axis=1)[:, None]
         return np.logaddexp.reduce(self._log + weights, axis=1)
-
-
-def _products(x: Array, steps: Array, groups: int) -> Array:
-    """Products of 1 + step x over every `groups`-th token: x (T, K), steps (C,) -> (C, groups K)."""
-    product = np.ones((len(steps), groups * x.shape[1]))
-    for start in range(0, len(x), groups):
-        part = x[start : start + groups].ravel()
-        factor = steps[:, None] * part
-        factor += 1
-        product[:, : len(part)] *= factor
-    return product
 
 
 def in_context(tokens: Tokens, past: Past, seen: Seen) -> Payout:

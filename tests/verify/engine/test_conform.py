@@ -31,6 +31,7 @@ from ot_draft.cli import main  # noqa: E402
 from ot_draft.verify.engine import adapter, evidence, suite  # noqa: E402
 from ot_draft.verify.engine.kinds import DEPTH, KINDS, Kind, ReferencePair, kinds_for  # noqa: E402
 from ot_draft.verify.engine.tiny_pair import write  # noqa: E402
+from ot_draft.verify.outcome import Status  # noqa: E402
 
 ADAPTER = str(HERE / "simulated.py")
 HELD = """
@@ -116,34 +117,34 @@ def few_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(models: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.ConformReport]:
+def run(models: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.EngineReport]:
     monkeypatch.setattr(suite, "EngineProcess", InThisProcess)
 
     def run(
         error: str = "", requests: int = 600, sizes: tuple[int, ...] = (8,), seed: int = 0, **options: str
-    ) -> suite.ConformReport:
+    ) -> suite.EngineReport:
         options = {"error": error, "seed": str(seed), **options}
         return suite.conform("simulated", options, sizes, requests, seed=seed, models=models)
 
     return run
 
 
-def wrong(report: suite.ConformReport) -> list[str]:
-    return [row.name.rpartition(",")[0] for row in report.rows if row.verdict == suite.WRONG]
+def wrong(report: suite.EngineReport) -> list[str]:
+    return [row.check.rpartition(",")[0] for row in report.outcomes if row.status == Status.FAILED]
 
 
 @pytest.mark.parametrize(("seed", "requests"), [(0, 400), slow(0, 600), slow(1, 600)])
 def test_a_right_engine_keeps_its_law(seed: int, requests: int, run: Any) -> None:
     report = run(seed=seed, requests=requests)
-    assert (report.status, wrong(report)) == (0, [])
-    assert len(report.rows) > 20
-    assert min(row.p for row in report.rows) > 1e-5
+    assert (report.exit_status, wrong(report)) == (0, [])
+    assert len(report.outcomes) > 20
+    assert min(row.evidence.p for row in report.outcomes) > 1e-5
 
 
 @pytest.mark.slow
 def test_a_right_engine_keeps_its_law_on_many_tokens(run: Any) -> None:
     report = run(sizes=(2000,), requests=400)
-    assert (report.status, wrong(report)) == (0, [])
+    assert (report.exit_status, wrong(report)) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_a_right_engine_keeps_its_law_on_many_tokens(run: Any) -> None:
 )
 def test_a_planted_error_is_wrong_where_it_is(error: str, rows: set[str], run: Any) -> None:
     report = run(error, requests=1500)
-    assert report.status == 1
+    assert report.exit_status == 1
     assert rows <= set(wrong(report))
     if error.startswith("no ") or error in simulated.LOGPROBS:
         # Where the law is wrong, so is the chance of equal tokens that it gives.
@@ -195,7 +196,7 @@ def test_a_planted_error_is_wrong_where_it_is(error: str, rows: set[str], run: A
 def test_what_is_no_error_is_kept(run: Any) -> None:
     """u q <= p for u q < p: they differ where u q is p exactly."""
     report = run("accepted where it is equal", requests=400)
-    assert (report.status, wrong(report)) == (0, [])
+    assert (report.exit_status, wrong(report)) == (0, [])
 
 
 @pytest.mark.parametrize(("declared", "status"), [("raw", 0), ("processed", 1), ("", 0), ("cooked", 2)])
@@ -207,11 +208,11 @@ def test_log_probabilities_are_those_that_are_declared(
     sent = {name: KINDS[name] for name in ("plain", "temperature", "top-k")}
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
     report = run(requests=400, declared=declared)
-    assert (report.status, wrong(report)) == (status, ["log-probabilities"] if status == 1 else [])
+    assert (report.exit_status, wrong(report)) == (status, ["log-probabilities"] if status == 1 else [])
     said = {"processed": "processed: off by", "cooked": "REPORTS is 'cooked': give 'raw' or 'processed'"}.get(
         declared, "raw: off by"
     )
-    assert said in next(row.evidence for row in report.rows if row.name.startswith("log-probabilities"))
+    assert said in next(row.evidence.reason for row in report.outcomes if row.check.startswith("log-probabilities"))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_the_last_of_a_batch_is_found(run: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def run_row(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.ConformRow]:
+def run_row(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.EngineOutcome]:
     """One row alone, of some of the kinds."""
 
     def rows(trial: suite.EngineTrial) -> Any:
@@ -244,11 +245,11 @@ def run_row(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.Co
 
     names, row = SOME, "few"
 
-    def run_row(which: str, kinds: tuple[str, ...], **options: Any) -> suite.ConformRow:
+    def run_row(which: str, kinds: tuple[str, ...], **options: Any) -> suite.EngineOutcome:
         nonlocal names, row
         names, row = kinds, which
         monkeypatch.setattr(suite.EngineTrial, "rows", rows)
-        (found,) = run(**options).rows
+        (found,) = run(**options).outcomes
         return found
 
     return run_row
@@ -272,14 +273,14 @@ SOME = ("plain", "temperature", "repeating prompt", "greedy")
 def test_one_place_of_a_small_batch_is_found(error: str, kinds: tuple[str, ...], run_row: Any) -> None:
     """By the fewest requests that an adapter asks for; nothing else is wrong."""
     found = run_row("aborted" if "aborted" in error else "few", kinds, error=error, requests=1500)
-    assert (found.verdict, found.p < 1e-8) == (suite.WRONG, True)
+    assert (found.status, found.evidence.p < 1e-8) == (Status.FAILED, True)
 
 
 @pytest.mark.parametrize("row", ["few", "aborted"])
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_right_small_batches_are_kept(seed: int, row: str, run_row: Any) -> None:
     found = run_row(row, tuple(kinds_for(8)), requests=400, seed=seed)
-    assert (found.verdict, found.p > 1e-4) == (suite.KEPT, True)
+    assert (found.status, found.evidence.p > 1e-4) == (Status.PASSED, True)
 
 
 @pytest.mark.parametrize(
@@ -302,21 +303,21 @@ def test_right_small_batches_are_kept(seed: int, row: str, run_row: Any) -> None
 @pytest.mark.usefixtures("few_kinds")
 def test_what_was_not_answered_is_no_verdict(error: str, row: str, said: str, run: Any) -> None:
     report = run(error, requests=400)
-    rows = {each.name.rpartition(",")[0] or each.name: each for each in report.rows}
-    assert report.status == 2
-    assert rows[row].verdict == suite.CRASHED
-    assert said in rows[row].evidence
+    rows = {each.check.rpartition(",")[0] or each.check: each for each in report.outcomes}
+    assert report.exit_status == 2
+    assert rows[row].status == Status.CRASHED
+    assert said in rows[row].evidence.reason
 
 
 @pytest.mark.usefixtures("few_kinds")
 def test_log_probabilities_may_be_of_numpy(run: Any) -> None:
-    assert run("log-probabilities of numpy", requests=400).status == 0
+    assert run("log-probabilities of numpy", requests=400).exit_status == 0
 
 
 def test_a_start_without_facts_is_no_verdict(run: Any) -> None:
-    (row,) = run("no facts", requests=400).rows
-    assert row.verdict == suite.CRASHED
-    assert "a dict of facts was asked for, and came None" in row.evidence
+    (row,) = run("no facts", requests=400).outcomes
+    assert row.status == Status.CRASHED
+    assert "a dict of facts was asked for, and came None" in row.evidence.reason
 
 
 @pytest.mark.parametrize(
@@ -333,9 +334,9 @@ def test_a_start_without_facts_is_no_verdict(run: Any) -> None:
 @pytest.mark.usefixtures("few_kinds")
 def test_texts_that_are_none_of_the_law_are_wrong(error: str, row: str, said: str, run: Any) -> None:
     report = run(error, requests=400)
-    assert report.status == 1
-    (found,) = (each for each in report.rows if each.name == f"{row}, 8 tokens")
-    assert (found.verdict, said in found.evidence) == (suite.WRONG, True)
+    assert report.exit_status == 1
+    (found,) = (each for each in report.outcomes if each.check == f"{row}, 8 tokens")
+    assert (found.status, said in found.evidence.reason) == (Status.FAILED, True)
 
 
 def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,9 +348,9 @@ def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(suite, "kinds_for", lambda n: {"plain": KINDS["plain"]})
     monkeypatch.setattr(suite.EngineTrial, "_texts", ten)
     report = run(requests=400)
-    (row,) = (each for each in report.rows if each.name == "plain, 8 tokens")
-    assert (row.verdict, report.status) == (suite.UNDECIDED, 2)
-    assert "too few texts: not judged" in row.evidence
+    (row,) = (each for each in report.outcomes if each.check == "plain, 8 tokens")
+    assert (row.status, report.exit_status) == (Status.UNDECIDED, 2)
+    assert "too few texts: not judged" in row.evidence.reason
     monkeypatch.setattr(suite.EngineTrial, "_texts", lambda trial, counts: {"plain": [(1, 2, 3)] * 10})
     assert "plain" in wrong(run(requests=400))
 
@@ -357,21 +358,21 @@ def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("few_kinds")
 def test_what_an_engine_lacks_is_not_tried(run: Any) -> None:
     report = run(lacks="top_k seed abort", requests=400)
-    names = {row.name.rpartition(",")[0]: row for row in report.rows}
+    names = {row.check.rpartition(",")[0]: row for row in report.outcomes}
     for name in ("top-k", "seeded", "same seed, same text", "beside aborted requests", "draft noise with verification"):
-        assert names[name].verdict == suite.NOT_TRIED
-    assert names["top-k"].evidence == "it was asked not to"
-    assert report.status == 0
+        assert names[name].status == Status.SKIPPED
+    assert names["top-k"].evidence.reason == "it was asked not to"
+    assert report.exit_status == 0
 
 
 @pytest.mark.usefixtures("few_kinds")
 def test_what_crashes_alone_leaves_the_other_rows_their_verdicts(run: Any) -> None:
     report = run("raises at top-p", requests=400)
-    crashed = {row.name.rpartition(",")[0] for row in report.rows if row.verdict == suite.CRASHED}
+    crashed = {row.check.rpartition(",")[0] for row in report.outcomes if row.status == Status.CRASHED}
     assert crashed == {"all kinds in mixed batches", "top-p"}
-    assert report.status == 2
-    others = {row.name: row.verdict for row in report.rows if row.verdict not in (suite.CRASHED, suite.KEPT)}
-    assert set(others.values()) <= {suite.NOT_TRIED}
+    assert report.exit_status == 2
+    others = {row.check: row.status for row in report.outcomes if row.status not in (Status.CRASHED, Status.PASSED)}
+    assert set(others.values()) <= {Status.SKIPPED}
 
 
 @pytest.mark.parametrize("rows", [1, slow(None)])
@@ -388,9 +389,9 @@ def test_an_engine_that_dies_or_hangs_is_no_verdict(
     if error == "hang":
         monkeypatch.setattr(suite, "EngineProcess", Impatient)
     report = suite.conform(ADAPTER, {"error": error}, (8,), 400, seconds=600.0, models=models)
-    assert report.status == 2
-    assert not {row.verdict for row in report.rows} & {suite.KEPT, suite.WRONG}
-    assert said in report.rows[0].evidence
+    assert report.exit_status == 2
+    assert not {row.status for row in report.outcomes} & {Status.PASSED, Status.FAILED}
+    assert said in report.outcomes[0].evidence.reason
 
 
 def test_an_engine_ends_in_the_middle_of_a_call_with_whoever_asked(tmp_path: Path) -> None:
@@ -436,7 +437,7 @@ def test_the_command(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     done = CliRunner().invoke(main, [*given, "--set", "error=no allowed"])
     assert done.exit_code == 1, done.output
     table = json.loads((tmp_path / "table.json").read_text())
-    assert [row["name"] for row in table["rows"] if row["verdict"] == "WRONG"] == ["allowed tokens, 8 tokens"]
+    assert [row["check"] for row in table["outcomes"] if row["status"] == "failed"] == ["allowed tokens, 8 tokens"]
     assert "accepted drafts" in done.output
 
 
@@ -631,7 +632,7 @@ def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, referen
     """Right texts of which every token behind the first is off by so much, half of the places in its law up and half of them down."""
     level, generator = 1e-6 / suite.ROWS, np.random.default_rng(0)
     right = generator.random((count, DEPTH))
-    stated = evidence.Evidence(1.0, "", views=11, least=count).bias_seen(level)
+    stated = evidence.PValue(1.0, "", views=11, least=count).bias_seen(level)
     for _ in range(20):
         biased = generator.random((count, DEPTH))
         up = generator.random((count, DEPTH - 1)) < 0.5 + stated
@@ -646,14 +647,14 @@ def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, referen
 @pytest.mark.parametrize(
     ("counters", "verdicts"),
     [
-        ({"accepted drafts": 5, "cached tokens": 64}, [suite.KEPT, suite.KEPT]),
-        ({"accepted drafts": 0, "cached tokens": 0}, [suite.UNDECIDED, suite.UNDECIDED]),
-        ({}, [suite.NOT_TRIED, suite.NOT_TRIED]),
+        ({"accepted drafts": 5, "cached tokens": 64}, [Status.PASSED, Status.PASSED]),
+        ({"accepted drafts": 0, "cached tokens": 0}, [Status.UNDECIDED, Status.UNDECIDED]),
+        ({}, [Status.SKIPPED, Status.SKIPPED]),
     ],
 )
 def test_a_law_without_drafts_or_a_cache_says_nothing_of_them(counters: dict[str, int], verdicts: list[str]) -> None:
     trial = suite.EngineTrial("", {}, Path(), 8, None, 1e-6, 1.0, np.random.default_rng(0), kinds=kinds_for(8))
     trial._described, trial.call = {"functions": ["counters"]}, lambda function: counters  # type: ignore[method-assign]
-    assert [trial._counted(name).verdict for name in suite.COUNTED] == verdicts
+    assert [trial._counted(name).status for name in suite.COUNTED] == verdicts
     trial.kinds = kinds_for(2000)  # of them none is long enough for a block of a cache
-    assert trial._counted("prompts come from a cache").verdict == suite.NOT_TRIED
+    assert trial._counted("prompts come from a cache").status == Status.SKIPPED

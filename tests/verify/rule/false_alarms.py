@@ -124,7 +124,10 @@ def main() -> None:
         calls += report.tried["rows"]
         if not report.passed:
             alarms.append(f"{name}, seed {run}:\n{report}")
-        at_5_percent += any(each.e_value >= each.limit * report.false_alarm / 0.05 for each in report.outcomes)
+        at_5_percent += any(
+            each.e_value >= (each.limit or np.inf) * report.false_alarm / 0.05
+            for each in (outcome.evidence for outcome in report.outcomes)
+        )
         if run % 50 == 49 or run + 1 == asked.first + asked.runs:
             done = run + 1 - asked.first
             print(

@@ -12,7 +12,7 @@ from slow import slow
 
 import ot_draft as otd
 from ot_draft.verify.rule import check_rule, parametrize_with_rule_checks
-from ot_draft.verify.rule.outcome import Outcome
+from ot_draft.verify.rule.answers import RuleOutcome
 from ot_draft.verify.rule.properties import ALL, CLAIMS
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -55,7 +55,7 @@ class Boastful(otd.SelectionRule):
         return self.rule(p, q, drafts)
 
 
-def outcome(rule: otd.SelectionRule, claim: str) -> Outcome:
+def outcome(rule: otd.SelectionRule, claim: str) -> RuleOutcome:
     return check_rule(rule, properties=[claim])[claim]
 
 
@@ -100,10 +100,10 @@ def test_what_the_library_claims() -> None:
 
 
 def test_only_claims_that_are_made_are_checked() -> None:
-    names = [each.property for each in check_rule(otd.rules.KSeq(), max_examples=1).outcomes]
+    names = [each.check for each in check_rule(otd.rules.KSeq(), max_examples=1).outcomes]
     assert names == [each.name for each in ALL if each not in CLAIMS or each.name in {"maximal", "kseq_bound"}]
     asked = outcome(otd.rules.KSeq(), "optimal")
-    assert (asked.status, asked.reason) == ("skipped", "not claimed")
+    assert (asked.status, asked.evidence.reason) == ("skipped", "not claimed")
     marks = parametrize_with_rule_checks([otd.rules.KSeq(), otd.rules.NaiveTarget()]).args[1]
     ids = {case.id for case in marks}
     assert {"KSeq-kseq_bound", "NaiveTarget-cover"} <= ids and not {"KSeq-optimal", "NaiveTarget-maximal"} & ids
@@ -111,7 +111,7 @@ def test_only_claims_that_are_made_are_checked() -> None:
 
 def test_a_law_without_one_draft_has_nothing_to_be_maximal_at() -> None:
     asked = outcome(Boastful(otd.rules.SpecHub(), ("maximal",)), "maximal")
-    assert asked.status == "skipped" and "no law of one draft" in asked.reason
+    assert asked.status == "skipped" and "no law of one draft" in asked.evidence.reason
 
 
 def test_an_unknown_claim_is_an_error() -> None:

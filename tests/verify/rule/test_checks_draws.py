@@ -12,8 +12,8 @@ from slow import slow, slow_except
 import ot_draft as otd
 from ot_draft import laws
 from ot_draft.laws import is_defined
-from ot_draft.statistics import smallest_distance
 from ot_draft.verify.corners import LabelledProblem, corner_problems
+from ot_draft.verify.e_values import smallest_distance
 from ot_draft.verify.rule import drawn
 from ot_draft.verify.rule.drawn import drawn_drafts
 from ot_draft.verify.rule.report import check_property
@@ -114,7 +114,7 @@ def scratch_memory(q: Array, k: int, generator: Any) -> Array:
 def test_a_planted_draft_sampler_is_rejected_by_its_check(draft: Any, name: str, options: dict[str, Any]) -> None:
     report = check_draws(draft, seconds=None, **options)
     assert report[name].status == "failed", report
-    assert report[name].label in str(report) and "check_draws" in report.code
+    assert report[name].evidence.label in str(report) and "check_draws" in report.tried["code"]
 
 
 @pytest.mark.parametrize("law", slow_except(LAWS, "IID()", "WithoutReplacement()", "Hybrid(top=-1)", name=repr))
@@ -164,7 +164,7 @@ def test_user_problems_and_many_tuples() -> None:
     law = otd.WithoutReplacement()
     q = np.array([0.5, 0.3, 0.2])
     report = check_draws(drawn_by(law), law, [otd.Problem(q, q, k, law) for k in (2, 4)], samples=250)
-    assert report.passed and report["declared_draft_law"].samples == 250  # with k = 4, one draft is absent
+    assert report.passed and report["declared_draft_law"].evidence.samples == 250  # with k = 4, one draft is absent
     wide = np.full(100, 0.01)
     assert check_draws(chosen, problems=[otd.Problem(wide, wide, k=2)], samples=250).passed
 
@@ -173,16 +173,16 @@ def test_check_rule_takes_the_draft_sampler_too() -> None:
     rule = otd.rules.SpeculativeSampling()
     seen: list[str] = []
     right = otd.check_rule(
-        rule, 5, ["output_distribution"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.property)
+        rule, 5, ["output_distribution"], draft_sampler=chosen, on_outcome=lambda outcome: seen.append(outcome.check)
     )
     assert right.passed and seen == ["output_distribution", "declared_draft_law"]
     assert (
-        right["declared_draft_law"].cases == len(corner_problems(rule.law))
-        and repr(rule.law) in right["declared_draft_law"].statement
+        right["declared_draft_law"].evidence.cases == len(corner_problems(rule.law))
+        and repr(rule.law) in right["declared_draft_law"].claim
     )
     wrong = otd.check_rule(rule, 5, ["output_distribution"], draft_sampler=greedy_reported_as_sampled)
-    assert [outcome.property for outcome in wrong.failures] == ["declared_draft_law"]
-    assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_draft_law"].reason
+    assert [outcome.check for outcome in wrong.failures] == ["declared_draft_law"]
+    assert "drafts [1] in 100.00% of the calls instead of" in wrong["declared_draft_law"].evidence.reason
     assert "check_draws(greedy_reported_as_sampled, law=otd.IID()" in wrong["declared_draft_law"].code
 
 
@@ -258,7 +258,7 @@ class Under(otd.SelectionRule):
 @pytest.mark.parametrize("law", laws.ALL, ids=lambda law: law.name)
 def test_every_law_draws_what_it_states(law: otd.DraftLaw) -> None:
     outcome = check_property(drawn_drafts, otd.rules.NaiveTarget(law))
-    assert outcome.status == "passed" and outcome.cases == len(drawn.TRIED)
+    assert outcome.status == "passed" and outcome.evidence.cases == len(drawn.TRIED)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_law_that_draws_otherwise_than_it_states_is_not_lossless(
     """A rule that is right under every law is not refuted by it, but the verdict is no yes."""
     report = otd.check_rule(Under(rule, law), 3, ["drawn_drafts"])
     assert report.lossless == verdict
-    assert seen in report["drawn_drafts"].reason
+    assert seen in report["drawn_drafts"].evidence.reason
 
 
 def test_the_power_that_drawn_drafts_states() -> None:

@@ -13,7 +13,7 @@ from mutants.catalogue import Mutant, of
 from mutants.rules import FIRST_LINES, LARGEST
 
 import ot_draft as otd
-from ot_draft.verify.rule.outcome import Outcome
+from ot_draft.verify.rule.answers import RuleOutcome
 from ot_draft.verify.rule.properties import choose
 from ot_draft.verify.rule.report import check_property
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
 
 
-def outcome_of(rule: otd.SelectionRule, name: str, max_examples: int = 30) -> Outcome:
+def outcome_of(rule: otd.SelectionRule, name: str, max_examples: int = 30) -> RuleOutcome:
     (claim,) = choose([name])
     return check_property(claim, rule, max_examples)
 
@@ -53,10 +53,10 @@ def test_a_planted_bug_is_rejected_by_its_property(
         exec("\n".join(lines), names)
     if raised is None:
         assert (names["result"].output != names["problem"].p).any()
-    elif not outcome.reason.startswith("raised "):
-        assert isinstance(raised.value, AssertionError) and str(raised.value) == outcome.reason
+    elif not outcome.evidence.reason.startswith("raised "):
+        assert isinstance(raised.value, AssertionError) and str(raised.value) == outcome.evidence.reason
     else:
-        assert isinstance(raised.value, RuntimeError | IndexError) and str(raised.value) in outcome.reason
+        assert isinstance(raised.value, RuntimeError | IndexError) and str(raised.value) in outcome.evidence.reason
 
 
 class Forgetful(otd.SelectionRule):
@@ -78,5 +78,7 @@ def test_the_code_of_a_counterexample_shows_what_the_report_says(capsys: pytest.
     printed = capsys.readouterr().out.splitlines()
     masses = [" ".join(str(mass) for mass in law) for law in (output, problem.p)]
     assert printed == [f"output: {masses[0]}", f"target: {masses[1]}"]
-    assert outcome.reason == "output law ({}) instead of ({})".format(*(text.replace(" ", ", ") for text in masses))
+    assert outcome.evidence.reason == "output law ({}) instead of ({})".format(
+        *(text.replace(" ", ", ") for text in masses)
+    )
     assert problem.n == 2 and problem.k == 1

@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 import pytest
 
 import ot_draft as otd
-from ot_draft.verify.rule import check_rule
-from ot_draft.verify.rule.outcome import Outcome, Status, Tried
-from ot_draft.verify.rule.report_files import write_reports
+from ot_draft.verify.outcome import Outcome, RuleEvidence, Status, Tried
+from ot_draft.verify.rule import RuleReport, check_rule
+from ot_draft.verify.rule.report_files import is_wrong, reports_of, verdict, write_reports
 
 USER_TEST = """
 import ot_draft as otd
@@ -86,8 +86,8 @@ def summary(output: str) -> dict[tuple[str, str, str], tuple[int, str]]:
 
 def outcomes(folder: Path) -> dict[tuple[str, str], Any]:
     """(rule, property) -> entry of the JSON report."""
-    entries = json.loads((folder / "ot-report.json").read_text())["outcomes"]
-    return {(entry["rule"], entry["property"]): entry for entry in entries}
+    reports = json.loads((folder / "ot-report.json").read_text())["reports"]
+    return {(report["subject"], each["check"]): each["evidence"] for report in reports for each in report["outcomes"]}
 
 
 def test_one_line_for_each_rule_property_and_number_of_drafts(folder: Path, run: Callable[..., str]) -> None:
@@ -132,7 +132,7 @@ def test_workers_send_what_they_found(folder: Path, run: Callable[..., str]) -> 
 
 def _untimed(entry: dict[str, Any]) -> dict[str, Any]:
     by_k = [{name: value for name, value in each.items() if name != "seconds"} for each in entry["by_k"]]
-    return {**entry, "seconds": 0, "by_k": by_k}
+    return {**entry, "by_k": by_k}
 
 
 def test_the_number_of_examples_and_the_selection(folder: Path, run: Callable[..., str]) -> None:
@@ -175,27 +175,33 @@ def test_the_checks_work_without_the_plugin(folder: Path, run: Callable[..., str
     assert "1 passed" in output and "selection rules" not in output
 
 
-PASSED = Outcome(property="output_distribution", rule="Mine", category="lossless", statement="p < q & so on", seconds=0.5,
-                         cases=3, by_k=(Tried(1, 3, 0.25),))  # fmt: skip
-FAILED = replace(PASSED, property="bad", status=Status.FAILED, reason="a\x00 <b>", code='print("<b> & \x01")\n')
-SKIPPED = replace(PASSED, property="meta", status=Status.SKIPPED, reason="no torch", by_k=())
-EXPECTED = replace(FAILED, property="known", expected_failure="known <bug>")
-UNEXPECTED = replace(PASSED, rule="Other", expected_failure="was broken")
-OUTCOMES = [PASSED, FAILED, SKIPPED, EXPECTED, UNEXPECTED]
+PASSED = Outcome(check="output_distribution", claim="p < q & so on", seconds=0.5,
+                 evidence=RuleEvidence(category="lossless", cases=3, by_k=(Tried(1, 3, 0.25),)))  # fmt: skip
+FAILED = replace(PASSED, check="bad", status=Status.FAILED, evidence=replace(PASSED.evidence, reason="a\x00 <b>"),
+                 counterexample={"code": 'print("<b> & \x01")\n'})  # fmt: skip
+SKIPPED = replace(
+    PASSED, check="meta", status=Status.SKIPPED, evidence=RuleEvidence(category="lossless", reason="no torch")
+)
+EXPECTED = replace(FAILED, check="known", evidence=replace(FAILED.evidence, expected_failure="known <bug>"))
+UNEXPECTED = replace(PASSED, evidence=replace(PASSED.evidence, expected_failure="was broken"))
+REPORTS = [RuleReport("Mine", (PASSED, FAILED, SKIPPED, EXPECTED)), RuleReport("Other", (UNEXPECTED,))]
+OUTCOMES = [outcome for report in REPORTS for outcome in report.outcomes]
 
 
 def test_verdicts() -> None:
     verdicts = ["passed", "failed", "skipped", "expected", "unexpected"]
-    assert [each.verdict for each in OUTCOMES] == verdicts
-    assert [each.is_wrong for each in OUTCOMES] == [False, True, False, False, True]
+    assert [verdict(each) for each in OUTCOMES] == verdicts
+    assert [is_wrong(each) for each in OUTCOMES] == [False, True, False, False, True]
 
 
 def test_a_record_is_plain_and_holds_all_of_an_outcome() -> None:
     failed = check_rule(otd.rules.KSeq(factor=1), 20, ["output_distribution"]).outcomes[0]
-    assert failed.status == "failed" and failed.ranges and failed.by_k
+    assert failed.status == "failed" and failed.evidence.ranges and failed.evidence.by_k
     for outcome in (failed, *OUTCOMES):
-        there = Outcome.of(json.loads(json.dumps(outcome.record)))
-        assert there.property == outcome.property and there.by_k == outcome.by_k
+        ((there,),) = (
+            each.outcomes for each in reports_of(json.loads(json.dumps([{"subject": "", "outcome": outcome.record}])))
+        )
+        assert there.evidence.by_k == outcome.evidence.by_k and verdict(there) == verdict(outcome)
         assert json.dumps(there.record) == json.dumps(outcome.record)
         marshal.dumps(outcome.record)  # exact types: pytest-xdist's workers send no others
 
@@ -223,12 +229,12 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
-    (file,) = write_reports(["html", "html"], OUTCOMES, tmp_path / "new")
+    (file,) = write_reports(["html", "html"], REPORTS, tmp_path / "new")
     text = file.read_text()
     page = Page()
     page.feed(text)
     assert page.open == [] and not {"src", "href"} & {name for name, _ in page.attributes} and "url(" not in text
-    assert {f"verdict {each.verdict}" for each in OUTCOMES} <= {
+    assert {f"verdict {verdict(each)}" for each in OUTCOMES} <= {
         value for name, value in page.attributes if name == "class"
     }
     assert page.code == [FAILED.code, EXPECTED.code]
@@ -238,7 +244,10 @@ def test_the_page_is_whole_and_leads_nowhere(tmp_path: Path) -> None:
     )
     assert "<li>lossless: no (bad, known)</li>" in text
     assert "5 checks of 2 rules, 2 not as they should be" in text and "p &lt; q &amp; so on" in text
-    assert "all as they should be" in write_reports(["html"], [PASSED, EXPECTED], tmp_path)[0].read_text()
+    assert (
+        "all as they should be"
+        in write_reports(["html"], [RuleReport("Mine", (PASSED, EXPECTED))], tmp_path)[0].read_text()
+    )
 
 
 def test_a_test_that_does_not_call_its_check_fails(pytester: pytest.Pytester) -> None:

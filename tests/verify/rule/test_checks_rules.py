@@ -111,23 +111,23 @@ def test_a_report_tells_what_was_done() -> None:
     report = check_rule(otd.rules.NaiveTarget(), max_examples=5)
     assert report.passed and report.failures == ()
     names = [each.name for each in ALL if each not in CLAIMS or each.name == "cover"]
-    assert [outcome.property for outcome in report.outcomes] == names
+    assert [outcome.check for outcome in report.outcomes] == names
     assert all(outcome.status in {"passed", "skipped"} and outcome.seconds >= 0 for outcome in report.outcomes)
-    assert report["output_distribution"].cases == 5
+    assert report["output_distribution"].evidence.cases == 5
     report.raise_if_failed()
     lines = str(report).splitlines()
     assert lines[0] == "NaiveTarget" and lines[1].startswith("  lossless: yes, for n <= ")
     assert lines[2].startswith("  in floats: yes, for n <= ") and lines[4] == "  claims: cover holds"
     passed = [outcome for outcome in report.outcomes if outcome.status == "passed"]
-    others = [outcome.property for outcome in report.outcomes if outcome.status != "passed"]
+    others = [outcome.check for outcome in report.outcomes if outcome.status != "passed"]
     assert lines[5] == f"  {report.answers.sentence}" and [line.split()[0] for line in lines[7:-1]] == others
-    assert lines[-1].startswith(f"  passed ({sum(each.cases for each in passed):,} cases, ")
-    assert lines[-1].endswith(": " + ", ".join(each.property for each in passed))
+    assert lines[-1].startswith(f"  passed ({sum(each.evidence.cases for each in passed):,} cases, ")
+    assert lines[-1].endswith(": " + ", ".join(each.check for each in passed))
 
 
 def test_a_skipped_property_has_a_reason() -> None:
     (outcome,) = check_rule(otd.rules.FromCoupling(), properties=["no_host_sync"]).outcomes
-    assert outcome.status == "skipped" and outcome.reason and outcome.cases == 0
+    assert outcome.status == "skipped" and outcome.evidence.reason and outcome.evidence.cases == 0
 
 
 def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> None:
@@ -135,7 +135,7 @@ def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> 
     first, second = (check_rule(wrong, properties=["output_distribution"]) for _ in range(2))
     assert not first.passed and first["output_distribution"].code
     assert first["output_distribution"].code == second["output_distribution"].code
-    assert first["output_distribution"].cases == second["output_distribution"].cases
+    assert first["output_distribution"].evidence.cases == second["output_distribution"].evidence.cases
     with pytest.raises(AssertionError, match="Smallest counterexample to output_distribution"):
         first.raise_if_failed()
 
@@ -156,7 +156,7 @@ def test_a_property_of_the_users_own() -> None:
         assert otd.evaluate(rule, problem).acceptance > 0 or (problem.p * problem.q == 0).all(), "accepts nothing"
 
     report = check_rule(otd.rules.NaiveTarget(), properties=[accepts_something])
-    assert report.passed and report["accepts_something"].cases == 10
+    assert report.passed and report["accepts_something"].evidence.cases == 10
 
 
 class Restless(otd.SelectionRule):

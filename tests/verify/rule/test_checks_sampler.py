@@ -11,7 +11,7 @@ from scipy import stats
 from slow import slow
 
 import ot_draft as otd
-from ot_draft.statistics import smallest_distance
+from ot_draft.verify.e_values import smallest_distance
 from ot_draft.verify.rule.report import check_property
 from ot_draft.verify.rule.structure import LIMIT, sampled_frequencies
 from ot_draft.verify.sampler import SamplerReport, check_sampler
@@ -227,7 +227,7 @@ def name_of(sampler: Any, options: dict[str, Any]) -> str:
 def test_a_planted_sampler_is_rejected_by_its_check(sampler: Any, name: str, options: dict[str, Any]) -> None:
     report = check_sampler(sampler, seconds=None, **options)
     assert not report.passed and report[name].status == "failed", report
-    assert report[name].reason and report[name].label in str(report)
+    assert report[name].evidence.reason and report[name].evidence.label in str(report)
 
 
 RIGHT = {
@@ -265,8 +265,8 @@ def test_a_deviation_of_the_stated_size_is_found() -> None:
     p = np.full(4, 0.25)
     problem = otd.Problem(p, p, k=1)
     right = check_sampler(speculative, [problem], batched=True, samples=8000)
-    distance = right["output_distribution"].distance
-    assert 0.03 < distance < 0.08 and right["output_distribution"].samples == 7936  # whole batches of 128
+    distance = right["output_distribution"].evidence.distance
+    assert 0.03 < distance < 0.08 and right["output_distribution"].evidence.samples == 7936  # whole batches of 128
     off = p + distance / 2 * np.array([1, 1, -1, -1])
 
     def emitted(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
@@ -282,9 +282,12 @@ def test_the_same_seed_makes_the_same_calls_and_the_code_makes_them_again() -> N
     first = check_sampler(residual_is_the_target, seed=5)
     names: dict[str, Any] = {}
     printed: list[SamplerReport] = []
-    exec(first.code.replace("print(", "keep("), names | {"keep": printed.append})
+    exec(first.tried["code"].replace("print(", "keep("), names | {"keep": printed.append})
     assert printed[0].outcomes == first.outcomes and not first.passed
-    assert "from test_checks_sampler import residual_is_the_target" in first.code and "seed=5" in first.code
+    assert (
+        "from test_checks_sampler import residual_is_the_target" in first.tried["code"]
+        and "seed=5" in first.tried["code"]
+    )
     assert check_sampler(residual_is_the_target, seed=6).outcomes != first.outcomes
 
 
@@ -313,15 +316,15 @@ def test_what_comes_with_what_is_counted_across_calls_rows_and_places(rows: int)
 
 
 def test_a_wrong_law_is_not_called_dependence_nor_the_reverse() -> None:
-    wrong = {outcome.name for outcome in check_sampler(residual_is_the_target, seconds=None).failures}
+    wrong = {outcome.check for outcome in check_sampler(residual_is_the_target, seconds=None).failures}
     assert wrong == {"output_distribution"}
-    kept = check_sampler(Kept(), seconds=None)["independent_steps"]
-    assert kept.e_value >= kept.limit and "depends on what came out of an earlier call" in kept.reason
+    kept = check_sampler(Kept(), seconds=None)["independent_steps"].evidence
+    assert kept.limit and kept.e_value >= kept.limit and "depends on what came out of an earlier call" in kept.reason
 
 
 def test_where_the_time_ends_first_nothing_is_decided() -> None:
     report = check_sampler(textbook, seconds=0.0)
-    assert report.verdict == "not decided" and not report.passed and not report.failures
+    assert report.status == "not decided" and not report.passed and not report.failures
     assert "not decided in" in str(report) and "the time limit ended after 250 of 10,000 calls" in str(report)
     with pytest.raises(AssertionError, match="not decided"):
         report.raise_if_failed()
@@ -331,18 +334,22 @@ def test_user_problems_laws_and_numbers_of_drafts() -> None:
     from fractions import Fraction as F
 
     report = check_sampler(textbook, [otd.Problem([F(1, 3), F(2, 3)], [F(1, 2)] * 2, k=3)], samples=300)
-    assert [o.label for o in report.outcomes if o.name == "output_distribution"] == ["problem 0, n = 2, k = 3"]
-    assert {o.problem.k for o in check_sampler(textbook, k=1, samples=10).outcomes if o.problem} == {1}
-    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.SpecHubLaw(), batched=True, samples=2000)
-    assert hub.passed and {o.problem.k for o in hub.outcomes if o.problem} == {2}
+    assert [o.evidence.label for o in report.outcomes if o.check == "output_distribution"] == [
+        "problem 0, n = 2, k = 3"
+    ]
+    assert check_sampler(textbook, k=1, samples=10).tried["k"] == [1]
+    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.Hub(), batched=True, samples=2000)
+    assert hub.passed and hub.tried["k"] == [2]
     wrong = check_sampler(of_rule(otd.rules.RecursiveRejection()), law=otd.WithoutReplacement(), batched=True)
     assert wrong["output_distribution"].status == "failed"
 
 
 def test_a_draft_sampler_that_gives_no_drafts_is_named() -> None:
     report = check_sampler(textbook, draft=lambda q, k, generator: np.full(k, len(q)))
-    assert report["possible_tokens"].reason.startswith("the draft sampler gave token 6, outside the vocabulary 0 .. 5")
-    assert report["end_uniforms"].status == "skipped" and "draft = ...  # " in report.code
+    assert report["possible_tokens"].evidence.reason.startswith(
+        "the draft sampler gave token 6, outside the vocabulary 0 .. 5"
+    )
+    assert report["end_uniforms"].status == "skipped" and "draft = ...  # " in report.tried["code"]
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -352,7 +359,7 @@ def test_bad_arguments_are_refused() -> None:
         check_sampler(textbook, [])
     with pytest.raises(ValueError, match="samples must be an integer of at least 1, got 0"):
         check_sampler(textbook, samples=0)
-    with pytest.raises(KeyError, match="no check is called 'speed': choose among possible_tokens"):
+    with pytest.raises(KeyError, match="check must be one of possible_tokens"):
         check_sampler(textbook, samples=5)["speed"]
     with pytest.raises(AssertionError, match="output_distribution"):
         check_sampler(residual_is_the_target).raise_if_failed()
@@ -393,7 +400,7 @@ def test_without_uniforms_their_ends_are_not_tested() -> None:
         return textbook(p, q, drafts, np.random.default_rng(generator.integers(2**63)))
 
     outcome = check_sampler(from_integers, samples=250)["end_uniforms"]
-    assert outcome.status == "skipped" and "never called" in outcome.reason
+    assert outcome.status == "skipped" and "never called" in outcome.evidence.reason
 
 
 class LargeBatchesRounded(otd.SelectionRule):
@@ -411,14 +418,14 @@ class LargeBatchesRounded(otd.SelectionRule):
 def test_sampled_frequencies_reject_what_goes_wrong_in_sampling_only() -> None:
     assert check_property(sampled_frequencies, otd.rules.SpeculativeSampling()).status == "passed"
     outcome = check_property(sampled_frequencies, LargeBatchesRounded())
-    assert outcome.status == "failed" and "of 10000 draws instead of" in outcome.reason
+    assert outcome.status == "failed" and "of 10000 draws instead of" in outcome.evidence.reason
     assert otd.check_rule(
         LargeBatchesRounded(), 5, ["output_distribution", "floats_agree", "sampled_frequencies"]
     ).failures
     names: dict[str, Any] = {"rule": LargeBatchesRounded()}
     with pytest.raises(AssertionError) as raised:
         exec(outcome.code, names)
-    assert str(raised.value) == outcome.reason
+    assert str(raised.value) == outcome.evidence.reason
 
 
 def test_the_power_that_sampled_frequencies_states() -> None:

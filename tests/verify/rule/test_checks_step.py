@@ -40,8 +40,8 @@ TWO = [otd.Problem([0.7, 0.3], [0.4, 0.6], k=1), otd.Problem([0.2, 0.8], [0.4, 0
 )
 def test_a_planted_mistake_is_found(form: str, mutant: Mutant) -> None:
     report = mutant.report(form)
-    assert not report.passed and {each.name for each in report.failures} & set(mutant.found[form]), report
-    assert all(each.reason for each in report.failures)
+    assert not report.passed and {each.check for each in report.failures} & set(mutant.found[form]), report
+    assert all(each.evidence.reason for each in report.failures)
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_what_is_no_outcome_is_named(returned: Any, said: str) -> None:
         return returned(*Step()(p, q, k, generator))
 
     report = otd.check_step(step, k=2, batched=True, samples=128)
-    assert said in report["possible_step"].reason and report["output_distribution"].status == "skipped"
+    assert said in report["possible_step"].evidence.reason and report["output_distribution"].status == "skipped"
 
 
 def test_a_path_has_one_draft_a_place() -> None:
     with pytest.raises(otd.InvalidArgument, match=r"law is WithoutReplacement\(\) with path=True"):
         otd.check_step(Step().path, law=otd.WithoutReplacement(), path=True)
     report = otd.check_step(lambda p, q, k, generator: p([[0.5]] * len(p())), path=True, batched=True, samples=128)
-    assert "the text is of float64" in report["possible_step"].reason
+    assert "the text is of float64" in report["possible_step"].evidence.reason
 
 
 def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None:
@@ -141,12 +141,16 @@ def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None
     assert (
         read["bias_seen"]["output_distribution"] == far
         and read["tried"]["batches"] == [1, 2, 5, 33, 256]
-        and read["passed"]
+        and read["status"] == "passed"
     )
     for text in (str(report), report.html()):
         assert tried in text and f"a law {far:.3f} off is missed with probability 1e-6" in text
     wrong = otd.check_step(Step(residual=lambda p, q: p), TWO, batched=True, seconds=None)
-    assert wrong.bias_seen == {} and "The same calls again" in wrong.html() and not json.loads(wrong.json())["passed"]
+    assert (
+        wrong.bias_seen == {}
+        and "The same calls again" in wrong.html()
+        and json.loads(wrong.json())["status"] == "failed"
+    )
 
 
 def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
@@ -164,7 +168,7 @@ def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
 def test_a_method_is_called_again_by_the_code() -> None:
     code = otd.check_step(
         Step(odds=lambda *masses: np.sqrt(ratio(*masses))).path, TWO, path=True, batched=True, seconds=None
-    ).code
+    ).tried["code"]
     assert ".path, problems=" in code and "from mutants.step import Step" in code
 
 
@@ -236,7 +240,7 @@ def test_a_wrong_token_behind_eight_kept_drafts_is_found() -> None:
         return Step().path(squared, q, k, generator)
 
     report = otd.check_step(path, path=True, batched=True, samples=5000, seconds=None)
-    assert {outcome.label for outcome in report.failures} == {"p == q, k = 8"}
+    assert {outcome.evidence.label for outcome in report.failures} == {"p == q, k = 8"}
 
 
 def test_a_step_that_ends_the_program_fails() -> None:
@@ -244,7 +248,7 @@ def test_a_step_that_ends_the_program_fails() -> None:
         raise SystemExit(0)
 
     report = otd.check_step(ends, TWO, batched=True, samples=50)
-    assert "raised SystemExit" in report["possible_step"].reason and not report.passed
+    assert "raised SystemExit" in report["possible_step"].evidence.reason and not report.passed
 
 
 def scheduled(peeks: bool) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 import ot_draft as otd
 from ot_draft.arrays import is_torch, to_host
-from ot_draft.verify.rule.recording import Range
+from ot_draft.verify.ranges import Range
 from ot_draft.verify.rule.strategies import MOST_ROWS, all_together
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -150,7 +150,7 @@ def test_the_remedy_is_that_of_the_error(error: Exception, said: str) -> None:
         def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
             raise error
 
-    crash = otd.check_rule(Raises(), max_examples=1, properties=("probabilities",))["probabilities"].crash
+    crash = otd.check_rule(Raises(), max_examples=1, properties=("probabilities",))["probabilities"].evidence.crash
     assert said in crash, crash
 
 

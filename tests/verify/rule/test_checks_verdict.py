@@ -16,9 +16,10 @@ import pytest
 from slow import slow
 
 import ot_draft as otd
-from ot_draft.verify.rule import Report, check_rule, child, search
+from ot_draft.verify.outcome import Status
+from ot_draft.verify.rule import RuleReport, check_rule, child, search
 from ot_draft.verify.rule.answers import Answers
-from ot_draft.verify.rule.outcome import Outcome, Status
+from ot_draft.verify.rule.lossless import exactness
 from ot_draft.verify.rule.properties import ALL, CLAIMS, LOSSLESS, ROBUST
 from ot_draft.verify.rule.report_files import json_text
 
@@ -43,7 +44,7 @@ def right(p: Any, q: Any, drafts: Any) -> otd.Selection:
     return otd.rules.RecursiveRejection()(p, q, drafts)
 
 
-def checked(decide: Decide, claims: tuple[str, ...] = (), examples: int = 20) -> Report:
+def checked(decide: Decide, claims: tuple[str, ...] = (), examples: int = 20) -> RuleReport:
     chosen = [each for each in ALL if each.name in {*map(str, claims), "extreme_cases"} or each in LOSSLESS]
     return check_rule(Rule(decide, claims), examples, chosen)
 
@@ -60,7 +61,7 @@ def forgets_masses_below_the_normal(p: Any, q: Any, drafts: Any) -> otd.Selectio
 @pytest.mark.parametrize("decide", [raises_on_no_rows, forgets_masses_below_the_normal])
 def test_wrong_on_no_proper_problem_is_lossless_with_a_finding(decide: Decide) -> None:
     report = checked(decide)
-    assert report.lossless == "yes" and [each.property for each in report.findings] == ["extreme_cases"]
+    assert report.lossless == "yes" and [each.check for each in report.findings] == ["extreme_cases"]
     assert not report.passed and report.answers.lines()[1] == "robust: 1 finding (extreme_cases)"
     assert report.answers.lines()[0].startswith("lossless: yes, for n <= ")
     with pytest.raises(AssertionError, match="lossless: yes"):
@@ -82,8 +83,8 @@ def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> No
     report = checked(decide, examples=60)
     assert report.lossless == "no" and report["output_distribution"].refutes
     assert (
-        report["output_distribution"].reason.startswith("output law (")
-        and report.failures[0].property == "output_distribution"
+        report["output_distribution"].evidence.reason.startswith("output law (")
+        and report.failures[0].check == "output_distribution"
     )
     assert report.answers.law.because.startswith("output_distribution")
 
@@ -121,10 +122,8 @@ def small_only(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> None:
     report = check_rule(Rule(small_only), 20, ["output_distribution", "probabilities"])
-    assert report["output_distribution"].refused > 0 and report["output_distribution"].status == "passed"
-    everything = [
-        Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "output_distribution"
-    ]
+    assert report["output_distribution"].evidence.refused > 0 and report["output_distribution"].status == "passed"
+    everything = [each.outcome() for each in LOSSLESS if each.name != "output_distribution"]
     found = Answers([report["output_distribution"], *everything])
     said = found.lines()[0]
     assert (
@@ -143,7 +142,7 @@ def test_a_crash_is_called_a_crash_first_and_has_a_remedy(decide: Decide, remedy
     assert first.startswith("crash: the rule raised ") and remedy in first
     assert second.startswith("lossless: not decided") and report["engine_sizes"].status == "skipped"
     assert "Smallest problem on which the rule crashes, output_distribution" in str(report)
-    assert report["output_distribution"].record["crash"] and not report.answers.refuted
+    assert report["output_distribution"].record["evidence"]["crash"] and not report.answers.refuted
 
 
 def in_float16(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -157,7 +156,7 @@ def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
     report = check_rule(Rule(in_float16), 20, [*LOSSLESS, "float_distribution"])
     assert report.lossless == "yes" and report.answers.in_floats == "no" and report.answers.refuted
     assert report.answers.lines()[1] == "in floats: no (float_distribution)" and report.findings == ()
-    assert json.loads(json_text(report.outcomes))["rules"][0]["in_floats"] == "no"
+    assert json.loads(json_text([report]))["reports"][0]["answers"]["in_floats"] == "no"
 
 
 def overwrites(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -200,7 +199,7 @@ def test_claims_are_a_question_of_their_own() -> None:
     assert report.lossless == "yes" and report.answers.findings == ()
     assert dict(report.answers.claims) == {"maximal": True, "optimal": False}
     assert report.answers.lines()[2] == "claims: maximal holds, optimal does not hold"
-    assert [each.property for each in report.findings] == ["optimal"]
+    assert [each.check for each in report.findings] == ["optimal"]
 
 
 def test_drafts_of_another_law_refute_the_rule_with_its_drafts() -> None:
@@ -226,13 +225,10 @@ def test_drafts_of_another_law_refute_the_rule_with_its_drafts() -> None:
     ],
 )
 def test_the_verdict_is_read_off_the_properties(statuses: list[Any], verdict: tuple[str, str]) -> None:
-    results = [
-        Outcome(property=each.name, status=Status(status), category=each.category)
-        for each, status in zip(LOSSLESS, statuses, strict=False)
-    ]
-    found = Answers([*results, Outcome(property="torch_agrees", status=Status.SKIPPED)])
+    results = [each.outcome(Status(status)) for each, status in zip(LOSSLESS, statuses, strict=False)]
+    found = Answers([*results, exactness.outcome(Status.SKIPPED)])
     assert (found.lossless, found.law.because) == verdict
-    assert found.lines()[1] == "robust: not decided (skipped: torch_agrees)"  # nothing of it was looked at
+    assert found.lines()[1] == "robust: not decided (skipped: exactness)"  # nothing of it was looked at
 
 
 def test_every_property_answers_one_question() -> None:
@@ -255,7 +251,7 @@ class Alternating(Rule):
 def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
     report = check_rule(Alternating(), 2, ["output_law_in_batches"])
     assert report.lossless == "not decided" and "output_law_in_batches" in report.answers.law.because
-    assert "the same arguments get another answer the second time" in report["output_law_in_batches"].reason
+    assert "the same arguments get another answer the second time" in report["output_law_in_batches"].evidence.reason
 
 
 class Unfinished(Rule):
@@ -280,7 +276,7 @@ def test_a_rule_that_was_stopped_half_way_begins_anew(monkeypatch: pytest.Monkey
     monkeypatch.setattr(search, "ENOUGH", 0.3)
     rule = Unfinished()
     report = check_rule(rule, 20, ["engine_sizes", "output_law_in_batches", "boundary_cases"])
-    assert report["engine_sizes"].interrupted and not report.failures and not rule.state["busy"]
+    assert report["engine_sizes"].evidence.interrupted and not report.failures and not rule.state["busy"]
     assert report["boundary_cases"].status == "passed"
 
 
@@ -296,7 +292,7 @@ def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(search, "ENOUGH", 0.3)
     report = check_rule(Rule(catches), 20, ["engine_sizes", "output_law_in_batches"])
-    assert report.failures == () and any(outcome.interrupted for outcome in report.outcomes)
+    assert report.failures == () and any(outcome.evidence.interrupted for outcome in report.outcomes)
 
 
 @pytest.mark.parametrize("way", ["asleep", "at work"])
@@ -309,7 +305,7 @@ def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str, monkeypatch: 
     monkeypatch.setattr(search, "PATIENCE", 0.1)
     report = check_rule(Rule(endless), 40, [*LOSSLESS, "exactness"])
     assert report.lossless == "not decided" and report.answers.crash.startswith("gave no answer within 0 s of the CPU")
-    assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].reason
+    assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].evidence.reason
 
 
 def ends_the_process(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -342,7 +338,7 @@ def test_without_a_child_the_search_is_the_same(monkeypatch: pytest.MonkeyPatch)
     there = check_rule(Rule(forgets), 20, ["output_distribution"])["output_distribution"]
     monkeypatch.setattr(child, "can_fork", lambda: False)
     here = check_rule(Rule(forgets), 20, ["output_distribution"])["output_distribution"]
-    assert (here.code, here.cases, here.counterexample) == (there.code, there.cases, there.counterexample)
+    assert (here.evidence.cases, here.counterexample) == (there.evidence.cases, there.counterexample)
 
 
 @pytest.mark.parametrize("raised", [SystemExit(0), GeneratorExit(), MemoryError("much"), RecursionError("deep")])
@@ -410,7 +406,7 @@ def exactly(k: int) -> Decide:
 
 def test_a_rule_that_is_right_for_drafts_that_are_all_there_is_not_refuted() -> None:
     """The i.i.d. law draws all drafts: a rule that does not know -1 is undecided, and one that refuses it is restricted."""
-    passed = [Outcome(property=each.name, category=each.category) for each in LOSSLESS if each.name != "padded_drafts"]
+    passed = [each.outcome() for each in LOSSLESS if each.name != "padded_drafts"]
     for decide, said in (
         (ignores_absent, "not decided (could not be looked at: padded_drafts)"),
         (refuses_absent, "yes"),

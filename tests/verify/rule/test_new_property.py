@@ -14,7 +14,7 @@ def test_it_tells_rules_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     always, seldom = (
         check_rule(rule, 20, [equal_laws]) for rule in (otd.rules.RecursiveRejection(), otd.rules.NaiveTarget())
     )
-    assert always["equal_laws"].status == "passed" and always["equal_laws"].cases > 0
+    assert always["equal_laws"].status == "passed" and always["equal_laws"].evidence.cases > 0
     found = seldom["equal_laws"]
-    assert found.status == "failed" and found.statement == "Where p is q, a draft is always taken."
-    assert "where p is q" in found.reason and [each.property for each in seldom.findings] == ["equal_laws"]
+    assert found.status == "failed" and found.claim == "Where p is q, a draft is always taken."
+    assert "where p is q" in found.evidence.reason and [each.check for each in seldom.findings] == ["equal_laws"]

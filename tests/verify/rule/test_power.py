@@ -12,7 +12,7 @@ from slow import slow
 
 import ot_draft as otd
 from ot_draft.arrays import Array
-from ot_draft.statistics import MISS, log_e_value, missed, smallest_distance
+from ot_draft.verify.e_values import MISS, log_e_value, missed, smallest_distance
 from ot_draft.verify.server import Token
 
 

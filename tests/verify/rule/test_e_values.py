@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ot_draft.statistics import (
+from ot_draft.verify.e_values import (
     CONCENTRATIONS,
     MISS,
     chi_square,
+    log_bet,
+    log_bets,
+    log_dirichlet_mixture,
     log_e_value,
-    log_e_value_given,
-    power,
+    missed,
     smallest_distance,
 )
 
@@ -77,7 +79,7 @@ def test_the_fast_e_values_are_the_exact_ones() -> None:
         assert abs(float(log_e_value(np.array(counts), law)) - log_of(exact)) < 1e-9
     table = np.array([[3, 0, 1], [0, 2, 0], [40, 1, 0]])
     exact = slow_e_value_of_pairs(table, P)
-    assert abs(float(log_e_value_given(table, law)) - log_of(exact)) < 1e-9
+    assert abs(float(log_dirichlet_mixture(table, law)) - log_of(exact)) < 1e-9
     assert log_e_value(np.zeros(3), law) == pytest.approx(0, abs=1e-12)
 
 
@@ -149,12 +151,26 @@ def test_the_power_is_what_the_formula_says(cells: int, samples: int) -> None:
     near = law + (off - law) / 2
     counts = np.random.default_rng(5).multinomial(samples, near, size=runs)
     seldom = int((log_e_value(counts, np.broadcast_to(law, counts.shape)) >= np.log(limit)).sum())
-    assert seldom <= stats.binom.isf(NEVER, runs, power(distance / 2, samples, cells, 1 / limit) + 0.02)
+    assert seldom <= stats.binom.isf(NEVER, runs, 1 - missed(distance / 2, samples, cells, 1 / limit) + 0.02)
 
 
 def test_more_samples_show_smaller_distances() -> None:
     found = [smallest_distance(samples, 6, 1e-11) for samples in (1, 100, 1000, 10_000, 100_000)]
     assert found == sorted(found, reverse=True) and found[0] == 1.0 and 0 < found[-1] < 0.021
-    assert power(found[-1], 100_000, 6, 1e-11) == pytest.approx(1 - MISS)
+    assert missed(found[-1], 100_000, 6, 1e-11) == pytest.approx(MISS)
     assert smallest_distance(10, 1, 1e-9) == 0.0  # a single possible outcome: any other is proof
     assert smallest_distance(0, 6, 1e-9) == 1.0
+
+
+@pytest.mark.parametrize("tokens", [1, 31, 200])
+def test_the_fast_bets_are_sums_of_single_ones_and_have_mean_1(tokens: int) -> None:
+    generator = np.random.default_rng(tokens)
+    y, m = generator.random((2, tokens, 3))
+    c = np.array([0.01, 5.0, 100.0, -0.01, -0.5, -0.99])
+    slow = log_bet(y, m, c[:, None, None]).sum(1)
+    np.testing.assert_allclose(log_bets(y, m, m, c, c), slow, rtol=1e-12, atol=1e-12)
+    above, below = np.minimum(m + 0.1, 1), np.maximum(m - 0.1, 0)
+    slow = np.concatenate([log_bet(y, above, c[:3, None, None]).sum(1), log_bet(y, below, c[3:, None, None]).sum(1)])
+    np.testing.assert_allclose(log_bets(y, above, below, c, c), slow, rtol=1e-12, atol=1e-12)
+    expected = m * np.exp(log_bet(1, m, c[:, None, None])) + (1 - m) * np.exp(log_bet(0, m, c[:, None, None]))
+    np.testing.assert_allclose(expected, 1, rtol=1e-12)

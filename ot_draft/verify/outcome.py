@@ -1,0 +1,215 @@
+"""What came out of one check of one subject: the same record for rules, samplers, engines, servers and test vectors.
+
+The fields of an `Outcome` are those of all verifiers; what a single verifier knows is in its `evidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from .ranges import Range
+
+Record = dict[str, Any]  # plain data, of JSON's types only
+
+
+class Status(StrEnum):
+    """What came out of a check, or of a whole report."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNDECIDED = "not decided"
+    CRASHED = "crashed"
+    SKIPPED = "skipped"
+
+
+@dataclass
+class Tried:
+    """The problems tried with k drafts: number, seconds, and FAILED if the check failed on one of them."""
+
+    k: int
+    cases: int = 0
+    seconds: float = 0.0
+    status: Status = Status.PASSED
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleEvidence:
+    """Evidence of a property of a selection rule, from exact enumeration.
+
+    Attributes
+    ----------
+    reason : str
+        What the smallest counterexample shows, or why the property was skipped.
+    category : str
+        The question that the property helps to answer, as in `RuleProperty`.
+    cases : int
+        Number of problems tried, those on the way to the smallest counterexample included.
+    by_k : tuple of Tried
+        The same by number of drafts.
+    crash : str
+        The error that the rule raised, if it was one.
+    refused, refusal : int, str
+        Number of problems that the rule does not take, and its message.
+    ranges : mapping of str to Range
+        What the rule was called with while the property held, by the kind of array.
+    interrupted : bool
+        Whether the rule was stopped in the middle of a call.
+    expected_failure : str, optional
+        Why the property must fail, in a test of pytest.
+    """
+
+    reason: str = ""
+    category: str = "robust"
+    cases: int = 0
+    by_k: tuple[Tried, ...] = ()
+    crash: str = ""
+    refused: int = 0
+    refusal: str = ""
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    interrupted: bool = False
+    expected_failure: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerEvidence:
+    """Evidence about a sampler, from calls on one problem or on all of them.
+
+    Attributes
+    ----------
+    reason : str
+        What was seen, or why the check was skipped or not decided.
+    label : str
+        The problem that a statistical check was made on, or on which another one failed.
+    samples : int
+        Number of calls.
+    e_value, limit : float
+        E-value of the sequential test, and the value at which it fails; no limit for checks that are no test.
+    p_value : float
+        Chi-square, for display.
+    distance : float, optional
+        Total variation distance that so many samples miss with probability 1e-6 at most; 1.0 if none is detected so surely.
+        None for checks that are not about a distribution.
+    """
+
+    reason: str = ""
+    label: str = ""
+    samples: int = 0
+    e_value: float = 0.0
+    limit: float | None = None
+    p_value: float = 1.0
+    distance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineEvidence:
+    """Evidence about an engine, from its completions.
+
+    Attributes
+    ----------
+    reason : str
+        What was seen, or why the row was not tried.
+    sent : str
+        What was sent.
+    p : float
+        p-value under the distribution that the completions should follow.
+    distance : float, optional
+        Total variation distance of every token after the first that would have been missed with probability 1e-6 at most.
+    """
+
+    reason: str = ""
+    sent: str = ""
+    p: float = 1.0
+    distance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerEvidence:
+    """Evidence about a server or a log, from bets on its tokens.
+
+    Attributes
+    ----------
+    reason : str
+        The event that the bet is on, or the bets that won most.
+    family : str
+        Bets of one family share one weight.
+    tokens : int
+        Number of tokens that the bet applies to.
+    came, expected : float
+        Share of these tokens in which the event came, and its mean reported probability.
+    log_e_value : float
+        Logarithm of the bet's own e-value.
+    """
+
+    reason: str = ""
+    family: str = ""
+    tokens: int = 0
+    came: float = 0.0
+    expected: float = 0.0
+    log_e_value: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorEvidence:
+    """Evidence of a test vector. reason: what the function gave instead. rule, level: of the vector. kills: bugs that it detects."""
+
+    reason: str = ""
+    rule: str = ""
+    level: str = ""
+    kills: tuple[str, ...] = ()
+
+
+Evidence = RuleEvidence | SamplerEvidence | EngineEvidence | ServerEvidence | VectorEvidence
+E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, ServerEvidence, VectorEvidence, covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Generic[E_co]):
+    """The outcome of one check.
+
+    Attributes
+    ----------
+    check : str
+        Name of the check: a property, a statistical test, a row, a bet, the id of a vector.
+    status : Status, default="passed"
+    claim : str
+        What is claimed where it passed.
+    evidence : Evidence
+        What the verifier saw; `evidence.reason` says it in words.
+    decides : bool, default=True
+        Whether a failure refutes the subject. False where a rule raised an error, for example.
+    counterexample : dict, optional
+        A problem on which it failed as plain data, and `code`, Python that shows it.
+    seconds : float
+        Time of the check.
+    """
+
+    check: str
+    status: Status = Status.PASSED
+    claim: str = ""
+    evidence: E_co
+    decides: bool = True
+    counterexample: Record | None = None
+    seconds: float = 0.0
+
+    @property
+    def refutes(self) -> bool:
+        """Whether it shows that the subject is wrong."""
+        return self.status == Status.FAILED and self.decides
+
+    @property
+    def code(self) -> str:
+        """Python that shows the counterexample, to be pasted and run; empty without one."""
+        return str((self.counterexample or {}).get("code", ""))
+
+    @property
+    def record(self) -> Record:
+        """The fields as plain data."""
+        return asdict(self, dict_factory=_plain)
+
+
+def _plain(fields: Iterable[tuple[str, Any]]) -> Record:
+    """Fields with strings in place of enums: what pytest-xdist can carry."""
+    return {name: value.value if isinstance(value, StrEnum) else value for name, value in fields}
