@@ -10,9 +10,15 @@ from typing import Any
 from figures.report_tables import table
 
 # Heading and the name in the rows.
-COLUMNS = {"work": "work", "authors' claim": "claim", "rule": "rule", "condition": "when", "verdict": "verdict",
+COLUMNS = {"work": "work", "authors' claim": "claim", "rule": "rule", "settings": "when", "verdict": "verdict",
+           "condition": "condition",
            "counterexample": "counterexample", "share of the optimum": "share of the optimum"}  # fmt: skip
-MARKS = {"lossless": "good", "not lossless, by design": ""}  # any other verdict is "bad"
+MARKS = {
+    "lossless": "good",
+    "lossless under a condition": "good",
+    "lossy by design": "",
+    "undecided": "",
+}  # any other is "bad"
 
 
 def survey_section(file: Path) -> str:

@@ -12,36 +12,38 @@ from ot_draft.cli import Command
 
 from . import REGISTER, evaluate_work, pages, true_units, variants
 
-FORMATS = ["text", "markdown", "latex", "json"]
+FORMATS = ["text", "markdown", "latex", "json", "csv"]
 
 
 @click.command(cls=Command)
-@click.argument("names", nargs=-1, type=click.Choice(list(REGISTER)), metavar="[NAMES]...")
+@click.argument("names", nargs=-1, type=click.Choice(list(REGISTER), case_sensitive=False), metavar="[NAMES]...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="Output format.")  # fmt: skip
-@click.option("--more", is_flag=True, help="Test many more problems.")
-@click.option("--page", type=click.Choice(["verdicts", "variants", "true-units"]), default="verdicts", show_default=True,
-              help="Page to print: verdicts on the works, variants of tree verification, or lossy rules in true units.")  # fmt: skip
-@click.option("--short", is_flag=True, help="Print shorter tables by kind of work, without claims and costs.")
+@click.option("--more", is_flag=True, help="Test ten times as many problems.")
+@click.option("--page", type=click.Choice(["verdicts", "variants"]), default="verdicts", show_default=True,
+              help="Table to print: verdicts on the works, or variants of tree verification.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file [default: standard output].")
-def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, out: Path | None) -> None:
+@click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path),
+              help="Folder for the CSV files of the documentation; nothing is printed.")  # fmt: skip
+def main(names: tuple[str, ...], form: str, more: bool, page: str, out: Path | None, data: Path | None) -> None:
     """Check whether published verification rules are lossless for every p and q, and report the smallest counterexamples.
 
-    NAMES selects works and prints the full reasoning and a note to their authors. Without NAMES, the table of all works is printed. Every
-    result is recomputed, and each counterexample is confirmed by an enumeration that shares no code with the search. Exit status 1 if a
-    result differs from the recorded one.
+    NAMES selects works, as vllm or mlc-llm, and prints the full reasoning and a note to their authors. Without NAMES, the table of all
+    works is printed. Every result is recomputed, and each counterexample is confirmed by an enumeration that shares no code with the
+    search. Exit status 1 if a result differs from the recorded one.
     """
+    if data is not None:
+        sys.exit(not _write(data, not more))
     if page == "variants":
-        sound, said = variants.page(form, not more)
-    elif page == "true-units":
-        sound, said = True, true_units.page(form)
+        sound, table = variants.rows(not more)
+        said = pages.shown(form, variants.HEADS, table)
     else:
         evaluated = [(REGISTER[name][0], evaluate_work(REGISTER[name][0], not more)) for name in names or REGISTER]
         sound = all(one.sound for _, every in evaluated for one in every)
         if form == "json":
             said = json.dumps(pages.as_data(evaluated), indent=1, ensure_ascii=False)
-        elif short:
-            said = pages.short(form, evaluated)
+        elif form == "csv":
+            said = pages.shown(form, pages.DATA, pages.data(evaluated))
         elif names and form == "text":
             said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in evaluated)
         else:
@@ -51,3 +53,19 @@ def main(names: tuple[str, ...], form: str, more: bool, page: str, short: bool, 
     else:
         out.write_text(said + "\n", encoding="utf-8")
     sys.exit(not sound)
+
+
+def _write(folder: Path, quick: bool) -> bool:
+    """The files that docs/survey.md shows; whether every result came out as recorded."""
+    evaluated = [(work, evaluate_work(work, quick)) for work, _ in REGISTER.values()]
+    sound, table = variants.rows(quick)
+    plane, again = true_units.rows()
+    files = {
+        "survey": (pages.DATA, pages.data(evaluated)),
+        "survey_variants": (variants.HEADS, table),
+        "survey_lossy": (true_units.HEADS, plane),
+        "survey_recalibrated": (true_units.AGAIN, again),
+    }
+    for name, (heads, rows) in files.items():
+        (folder / f"{name}.csv").write_text(pages.csv_file(heads, rows), encoding="utf-8")
+    return sound and all(one.sound for _, every in evaluated for one in every)

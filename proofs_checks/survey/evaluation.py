@@ -25,14 +25,15 @@ class Evaluation:
 
     example: the simplest case in which the text has another law; confirmed: the independent enumeration found the same law
     there. worst: the result of the least share of the optimum. detected: whether each injected error was. repaired: the result of
-    the repair on the example. tried: the cases in words. known: results of the recorded cases, and whether each came out as recorded
-    in both enumerations.
+    the repair on the example. tried: the cases in words. positions: tokens of each compared text. known:
+    results of the recorded cases, and whether each came out as recorded in both enumerations.
     """
 
     form: Form
     verdict: str
     tried: str
     cases: int
+    positions: int
     example: CaseResult | None
     confirmed: bool
     worst: CaseResult
@@ -67,8 +68,11 @@ def evaluate_form(form: Form, quick: bool = True) -> Evaluation:
         (repaired,) = form.repair.results([example.case])
     tried = f"{cases.span(quick, verifier.length, verifier.many_trees)}; k = {', '.join(map(str, verifier.ks))}"
     worst = min(results, key=lambda result: result.share)
+    positions = len(next(iter(worst.expected)))
     known = tuple(_known(form, each) for each in form.known)
-    return Evaluation(form, verdict, tried, len(results), example, confirmed, worst, errors, repaired, holds, known)
+    return Evaluation(
+        form, verdict, tried, len(results), positions, example, confirmed, worst, errors, repaired, holds, known
+    )
 
 
 @cache

@@ -4,30 +4,69 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from csv import writer
+from io import StringIO
 from math import prod
 from operator import attrgetter
-from textwrap import fill
 from typing import Any
 
 from .. import branches
 from .evaluation import Evaluation, on_real
-from .record import ENGINE, LOSSY, METHOD, NOT_LOSSLESS, Form, Work
+from .record import (
+    BUG,
+    BY_DESIGN,
+    CONDITIONAL,
+    ENGINE,
+    GREEDY,
+    LOSSLESS,
+    LOSSY,
+    METHOD,
+    MODES,
+    NOT_LOSSLESS,
+    UNDECIDED,
+    Form,
+    Work,
+)  # fmt: skip
 from .verifiers import OPTIMUM
 
 Evaluated = Sequence[tuple[Work, list[Evaluation]]]
 ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
-HEADS = ("work", "claim", "rule", "when", "verdict", "counterexample", "share of the optimum", "cost")
-TABLES = {ENGINE: "Engines you may be running", METHOD: "Methods you may be citing", LOSSY: "Lossy by design"}
+HEADS = (
+    "work",
+    "claim",
+    "rule",
+    "when",
+    "verdict",
+    "condition",
+    "decided over",
+    "counterexample",
+    "share of the optimum",
+    "cost",
+)
+DATA = ("engine", "work", "kind", "mode", "rule", "settings", "verdict", "condition", "fixed by", "positions", "cycles", "p", "q", "k",
+        "total variation", "evidence", "worst share", "accepts", "of", "repaired", "source")  # fmt: skip
 
 
 def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
     """One row a rule, in the order of HEADS, and one for what is undecided."""
     found: list[tuple[str, ...]] = []
     for work, every in evaluated:
-        said = ((one.form.name, one.form.when, verdict(work, one), example(one), share(one)) for one in every)
+        said = (
+            (
+                one.form.name,
+                one.form.when,
+                verdict(work, one),
+                one.form.condition,
+                decided(one),
+                example(one),
+                share(one),
+            )
+            for one in every
+        )
         found += [(work.title, work.claim, *each, work.cost) for each in said]
         found += [
-            (work.title, work.claim, rule, "", f"undecided: {why}", "", "", work.cost) for rule, why in work.undecided
+            (work.title, work.claim, rule, "", f"{UNDECIDED}: {why}", "", "", "", "", work.cost)
+            for rule, why in work.undecided
         ]
     return found
 
@@ -36,12 +75,12 @@ def verdict(work: Work, one: Evaluation) -> str:
     if not one.sound:
         return f"NOT AS RECORDED: {one.verdict}"
     if one.verdict == NOT_LOSSLESS:
-        return "not lossless, by design" if by_design(work, one) else NOT_LOSSLESS
-    return one.verdict
+        return BY_DESIGN if by_design(work, one.form) else BUG
+    return CONDITIONAL if one.form.condition else LOSSLESS
 
 
-def by_design(work: Work, one: Evaluation) -> bool:
-    return work.on_purpose or one.form.on_purpose
+def by_design(work: Work, form: Form) -> bool:
+    return work.on_purpose or form.on_purpose
 
 
 def example(one: Evaluation) -> str:
@@ -49,9 +88,14 @@ def example(one: Evaluation) -> str:
     return "" if one.example is None else f"{one.example.case}: total variation {one.example.total_variation}"
 
 
+def accepted(form: Form) -> tuple[float, float] | None:
+    """Mean acceptance on the real pairs, which are laws at temperature 1, and what it is compared with."""
+    return None if form.mode == GREEDY else on_real(form.verifier)
+
+
 def share(one: Evaluation) -> str:
     """Worst share on small cases, mean on real pairs; of a rule that is not lossless, acceptance there and after its repair."""
-    found, again = on_real(one.form.verifier), on_real(one.form.repair)
+    found, again = accepted(one.form), on_real(one.form.repair)
     real = "" if found is None else f"real pairs: {found[0]:.3f} of {found[1]:.3f}"
     if one.verdict == NOT_LOSSLESS:
         return real + (f", repaired {again[0]:.3f}" if real and again else "")
@@ -64,9 +108,12 @@ def share(one: Evaluation) -> str:
 
 MANY = 48  # texts that a record no longer lists
 CASE = ("p", "q", "k", "total variation", "code")
-SAID = {"lossless": "yes", NOT_LOSSLESS: "no", f"{NOT_LOSSLESS}, by design": "no, by design"}
-SHORT = ("work", "rule", "when", "lossless")
-ACCEPTS = ("worst", "real pairs", "repaired")
+
+
+def decided(one: Evaluation) -> str:
+    """What the verdict was decided over."""
+    cycles = f"{one.form.cycles} cycle{'s' if one.form.cycles > 1 else ''}"
+    return f"{one.positions} position{'s' if one.positions > 1 else ''}, {cycles}; {one.cases} cases: {one.tried}"
 
 
 def case(one: Evaluation) -> tuple[str, ...]:
@@ -74,65 +121,42 @@ def case(one: Evaluation) -> tuple[str, ...]:
     if one.example is None:
         return ("",) * len(CASE)
     laws = ("; ".join(", ".join(map(str, row)) for row in rows) for rows in (one.example.case.p, one.example.case.q))
-    seen, _, _ = one.form.seen.replace(",", ":").partition(":")
-    return (*laws, str(one.example.case.k), str(one.example.total_variation), seen)
+    return (*laws, str(one.example.case.k), str(one.example.total_variation), seen(one.form))
 
 
-def short_rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
-    """One row a rule, in the order of SHORT, ACCEPTS and CASE."""
-    made = []
+def seen(form: Form) -> str:
+    """Whether the released code was run, or read, or neither."""
+    return form.seen.replace(",", ":").partition(":")[0]
+
+
+def data(evaluated: Evaluated) -> list[tuple[str, ...]]:
+    """One row a rule, in the order of DATA: engines first, by name and mode."""
+    found = []
     for work, every in evaluated:
         for one in every:
-            found, again = on_real(one.form.verifier), on_real(one.form.repair)
-            beside, holds = one.form.verifier.beside, one.verdict != NOT_LOSSLESS
-            worst = f"{float(one.worst.share):.3f}{'' if beside == OPTIMUM else ' †'}" if beside and holds else ""
-            cells = [worst, f"{found[0]:.3f} of {found[1]:.3f}" if found and (beside or not holds) else ""]
-            cells += [f"{again[0]:.3f}" if found and again and not holds else ""]
-            said = SAID.get(verdict(work, one), verdict(work, one))
-            made.append((work.title, one.form.name, one.form.when, said, *cells, *case(one)))
-        for rule, _ in work.undecided:
-            made.append((work.title, rule, "", "undecided", *("",) * len(ACCEPTS + CASE)))
-    return made
+            accepts, again = accepted(one.form), on_real(one.form.repair)
+            beside, holds, form = one.form.verifier.beside, one.verdict != NOT_LOSSLESS, one.form
+            compared = accepts and (beside or not holds)
+            numbers = [f"{float(one.worst.share):.3f}" if beside and holds else "",
+                       *(f"{number:.3f}" if compared else "" for number in accepts or ("", "")),
+                       f"{again[0]:.3f}" if compared and again and not holds else ""]  # fmt: skip
+            evidence = seen(form) or ("read" if form.code or work.code else "paper")
+            found.append((work.engine, work.title, work.kind, form.mode, form.name, form.when, verdict(work, one), form.condition,
+                          form.fixed,
+                          str(one.positions), str(form.cycles), *case(one)[:4], evidence, *numbers, source(work, form)))  # fmt: skip
+        for rule, why in work.undecided:
+            row = dict.fromkeys(DATA, "") | {"engine": work.engine, "work": work.title, "kind": work.kind, "rule": rule}
+            row |= {"verdict": UNDECIDED, "condition": why, "source": work.code or work.paper}
+            found.append(tuple(row.values()))
+    order = {kind: place for place, kind in enumerate((ENGINE, METHOD, LOSSY))}
+    return sorted(found, key=lambda row: (order[row[2]], row[0].lower(), MODES.index(row[3]) if row[3] else len(MODES)))
 
 
-def short(form: str, evaluated: Evaluated) -> str:
-    """A table for engines, one for methods, one for what is lossy by design; what they accept; the counterexamples; what is undecided."""
-    parts, every = [], list[tuple[str, ...]]()
-    for kind, title in TABLES.items():
-        table = short_rows([(work, forms) for work, forms in evaluated if work.kind == kind])
-        every += table
-        if table:
-            parts += [heading(form, title), shown(form, SHORT, [row[: len(SHORT)] for row in table])]
-    start, stop = len(SHORT), len(SHORT + ACCEPTS)
-    accepts = [(*row[:2], *row[start:stop]) for row in every if any(row[start:stop])]
-    against = [(*row[:2], *row[stop:]) for row in every if row[stop]]
-    for title, heads, table in (
-        ("What they accept", ACCEPTS, accepts),
-        ("The smallest counterexamples", CASE, against),
-    ):
-        if table:
-            parts += [heading(form, title), shown(form, (*SHORT[:2], *heads), table)]
-    return "\n\n".join([*parts, *filter(None, [undecided(evaluated)])])
-
-
-def heading(form: str, title: str) -> str:
-    return {"markdown": f"### {title}", "latex": rf"\subsection*{{{title}}}"}.get(form, title)
-
-
-def undecided(evaluated: Evaluated) -> str:
-    """A line of a list for every rule that has no verdict, and why."""
-    lines = (f"* {work.title}, {rule}: undecided: {why}" for work, _ in evaluated for rule, why in work.undecided)
-    return "\n".join(fill(line, 116, subsequent_indent="  ") for line in lines)
-
-
-def in_two(form: str, heads: Sequence[str], table: Sequence[Sequence[str]], named: int) -> str:
-    """Verdicts, and then the counterexamples of what is not lossless: the last cells of the rows, without code.
-
-    named: how many cells name a row.
-    """
-    verdicts = shown(form, heads, [row[: len(heads)] for row in table])
-    against = [(*row[:named], *row[len(heads) : len(heads) + 4]) for row in table if row[len(heads)]]
-    return f"{verdicts}\n\n{shown(form, (*heads[:named], *CASE[:4]), against)}"
+def csv_file(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
+    """The table as a CSV file."""
+    stream = StringIO()
+    writer(stream, lineterminator="\n").writerows([heads, *table])
+    return stream.getvalue()
 
 
 def law(texts: Any) -> str:
@@ -165,15 +189,15 @@ def note(work: Work, one: Evaluation) -> list[str]:
     before, after = on_real(one.form.verifier), on_real(one.form.repair)
     real = f"; on 32 real pairs {before[0]:.3f} -> {after[0]:.3f}" if before and after else ""
     what = f"{work.title}, {one.form.name} ({source(work, one.form)})"
-    said = ", as the work itself says" if by_design(work, one) else ""
+    said = ", as the work itself says" if by_design(work, one.form) else ""
     cost = f"{result.accepted} -> {again.accepted} accepted in the example{real}" if again else "undecided"
     seen = f"; {one.form.seen}" if one.form.seen else ""
-    mended = f"; its authors repaired it: {one.form.mended}" if one.form.mended else ""
+    fixed = f"; its authors repaired it: {one.form.fixed}" if one.form.fixed else ""
     return [
         f"1. {what}: the text does not have the target's law{said}{seen}.",
         f"2. By hand, {result.case}: {worked(one)} (total variation {result.total_variation}).",
         f"3. The line: {one.form.line}.",
-        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried{mended}.",
+        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried{fixed}.",
         f"5. What it costs: {cost}.",
     ]
 
@@ -196,7 +220,7 @@ def record(work: Work, reasoning: str, every: list[Evaluation]) -> str:
             ("when", form.when),
             ("code", form.code),
             ("seen", form.seen),
-            ("repaired by its authors", form.mended),
+            ("repaired by its authors", form.fixed),
         )
         lines += [f"  {what}: {words}" for what, words in about if words]
         lines += [f"  tried: {one.cases} cases: {one.tried}", f"  share of the optimum: {share(one) or '-'}"]
@@ -227,7 +251,7 @@ def as_data(evaluated: Evaluated) -> list[dict[str, Any]]:
             entry: dict[str, Any] = {"rests on": one.form.rests_on, "real": on_real(one.form.verifier)}
             entry |= zip(HEADS, row, strict=True)
             entry |= {about: getattr(work, about) for about in ("name", "kind", "paper", "read", "undecided")}
-            entry |= {"code": source(work, one.form), "seen": one.form.seen, "repaired by its authors": one.form.mended}
+            entry |= {"code": source(work, one.form), "seen": one.form.seen, "repaired by its authors": one.form.fixed}
             entry["known"] = [(str(result.case), str(result.total_variation)) for result, _ in one.known]
             entry |= {about: getattr(one, about) for about in ("tried", "detected", "sound", "confirmed")}
             if one.example is not None and one.sound:
@@ -271,4 +295,4 @@ def shown(form: str, heads: Sequence[str], table: Sequence[Sequence[str]]) -> st
     """The table in one of the formats."""
     if form == "json":
         return json.dumps([dict(zip(heads, row, strict=True)) for row in table], indent=1, ensure_ascii=False)
-    return {"text": text, "markdown": markdown, "latex": latex}[form](heads, table)
+    return {"text": text, "markdown": markdown, "latex": latex, "csv": csv_file}[form](heads, table)

@@ -10,18 +10,28 @@ from typing import Any, NamedTuple
 import ot_draft as otd
 from ot_draft import trees
 
+from .by_hand import mode
 from .cases import Case
-from .rules import TOP
-from .verifiers import AlongPath, Coupled, OneToken, Verifier
+from .rules import TOP, Single, best
+from .verifiers import BONUS, AlongPath, Coupled, OneToken, Verifier
 
-__all__ = ["ENGINE", "LOSSLESS", "LOSSY", "METHOD", "NAIVE_TREE", "NOT_LOSSLESS", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP",
-           "TREE", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased"]  # fmt: skip
+__all__ = ["BLOCK", "BUG", "BY_DESIGN", "CHAIN", "CONDITIONAL", "ENGINE", "GREEDY", "GREEDY_CHAIN", "LOSSLESS", "LOSSY", "METHOD", "MODES",
+           "NAIVE_TREE", "NGRAM", "NOT_LOSSLESS", "PATH", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "TREE", "TREES", "TYPICAL",
+           "UNDECIDED", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased", "greedy"]  # fmt: skip
 
 SPECULATIVE = OneToken(otd.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(otd.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
 TREE = trees.TreeShape.by_level((2, 2))  # on which every verifier of trees is evaluated as a walk
+GREEDY_CHAIN = OneToken(
+    Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,), injected=(BONUS,)
+)  # for temperature 0
+PATH = AlongPath(trees.TokenWise(otd.rules.SpeculativeSampling()))
 NAIVE_TREE = AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP)  # the same for chosen children: the target's own walk
-LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"
+LOSSLESS, NOT_LOSSLESS = "lossless", "not lossless"  # what an enumeration finds
+CONDITIONAL, BY_DESIGN, BUG, UNDECIDED = (
+    "lossless under a condition", "lossy by design", "not lossless (bug)", "undecided",
+)  # fmt: skip
+MODES = GREEDY, CHAIN, BLOCK, TREES, NGRAM, TYPICAL = "greedy", "chain", "block", "tree", "n-gram", "typical"
 ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
 READ, RUN = "read, not run", "run: its own function over all its random numbers, in float64, has the same law"
 
@@ -43,9 +53,11 @@ class Form:
     expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check behind it. by_hand: the rule
     once more, as a program of random draws, for the independent enumeration; needed where it is not lossless.
     line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
-    on_purpose: this form is lossy by design, where the work as a whole is not.
-    when: version and settings in which the form is reached. code: where this form was read, if elsewhere than the work's.
-    seen: for released code that is not lossless, how that was seen in the code itself. mended: where its authors repaired it.
+    on_purpose: this form is lossy by design, where the work as a whole is not. condition: what a lossless form depends on, beside its
+    settings. mode: the mode of an engine that the form serves, one of MODES. cycles: over how many cycles of drafting and verification
+    the law of the tokens is compared. when: version and settings in which the form is reached. code: where this form was
+    read, if elsewhere than the work's.
+    seen: for released code that is not lossless, how that was seen in the code itself. fixed: where its authors repaired it.
     through: the sampling settings, which the laws of every case go through before the result. known: cases with the total variation
     that must come out, beside the smallest.
     """
@@ -59,10 +71,13 @@ class Form:
     repair: Verifier | None = None
     fix: str = ""
     on_purpose: bool = False
+    condition: str = ""
+    mode: str = ""
+    cycles: int = 1
     when: str = ""
     code: str = ""
     seen: str = ""
-    mended: str = ""
+    fixed: str = ""
     through: Callable[[Any], Any] | None = None
     known: tuple[Known, ...] = ()
 
@@ -75,13 +90,26 @@ def biased(
     return Form(name, verifier, expects=NOT_LOSSLESS, by_hand=by_hand, line=line, repair=repair, fix=fix, **others)
 
 
+def greedy(name: str, **others: Any) -> Form:
+    """Verification at temperature 0: every law is its most probable token, drafts are compared with the target's."""
+    return Form(
+        name,
+        GREEDY_CHAIN,
+        "comparison with the target's most probable token; exact checks",
+        through=mode,
+        mode=GREEDY,
+        **others,
+    )
+
+
 @dataclass(frozen=True)
 class Work:
     """One published verifier, or an engine's own sampler at a version.
 
     paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read.
     claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
-    engine: it is an engine that people run. undecided: what of it has no verdict, and why, rule by rule.
+    engine: the name of the engine that people run, under which the index lists it. undecided: what of it has no verdict,
+    and why, rule by rule.
     """
 
     name: str
@@ -95,7 +123,7 @@ class Work:
     on_purpose: bool = False
     remarks: str = ""
     undecided: tuple[tuple[str, str], ...] = ()
-    engine: bool = False
+    engine: str = ""
 
     @property
     def kind(self) -> str:

@@ -9,7 +9,6 @@ its place.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,6 @@ from ot_draft import lossy
 from ot_draft.bias import bias_of
 from proofs_checks.lossy import engine_rules, published_targets
 
-from . import pages
 from .evaluation import real_pairs
 from .rules import Single
 from .works.cactus import Cactus, promised
@@ -149,15 +147,3 @@ def rows() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
             plane.append((knob.name, knob_text, *(f"{number:.3f}" for number in numbers)))
     again = [row for knob in KNOBS if (row := recalibrated(knob, p, q)) is not None]
     return plane, again
-
-
-def page(form: str) -> str:
-    """Both tables."""
-    plane, again = rows()
-    if form == "json":
-        tables = {"plane": (HEADS, plane), "recalibrated": (AGAIN, again)}
-        return json.dumps(
-            {name: [dict(zip(heads, row, strict=True)) for row in rows] for name, (heads, rows) in tables.items()},
-            indent=1,
-        )
-    return f"{pages.shown(form, HEADS, plane)}\n\n{pages.shown(form, AGAIN, again)}"

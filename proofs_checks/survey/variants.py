@@ -48,13 +48,11 @@ VARIANTS = (
            "subtract token by token"),
     holds("target at its temperature, draft at another, each q and p as sampled from", ONE, (1,)),
 )  # fmt: skip
-HEADS = ("variant", "verdict", "remedy")
+HEADS = ("variant", "verdict", "remedy", *pages.CASE[:4])
 
 
-def page(form: str, quick: bool = True) -> tuple[bool, str]:
+def rows(quick: bool = True) -> tuple[bool, list[tuple[str, ...]]]:
     """Whether all came out as recorded, and the table."""
     evaluated = [evaluate_form(each, quick) for each in VARIANTS]
-    table = [(one.form.name, one.verdict, one.form.fix, *pages.case(one)) for one in evaluated]
-    if form == "json":
-        return all(one.sound for one in evaluated), pages.shown(form, (*HEADS, *pages.CASE), table)
-    return all(one.sound for one in evaluated), pages.in_two(form, HEADS, table, 1)
+    table = [(one.form.name, one.verdict, one.form.fix, *pages.case(one)[:4]) for one in evaluated]
+    return all(one.sound for one in evaluated), table

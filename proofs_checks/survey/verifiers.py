@@ -66,6 +66,7 @@ def text_of(masses: Any) -> TEXT:
 class OneToken:
     """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the law it declares.
 
+    injected: the errors that a lossless rule is tried with.
     expected: what the text should follow, as a function of one law, where that is not the target's.
     """
 
@@ -75,6 +76,7 @@ class OneToken:
     length: int = 1
     beside: str = OPTIMUM
     expected: Callable[[Any], Any] | None = None
+    injected: tuple[str, ...] = (MORE, PLAIN, FORGET)
     many_trees: ClassVar[bool] = False
 
     @property
@@ -121,7 +123,7 @@ class OneToken:
     @property
     def errors(self) -> dict[str, Any]:
         """The same with an error injected, by its name: each must be found not lossless."""
-        return {name: replace(self, rule=Wrong(self.rule, name)) for name in (MORE, PLAIN, FORGET)}
+        return {name: replace(self, rule=Wrong(self.rule, name)) for name in self.injected}
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ class Wrong(otd.SelectionRule):
         if self.error == MORE:
             taken = accept.sum(-1, keepdims=True)
             accept = accept * xp.minimum(Fraction(11, 10), xp.divide(1 + 0 * taken, taken, 1))
-        elif self.error == PLAIN:
-            residual = p
+        elif self.error in (PLAIN, BONUS):
+            residual = p if self.error == PLAIN else q
         else:
             accept[..., -1] = 0 * accept[..., -1]
         return otd.Selection(accept, residual)

@@ -185,7 +185,7 @@ WORKS = (
                  walked(BINARY, True, False, hot=False), "sample_p = torch.softmax(gt_logits) of logits that no processor has seen",
                  tree_of(NEW, law=TOP), "logits_processor on the leaf's logits, as 50fc246 has it",
                  when="June 2024 to April 2025; temperature not 1, top-p, top-k",
-                 code=f"{SECOND}@bfeb532, evaluate_posterior", seen=RUN, mended="50fc246, 14 April 2025", through=squared,
+                 code=f"{SECOND}@bfeb532, evaluate_posterior", seen=RUN, fixed="50fc246, 14 April 2025", through=squared,
                  known=(Known(same_law(*FIFTHS), Fraction(8, 75), "one child", tree_of(OLD, ONE, TOP),
                               walked(((),), True, False, hot=False)),))),
          remarks="bf10ac5 (8 April 2025) repaired the line but kept one logit of it, 50fc246 keeps all; top-p failed until c892473."),

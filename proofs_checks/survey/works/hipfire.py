@@ -8,14 +8,15 @@ where the taken one has no node.
 import ot_draft as otd
 from ot_draft import trees
 
-from ..record import TOP, TREE, AlongPath, Form, OneToken, Work
+from ..record import TOP, TREE, TREES, AlongPath, Form, OneToken, Work
 from .several_drafts import walk
 
 WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 WORK = Work(
     "hipfire", "hipfire", "", "code of both tests; pull 483", "the target's law at any temperature", "none beyond the target's sample",
-    (Form("tree by the target's draws", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw a node, followed; exact checks"),
-     Form("without replacement: node", OneToken(WITHOUT), "Coq: sampling.v, while q has mass left"),
-     Form("without replacement: tree", walk(WITHOUT), "Coq: adaptive_trees.v")),
-    "warpfront/hipfire crates/hipfire-runtime/src/ddtree.rs@2f05029, sample_verified_tree, swor_step", engine=True,
+    (Form("tree by the target's draws", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw a node, followed; exact checks",
+          mode=TREES),
+     Form("without replacement: node", OneToken(WITHOUT), "Coq: sampling.v, while q has mass left", mode=TREES),
+     Form("without replacement: tree", walk(WITHOUT), "Coq: adaptive_trees.v", mode=TREES)),
+    "warpfront/hipfire crates/hipfire-runtime/src/ddtree.rs@2f05029, sample_verified_tree, swor_step", engine="hipfire",
 )  # fmt: skip

@@ -21,7 +21,7 @@ from ot_draft import arrays as xp
 from ot_draft import trees
 
 from ..by_hand import likeliest, norm, ratio
-from ..record import TOP, AlongPath, Case, Form, Known, OneToken, Work, biased
+from ..record import CHAIN, TOP, TREES, AlongPath, Case, Form, Known, OneToken, Work, biased, greedy
 
 CHOSEN, SPLIT = otd.rules.NaiveTarget(law=TOP), Fraction(1, 10)
 TWO = trees.TreeShape.chains(2, 2)
@@ -146,17 +146,18 @@ WORKS = (
     Work("llama-cpp", "llama.cpp", "", "code of the example and of common/sampling.cpp",
          "stochastic verification", "none (server); one pass over the candidates (example)",
          (Form("server: common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; Coq: sampling.v",
-               when="not with its synthetic acceptance for benchmarks (pull 27711)"),
+               mode=CHAIN, when="not with its synthetic acceptance for benchmarks (pull 27711)"),
           biased("example `speculative`, one sequence", OneToken(ByPlace(), (1,)), example(drawn=False),
                  "id = cur_p->data[is].id, not the drawn token; then r <= p_tgt / p_dft; lists subtracted place by place",
                  OneToken(CHOSEN, (1,)),
                  "p_dft = 1 and p_tgt = 0 after a refusal; drawing the draft is not enough",
-                 when="its defaults: temperature .8, --parallel 1",
+                 mode=CHAIN, when="its defaults: temperature .8, --parallel 1",
                  seen=SEEN, known=(Known(APART, 3 * EIGHTH, "the draft drawn", DRAWN, example(drawn=True)),)),
           biased("example `speculative`, several sequences", AlongPath(several, (2,), 2, TWO, TOP), several_by_hand,
                  "the same test, of the next candidates above p_split, in random order",
                  AlongPath(trees.NaivePath(), (2,), 2, TWO, TOP), "draw from the target, and go on where a sequence holds the token",
-                 when="--parallel 2, p_split .1, temperature above 0", seen=SEEN)),
-         "ggml-org/llama.cpp examples/speculative/speculative.cpp@007d713; common/sampling.cpp@00efb3e", engine=True,
+                 mode=TREES, when="--parallel 2, p_split .1, temperature above 0", seen=SEEN),
+          greedy("server at temperature 0")),
+         "ggml-org/llama.cpp examples/speculative/speculative.cpp@007d713; common/sampling.cpp@00efb3e", engine="llama.cpp",
          remarks="Where nothing is left the code divides by 0; it is evaluated as the target. Pull 5625 left the drawing of drafts open."),
 )  # fmt: skip

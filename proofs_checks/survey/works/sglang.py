@@ -1,11 +1,14 @@
 """SGLang's tree kernel that needs the target only, and where it is not used.
 
 One uniform number u goes through the children of a node; a child is taken when u falls into its part of p. Until pulls 7207 (kernel, 15
-June 2025) and 7231 (its caller, a day later) the same u, by then known to be above the refused children's mass s, made the final draw too:
-at u (1 - s), by the order of token ids. Where a child of the last node was refused, that is uniform on [s (1 - s), 1 - s): small ids lose.
-Shipped repaired as sgl-kernel 0.1.9 (pull 7232). AMD's aiter had the kernel with one uniform number for a day, in no release. On other
-platforms than CUDA sampled requests are verified greedily: on CPU and XPU, and on ROCm without rejection sampling (pull 9127; for chains on
-ROCm undone by 37134). min-p is not applied.
+June 2025) and 7231 (its caller, a day later) the same u, by then known to be above the refused children's mass s, made the final draw
+too: at u (1 - s), by the order of token ids. Where a child of the last node was refused, that is uniform on [s (1 - s), 1 - s): small ids
+lose. Shipped repaired as sgl-kernel 0.1.9 (pull 7232). AMD's aiter had the kernel with one uniform number for a day, in no release. On
+other platforms than CUDA sampled requests are verified greedily: on CPU and XPU, and on ROCm without rejection sampling (pull 9127; for
+chains on ROCm undone by 37134). min-p is not applied. TRITON. Since pull 26312 chains are verified by kernels in Triton too, with p/q or
+by block verification, and the tree kernel has a port. Where rounding leaves the residual without a token they emit the last token of the
+vocabulary, whatever its p. LILICORR, a drafter, reports the row that drew each token, and a point mass for a greedy one; the chain kernel
+tests it.
 """
 
 from collections.abc import Callable
@@ -18,7 +21,25 @@ from ot_draft import trees
 from proofs_checks.lossy import engine_rules
 
 from ..by_hand import likeliest, mode, norm, ratio, single, without
-from ..record import NAIVE_TREE, READ, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
+from ..record import (
+    BLOCK,
+    CHAIN,
+    NAIVE_TREE,
+    PATH,
+    READ,
+    TARGET_SAMPLE,
+    TOP,
+    TREE,
+    TREES,
+    AlongPath,
+    Case,
+    Form,
+    Known,
+    OneToken,
+    Work,
+    biased,
+    greedy,
+)  # fmt: skip
 from ..rules import Single, best
 
 HALF = Fraction(1, 2)
@@ -114,6 +135,13 @@ SEEN = "run: its kernel, compiled for the CPU with one thread, has the same law 
 GREEDY = OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,))
 
 
+OPS = "sgl-project/sglang python/sglang/kernels/ops/speculative"
+REJECT = f"{OPS}/reject_sampling.py@1d33ae1"
+LAST = (
+    "exact up to rounding: where the residual's running sum never passes u, the last token of the vocabulary is emitted"
+)
+
+
 def one_uniform_form(name: str, **others: Any) -> Any:
     return biased(name, AlongPath(one_uniform, (2,), 2, TWO_ONE, TOP), uniform_walk(2, 1), AGAIN,
                   AlongPath(trees.NaivePath(), (2,), 2, TWO_ONE, TOP),
@@ -129,30 +157,41 @@ WORKS = (
     Work("sglang", "SGLang", "", "code of the kernel and its caller, the first also with one uniform number; pulls",
          "lossless at thresholds 1", "none",
          (Form("thresholds 1: a node", OneToken(engine_rules.TwoThresholds(1, 1)), "a draw from p, child by child; Coq: sampling.v",
+               mode=TREES,
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
-          Form("thresholds 1: tree", NAIVE_TREE, "a fresh number at every node; exact checks",
+          Form("thresholds 1: tree", NAIVE_TREE, "a fresh number at every node; exact checks", mode=TREES,
                when="CUDA, since pulls 7207, 7231; temperature, top-k, top-p"),
-          one_uniform_form("uniform number used again", when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD,
+          one_uniform_form("uniform number used again", mode=TREES, when="CUDA, before sgl-kernel 0.1.9 (June 2025)", code=OLD,
                            seen=f"{SEEN} (@ef9a378)",
-                        mended="pulls 7207, 7231, 7232 (sgl-kernel 0.1.9)"),
+                        fixed="pulls 7207, 7231, 7232 (sgl-kernel 0.1.9)"),
           biased("threshold_acc = 1/2: a node", OneToken(engine_rules.TwoThresholds(1, HALF), (1, 2)), thresholds,
-                 "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True,
+                 "coin <= prob_acc / threshold_acc", OneToken(CHOSEN, (1, 2)), "threshold_acc = 1", on_purpose=True, mode=TREES,
                  when="CUDA, the flag below 1", seen="run: the kernel of @ef9a378, so compiled, on the example"),
           biased("threshold_acc = 1/2: tree", AlongPath(trees.TokenWise(engine_rules.TwoThresholds(1, HALF)), (2,), 2, TREE, TOP),
                  threshold_walk, "coin <= prob_acc / threshold_acc, prob_acc = 0 at every node that is taken", NAIVE_TREE,
-                 "threshold_acc = 1", on_purpose=True, when="CUDA, the flag below 1",
+                 "threshold_acc = 1", on_purpose=True, mode=TREES, when="CUDA, the flag below 1",
                  seen="run: the kernel of @ef9a378, so compiled, the later number for the last draw, on four laws over a grid"),
           biased("sampled requests verified greedily", GREEDY,
                  single(lambda p, q, x: int([x] == likeliest(p, 1)), lambda p, q, x: mode(p), mode),
                  "_verify_uses_greedy is true, and argmax of the target is compared", TARGET_SAMPLE, "compare with the target's sample",
+                 mode=TREES,
                  when="CPU, XPU, ROCm (chains: until pull 37134)", seen=READ,
                  code="sgl-project/sglang python/sglang/srt/speculative/eagle_utils.py@003ddbc, _verify_uses_greedy",
-                 mended="pull 37134, chains on ROCm only")),
-         CUDA, engine=True,
+                 fixed="pull 37134, chains on ROCm only"),
+          Form("Triton chain: p/q", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN, when="since pull 26312 (May 2026)",
+               condition=LAST, code=f"{REJECT}, speculative_sampling_classic_kernel"),
+          Form("Triton chain: block verification", AlongPath(trees.BlockVerification()), "block verification; Coq: block.v", mode=BLOCK,
+               condition=LAST, when="block verification asked for", code=f"{REJECT}, speculative_sampling_block_kernel"),
+          Form("Triton chain: LiLiCorr's drafts", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN, condition=LAST,
+               when="LiLiCorr, temperature above 0", code=f"{OPS}/lilicorr.py@0b79ccf, lilicorr_sample_path; {REJECT}"),
+          Form("Triton tree: thresholds 1", NAIVE_TREE, "a fresh number at every node; exact checks", mode=TREES,
+               when="Triton, both thresholds 1", code=f"{OPS}/tree_sampling.py@b3939a5"),
+          greedy("temperature 0", code=f"{REJECT}; the tree kernels compare with the argmax")),
+         CUDA, engine="SGLang",
          remarks="Uniform numbers in [0, 1) are compared with <=: exactly 0 takes a child of mass 0 (until pull 35798)."),
     Work("aiter", "aiter (AMD)", "", "the file and its history", "as SGLang's", "none",
-         (one_uniform_form("SGLang's kernel with one uniform number", when="17 to 18 March 2025, in no release", seen=SEEN,
+         (one_uniform_form("SGLang's kernel with one uniform number", mode=TREES, when="17 to 18 March 2025, in no release", seen=SEEN,
                         code="ROCm/aiter csrc/include/speculative_sampling.cuh@b1975e9, TreeSpeculativeSamplingTargetOnly",
-                        mended="taken out a day later: e5a8467, pull 219"),),
-         engine=True),
+                        fixed="taken out a day later: e5a8467, pull 219"),),
+         engine="aiter"),
 )  # fmt: skip

@@ -18,7 +18,21 @@ from ot_draft import trees
 from proofs_checks.paths.path_cases import Told
 
 from ..by_hand import likeliest, mode, norm, single, without
-from ..record import NAIVE_TREE, READ, TARGET_SAMPLE, TOP, TREE, AlongPath, OneToken, Work, biased
+from ..record import (
+    CHAIN,
+    NAIVE_TREE,
+    PATH,
+    READ,
+    TARGET_SAMPLE,
+    TOP,
+    TREE,
+    TYPICAL,
+    AlongPath,
+    Form,
+    OneToken,
+    Work,
+    biased,
+)  # fmt: skip
 from ..rules import Single, among, best
 
 DELTA, THRESHOLD, ALPHA = Fraction(3, 5), 0.3, 0.9  # the last two larger than in practice, to show on three tokens
@@ -76,16 +90,21 @@ WORK = Work(
     "the ten likeliest tokens; an entropy",
     (biased("relaxed, top 10, delta .6", OneToken(Single(near_the_best, lambda p, q: best(p), TOP), (1,)), RELAXED,
             "accept a draft among the top tokens with p >= max p - delta", TARGET_SAMPLE, "compare with the target's sample",
-            when="relaxed acceptance, between the tokens of thinking", seen=READ,
+            when="relaxed acceptance, between the tokens of thinking", seen=READ, on_purpose=True, mode=CHAIN,
             code="NVIDIA/TensorRT-LLM mtpKernels.cu@3585984, mtpRelaxedAcceptanceKernel"),
      biased("typical, threshold .3, alpha .9: a node", OneToken(otd.lossy.Toward(unmasked, otd.rules.NaiveTarget(law=TOP)), (1,)), MASKED,
             "if (prob < threshold) logit = -FLT_MAX, before the target's sample is drawn", TARGET_SAMPLE, "no mask",
-            when="typical acceptance", seen=READ,
+            when="typical acceptance", seen=READ, on_purpose=True, mode=TYPICAL,
             code="NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/speculativeDecoding/common.cu@2a9abd9, maskLogitsBasedOnEntropy"),
      biased("typical, threshold .3, alpha .9: tree", AlongPath(masked_tree, (2,), 2, TREE, TOP), masked_walk,
             "draftToken == targetToken along every path, and reduceMaxInt4 over the lengths; the targets are drawn under the mask",
-            NAIVE_TREE, "no mask", when="typical acceptance", seen=READ,
+            NAIVE_TREE, "no mask", when="typical acceptance", seen=READ, on_purpose=True, mode=TYPICAL,
             code="NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/speculativeDecoding/common.cu@2a9abd9, acceptDraftTokensByIdsWithPaths; "
-                 "numbers: eagleDecodingKernels.cu@b35ac1b, unpackEagleData")),
-    "NVIDIA/TensorRT-LLM", engine=True, on_purpose=True,
+                 "numbers: eagleDecodingKernels.cu@b35ac1b, unpackEagleData"),
+     Form("rejection sampling, one model (MTP, draft model, PARD, DFlash)", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN,
+          when="use_rejection_sampling, since pull 15775 (July 2026)",
+          code="NVIDIA/TensorRT-LLM pull 15775, which calls FlashInfer's kernel"),
+     Form("without rejection sampling", TARGET_SAMPLE, "comparison with the target's sample; Coq: sampling.v", mode=CHAIN,
+          when="use_rejection_sampling off; drafts are argmax", code="NVIDIA/TensorRT-LLM pull 15775")),
+    "NVIDIA/TensorRT-LLM", engine="TensorRT-LLM",
 )  # fmt: skip

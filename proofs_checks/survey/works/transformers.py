@@ -12,7 +12,7 @@ from fractions import Fraction
 import ot_draft as otd
 
 from ..by_hand import mode, single, squared, top_two, usual_residual, usual_test
-from ..record import SPECULATIVE, TARGET_SAMPLE, TOP, Case, Form, Known, OneToken, Work, biased
+from ..record import CHAIN, SPECULATIVE, TARGET_SAMPLE, TOP, Case, Form, Known, OneToken, Work, biased, greedy
 from ..rules import DrawnFrom, sharp, top
 from .llama_cpp import EIGHTH
 
@@ -26,27 +26,30 @@ GENERATOR = "generation/candidate_generator.py"
 WORK = Work(
     "transformers", "transformers", "", "code of 4.44.0, 5.8.0 to 5.17.0, 5.24.0; issues and pulls",
     "lossless (Leviathan et al., Algorithm 1)", "one pass over the vocabulary a token",
-    (Form("ordinary assistant", SPECULATIVE, "speculative sampling; Coq: sampling.v", when="before pull 30778, since pull 33534",
+    (Form("ordinary assistant", SPECULATIVE, "speculative sampling; Coq: sampling.v", mode=CHAIN,
+          when="before pull 30778, since pull 33534",
           code="huggingface/transformers src/transformers/generation/candidate_generator.py, _generate_candidates @00a11b6"),
      biased("greedy draft tested with q", OneToken(RULE, (1,), TOP), LIKELIEST,
             "the assistant's generation_config.do_sample = False, and its probabilities go into the ratio", TARGET_SAMPLE,
-            "sample the draft, as pull 33534 has it, or set q = 1", when="every assistant, pull 30778 (May 2024) to 33534 (September 2024)",
+            "sample the draft, as pull 33534 has it, or set q = 1", mode=CHAIN,
+            when="every assistant, pull 30778 (May 2024) to 33534 (September 2024)",
             code="transformers 4.44.0, generate(assistant_model=.., do_sample=True)",
             seen="run: 4.44.0 itself gave one token only in 400 texts; q = (2/3, 1/3): (.74, .26), predicted (3/4, 1/4)",
-            mended="pull 33534", known=(FIVE_FOUR,)),
+            fixed="pull 33534", known=(FIVE_FOUR,)),
      biased("DFlash, MTP: drawn at temperature 1/2, raw q", OneToken(RULE, (1,), DrawnFrom(sharp)),
             single(usual_test, usual_residual, squared), "candidate_logits are those from before the processors that drew the candidates",
             SPECULATIVE, "report the law after the processors, as 5.15.1 does",
-            when="temperature, top-k or top-p set: MTP in 5.14 and 5.15.0, DFlash in 5.15.0 (August 2026)",
+            mode=CHAIN, when="temperature, top-k or top-p set: MTP in 5.14 and 5.15.0, DFlash in 5.15.0 (August 2026)",
             seen="run: 5.15.0's own functions, over all their random numbers, have the same law",
             code=f"transformers 5.15.0 {GENERATOR}, DFlashTokenCandidateGenerator.get_candidates; modeling_layers.py, MtpModel.forward",
-            mended="pull 48007, in 5.15.1",
+            fixed="pull 48007, in 5.15.1",
             known=(Known(TWO, Fraction(1, 10), "top-k 2 in the temperature's place",
                          OneToken(RULE, (1,), DrawnFrom(top(2))), single(usual_test, usual_residual, top_two)),)),
      biased("Gemma 4's assistant: argmax tested with q", OneToken(RULE, (1,), TOP), LIKELIEST,
             "last_token_id = outputs.logits.argmax(..), and outputs.logits are returned", TARGET_SAMPLE, "set q = 1, or sample",
-            when="do_sample, since 5.8.0 (May 2026); 5.24.0 still",
+            mode=CHAIN, when="do_sample, since 5.8.0 (May 2026); 5.24.0 still",
             seen="run: 5.24.0's own functions, over all their random numbers, have the same law",
-            code=f"transformers 5.24.0 {GENERATOR}, SinglePositionMultiTokenCandidateGenerator.get_candidates", known=(FIVE_FOUR,))),
-    "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling", engine=True,
+            code=f"transformers 5.24.0 {GENERATOR}, SinglePositionMultiTokenCandidateGenerator.get_candidates", known=(FIVE_FOUR,)),
+     greedy("do_sample=False")),
+    "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling", engine="transformers",
 )  # fmt: skip

@@ -62,5 +62,5 @@ WORK = Work(
             "a seed that no other row has, as counter * rows + row", when="its default: no top-k; blocks of three tokens or more",
             code=AT + "fused_verify_kernel.py@9018a5d, fused_spec_verify_from_logits; two_pass_decoding.py, _verify_unfiltered_fused",
             seen="run: its kernel, in an interpreter: row 1 of a call and row 0 of the next gave one token, 400 times of 400",
-            known=(Known(ONE_TOKEN, QUARTER / 4),))),
+            cycles=2, known=(Known(ONE_TOKEN, QUARTER / 4),))),
 )  # fmt: skip

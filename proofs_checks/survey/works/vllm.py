@@ -21,7 +21,22 @@ from ...paths.path_cases import Told
 from ...races import exponential_race
 from ...random_cases import Case
 from ..by_hand import minus, norm, single, usual_residual
-from ..record import READ, SPECULATIVE, TOP, AlongPath, Coupled, Form, OneToken, Work, biased
+from ..record import (
+    BLOCK,
+    CHAIN,
+    NGRAM,
+    READ,
+    SPECULATIVE,
+    TOP,
+    TYPICAL,
+    AlongPath,
+    Coupled,
+    Form,
+    OneToken,
+    Work,
+    biased,
+    greedy,
+)  # fmt: skip
 from ..rules import Single, left
 
 RATE = Fraction(3, 5)
@@ -120,25 +135,26 @@ WORK = Work(
     "vllm", "vLLM", "", "code of V1 and of the second runner (V2), wheels of 0.28.0 and 0.33.0; pulls 47386, 54282",
     "strictly follows Leviathan et al.; block verification",
     "one pass a token",
-    (Form("standard, " + LAW, SPECULATIVE, STANDARD, code=f"{V1}; {V2}"),
-     Form("standard, " + NONE, OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; Coq: sampling.v",
+    (Form("standard, " + LAW, SPECULATIVE, STANDARD, mode=CHAIN, code=f"{V1}; {V2}"),
+     Form("standard, " + NONE, OneToken(CHOSEN, (1,)), "q set to 1 for a token that is no draw; Coq: sampling.v", mode=NGRAM,
           code=f"{V1}; {V2}"),
-     Form("V2 block, " + LAW, AlongPath(trees.BlockVerification()), "block verification; Coq: block.v", code=V2),
+     Form("V2 block, " + LAW, AlongPath(trees.BlockVerification()), "block verification; Coq: block.v", mode=BLOCK, code=V2),
      Form("V2 block, no law: chosen path", AlongPath(block_of_one_hot, shape=trees.TreeShape.chains(1, 2), law=TOP),
-          "block verification with q = 1 on the path; exact checks", code=V2),
+          "block verification with q = 1 on the path; exact checks", mode=BLOCK, code=V2),
      biased("V2 synthetic at rate 3/5, for benchmarks", OneToken(Single(lambda p, q: 0 * p + RATE), (1,)),
             single(lambda p, q, x: RATE, usual_residual), "accepted &= u < rate, whatever p says", SPECULATIVE,
-            "standard acceptance: the rate is what min(p, q) gives", on_purpose=True, when="synthetic acceptance asked for",
+            "standard acceptance: the rate is what min(p, q) gives", on_purpose=True, mode=TYPICAL, when="synthetic acceptance asked for",
             code=V2, seen=READ),
      biased("V2 fly, window 1", AlongPath(fly), fly_by_hand, "pending_rejection = i, where the entropy is at least fly_entropy_threshold",
             AlongPath(trees.TokenWise(otd.rules.SpeculativeSampling())), 'rejection_sample_method="standard"', on_purpose=True,
-            when="fly asked for; it warns that it is lossy", seen=READ,
+            mode=TYPICAL, when="fly asked for; it warns that it is lossy", seen=READ,
             code="vllm 0.33.0 v1/worker/gpu/spec_decode/rejection_sampler_utils.py, _rejection_kernel"),
      biased("V2: the draft's noise again", Coupled(used_again, in_floats=lambda p, q: np.minimum(p, q).sum()), race_by_hand,
             "the recovered token takes the Gumbel noise that drew the draft", SPECULATIVE, "fresh noise, as pull 54282 has it",
-            rests_on="exact integration of the race", when='before pull 54282, only with draft_sample_method="probabilistic"',
-            code=f"{V2}; vllm 0.28.0, the same", mended="pull 54282, which 0.33.0 has: a salt of its own (sample/gumbel.py@03f97cc)",
-            seen=f"{READ}; others counted 131,072 draws on a GPU: (.1, .6, .3) came as (.102, .630, .268)")),
-    f"{V1}; {V2}", engine=True,
+            rests_on="exact integration of the race", mode=CHAIN, when='before pull 54282, only with draft_sample_method="probabilistic"',
+            code=f"{V2}; vllm 0.28.0, the same", fixed="pull 54282, which 0.33.0 has: a salt of its own (sample/gumbel.py@03f97cc)",
+            seen=f"{READ}; others counted 131,072 draws on a GPU: (.1, .6, .3) came as (.102, .630, .268)"),
+     greedy("temperature 0", code=f"{V1}; {V2}")),
+    f"{V1}; {V2}", engine="vLLM",
     remarks="Uniform numbers are taken as independent of noise. Synthetic with (p - q)+ empty, an argmax of -inf, is evaluated as p.",
 )  # fmt: skip

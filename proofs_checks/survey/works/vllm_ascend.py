@@ -1,0 +1,37 @@
+"""vLLM Ascend: the second runner's kernel on Ascend NPUs, before and after its uniform number was 0.
+
+Triton on that NPU lacked the generator, and the code set u = 0: every draft with p(x) > 0 was kept, and what came out followed q. Pull
+13470 draws u (the snapshot of 18 August 2026 has it). The first runner's test is p/q against u. Its block verification, off by default
+(enable_block_verify, three drafts or more), accepts the last position i with prod min(1, p/q) >= u_1 .. u_i: a product of uniform
+numbers, whose probabilities contain logarithms. It is not block verification, and no Fractions decide it here.
+"""
+
+from typing import Any
+
+from ..by_hand import single, usual_residual
+from ..record import CHAIN, PATH, SPECULATIVE, TARGET_SAMPLE, Form, OneToken, Work, biased, greedy
+from ..rules import Single
+
+V2 = "vllm-project/vllm-ascend vllm_ascend/worker/v2/spec_decode/rejection_sampler_utils.py"
+
+
+def positive(p: Any, q: Any) -> Any:
+    return 0 * p + (p > 0)
+
+
+WORK = Work(
+    "vllm-ascend", "vLLM Ascend", "", "code of both runners' kernels; pulls 7808, 13470; issue 13730", "as vLLM's", "one pass per token",
+    (biased("second runner: u = 0", OneToken(Single(positive), (1,)), single(lambda p, q, x: int(p[x] > 0), usual_residual),
+            "u = tl.full([], 0.0, dtype=tl.float32), so that log p > log u + log q for every p above 0", SPECULATIVE,
+            "u uniform on (0, 1)", mode=CHAIN, when="second runner, temperature above 0, before pull 13470 (18 August 2026)",
+            code=f"{V2}@cd76505, _probabilistic_rejection_kernel", seen="read, not run", fixed="pull 13470"),
+     Form("second runner, draft's law given", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN, code=f"{V2}@27a9476",
+          when="since pull 13470 (18 August 2026)"),
+     Form("first runner, draft's law given", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN,
+          when="enable_block_verify off, its default", code="vllm-project/vllm-ascend vllm_ascend/sample/rejection_sampler.py@676e91b"),
+     Form("no law given (n-gram, greedy draft)", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN,
+          when="enable_block_verify off, its default", code="vllm-project/vllm-ascend vllm_ascend/sample/rejection_sampler.py@676e91b"),
+     greedy("temperature 0", code=f"{V2}@27a9476")),
+    f"{V2}@27a9476", engine="vLLM Ascend",
+    undecided=(("enable_block_verify", "it compares products of uniform numbers, whose probabilities are no Fractions; read, not run"),),
+)  # fmt: skip
