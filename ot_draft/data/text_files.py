@@ -9,7 +9,8 @@ import csv
 import gzip
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,7 +22,7 @@ from ..errors import InvalidDistribution
 from .records import KNOWN, LAWS, LOGITS, MASSES, by_known_name, known_name, known_names, stack_records
 
 EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
-WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one a line'
+WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one per line'
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -34,45 +35,33 @@ def open_text(file: Path) -> IO[str]:
 
 
 def read_json(file: Path) -> dict[str, Array]:
-    """One object of nested lists, or a list of objects; what holds an object a line is read as such."""
+    """One object of nested lists, or a list of objects; a file with one object per line is read as such."""
     with open_text(file) as stream:
         try:
             content = json.load(stream, object_pairs_hook=_once)
         except json.JSONDecodeError as error:
-            if not error.doc.strip():
-                raise InvalidDistribution(f"{file}: it is empty: give {WANTED}") from None
             if error.msg != "Extra data":
                 raise
             return read_json_lines(file)
-    if isinstance(content, list) and content and all(isinstance(entry, dict) for entry in content):
-        return _of_records(lambda: ((f"object {number}", entry) for number, entry in enumerate(content)), file)
-    if not isinstance(content, dict):
-        kinds = {type(entry).__name__ for entry in content} if isinstance(content, list) else set()
-        seen = (
-            f"a list of {', '.join(sorted(kinds)) or 'nothing'}"
-            if isinstance(content, list)
-            else f"a {type(content).__name__}"
-        )
-        raise InvalidDistribution(f"{file}: it holds {seen}: give {WANTED}")
-    laws = by_known_name(content, str(file))
-    exact = any(_has_text(value) for name, value in laws.items() if name in MASSES)
-    return {name: _array(name, value, exact, str(file)) for name, value in laws.items()}
+    entries = content if type(content) is list else [content]
+    if not entries or {type(entry) for entry in entries} != {dict}:
+        seen = ", ".join(sorted({type(entry).__name__ for entry in entries}))
+        raise InvalidDistribution(f"{file} must hold {WANTED}, got {seen or 'an empty list'}.")
+    if content is not entries:
+        ((_, arrays),) = _exact_if_any([(str(file), content)])
+        return arrays
+    return _stacked(((f"object {number}", entry) for number, entry in enumerate(entries)), file)
 
 
 def read_json_lines(file: Path) -> dict[str, Array]:
-    """One object a line: pairs of one shape, and labels beside them."""
-
-    def records() -> Iterator[tuple[str, dict[str, Any]]]:
-        with open_text(file) as stream:
-            for number, line in enumerate(stream, 1):
-                if line.strip():
-                    yield f"line {number}", _entry(line, f"{file}, line {number}")
-
-    return _of_records(records, file)
+    """One object per line: pairs of one shape, and labels beside them."""
+    with open_text(file) as stream:
+        lines = ((f"line {number}", line) for number, line in enumerate(stream, 1) if line.strip())
+        return _stacked(((where, _entry(line, f"{file}, {where}")) for where, line in lines), file)
 
 
 def _once(entries: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; ValueError where a name of a pair stands in it twice: which is meant nobody can say."""
+    """An object of JSON; ValueError for a name of a distribution that it has twice."""
     found = dict(entries)
     if len(found) < len(entries):
         names = [name for name, _ in entries]
@@ -86,100 +75,88 @@ def _entry(line: str, where: str) -> dict[str, Any]:
     try:
         entry = json.loads(line, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        raise InvalidDistribution(f"{where}: not JSON ({error.msg}, column {error.colno}): give {WANTED}") from None
-    if not isinstance(entry, dict):
-        raise InvalidDistribution(f"{where}: it holds a {type(entry).__name__}: give {WANTED}")
+        raise InvalidDistribution(
+            f"{where} must be JSON, got an error at column {error.colno} ({error.msg}). Give {WANTED}."
+        ) from None
+    if type(entry) is not dict:
+        raise InvalidDistribution(f"{where} must be an object, got {type(entry).__name__}. Give {WANTED}.")
     return entry
 
 
-def _of_records(records: Callable[[], Iterable[tuple[str, dict[str, Any]]]], file: Path) -> dict[str, Array]:
-    """Read twice: whether the masses are exact is known at the end, and floats are kept as such from the first on."""
-    exact = any(
-        _has_text(value) for _, entry in records() for name, value in entry.items() if known_name(name) in MASSES
-    )
-
-    def arrays() -> Iterator[tuple[str, dict[str, Any]]]:
-        for where, entry in records():
-            at = f"{file}, {where}"
-            yield where, {name: _array(name, x, exact, at) for name, x in by_known_name(entry, at).items()}
-
-    return stack_records(arrays(), file)
+Records = Iterable[tuple[str, dict[str, Any]]]  # each with its place in the file
 
 
-def _array(name: str, values: Any, exact: bool, where: str) -> Array:
-    """Masses or logits of a name that is a pair's; other values as they are."""
+def _stacked(records: Records, file: Path) -> dict[str, Array]:
+    arrays = _exact_if_any((f"{file}, {where}", entry) for where, entry in records)
+    return stack_records(((where.removeprefix(f"{file}, "), entry) for where, entry in arrays), file)
+
+
+def _exact_if_any(records: Records) -> list[tuple[str, dict[str, Array]]]:
+    """The arrays of records; where one mass of the file is a string, all are Fractions."""
+    found = [
+        (where, {name: _array(name, x, f"{where}: {name}") for name, x in by_known_name(entry, where).items()})
+        for where, entry in records
+    ]
+    masses = [(where, name, entry) for where, entry in found for name in entry.keys() & MASSES]
+    if any(entry[name].dtype.hasobject for _, name, entry in masses):
+        for where, name, entry in masses:
+            if not entry[name].dtype.hasobject:
+                if (entry[name] % 1).any():
+                    raise InvalidDistribution(
+                        f"{where}: {name} must hold strings as other masses do, got numbers. Write all masses as strings, or none."
+                    )
+                entry[name] = as_exact(entry[name])
+    return found
+
+
+def _array(name: str, values: Any, where: str) -> Array:
+    """Masses or logits as float64, masses with a string among them as Fractions; other values as they are."""
     if name not in KNOWN:
         return np.asarray(values)
-    exact = exact and name in MASSES
-    try:
-        numbers = _numbers(values, exact)
-    except _NoNumber as error:
-        at = "".join(f"[{place}]" for place in error.at)
-        raise InvalidDistribution(f"{where}: {name}{at}: {error}") from None
-    try:
-        return np.array(numbers, object if exact else None)
-    except ValueError:
-        raise InvalidDistribution(f"{where}: {name} holds lists of different lengths: give all rows n masses") from None
+    cells = np.array(values, object)  # in lists of different lengths, the inner ones are cells
+    kinds = set(map(type, cells.flat))
+    exact = name in MASSES and str in kinds
+    if not kinds <= ({int, str} if exact else {int, float}):
+        index, cell = next(
+            (index, cell)
+            for index, cell in np.ndenumerate(cells)
+            if type(cell) not in ((int, str) if exact else (int, float))
+        )
+        wanted = "a string, as another mass is," if exact else "a number"
+        raise InvalidDistribution(
+            f"{where}{_at(index)} must be {wanted} in lists of one length, got {json.dumps(cell)[:40]}."
+            f" Write {'all masses as strings, or none' if exact else '0.5 or -Infinity'}."
+        )
+    if not exact:
+        return cells.astype(np.float64)
+    return np.array(
+        [as_fraction(str(cell), f"{where}{_at(index)}") for index, cell in np.ndenumerate(cells)], object
+    ).reshape(cells.shape)
 
 
-def _has_text(values: Any) -> bool:
-    return any(map(_has_text, values)) if isinstance(values, list) else isinstance(values, str)
+def _at(index: tuple[int, ...]) -> str:
+    return "".join(f"[{place}]" for place in index)
 
 
-class _NoNumber(Exception):
-    """A text that stands where a number belongs. at: its places in the lists, the outermost first."""
-
-    def __init__(self, seen: str) -> None:
-        super().__init__(seen)
-        self.at: list[int] = []
+as_exact = np.frompyfunc(Fraction, 1, 1)
 
 
-def _numbers(values: Any, exact: bool) -> Any:
-    """Lists of numbers, as they are nested; texts as Fractions where masses are exact. Raises _NoNumber."""
-    if isinstance(values, list):
-        numbers: list[Any] = []
-        try:
-            for value in values:
-                numbers.append(_numbers(value, exact))  # noqa: PERF401  # its length tells the place
-        except _NoNumber as error:
-            error.at.insert(0, len(numbers))
-            raise
-        return numbers
-    if isinstance(values, str):
-        if not exact:
-            raise _NoNumber(f"{values!r} is no logit: write -1.5 or -Infinity")
-        try:
-            return as_fraction(values)
-        except InvalidDistribution as error:
-            raise _NoNumber(str(error)) from None
-    if isinstance(values, bool):
-        raise _NoNumber(f"{str(values).lower()} is no mass: write 1 or 0")
-    if values is None or isinstance(values, dict):
-        raise _NoNumber(f"{'null' if values is None else 'an object'} stands where a number belongs")
-    if exact and isinstance(values, float):
-        raise _NoNumber(f"{values} stands among masses that are texts: write all of them as texts, or none")
-    return float(values) if not exact and isinstance(values, int) else values
-
-
-def as_fraction(text: str, where: str = "") -> Fraction:
+def as_fraction(text: str, where: str) -> Fraction:
     """A mass as it is written: 1/3, 0.25, 1e-9. where: of the file, or the option, for the error."""
-    where, text = f"{where}: " if where else "", text.strip()
-    try:
-        exponent = text.lower().partition("e")[2]
-        if exponent and abs(int(exponent)) > EXPONENT:
-            raise InvalidDistribution(f"{where}{text!r} is beyond 1e-{EXPONENT}: write 0, or a larger mass")
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError) as error:
-        if isinstance(error, InvalidDistribution):
-            raise
-        raise InvalidDistribution(f"{where}{text!r} is no mass: write 1/3 or 0.25") from None
+    text = text.strip()
+    with suppress(ValueError, ZeroDivisionError):
+        if abs(int(text.lower().partition("e")[2] or 0)) <= EXPONENT:
+            return Fraction(text)
+    raise InvalidDistribution(
+        f"{where} must be a fraction or a decimal of at most {EXPONENT} digits, got {text[:40]!r}. Write it as 1/3 or 0.25."
+    )
 
 
 Cells = tuple[int, str, tuple[str, str]]  # line, pair, and what stands for target and draft
 
 
 def read_table(file: Path) -> dict[str, Array]:
-    """One token a row, in two columns of a pair's names; pairs by the column `pair`. Read twice, see `_of_records`."""
+    """One token a row, in two columns of a pair's names; pairs by the column `pair`. Read twice: the last mass may be exact."""
     delimiter, names, places = _header(file)
     exact, commas, points = False, 0, 0
     for line, _, cells in _rows(file, delimiter, names, places):
@@ -214,7 +191,7 @@ def _mass(text: str, name: str, exact: bool, where: str) -> Fraction | float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidDistribution(f"{where}: {text!r} is no logit: write -1.5 or -inf") from None
+        raise InvalidDistribution(f"{where} must be a number, got {text!r}. Write -1.5 or -inf.") from None
 
 
 def _header(file: Path) -> tuple[str, tuple[str, str], tuple[int | None, int, int]]:

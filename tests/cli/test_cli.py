@@ -173,10 +173,10 @@ def test_errors_count_texts_not_contexts() -> None:
 
 BAD_FILES = {
     "broken.json": ('{"p": [1', "cannot be read"),
-    "list.json": ("[1, 2]", "give one object"),
+    "list.json": ("[1, 2]", "must hold one object"),
     "no_q.json": ('{"p": [1.0]}', "has no q"),
-    "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "among masses that are texts"),
-    "text.json": ('{"p": ["half", "1/2"], "q": ["1/2", "1/2"]}', "'half' is no mass"),
+    "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "must be a string, as another mass is"),
+    "text.json": ('{"p": ["half", "1/2"], "q": ["1/2", "1/2"]}', "got 'half'. Write it as 1/3"),
     "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "row 1: p sums to 0.9"),
     "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1: mass -0.5 is negative"),
     "ragged.csv": ("pair,p,q\n1,1,1\n2,1/2,1/2\n2,1/2,1/2\n", "pairs of [1, 2] tokens"),
@@ -200,7 +200,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("there is no law 'foo': take iid", *BERNOULLI, "--law", "foo")
     refuse("valid under hub", *BERNOULLI, "--rules", "KSeq", "--law", "hub")
     refuse("p sums to 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
-    refuse("'1/0' is no mass", "--p", "1/0,1", "--q", "1/2,1/2")
+    refuse("--p must be a fraction or a decimal of at most 1000 digits, got '1/0'", "--p", "1/0,1", "--q", "1/2,1/2")
     refuse("must be given together", "--p", "1")
     refuse("exclude each other", REAL, *BERNOULLI)
     refuse("as in 1,2,4,8", *BERNOULLI, "--k", "1,1")
