@@ -95,12 +95,12 @@ class GivenCosts(StepCosts):
         if not drafting.tree.bounds.size:
             return self.plain()
         costs = self._costs if drafting.tree.counts.n_model_calls else self._target
-        return costs.of(drafting.tree.counts.n_paths, drafting.tree.bounds.length, path_rules.short_name(drafting.rule))
+        bounds, width = drafting.tree.bounds, drafting.tree.counts.n_paths
+        return costs.of_tree(bounds.size, bounds.length, width, path_rules.short_name(drafting.rule))
 
     def reach(self, drafting: Drafting) -> bool:
-        return not drafting.tree.bounds.size or self._costs.reach(
-            drafting.tree.counts.n_paths, drafting.tree.bounds.length
-        )
+        size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
+        return not size or self._costs.reach_tree(size, width)
 
 
 def _recent() -> deque[float]:

@@ -44,12 +44,39 @@ class Costs:
 
     def of(self, K: int, L: int, rule: str = "") -> float:
         """c_verify(K L + 1) + L c_draft(K) + c_select; the first draft call, on the last token, is counted like the others."""
-        drafting, verifying = L * _interpolated(self.draft, K, "draft"), _interpolated(self.verify, K * L + 1, "verify")
-        return drafting + verifying + self.select.get(rule, self.select.get("", 0.0))
+        return self.of_tree(K * L, L, K, rule)
+
+    def of_tree(self, nodes: int, levels: int, width: int, rule: str = "") -> float:
+        """Return the cost of a step with a tree: a level costs a draft call, a node one position of the target call.
+
+        Parameters
+        ----------
+        nodes : int
+            Number of drafted nodes.
+        levels : int
+            Number of draft calls.
+        width : int
+            Rows of a draft call.
+        rule : str
+            Name of the path rule, for `select`.
+
+        Returns
+        -------
+        cost : float
+            c_verify(nodes + 1) + levels c_draft(width) + c_select.
+        """
+        drafting = levels * _interpolated(self.draft, width, "draft")
+        return (
+            drafting + _interpolated(self.verify, nodes + 1, "verify") + self.select.get(rule, self.select.get("", 0.0))
+        )
 
     def reach(self, K: int, L: int) -> bool:
         """Whether K paths of length L lie within what was measured."""
-        return max(self.verify) > K * L and min(self.draft) <= K <= max(self.draft)
+        return self.reach_tree(K * L, K)
+
+    def reach_tree(self, nodes: int, width: int) -> bool:
+        """Whether a tree with so many nodes and rows of a draft call lies within what was measured."""
+        return max(self.verify) > nodes and min(self.draft) <= width <= max(self.draft)
 
 
 def _interpolated(table: Mapping[int, float], at: int, name: str) -> float:
