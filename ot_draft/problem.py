@@ -9,7 +9,7 @@ import numpy as np
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument, InvalidDistribution, InvalidDrafts
-from .laws import IID, DraftLaw
+from .laws import IID, DraftLaw, check_defined
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
@@ -65,7 +65,7 @@ def check_law(law: Any, k: Any) -> None:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
         raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 0")
     check_is_law(law)
-    law.check(int(k))
+    check_defined(law, int(k))
 
 
 def check_is_law(given: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
-from .laws import DraftLaw, Fact
+from .laws import DraftLaw, Fact, canonical
 from .problem import Problem, check_plain
 
 __all__ = ["ClosedForm", "Selection", "SelectionRule", "approximate_for", "with_fields"]
@@ -102,10 +102,6 @@ class SelectionRule(ABC):
         form = getattr(type(self).__call__, "closed_form", None)
         return None if form is None else form(self, problem, optimum)
 
-    def under(self, law: DraftLaw) -> SelectionRule | None:
-        """The rule for drafts of another law, whatever their number; None where there is none."""
-        return self if law == self.law else None
-
     @property
     def name(self) -> str:
         """Name in tables and figures."""
@@ -150,6 +146,14 @@ class SiblingRule(Protocol):
 
 
 @runtime_checkable
+class RuleOfLaws(Protocol):
+    """A rule that is valid under several draft laws, each in a form of its own."""
+
+    def under(self, law: DraftLaw) -> SelectionRule | None:
+        """The rule for drafts of another law, whatever their number; None where there is none."""
+
+
+@runtime_checkable
 class LossyRule(Protocol):
     """A rule that is lossy on purpose."""
 
@@ -177,6 +181,13 @@ class Approximable(Protocol):
         """The quicker form, for drafts of this law."""
 
 
+def under(rule: SelectionRule, law: DraftLaw) -> SelectionRule | None:
+    """The rule for drafts of another law, whatever their number; None where there is none."""
+    if isinstance(rule, RuleOfLaws):
+        return rule.under(law)
+    return rule if law == rule.law else None
+
+
 def target_kept(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
     """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
     return rule.target_kept(p, q, k) if isinstance(rule, LossyRule) else p
@@ -185,7 +196,9 @@ def target_kept(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
 def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
     """Whether the output keeps the target's law when k drafts follow this law."""
     enough = rule.siblings.valid_under
-    return law == rule.law or law.canonical(k) == rule.law.canonical(k) or (enough is not None and enough in law.facts)
+    return (
+        law == rule.law or canonical(law, k) == canonical(rule.law, k) or (enough is not None and enough in law.facts)
+    )
 
 
 Rule = TypeVar("Rule")

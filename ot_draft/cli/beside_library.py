@@ -14,7 +14,7 @@ from ..data.pairs import as_pairs
 from ..errors import InvalidArgument
 from ..laws import is_defined
 from ..sampling import draw
-from ..selection import SelectionRule
+from ..selection import SelectionRule, under
 from .study import print_summaries
 
 KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
@@ -26,8 +26,8 @@ share may exceed 1. All other values are exact. -: the rule does not support thi
 
 def print_beside_library(rule: SelectionRule) -> None:
     """Print a table of acceptances on simulated pairs, and the time per call."""
-    under = [other.under(rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
-    others = [other for other in under if other is not None and other.name != rule.name]
+    valid = [under(other, rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
+    others = [other for other in valid if other is not None and other.name != rule.name]
     study = Study(KS, (rule, *others), lp_limit=0)
     _, p, q = _pairs(PAIRS, N)
     pairs = as_pairs({"p": p, "q": q}, "simulated", True)

@@ -25,7 +25,7 @@ from ..lp.solution import solve_program
 from ..names import lookup
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..selection import SelectionRule
+from ..selection import SelectionRule, under
 from .estimate import Place, evaluate_pairs
 from .pairs import PairsFound
 
@@ -116,11 +116,11 @@ def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[
     """The rules under the draft laws of these names, as in `choose_rules`."""
     if not laws:
         return chosen
-    under = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]
-    if not under:
+    found = [at for law in map(law_called, laws) for rule in chosen if (at := under(rule, law)) is not None]
+    if not found:
         raise InvalidArgument(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
     return tuple(
-        rule for place, rule in enumerate(under) if rule not in under[:place]
+        rule for place, rule in enumerate(found) if rule not in found[:place]
     )  # Optimal is a default rule twice
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CannotDecode
-from ..laws import DraftLaw
+from ..laws import DraftLaw, check_defined
 from ..trees import CountedTree, DraftTree, FixedTree, PathRule, TreeDrafter, TreeShape
 from ..trees.drafting.baselines import LookupPath
 from ..trees.drafting.drafter import as_trees, begin
@@ -53,7 +53,7 @@ class Drafting:
             )
         self.rule.check(self.tree.bounds, self.tree.law)
         for count in self.tree.bounds.branching:
-            self.tree.law.check(count)
+            check_defined(self.tree.law, count)
 
     @classmethod
     def of(

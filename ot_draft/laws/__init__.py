@@ -4,7 +4,17 @@ import re
 from collections.abc import Callable
 
 from ..errors import InvalidArgument
-from .base import DraftLaw, Fact, is_defined, marginals, outside, probability_inside
+from .base import (
+    DraftLaw,
+    Fact,
+    canonical,
+    check_defined,
+    is_defined,
+    marginals,
+    outside,
+    probability_inside,
+    set_probabilities,
+)
 from .fixed import Fixed, PerNodeFixedTokens
 from .fixed_tokens import FixedFirst, FixedTokensLaw
 from .hybrid import Hybrid
@@ -30,12 +40,15 @@ __all__ = [
     "Several",
     "SpecHubLaw",
     "WithoutReplacement",
+    "canonical",
+    "check_defined",
     "fixed_last",
     "hybrid",
     "is_defined",
     "marginals",
     "outside",
     "probability_inside",
+    "set_probabilities",
 ]
 
 # Names on the command line that hold a number: how help shows them, how they are read, and the law.

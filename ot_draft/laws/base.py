@@ -70,23 +70,9 @@ class DraftLaw(ABC):
             chance = chance * drawn[..., 0]
         return chance
 
-    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
-        """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
-
-        By enumeration of n^k tuples here. Raises InvalidArgument beyond `sets.MAX_SETS` sets.
-        """
-        return sets.enumerated(self, q, k)
-
-    def check(self, k: int) -> None:
-        """Raise InvalidDrafts where the law is not defined for k drafts (SpecHub's: k = 2 only)."""
-
     def count(self, n: int, k: int) -> int:
         """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
         return k
-
-    def canonical(self, k: int) -> DraftLaw:
-        """The law of k drafts under its plainest name: one draft without replacement is IID()."""
-        return self
 
     @property
     def name(self) -> str:
@@ -102,13 +88,56 @@ class Marginals(Protocol):
         """P(token y is among the drafts) for every y, (..., n); None where that takes long."""
 
 
+@runtime_checkable
+class SetProbabilities(Protocol):
+    """A law that knows the distribution of the set of drafted tokens without enumeration of n^k tuples."""
+
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
+        """P(the drafted tokens are exactly S) for Fractions (n,), by the set as a mask of bits."""
+
+
+@runtime_checkable
+class SomeDraftCounts(Protocol):
+    """A law that is defined for some numbers of drafts only."""
+
+    def check(self, k: int) -> None:
+        """Raise InvalidDrafts where the law is not defined for k drafts (SpecHub's: k = 2 only)."""
+
+
+@runtime_checkable
+class Reducible(Protocol):
+    """A law that equals a simpler one for some numbers of drafts."""
+
+    def canonical(self, k: int) -> DraftLaw:
+        """The simplest law with the same distribution of k drafts: one draft without replacement follows IID()."""
+
+
+def check_defined(law: DraftLaw, k: int) -> None:
+    """Raise InvalidDrafts where the law is not defined for k drafts."""
+    if isinstance(law, SomeDraftCounts):
+        law.check(k)
+
+
 def is_defined(law: DraftLaw, k: int) -> bool:
     """Whether the law exists for k drafts."""
     try:
-        law.check(k)
+        check_defined(law, k)
     except InvalidDrafts:
         return False
     return True
+
+
+def canonical(law: DraftLaw, k: int) -> DraftLaw:
+    """The simplest law with the same distribution of k drafts."""
+    return law.canonical(k) if isinstance(law, Reducible) else law
+
+
+def set_probabilities(law: DraftLaw, q: Array, k: int) -> dict[int, Any]:
+    """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
+
+    Raises InvalidArgument beyond `sets.MAX_SETS` sets, or where n^k tuples would have to be enumerated and are too many.
+    """
+    return law.set_probabilities(q, k) if isinstance(law, SetProbabilities) else sets.enumerated(law, q, k)
 
 
 def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Array:

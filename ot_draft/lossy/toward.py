@@ -9,7 +9,7 @@ from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
-from ..selection import ClosedForm, Retargetable, Selection, SelectionRule
+from ..selection import ClosedForm, Retargetable, Selection, SelectionRule, under
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Toward(SelectionRule):
         return self.target(p, q, k, self.law)
 
     def under(self, law: DraftLaw) -> Toward | None:
-        rule = self.rule.under(law)
+        rule = under(self.rule, law)
         return None if rule is None else replace(self, rule=rule)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:

@@ -22,7 +22,7 @@ class SpeculativeSampling(SelectionRule):
     law: DraftLaw = IID()
 
     def under(self, law: DraftLaw) -> SelectionRule | None:
-        return replace(self, law=law) if Fact.FIRST_FOLLOWS_Q in law.facts else super().under(law)
+        return replace(self, law=law) if law == self.law or Fact.FIRST_FOLLOWS_Q in law.facts else None
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """Taken: sum min(p, q). The residual (p - q)+ hits a token among the k - 1 drafts that were never looked at."""

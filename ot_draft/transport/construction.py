@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
-from ..laws import FixedFirst, SpecHubLaw, outside, sets
+from ..laws import FixedFirst, SpecHubLaw, canonical, outside, sets
 from ..laws.spec_hub import SAME_PAIRS
 from ..lp.plan import Certificate, Plan, read_from
 from ..lp.program import as_integers, of_floats
@@ -197,7 +197,7 @@ def construct(problem: Problem) -> Construction | None:
 
 def set_law(problem: Problem) -> FixedFirst | None:
     """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
-    law = problem.law.canonical(problem.k)
+    law = canonical(problem.law, problem.k)
     law = SAME_PAIRS if isinstance(law, SpecHubLaw) else law
     return law if isinstance(law, FixedFirst) else None
 
