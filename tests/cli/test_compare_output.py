@@ -36,7 +36,7 @@ def pairs_of(file: Path, n: int, rows: int, **about: Any) -> Path:
 
 def test_without_a_file_a_part_of_the_pairs_is_taken_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    result = compare("--jobs", 1)
+    result = compare("--jobs", 1, "--rules", "KSeq", "--k", "2")
     assert result.exit_code == 0, result.output
     assert result.stderr.startswith("16 pairs of 640 (--limit 0: all) of ")
     assert re.search(r"temperature 1.0: 8 pairs", result.stdout)

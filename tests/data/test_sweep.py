@@ -370,7 +370,7 @@ def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:
     assert compared == swept and len(swept) == 8 * (2 * 5 + 1)
 
 
-@pytest.mark.parametrize("rows", [3, 100])
+@pytest.mark.parametrize("rows", [3, slow(100)])
 def test_pairs_recorded_at_several_temperatures_are_not_lumped_together(tmp_path: Path, rows: int) -> None:
     """A table each, as `compare` has; parts may begin in the middle of one. A second shard has no temperatures."""
     p, q = (law.reshape(2, 5, N) for law in laws(3, 10))

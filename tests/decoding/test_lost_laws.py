@@ -102,7 +102,7 @@ def test_a_draft_behind_processors_that_loses_its_law_is_told_of(greedy: bool) -
 )
 def test_a_target_without_a_law_ends_as_many_texts_as_in_plain_decoding(name: str) -> None:
     """And the others have plain decoding's law: a lost law at a node that the text does not come to changes nothing."""
-    prompt, length, texts = [3, 1], 2, 300
+    prompt, length, texts = [3, 1], 2, 150
     whole = tiny_pair(seed=11, n=N, layers=2).target
     behind = [whole(torch.tensor([text])).logits[0, -1].argmax() for text in ([*prompt, token] for token in range(N))]
     rarest = min(

@@ -85,10 +85,10 @@ def test_the_bias_of_a_wrong_sampler_is_what_is_said(pair: Pair) -> None:
 
 
 def test_right_samplers_are_not_called_wrong() -> None:
-    """100 runs of 512 tokens at the level .01; `power.py right` is the long form."""
+    """50 runs of 512 tokens at the level .01; `power.py right` is the long form."""
     alarms = 0
     pairs = [random_pair(seed) for seed in range(10)]
-    for seed in range(100):
+    for seed in range(50):
         audit = Audit(level=0.01)
         pair, generator = pairs[seed % 10], np.random.default_rng([seed, 3])
         last = generator.integers(pair.n, size=512)
@@ -96,7 +96,7 @@ def test_right_samplers_are_not_called_wrong() -> None:
             *Token.of_arrays(inverse(pair.p[last], generator.random(512)), pair.p[last], request=np.arange(512) // 16)
         )
         alarms += audit.biased
-    assert alarms <= 1  # expected below .1
+    assert alarms <= 1  # expected below 0.05
 
 
 @pytest.mark.parametrize("seeds", [range(6), slow(range(6, 100))], ids=str)

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from slow import slow
 from test_ngrams import by_search
 
 from ot_draft.arrays import Array
@@ -95,7 +96,7 @@ def test_forced_drafts_are_found_by_what_is_looked_up(tmp_path: Path) -> None:
     assert "of n-grams of up to 3 tokens" in dict(verdict["notes"])["draft law"]
 
 
-@pytest.mark.parametrize("looked_up", ["ngram", "ngram:3"])
+@pytest.mark.parametrize("looked_up", [slow("ngram"), "ngram:3"])
 def test_a_right_server_is_not_biased(looked_up: str, tmp_path: Path) -> None:
     status, verdict = audited(0.0, tmp_path, "--draft", looked_up)
     assert status == 0 and verdict["log_largest"] < 6

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("httpx")
 
+from slow import slow  # noqa: E402
 from tiny_folders import WORDS, save_tiny_pair, tokenizer  # noqa: E402
 from tiny_models import tiny_llama  # noqa: E402
 
@@ -98,7 +99,7 @@ def test_a_folder_without_a_model(option: str, tmp_path: Path) -> None:
     assert done.exit_code == 2 and f"{option} " in done.output
 
 
-@pytest.mark.parametrize("style", [columns, entries], ids=["columns", "entries"])
+@pytest.mark.parametrize("style", [slow(columns, id="columns"), pytest.param(entries, id="entries")])
 def test_unverified_drafts_are_found_with_the_draft_models_folder(style: Any, folder: Path, tmp_path: Path) -> None:
     """By a bet on what the draft prefers; with a right server it has no bias."""
     prompts, model, draft = tmp_path / "prompts", *(tiny_llama(seed, N, dtype=torch.float32) for seed in (3, 5))

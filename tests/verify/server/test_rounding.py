@@ -142,8 +142,8 @@ def test_a_zero_in_few_decimals_is_no_evidence(listed: int, digits: int, every: 
     assert audit.log_e_value < 5
 
 
-@pytest.mark.parametrize("digits", [1, 2, 3])
-@pytest.mark.parametrize("listed", [1, 3, 20])
+@pytest.mark.parametrize("digits", [1, slow(2), 3])
+@pytest.mark.parametrize("listed", [1, slow(3), 20])
 def test_a_zero_beside_logarithms_is_no_evidence(listed: int, digits: int) -> None:
     """The logarithms of a list have few digits, and so has the emitted token's own probability."""
     generator, audit = np.random.default_rng(6), Audit()

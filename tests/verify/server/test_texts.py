@@ -199,7 +199,7 @@ def test_a_right_server_whose_tokens_share_texts_is_not_called_biased(
     pairs: str, way: tuple[str, str], seed: int
 ) -> None:
     n, name = PAIRS[pairs]
-    done = audit(Chain(n, seed), style(name, *way), "--tokens", "6000")
+    done = audit(Chain(n, seed), style(name, *way), "--tokens", "3000")
     assert done.exit_code in (0, 2), done.output
     assert "What gave it away" not in done.output
 
