@@ -129,6 +129,13 @@ def seen(form: Form) -> str:
     return form.seen.replace(",", ":").partition(":")[0]
 
 
+def evidence(work: Work, form: Form) -> str:
+    """Whether the released code was run, or read, or described in a public thread; or only a paper was read."""
+    origin = source(work, form)
+    thread = seen(form) == "not read" or " pull " in origin or " issue " in origin
+    return "thread" if thread and seen(form) != "run" else seen(form) or ("read" if form.code or work.code else "paper")
+
+
 def data(evaluated: Evaluated) -> list[tuple[str, ...]]:
     """One row a rule, in the order of DATA: engines first, by name and mode."""
     found = []
@@ -140,10 +147,10 @@ def data(evaluated: Evaluated) -> list[tuple[str, ...]]:
             numbers = [f"{float(one.worst.share):.3f}" if beside and holds else "",
                        *(f"{number:.3f}" if compared else "" for number in accepts or ("", "")),
                        f"{again[0]:.3f}" if compared and again and not holds else ""]  # fmt: skip
-            evidence = seen(form) or ("read" if form.code or work.code else "paper")
             found.append((work.engine, work.title, work.kind, form.mode, form.name, form.when, verdict(work, one), form.condition,
                           form.fixed,
-                          str(one.positions), str(form.cycles), *case(one)[:4], evidence, *numbers, source(work, form)))  # fmt: skip
+                          str(one.positions), str(form.cycles), *case(one)[:4],
+                          evidence(work, form), *numbers, source(work, form)))  # fmt: skip
         for rule, why in work.undecided:
             row = dict.fromkeys(DATA, "") | {"engine": work.engine, "work": work.title, "kind": work.kind, "rule": rule}
             row |= {"verdict": UNDECIDED, "condition": why, "source": work.code or work.paper}

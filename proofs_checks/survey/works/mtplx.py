@@ -36,14 +36,16 @@ def near_by_hand(p: Any, q: Any, x: int) -> Any:
 def typical(code: str) -> Form:
     return biased("typical, threshold .3, delta .09", OneToken(BAR, (1,), TOP), single(likely, lambda p, q, x: p, mode),
                   "accept while p(x_k) > min(eps, delta exp(-H(p))); else a sample of p", TARGET_SAMPLE, "compare with the target's sample",
-                  on_purpose=True, mode=TYPICAL, when="its flag set; off by default", seen="read, not run", code=code)  # fmt: skip
+                  on_purpose=True, mode=TYPICAL, when="its flag set; off by default",
+                  seen="not read: the thread describes it", code=code)  # fmt: skip
 
 
 def cascade(code: str) -> Form:
     return biased("cascade (token rule), alpha .1", OneToken(Single(near), (1,)), single(near_by_hand, usual_residual),
                   "defer iff p(v) < max p (1 - alpha); a draft that is not deferred is kept", SPECULATIVE,
                   "alpha = 0 and p/q for every draft",
-                  on_purpose=True, mode=TYPICAL, when="its flag set; off by default", seen="read, not run", code=code)  # fmt: skip
+                  on_purpose=True, mode=TYPICAL, when="its flag set; off by default",
+                  seen="not read: the thread describes it", code=code)  # fmt: skip
 
 
 EXACT = "speculative sampling; Coq: sampling.v"

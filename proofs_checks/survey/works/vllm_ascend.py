@@ -1,9 +1,12 @@
 """vLLM Ascend: the second runner's kernel on Ascend NPUs, before and after its uniform number was 0.
 
 Triton on that NPU lacked the generator, and the code set u = 0: every draft with p(x) > 0 was kept, and what came out followed q. Pull
-13470 draws u (the snapshot of 18 August 2026 has it). The first runner's test is p/q against u. Its block verification, off by default
-(enable_block_verify, three drafts or more), accepts the last position i with prod min(1, p/q) >= u_1 .. u_i: a product of uniform
-numbers, whose probabilities contain logarithms. It is not block verification, and no Fractions decide it here.
+13470 draws u (the snapshot of 18 August 2026 has it). The first runner's test is p/q against u. BLOCK. With enable_block_verify, off by
+default and for three drafts or more, it accepts up to the last position i with w_i >= u_1 .. u_i, a product of uniform numbers. In
+PyTorch w_i is prod min(1, p/q), in Triton min(1, w_(i-1) p/q). That is not block verification. Let p = (1/2, 1/2), q = (1/3, 2/3) and two
+drafts. A first draft 1 passes by itself with 3/4, which p needs. It passes with the second too: u_1 > 3/4 and u_1 u_2 <= w_2. In PyTorch
+that adds (3/4) ln(4/3) before a second draft 0 and (9/16) ln(4/3) before 1, so that the first token is 1 with 1/2 + (5/12) ln(4/3); in
+Triton with 5/9 + (1/4) ln(4/3). Both are irrational and no Fractions.
 """
 
 from typing import Any
@@ -13,6 +16,11 @@ from ..record import CHAIN, PATH, SPECULATIVE, TARGET_SAMPLE, Form, OneToken, Wo
 from ..rules import Single
 
 V2 = "vllm-project/vllm-ascend vllm_ascend/worker/v2/spec_decode/rejection_sampler_utils.py"
+
+BLOCK_VERIFY = (
+    "not lossless, by an argument outside the enumeration: for p = (1/2, 1/2), q = (1/3, 2/3) and two drafts the first token is 1 with"
+    " probability 1/2 + (5/12) ln(4/3) = 0.620 in PyTorch, whose function gives 0.619 when run, and 5/9 + (1/4) ln(4/3) = 0.627 in Triton"
+)
 
 
 def positive(p: Any, q: Any) -> Any:
@@ -33,5 +41,5 @@ WORK = Work(
           when="enable_block_verify off, its default", code="vllm-project/vllm-ascend vllm_ascend/sample/rejection_sampler.py@676e91b"),
      greedy("temperature 0", code=f"{V2}@27a9476")),
     f"{V2}@27a9476", engine="vLLM Ascend",
-    undecided=(("enable_block_verify", "it compares products of uniform numbers, whose probabilities are no Fractions; read, not run"),),
+    undecided=(("enable_block_verify", BLOCK_VERIFY),),
 )  # fmt: skip

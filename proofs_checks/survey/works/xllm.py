@@ -49,7 +49,8 @@ WORK = Work(
             "keep the whole row of q", mode=CHAIN, when="sampling, before pull 2175 (10 August 2026)",
             seen="run: build_validate_tensors and random_sample, compiled: within .001 of the law in 400,000 rounds",
             code=f"{FILE}; {BUILD}", fixed="pull 2175"),
-     Form("chosen drafts with q = 1", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN, when="since pull 2175, greedy drafts"),
+     Form("chosen drafts with q = 1", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN, when="since pull 2175, greedy drafts",
+          code="xLLM-AI/xllm pull 2175"),
      greedy("temperature 0")),
     FILE, engine="xLLM", remarks="What pull 2175 changes is read in its thread; the snapshot of the code is older.",
 )  # fmt: skip
