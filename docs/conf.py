@@ -12,16 +12,29 @@ project = "ot_draft"
 author = "The ot_draft authors"
 version = release = ot_draft.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode", "results"]
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_click",
+    "results",
+]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-nitpicky = False  # types in signatures are not all documented objects
+nitpicky = True
+templates_path = ["templates"]
 
-autodoc_typehints = "description"
+autosummary_generate = True
+autosummary_imported_members = True
+numpydoc_show_class_members = False  # the template of a class has its members
+autodoc_typehints = "none"  # types are in the docstrings
 autodoc_member_order = "bysource"
 add_module_names = False
 
-exclude_patterns = ["out"]
+exclude_patterns = ["out", "templates"]
 html_extra_path = ["transport.html"]  # the playground, a page of its own
 
 html_theme = "furo"

@@ -1,4 +1,4 @@
-"""The option of CONTRIBUTING.md, added by a field and a row, is parsed, refused beside what it excludes, and in the help."""
+"""The option of examples/contributing, added by a field and a row, is parsed, refused beside what it excludes, and in the help."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUPS = (
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> click.Command:
-    module = example("An option of a command", monkeypatch)
+    module = example("quiet_option", monkeypatch)
     monkeypatch.setattr(settings, "EXCLUSIONS", (*settings.EXCLUSIONS, *module.EXCLUSIONS))
 
     @click.command()

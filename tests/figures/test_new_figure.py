@@ -1,4 +1,4 @@
-"""The figure of CONTRIBUTING.md, added by one line in the list of scripts, is made by its name and stands in the report."""
+"""The figure of examples/contributing, added by one line in the list of scripts, is made by its name and stands in the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from figures.__main__ import main
 
 
 def test_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = example("A figure", monkeypatch)
+    module = example("second_draft", monkeypatch)
     monkeypatch.setitem(scripts.MODULES, "second_draft", "acceptance.second_draft")
     monkeypatch.setattr(scripts, "NAMES", (*scripts.NAMES, "second_draft"))
     monkeypatch.setitem(report.BY_GROUP, "Theory", (*report.BY_GROUP["Theory"], "second_draft"))

@@ -1,4 +1,4 @@
-"""The examples of CONTRIBUTING.md as modules, so that the tests run what a newcomer reads."""
+"""The recipes of examples/contributing as modules, so that the tests run what a newcomer copies."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
-BLOCK = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n# (\S+)\.py\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FOLDER = Path(__file__).parents[2] / "examples" / "contributing"
 
 
-def example(section: str, monkeypatch: Any) -> ModuleType:
-    """The code block of a section, under the module name that its first line gives it; forgotten again after the test."""
-    places = {title: (place, code) for title, place, code in BLOCK.findall(TEXT)}
-    place, code = places[section]
+def example(name: str, monkeypatch: Any) -> ModuleType:
+    """Load a recipe under the module name that its first line states; it is forgotten again after the test."""
+    file = FOLDER / f"{name}.py"
+    code = file.read_text(encoding="utf-8")
+    (place,) = re.findall(r"\bfor (\S+)\.py\.", code.partition("\n")[0], re.IGNORECASE)
     module = ModuleType(place.replace("/", "."))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(code, f"CONTRIBUTING.md, {section}", "exec"), module.__dict__)
+    exec(compile(code, str(file), "exec"), module.__dict__)
     return module

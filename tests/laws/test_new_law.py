@@ -1,4 +1,4 @@
-"""The law of CONTRIBUTING.md, added as it says by one line in `laws.ALL`, works wherever laws do without another edit."""
+"""The law of examples/contributing, added as it says by one line in `laws.ALL`, works wherever laws do without another edit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ot_draft.trees.model import SimulatedModel
 
 @pytest.fixture
 def law(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = example("A draft law", monkeypatch)
+    module = example("sharpened", monkeypatch)
     monkeypatch.setattr(laws, "ALL", (*laws.ALL, module.Sharpened()))
     return module.Sharpened()
 

@@ -1,4 +1,4 @@
-"""The selection rule and the engine adapter of CONTRIBUTING.md do what it says of them."""
+"""The selection rule and the engine adapter of examples/contributing do what it says of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ot_draft.errors import NotLossless, UnsupportedHost
 
 @pytest.fixture
 def rule(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = example("A selection rule", monkeypatch)
+    module = example("last_draft", monkeypatch)
     monkeypatch.setattr(otd.rules, "ALL", (*otd.rules.ALL, module.LastDraft()))
     return module.LastDraft()
 
@@ -38,7 +38,7 @@ def test_it_is_known_by_name(rule: Any) -> None:
 
 
 def test_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
-    adapter = example("An engine adapter", monkeypatch)
+    adapter = example("my_engine", monkeypatch)
     engine = ModuleType("engine")
     engine.verify = lambda p, q, tokens, uniforms: None  # type: ignore[attr-defined]
     adapter.install(engine, "BlockVerification")

@@ -93,7 +93,7 @@ def test_every_verdict_comes_out_with_every_control(name: str) -> None:
 
 
 def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = example("A work of the survey", monkeypatch)
+    module = example("forgetful", monkeypatch)
     (one,) = evaluate_work(module.WORK)
     assert one.sound and one.confirmed and one.repair_holds and one.example.total_variation > 0
     monkeypatch.setattr(module, "usual_test", lambda p, q, x: 1)

@@ -45,7 +45,7 @@ def test_paths_are_taken_as_by_the_rule() -> None:
 
 @pytest.fixture
 def first_step(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return example("A path rule", monkeypatch).FirstStep
+    return example("first_step", monkeypatch).FirstStep
 
 
 def of_the_draft(self: Any, tree: Any, draws: Any) -> PathSelection:

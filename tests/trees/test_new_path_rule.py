@@ -1,4 +1,4 @@
-"""The path rule of CONTRIBUTING.md, added by one line in `paths.rules.ALL`: lossless, and known to `plan` and `decode` by name."""
+"""The path rule of examples/contributing, added by one line in `paths.rules.ALL`: lossless, and known to `plan` and `decode` by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ot_draft.trees.tree import PlainTree
 
 @pytest.fixture
 def rule(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module = example("A path rule", monkeypatch)
+    module = example("first_step", monkeypatch)
     monkeypatch.setattr(trees.rules, "ALL", (*trees.rules.ALL, module.FirstStep()))
     return module.FirstStep()
 

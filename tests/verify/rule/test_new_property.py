@@ -1,4 +1,4 @@
-"""The property of CONTRIBUTING.md holds for a rule that has it, and is refuted for one that has not."""
+"""The property of examples/contributing holds for a rule that has it, and is refuted for one that has not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ot_draft.verify.rule import check_rule
 
 
 def test_it_tells_rules_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    equal_laws = example("A property of `check`", monkeypatch).equal_laws
+    equal_laws = example("equal_laws", monkeypatch).equal_laws
     always, seldom = (
         check_rule(rule, 20, [equal_laws]) for rule in (otd.rules.RecursiveRejection(), otd.rules.NaiveTarget())
     )

@@ -1,4 +1,4 @@
-"""The bet of CONTRIBUTING.md is fair, and takes its weight from its family."""
+"""The bet of examples/contributing is fair, and takes its weight from its family."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ot_draft.verify.server.records import stack
 
 
 def test_it_is_fair_and_no_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = example("A bet of the audit", monkeypatch)
+    module = example("even_ids", monkeypatch)
     laws = np.random.default_rng(0).dirichlet(np.ones(100), size=5)  # of more tokens than are kept: there is a rest
     mean = np.zeros((5, 1))
     for token in range(100):
