@@ -64,4 +64,6 @@ def test_docstrings_of_public_names_are_complete() -> None:
     pytest.importorskip("numpydoc")
     import docstrings
 
-    assert sorted({*docstrings.incomplete(docstrings.public_names())} - {*docstrings.TO_WRITE.read_text().split()}) == []
+    assert (
+        sorted({*docstrings.incomplete(docstrings.public_names())} - {*docstrings.TO_WRITE.read_text().split()}) == []
+    )

@@ -12,6 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable
+from enum import EnumType
 from pathlib import Path
 
 from numpydoc.validate import validate
@@ -44,6 +45,10 @@ def errors(name: str) -> list[str]:
     if not (inspect.isroutine(value) or inspect.isclass(value)):
         return []  # a constant or a type alias
     codes = CHECKS - ({"EX01", "RT01"} if inspect.isclass(value) else set())
+    has_fields = inspect.isclass(value) and "Attributes\n" in (
+        value.__doc__ or ""
+    )  # a record, documented by its fields
+    codes -= {"PR01"} if isinstance(value, EnumType) or has_fields else set()
     return [f"{code} {message}" for code, message in validate(name)["errors"] if code in codes]
 
 
