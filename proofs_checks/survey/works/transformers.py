@@ -12,7 +12,7 @@ from fractions import Fraction
 import ot_draft as otd
 
 from ..by_hand import mode, single, squared, top_two, usual_residual, usual_test
-from ..record import CHAIN, SPECULATIVE, TARGET_SAMPLE, TOP, Case, Form, Known, OneToken, Work, biased, greedy
+from ..record import CHAIN, NGRAM, SPECULATIVE, TARGET_SAMPLE, TOP, Case, Form, Known, OneToken, Work, biased, greedy
 from ..rules import DrawnFrom, sharp, top
 from .llama_cpp import EIGHTH
 
@@ -50,6 +50,9 @@ WORK = Work(
             mode=CHAIN, when="do_sample, since 5.8.0 (May 2026); 5.24.0 still",
             seen="run: 5.24.0's own functions, over all their random numbers, have the same law",
             code=f"transformers 5.24.0 {GENERATOR}, SinglePositionMultiTokenCandidateGenerator.get_candidates", known=(FIVE_FOUR,)),
-     greedy("do_sample=False")),
+     Form("prompt lookup, and any assistant without scores", TARGET_SAMPLE,
+          "comparison with the target's sample; Coq: sampling.v", mode=NGRAM,
+          code="transformers 5.24.0, generation/utils.py, _assisted_decoding: candidate_logits is None"),
+     greedy("do_sample=False", code="transformers 5.24.0, generation/utils.py, _assisted_decoding")),
     "huggingface/transformers src/transformers/generation/utils.py, _speculative_sampling", engine="transformers",
 )  # fmt: skip
