@@ -18,7 +18,6 @@ from .errors import InvalidArgument
 __all__ = ["bias_of", "divergence", "total_variation"]
 
 TINY = 1e-300  # stands in for 0 under a logarithm
-BLOCK = 1 << 14  # tokens at a time on the host: what fits the cache needs no fresh memory
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,18 @@ def total_variation(r: Array, p: Array) -> Array:
     return abs(r - p).sum(-1, keepdims=True) / 2
 
 
-def kl(r: Array, p: Array) -> Array:
-    """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1)."""
+def kl(r: Array, p: Array, block_tokens: int = 1 << 14) -> Array:
+    """KL(r || p) = sum r log(r/p) in nats; infinite where r lies on a token with p = 0: (..., n), (..., n) -> (..., 1).
+
+    block_tokens: tokens at a time on the host; a block that fits the cache needs no fresh memory.
+    """
     if xp.is_exact(r):  # the ratio may be beyond a float
         with np.errstate(invalid="ignore"):
             logs = logarithm(r) - logarithm(p)
         return xp.where(r > 0, xp.floats(r) * xp.where(r > 0, logs, 0.0), 0.0).sum(-1, keepdims=True)
     one_way, other = xp.host_view(xp.floats(r)), xp.host_view(xp.floats(p))
     n = r.shape[-1]
-    ends = [*range(0, n, BLOCK), n] if xp.on_host(one_way) else [0, n]
+    ends = [*range(0, n, block_tokens), n] if xp.on_host(one_way) else [0, n]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         parts = ((one_way[..., start:stop], other[..., start:stop]) for start, stop in pairwise(ends))
         sums = (xp.where(a > 0, a * xp.namespace(a).log(a / b), 0.0).sum(-1, keepdims=True) for a, b in parts)

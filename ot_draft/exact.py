@@ -80,5 +80,6 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
 
 def all_drafts(problem: Problem) -> Iterator[np.ndarray]:
     """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
-    rows = max(1, sets.CELLS // (problem.n * max(1, int(np.prod(problem.batch)))))
+    max_cells = 1 << 22  # draft tuples times tokens in memory
+    rows = max(1, max_cells // (problem.n * max(1, int(np.prod(problem.batch)))))
     return sets.tuples(problem.n, problem.law.count(problem.n, problem.k), problem.k, rows)

@@ -7,7 +7,7 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
-from .arrays.ratio_classes import NEAR, OFFSET, by_ratio, edges, layout
+from .arrays.ratio_classes import EDGE_ROUNDING, OFFSET, by_ratio, edges, layout
 from .dispatch import accelerated
 from .errors import InvalidArgument, InvalidDrafts
 from .laws import IID, DraftLaw, probability_inside
@@ -105,7 +105,7 @@ def _of_row(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
     cut = f - t**k
     best = int(cut.argmin())
     low, high = total * (edge := edges(classes))[:-1], total * edge[1:]
-    low, high = low - NEAR * (low + OFFSET), high + NEAR * (high + OFFSET)
+    low, high = low - EDGE_ROUNDING * (low + OFFSET), high + EDGE_ROUNDING * (high + OFFSET)
     inner = np.flatnonzero((q_mass[:-1] > 0) & (np.arange(classes.number) < classes.number - 1))
     left, right, low, high = f[inner], f[inner + 1], np.maximum(low[inner], 0), high[inner]
     meet = (right - left + low * t[inner] - high * t[inner + 1]) / (low - high)

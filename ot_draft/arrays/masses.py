@@ -22,9 +22,8 @@ from .kinds import (
     zero,
 )
 
-FEW = 16  # of so many tokens one or less: then the largest are searched for, and the rest is not sorted
-BLOCK = 1024  # tokens a block: of what stays in the fastest memory, and of sums in the masses' own type
-SMALL = 1e-30  # a total whose inverse is no float32
+BLOCK_TOKENS = 1024  # tokens a block: of what stays in the fastest memory, and of sums in the masses' own type
+MIN_INVERTIBLE = 1e-30  # a total whose inverse is no float32
 
 
 def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
@@ -185,7 +184,7 @@ def prefix_sums(x: Array) -> Array:
 def top_tokens(mass: Array, count: int) -> Array:
     """The tokens of largest mass, in falling order, equal masses by token id: int (..., count)."""
     if not is_torch(mass):
-        few = 0 < FEW * count < mass.shape[-1] and not is_exact(mass)
+        few = 0 < 16 * count < mass.shape[-1] and not is_exact(mass)  # a sort of all tokens takes longer
         return _top_few(mass, count) if few else xp.argsort(-mass, stable=True)[..., :count]
     if count == 0:
         return mass.argsort(-1)[..., :0]
@@ -237,7 +236,7 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
     sums of blocks; prefix sums are taken over the blocks and inside one of them.
     """
     batch, n = batch_shape(mass, uniform), mass.shape[-1]
-    if n <= 4 * BLOCK:
+    if n <= 4 * BLOCK_TOKENS:
         whole = host_view(xp.broadcast_to(mass, (*batch, n))).cumsum(-1)
         return from_view(_stretch(whole[..., None, :], (host_view(uniform) * whole[..., -1:])[..., None]), mass)
     blocks = _in_blocks(xp.broadcast_to(mass, (*batch, n)))
@@ -267,9 +266,9 @@ def _in_blocks(mass: Array) -> Array:
 
 @cache
 def _width(n: int) -> int:
-    """A divisor of n near BLOCK, which spares a copy; BLOCK itself where there is none."""
-    divisors = [d for d in range(BLOCK // 4, 4 * BLOCK) if n % d == 0]
-    return min(divisors, key=lambda d: abs(d - BLOCK), default=BLOCK)
+    """A divisor of n near BLOCK_TOKENS, which spares a copy; BLOCK_TOKENS itself where there is none."""
+    divisors = [d for d in range(BLOCK_TOKENS // 4, 4 * BLOCK_TOKENS) if n % d == 0]
+    return min(divisors, key=lambda d: abs(d - BLOCK_TOKENS), default=BLOCK_TOKENS)
 
 
 def _rows(blocks: Array, block: Array) -> Array:

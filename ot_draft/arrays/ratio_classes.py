@@ -12,8 +12,9 @@ from .kinds import floats
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
-NEAR = 2.0**-22  # times ratio + OFFSET: what rounding may move a ratio across the edge of its class, twice over
-MANTISSA = 23  # bits of a float32's fraction
+EDGE_ROUNDING = (
+    2.0**-22
+)  # times ratio + OFFSET: what rounding may move a ratio across the edge of its class, twice over
 
 
 class ClassLayout(NamedTuple):
@@ -32,13 +33,13 @@ def layout(classes: int, k: int) -> ClassLayout:
     law m is at most k q, so such tokens are always taken.
     """
     octaves = log2((k + OFFSET) / OFFSET)
-    shift = MANTISSA - max(0, round(log2(classes / octaves)))
+    shift = 23 - max(0, round(log2(classes / octaves)))  # of the 23 fraction bits of a float32
     first, last = (int(np.float32(x).view(np.int32)) >> shift for x in (OFFSET, k + OFFSET))
     return ClassLayout(first, shift, last - first + 1)
 
 
 def edges(classes: ClassLayout) -> np.ndarray:
-    """Ratios (C + 1,) between which the exact p/q of every class's tokens lies, in float64: from [c] to [c + 1], up to `NEAR`."""
+    """Ratios (C + 1,) between which the exact p/q of every class's tokens lies, in float64: from [c] to [c + 1], up to `EDGE_ROUNDING`."""
     bits = (classes.first + np.arange(classes.number)) << classes.shift
     lowest = bits.astype(np.int32).view(np.float32).astype(np.float64) - OFFSET
     lowest[0] = 0.0

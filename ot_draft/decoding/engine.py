@@ -157,7 +157,7 @@ class Engine:
 
     def keep(self) -> None:
         """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
-        if self.drafting.tree.bounds.most > 1:  # on one path every node stands where its depth says
+        if self.drafting.tree.bounds.max_children > 1:  # on one path every node stands where its depth says
             depths = torch.arange(1, self.drafting.tree.bounds.length + 1, device=self.nodes.device)
             self._move(self.target.cache, self.nodes, depths)
             slots = self.drafter.slots(self.nodes)

@@ -5,7 +5,7 @@
 import numpy as np
 
 from .. import arrays as xp
-from ..arrays.masses import BLOCK
+from ..arrays.masses import BLOCK_TOKENS
 from ..trees.rules.block_verification import BlockVerification
 from ..trees.rules.survivors import Draws
 from ..trees.tree import DraftTree, PathSelection
@@ -25,7 +25,7 @@ def select(rule: BlockVerification, tree: DraftTree, draws: Draws) -> PathSelect
         np.empty((len(p), length), np.int64),
         np.empty((len(p), length + 1), np.int64),
     )
-    until = np.empty((length + 1, -(-p.shape[-1] // BLOCK)))
+    until = np.empty((length + 1, -(-p.shape[-1] // BLOCK_TOKENS)))
     _verify(*map(np.ascontiguousarray, (p, q, xp.host_view(tree.tokens), draws.uniforms)), until, *selection)
     return PathSelection(*(xp.from_view(x, tree.p) for x in selection))
 
@@ -43,8 +43,8 @@ def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C90
         while end < tokens.shape[1] and tokens[row, end] >= 0:
             own, drafted, scale, total = p[row, end], q[row, end], p.dtype.type(weight), 0.0
             for block in range(blocks):
-                start = block * BLOCK
-                p_in, q_in = own[start : start + BLOCK], drafted[start : start + BLOCK]
+                start = block * BLOCK_TOKENS
+                p_in, q_in = own[start : start + BLOCK_TOKENS], drafted[start : start + BLOCK_TOKENS]
                 part = scale - scale
                 for y in range(len(p_in)):
                     part += max(scale * p_in[y] - q_in[y], scale - scale)
@@ -75,7 +75,7 @@ def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C90
         if not there:  # a token of the target's own law
             total = 0.0
             for block in range(blocks):
-                p_in = own[block * BLOCK : (block + 1) * BLOCK]
+                p_in = own[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
                 part = scale - scale
                 for y in range(len(p_in)):
                     part += p_in[y]
@@ -86,8 +86,8 @@ def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C90
         while until[chosen, block] <= target and until[chosen, block] < total:
             block += 1
         rest, summed, last = target - (until[chosen, block - 1] if block else 0.0), 0.0, -1
-        start = block * BLOCK
-        p_in, q_in = own[start : start + BLOCK], drafted[start : start + BLOCK]
+        start = block * BLOCK_TOKENS
+        p_in, q_in = own[start : start + BLOCK_TOKENS], drafted[start : start + BLOCK_TOKENS]
         for y in range(len(p_in)):
             mass = scale * p_in[y] - (q_in[y] if there else scale - scale)
             if mass > 0:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..bias import BLOCK, FDivergence
+from ..bias import FDivergence
 from ..lossy.envelope import STEP, Envelope
 from .loops import REORDERED, installed, loop
 
@@ -84,12 +84,14 @@ def _unclipped(p, r, low, high, masses, ratios):
     return count, at_low, at_high
 
 
-def spent_between(p: np.ndarray, r: np.ndarray, ends: tuple[float, float], divergence: FDivergence) -> float:
+def spent_between(
+    p: np.ndarray, r: np.ndarray, ends: tuple[float, float], divergence: FDivergence, block_tokens: int = 1 << 14
+) -> float:
     """The divergence of r from p, (n,) each, where r/p is `ends` for most tokens: f is computed for the others only."""
     between: np.ndarray = np.empty((2, len(p)))
     count, *masses = _unclipped(p, r, *ends, *between)
     clipped = masses @ divergence.value(np.where(np.array(masses) > 0, ends, 1.0))
-    parts = [between[:, start : min(start + BLOCK, count)] for start in range(0, count, BLOCK)]
+    parts = [between[:, start : min(start + block_tokens, count)] for start in range(0, count, block_tokens)]
     return float(sum(mass @ divergence.value(ratio) for mass, ratio in parts) + clipped)
 
 

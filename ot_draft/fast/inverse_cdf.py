@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.masses import BLOCK
+from ..arrays.masses import BLOCK_TOKENS
 from .kernels import wanted
 from .loops import REORDERED, distinct_rows, loop, takes
 
@@ -29,7 +29,7 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
 def inverse_cdf_of(mass: Array, batch: tuple[int, ...], some: Any, uniform: np.ndarray) -> np.ndarray:
     """`inverse_cdf` for some rows of the batch: uniforms (r, m) -> int (r, m). For masses that compiled loops take."""
     each, row_of = distinct_rows(batch, xp.host_view(mass))
-    return _inverse_cdf(each, row_of[some], uniform, np.empty(-(-mass.shape[-1] // BLOCK)))
+    return _inverse_cdf(each, row_of[some], uniform, np.empty(-(-mass.shape[-1] // BLOCK_TOKENS)))
 
 
 @loop(REORDERED)
@@ -41,7 +41,7 @@ def _inverse_cdf(mass, row_of, uniform, until):
         if row == 0 or row_of[row] != row_of[row - 1]:
             total = 0.0
             for block in range(blocks):
-                inner = own[block * BLOCK : (block + 1) * BLOCK]
+                inner = own[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
                 part = inner[0] - inner[0]
                 for y in range(len(inner)):
                     part += inner[y]
@@ -52,7 +52,7 @@ def _inverse_cdf(mass, row_of, uniform, until):
             while until[block] <= target and until[block] < total:
                 block += 1
             rest = target - (until[block - 1] if block else 0.0)
-            inner = own[block * BLOCK : (block + 1) * BLOCK]
+            inner = own[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
             summed, last = 0.0, 0
             for y in range(len(inner)):
                 if inner[y] > 0:
@@ -60,5 +60,5 @@ def _inverse_cdf(mass, row_of, uniform, until):
                     summed += inner[y]
                     if summed > rest:
                         break
-            found[row, place] = block * BLOCK + last
+            found[row, place] = block * BLOCK_TOKENS + last
     return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.masses import BLOCK, SMALL
+from ..arrays.masses import BLOCK_TOKENS, MIN_INVERTIBLE
 from ..rules.optimal.classes import CLASSES
 from ..selection import Selection
 from .kernels import wanted
@@ -42,10 +42,14 @@ def residual_by_classes(p, q, rank, by_p, by_q, slope, left):
 def _left(p, q, rank, by_p, by_q, slope, left):
     """Writes norm((r - m)+), or r where that is 0, for one row; block by block, as `xp.residual`."""
     below, alone, total = by_q - slope, (by_p == 1).all(), 0.0
-    of_p = np.ones(BLOCK, p.dtype)
-    for start in range(0, len(p), BLOCK):
-        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
-        into, part = left[start : start + BLOCK], slope[0] - slope[0]
+    of_p = np.ones(BLOCK_TOKENS, p.dtype)
+    for start in range(0, len(p), BLOCK_TOKENS):
+        p_in, q_in, own = (
+            p[start : start + BLOCK_TOKENS],
+            q[start : start + BLOCK_TOKENS],
+            rank[start : start + BLOCK_TOKENS],
+        )
+        into, part = left[start : start + BLOCK_TOKENS], slope[0] - slope[0]
         for y in range(len(own)):
             into[y] = below[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
         if not alone:
@@ -55,7 +59,7 @@ def _left(p, q, rank, by_p, by_q, slope, left):
             into[y] = max(of_p[y] * p_in[y] + into[y] * q_in[y], slope[0] - slope[0])
             part += into[y]
         total += part
-    if total > SMALL:
+    if total > MIN_INVERTIBLE:
         share = p.dtype.type(1 / total)
         for y in range(len(p)):
             left[y] *= share

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from ..arrays.masses import BLOCK
+from ..arrays.masses import BLOCK_TOKENS
 from ..arrays.ratio_classes import LARGE, ClassLayout
 from .loops import REORDERED, installed, loop
 
@@ -23,8 +23,12 @@ def by_ratio(
 def _by_ratio(p, q, offset, first, shift, count, lowest, rank):
     """Block by block: classes first, many at a time, then their masses, one after the other."""
     p_mass, q_mass, large = np.zeros(count + 1), np.zeros(count + 1), np.float32(LARGE)
-    for start in range(0, len(p), BLOCK):
-        p_in, q_in, own = p[start : start + BLOCK], q[start : start + BLOCK], rank[start : start + BLOCK]
+    for start in range(0, len(p), BLOCK_TOKENS):
+        p_in, q_in, own = (
+            p[start : start + BLOCK_TOKENS],
+            q[start : start + BLOCK_TOKENS],
+            rank[start : start + BLOCK_TOKENS],
+        )
         for y in range(len(own)):
             drawn = q_in[y] > 0
             key = min(np.float32(p_in[y] / (q_in[y] if drawn else large)), large) + offset

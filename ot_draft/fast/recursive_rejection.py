@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.masses import BLOCK
+from ..arrays.masses import BLOCK_TOKENS
 from ..selection import Selection
 from .kernels import wanted
 from .loops import REORDERED, loop, takes
@@ -50,8 +50,8 @@ def _passes(p, q, present):
             if i + 1 < k:
                 last[row, 0] = scale
                 s = last[row, 0]
-                for start in range(0, p.shape[1], BLOCK):
-                    p_in, q_in, part = p[row, start : start + BLOCK], q[row, start : start + BLOCK], s - s
+                for start in range(0, p.shape[1], BLOCK_TOKENS):
+                    p_in, q_in, part = p[row, start : start + BLOCK_TOKENS], q[row, start : start + BLOCK_TOKENS], s - s
                     for y in range(len(p_in)):
                         part += max(p_in[y] - s * q_in[y], s - s)
                     mass += part

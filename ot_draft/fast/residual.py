@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..arrays.masses import BLOCK, SMALL
+from ..arrays.masses import BLOCK_TOKENS, MIN_INVERTIBLE
 from .loops import REORDERED, loop, takes
 
 
@@ -30,18 +30,18 @@ def _residual(p, q, scale, least, out):
     """Writes it. Sums are in the masses' type within a block, where they can be added many at a time, and in float64 over the blocks."""
     for row in range(p.shape[0]):
         s, c, total = scale[row, 0], least[row, 0], 0.0
-        for start in range(0, p.shape[1], BLOCK):
+        for start in range(0, p.shape[1], BLOCK_TOKENS):
             p_in, q_in, into = (
-                p[row, start : start + BLOCK],
-                q[row, start : start + BLOCK],
-                out[row, start : start + BLOCK],
+                p[row, start : start + BLOCK_TOKENS],
+                q[row, start : start + BLOCK_TOKENS],
+                out[row, start : start + BLOCK_TOKENS],
             )
             part = s - s
             for y in range(len(p_in)):
                 into[y] = max(p_in[y] - s * q_in[y], c * p_in[y])
                 part += into[y]
             total += part
-        if total > SMALL:
+        if total > MIN_INVERTIBLE:
             share = p.dtype.type(1 / total)
             for y in range(p.shape[1]):
                 out[row, y] *= share

@@ -4,13 +4,13 @@
 
 import numpy as np
 
-from ..arrays.masses import BLOCK, FEW
+from ..arrays.masses import BLOCK_TOKENS
 from .loops import loop, takes
 
 
 def top_few(mass: np.ndarray, count: int) -> np.ndarray:
-    """`arrays.top_tokens` for at most FEW tokens: int (..., count)."""
-    if count > FEW or not takes(mass):
+    """`arrays.top_tokens` for at most 16 tokens: int (..., count)."""
+    if count > 16 or not takes(mass):
         return NotImplemented
     chosen = np.empty((*mass.shape[:-1], count), dtype=np.int64)
     _in_turn(mass.reshape(-1, mass.shape[-1]), np.empty(count, dtype=mass.dtype), chosen.reshape(-1, count))
@@ -22,8 +22,8 @@ def _in_turn(mass, largest, chosen):
     """Writes them, for rows: of most blocks no token is as large as the last of those that were found."""
     for row in range(mass.shape[0]):
         found = 0
-        for start in range(0, mass.shape[1], BLOCK):
-            inner, above, least = mass[row, start : start + BLOCK], 0, largest[len(largest) - 1]
+        for start in range(0, mass.shape[1], BLOCK_TOKENS):
+            inner, above, least = mass[row, start : start + BLOCK_TOKENS], 0, largest[len(largest) - 1]
             if found == len(largest):
                 for y in range(len(inner)):
                     above += inner[y] > least

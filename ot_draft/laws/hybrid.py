@@ -27,8 +27,6 @@ from .iid import IID
 
 __all__ = ["StandIn"]
 
-CELLS = 1 << 24  # rows times numbers times top tokens at a time, to bound memory
-
 
 @dataclass(frozen=True)
 class StandIn:
@@ -38,13 +36,16 @@ class StandIn:
     power: float = 0.3
     seen: float = 0.5
 
-    def number(self, q: Array, k: int) -> Array:
-        """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside."""
+    def number(self, q: Array, k: int, max_cells: int = 1 << 24) -> Array:
+        """Number of top tokens to fix among k drafts, at most n - 1: (..., n) -> int (..., 1), the first of equals. float64 inside.
+
+        max_cells: rows times numbers times top tokens in memory.
+        """
         n = q.shape[-1]
         q = q.detach() if xp.is_torch(q) else q.astype(float) if xp.is_exact(q) else q  # a choice has no gradient
         head = xp.host_view(xp.double(xp.top_masses(q, min(max(self.head, k), n))))
         numbers = min(k, n - 1) + 1
-        step = max(1, CELLS // max(1, prod(head.shape)))
+        step = max(1, max_cells // max(1, prod(head.shape)))
         parts = [self._estimates(head, start, min(start + step, numbers), k) for start in range(0, numbers, step)]
         return xp.from_view(xp.concat(parts, axis=-1).argmax(-1)[..., None], q)
 

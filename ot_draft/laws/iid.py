@@ -14,7 +14,7 @@ from .fixed_tokens import FixedFirst
 class IID(FixedFirst):
     """k independent draws from q (SpecTr); no token is fixed."""
 
-    facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.ABSENT_ANYWHERE | Fact.NEVER_RUNS_OUT
+    facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.ABSENT_ANYWHERE | Fact.INDEPENDENT | Fact.NEVER_RUNS_OUT
     name: ClassVar[str] = "iid"
 
     def n_fixed(self, q: Array, k: int) -> int:

@@ -17,7 +17,6 @@ from ..errors import InvalidArgument, InvalidDrafts
 MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
 MAX_TOKENS = 5_000
 MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
-CELLS = 1 << 22  # tuples times tokens at a time, to bound memory
 
 
 def independent(start: int, q: Array, draws: int) -> dict[int, Any]:
@@ -55,10 +54,10 @@ def most(law: Any, q: Array, k: int) -> int:
     return max(1, sum(comb(q.shape[-1], size) for size in range(1, draws(law, q, k) + 1)))  # fixed tokens only: one set
 
 
-def enumerated(law: Any, q: Array, k: int) -> dict[int, Any]:
-    """Law of the set by its probabilities of all draft tuples, for Fractions (n,)."""
+def enumerated(law: Any, q: Array, k: int, max_cells: int = 1 << 22) -> dict[int, Any]:
+    """Law of the set by its probabilities of all draft tuples, for Fractions (n,). max_cells: tuples times tokens in memory."""
     masses: dict[int, Any] = {}
-    for drafts_of_rows in tuples(len(q), law.count(len(q), k), k, max(1, CELLS // len(q))):
+    for drafts_of_rows in tuples(len(q), law.count(len(q), k), k, max(1, max_cells // len(q))):
         chances = law.probability(q[None, :], drafts_of_rows)
         for drafts, mass in zip(drafts_of_rows, chances, strict=True):
             if mass:

@@ -29,7 +29,6 @@ MAX_SETS = 200_000  # draft sets that the exact sum may visit
 STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
 CERTAIN = 36.0  # an arrival with q t over this has happened, as far as float64 can tell
 GONE = 48.0  # an arrival at a rate of w over this has happened: w exp(-w) is under 1e-19
-CELLS = 1 << 14  # times by tokens in one array
 LATE = 700.0  # log of a time that is as good as never, and still a float64
 
 
@@ -136,8 +135,8 @@ def _next_of(q: Array) -> Callable[[int, int], Array]:
     return lambda place, gone: outside(q, np.array(sets.tokens_of(gone), dtype=np.int64))
 
 
-def _by_race(q: np.ndarray, k: int) -> np.ndarray:
-    """One row, float64: the integral above for every prefix at once, O(n k) per node of log t."""
+def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
+    """One row, float64: the integral above for every prefix at once, O(n k) per node of log t. max_cells: times by tokens in one array."""
     n, support = len(q), int((q > 0).sum())
     draws = min(k, support)
     out = np.zeros(n + 1)
@@ -148,7 +147,7 @@ def _by_race(q: np.ndarray, k: int) -> np.ndarray:
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
     # Before t there have been so many arrivals, and one more now, with a probability of at most t to the power draws + 1.
     times = np.arange(np.log(1e-17) / (draws + 1), np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
-    at_once = max(1, CELLS // n)  # small vocabularies: all times in one array
+    at_once = max(1, max_cells // n)  # small vocabularies: all times in one array
     for start in range(0, len(times), at_once):
         log_time = times[start : start + at_once]
         if at_once == 1 and (first := _late(q, rate, draws, np.exp(min(log_time[0, 0], LATE)))) is not None:

@@ -23,7 +23,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..bias import FDivergence
 from ..dispatch import accelerated
-from ..laws import IID, DraftLaw
+from ..laws import DraftLaw, Fact
 from .grouped import GROUPS, WIDTH, groups_of, mixture
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
@@ -150,7 +150,7 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     on `meta`) the tokens are sorted and grouped without a host sync.
     """
     batch = (*xp.batch_shape(p, q), p.shape[-1])
-    if isinstance(law, IID) and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
+    if Fact.INDEPENDENT in law.facts and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
         return _by_groups(p, q, k, law)
     # float32 leaves sums of 1.00001.
     p, q = (xp.broadcast_to(x / x.sum(-1, keepdims=True), batch) for x in (xp.double(p), xp.double(q)))
@@ -160,7 +160,11 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     rank = xp.argsort(order)
     # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
     steps = xp.take_along_axis(xp.where(target[..., 1:] > 0, 0, drafted[..., 1:] - drafted[..., :-1]), rank)
-    idle = xp.normalise(xp.where(p > 0, 0, q), 0) * steps.sum(-1, keepdims=True) if isinstance(law, IID) else steps
+    idle = (
+        xp.normalise(xp.where(p > 0, 0, q), 0) * steps.sum(-1, keepdims=True)
+        if Fact.INDEPENDENT in law.facts
+        else steps
+    )
     if xp.on_host(p):
         slope = slopes_of_rows(target, drafted)
         return Envelope(target, drafted, slope, p, p * xp.take_along_axis(slope, rank), idle)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arrays as xp
 from ..errors import InvalidDistribution, InvalidDrafts
-from ..laws import IID, DraftLaw, FixedFirst, outside, probability_inside
+from ..laws import IID, DraftLaw, Fact, FixedFirst, outside, probability_inside
 from ..optimum import cuts
 from ..problem import check_law, common_batch
 
@@ -172,7 +172,7 @@ def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: FixedFirst) -> Te
     """log alpha (...) of log-probabilities (..., n): log of p(H) + P(some draft outside H) for the least such H."""
     fixed = law.fixed_drafts(log_q.detach().exp(), k)
     top, draws = xp.members(fixed, log_q.shape[-1]), (fixed < 0).sum(-1, keepdim=True)
-    if not isinstance(law, IID):
+    if Fact.INDEPENDENT not in law.facts:
         log_q = log_q.masked_fill(top, -inf)
         empty = log_q.isneginf().all(-1, keepdim=True)  # draws are then uniform outside the fixed tokens
         log_q = xp.where(empty, xp.where(top & ~top.all(-1, keepdim=True), -inf, 0), log_q)
@@ -207,7 +207,7 @@ def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
     if not isinstance(law, FixedFirst):
         return 1 - probability_inside(law, q, ~token_set, k)
     fixed = law.fixed_drafts(q, k)
-    free = q if isinstance(law, IID) else outside(q, fixed)
+    free = q if Fact.INDEPENDENT in law.facts else outside(q, fixed)
     drawn = xp.at_least_one(
         xp.where(token_set, free, 0).sum(-1, keepdims=True), xp.astype(fixed < 0, q.dtype).sum(-1, keepdims=True)
     )[..., 0]

@@ -16,7 +16,7 @@ from ..selection import first_time
 from .plan import Certificate, Plan, read_from
 from .program import Program, RawSolution
 
-GRID = 1 << 256  # denominator of flows that come as floats; masses below 1e-77 are not worth coupling
+FLOW_DENOMINATOR = 1 << 256  # denominator of flows that come as floats; masses below 1e-77 are not worth coupling
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def in_units(raw: RawSolution) -> tuple[list[int], int]:
     if raw.denominator is not None:
         return list(raw.flow), raw.denominator
     ratios = (float(mass).as_integer_ratio() for mass in raw.flow)
-    return [numerator * GRID // denominator for numerator, denominator in ratios], GRID
+    return [numerator * FLOW_DENOMINATOR // denominator for numerator, denominator in ratios], FLOW_DENOMINATOR
 
 
 def totals(groups: np.ndarray, flow: Sequence[int], count: int) -> list[int]:

@@ -9,13 +9,12 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw
+from ..laws import IID, DraftLaw, Fact
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from .coupling import couple
 
 STEP, LOW, HIGH = 0.25, np.log(1e-17), np.log(1e18)  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
-CELLS = 1 << 14  # times by masses in one array
 UNDERFLOW = 750.0  # exp(-x) is 0 in float64 beyond
 SMALLEST, LARGEST = 1e-13, 1e13  # weights in floats, their mean being 1: what the quadrature resolves
 
@@ -49,7 +48,7 @@ class ImportanceWeighted(SelectionRule):
         A = sum_z (1 - min(1, p/m)(z)) q(z) w(z) e^(-t w(z)): the quadrature of the rule's own m, split by whether y is drafted.
         """
         p, q, k = problem.p, problem.q, problem.k
-        if xp.is_exact(p) or not isinstance(problem.law, IID):
+        if xp.is_exact(p) or Fact.INDEPENDENT not in problem.law.facts:
             return None
         weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
         chosen_law = selected_law(q, weights, xp.full((1,), k, like=p), k)
@@ -124,12 +123,15 @@ def log_times(weights: Array) -> np.ndarray:
     return np.arange(LOW, min(HIGH, high + STEP), STEP)
 
 
-def _by_quadrature(q: Array, weights: Array, count: Array) -> Array:
-    """k q(y) w(y) times the integral over t of exp(-t w(y)) (sum_z q(z) exp(-t w(z)))^(k-1), trapezoid in log t."""
+def _by_quadrature(q: Array, weights: Array, count: Array, max_cells: int = 1 << 14) -> Array:
+    """k q(y) w(y) times the integral over t of exp(-t w(y)) (sum_z q(z) exp(-t w(z)))^(k-1), trapezoid in log t.
+
+    max_cells: times by masses in one array.
+    """
     draft, w = xp.double(q), weights
     law = 0 * (draft + count)
     times = log_times(w)
-    at_once = max(1, CELLS // max(1, prod(law.shape)))  # small problems: all times in one array
+    at_once = max(1, max_cells // max(1, prod(law.shape)))  # small problems: all times in one array
     for start in range(0, len(times), at_once):
         index = xp.astype(xp.arange(min(at_once, len(times) - start), like=draft), draft.dtype)
         t = xp.namespace(q).exp(LOW + STEP * (start + index.reshape(-1, *[1] * law.ndim)))

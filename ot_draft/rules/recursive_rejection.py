@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from .. import arrays as xp
 from ..arrays import Array
 from ..dispatch import accelerated
-from ..laws import IID, DraftLaw, WithoutReplacement, outside
+from ..laws import IID, DraftLaw, Fact, WithoutReplacement, outside
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn, with_closed_form
 
@@ -25,7 +25,7 @@ class RecursiveRejection(SelectionRule):
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """1 - prod_i (1 - beta_i) with beta_i = sum min(p_i, q); a refused token has p_i < q, hence mass 0 from then on."""
-        if not isinstance(problem.law, IID):
+        if Fact.INDEPENDENT not in problem.law.facts:
             return None
         target, q = problem.p, problem.q
         refused: Array = 1

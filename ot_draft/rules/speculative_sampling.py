@@ -26,7 +26,7 @@ class SpeculativeSampling(SelectionRule):
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """Taken: sum min(p, q). The residual (p - q)+ hits a token among the k - 1 drafts that were never looked at."""
-        if not isinstance(problem.law, IID):
+        if Fact.INDEPENDENT not in problem.law.facts:
             return None
         p, q = problem.p, problem.q
         taken = xp.minimum(p, q).sum(-1)

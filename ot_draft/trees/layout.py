@@ -15,7 +15,7 @@ class Level(NamedTuple):
     """The slots of the nodes of one depth among nodes 1 .. N, from 0, and their largest number of children."""
 
     nodes: slice
-    most: int
+    max_children: int
 
 
 class Layout:

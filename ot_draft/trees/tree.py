@@ -84,7 +84,7 @@ class TreeShape:
         return self.depths[-1]
 
     @property
-    def most(self) -> int:
+    def max_children(self) -> int:
         return max(self.branching, default=0)
 
     @cached_property
@@ -185,7 +185,7 @@ def _on_device(shape: TreeShape, device: Any) -> tuple[Array, Layout]:
 
 @dataclass(frozen=True)
 class TreeBounds:
-    """Trees whose shapes are data: at most `size` nodes, `length` levels, `most` children a node.
+    """Trees whose shapes are data: at most `size` nodes, `length` levels, `max_children` children a node.
 
     A `DraftTree` of such has the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last. As path rules ask
     for them, of trees of one shape, too: inner, the number of the first nodes among which are all that have children; branching, the
@@ -195,12 +195,12 @@ class TreeBounds:
 
     size: int
     length: int
-    most: int
+    max_children: int
 
     def __post_init__(self) -> None:
-        if min(self.size, self.length) < 0 or self.most < 1:
+        if min(self.size, self.length) < 0 or self.max_children < 1:
             raise InvalidDrafts(
-                f"size is {self.size}, length {self.length}, most {self.most}: give numbers >= 0, and one child or more"
+                f"size is {self.size}, length {self.length}, max_children {self.max_children}: give numbers >= 0, and one child or more"
             )
 
     @property
@@ -209,7 +209,7 @@ class TreeBounds:
 
     @property
     def branching(self) -> frozenset[int]:
-        return frozenset(range(1, self.most + 1))
+        return frozenset(range(1, self.max_children + 1))
 
     @property
     def is_even(self) -> bool:
@@ -220,7 +220,7 @@ class TreeBounds:
         return None
 
     def layout(self, parents: Array) -> Layout:
-        levels = [Level(slice(0, self.size), self.most)] * (self.length + 1)
+        levels = [Level(slice(0, self.size), self.max_children)] * (self.length + 1)
         return Layout(xp.host_view(parents), self.length, levels)
 
     def fit(self, tokens: Array) -> TreeBounds:

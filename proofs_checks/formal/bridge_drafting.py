@@ -71,7 +71,7 @@ class TossedGrowth(Growing):
 
 # In the order of bridge_drafting.v: the way to draft, the tokens, the length, the rules.
 STOPPED = otd.trees.StoppedPath(3, threshold=0.5, edges=(0.5,), accepted=(0.25, 0.75))
-SAMPLED = SampledTree(3, length=2, most=2, beam=3)
+SAMPLED = SampledTree(3, length=2, max_children=2, beam=3)
 BOTH = (otd.trees.Traversal(), otd.trees.TokenWise(otd.rules.RecursiveRejectionWithoutReplacement()))
 DRAWINGS: tuple[tuple[otd.trees.TreeDrafter, int, int, tuple[otd.trees.PathRule, ...]], ...] = (
     (STOPPED, 2, 3, (otd.trees.Traversal(),)),

@@ -184,7 +184,9 @@ def any_order_is_lossless(case: AdaptedCase, error: str) -> bool:
 
 def ours_is_lossless(case: AdaptedCase, error: str) -> bool:
     """`AdaptiveTree`, whose numbers come from an estimate by q, is such a plan."""
-    drafting = trees.AdaptiveTree(case.budget, case.length, most=3, spread=case.seed % 2)  # drawn more, or fixed more
+    drafting = trees.AdaptiveTree(
+        case.budget, case.length, max_children=3, spread=case.seed % 2
+    )  # drawn more, or fixed more
     return case.lossless(with_error(adaptive(drafting, case.model).step, error))
 
 

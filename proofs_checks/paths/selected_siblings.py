@@ -212,9 +212,11 @@ def draw_siblings(seed: int) -> SiblingCase:
     """All shapes in turn, over 2 to 4 tokens (7 nodes over 2 or 3), every first child."""
     number, place = divmod(seed, len(ALL_SHAPES))
     shape, generator = ALL_SHAPES[place], np.random.default_rng([79, seed])
-    n = max(2 + number % (3 if shape.size < 5 else 2), shape.most)
+    n = max(2 + number % (3 if shape.size < 5 else 2), shape.max_children)
     first, head = map(int, generator.integers(0, 3, 2))
-    return SiblingCase(shape, trees.MarkovModel.random(generator, n, order=1), min(first, max(shape.most - 2, 0)), head)
+    return SiblingCase(
+        shape, trees.MarkovModel.random(generator, n, order=1), min(first, max(shape.max_children - 2, 0)), head
+    )
 
 
 def selected_at_once(case: SiblingCase, error: str) -> bool:

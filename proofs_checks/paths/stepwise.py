@@ -129,7 +129,7 @@ def adaptive(drafting: otd.trees.AdaptiveTree, model: Model) -> Stepwise:
             (counts,), (fixed_count,) = drafting.numbers_at(estimate, reached, np.array([[left]]), levels)
             below: dict[Path, float] = {}
             for (prefix, chance), law, count, number in zip(level.items(), q, counts, fixed_count, strict=True):
-                fixed = tuple(xp.top_tokens(law, min(drafting.bounds.most, len(law)))[:number].tolist())
+                fixed = tuple(xp.top_tokens(law, min(drafting.bounds.max_children, len(law)))[:number].tolist())
                 if not count:
                     continue
                 if prefix not in drafted:

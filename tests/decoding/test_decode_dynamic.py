@@ -88,7 +88,7 @@ class AsData(paths.FixedTree):
 
     @property
     def bounds(self) -> Any:
-        return TreeBounds(self.shape.size, self.shape.length, self.shape.most)
+        return TreeBounds(self.shape.size, self.shape.length, self.shape.max_children)
 
     @property
     def reads(self) -> int:

@@ -12,7 +12,7 @@ from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, r
 
 import ot_draft as otd
 from ot_draft.arrays import top_tokens
-from ot_draft.laws import hybrid, outside, probability_inside
+from ot_draft.laws import outside, probability_inside
 from ot_draft.laws.hybrid import StandIn
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -158,7 +158,6 @@ def test_the_number_of_top_tokens_does_not_depend_on_how_many_are_tried_at_once(
         parts.append(stop - start)
         return whole(self, head, start, stop, k)
 
-    monkeypatch.setattr(hybrid, "CELLS", cells)
     monkeypatch.setattr(StandIn, "_estimates", estimates)
-    assert (StandIn().number(q, 30) == at_once).all() and len(np.unique(at_once)) > 10
+    assert (StandIn().number(q, 30, cells) == at_once).all() and len(np.unique(at_once)) > 10
     assert parts == ([1] * 31 if cells == 1 else [7, 7, 7, 7, 3])

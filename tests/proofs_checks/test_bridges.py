@@ -261,7 +261,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (
         "Traversal remembers by the number of elder siblings",
         traversal.Traversal._tested,
-        "len(elder) if isinstance(law, IID) else elder",
+        "len(elder) if Fact.INDEPENDENT in law.facts else elder",
         "len(elder)",
         TREES,
     ),

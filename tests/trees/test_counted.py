@@ -36,7 +36,7 @@ def test_the_usual_acceptance_is_that_of_the_real_pair() -> None:
 def test_the_first_draw_is_counted_exactly_and_the_others_as_the_rule_accepts_them() -> None:
     model = SimulatedModel(n=200)
     p, q = pairs_of(model, 300)
-    counted = CountedAcceptance.counted(p, q, most=4)
+    counted = CountedAcceptance.counted(p, q, max_children=4)
     assert counted.typical[0] == pytest.approx(np.minimum(p, q).sum(-1).mean(), abs=1e-4)
     shares = acceptance_by_child(RecursiveRejectionWithoutReplacement(), model, 4, contexts=300)
     refused = np.cumprod([1, *(1 - share for share in shares[:-1])])
@@ -45,7 +45,7 @@ def test_the_first_draw_is_counted_exactly_and_the_others_as_the_rule_accepts_th
 
 def test_a_draft_that_is_the_target_is_always_accepted() -> None:
     q = np.random.default_rng(1).dirichlet(np.full(20, 0.3), 50)
-    counted = CountedAcceptance.counted(q, q, most=3)
+    counted = CountedAcceptance.counted(q, q, max_children=3)
     assert counted.typical == (1, 0, 0) and all(row == (1, 0, 0) for row in counted.of_node)
 
 
@@ -102,7 +102,7 @@ def test_where_the_draft_says_nothing_the_tree_is_sequoias() -> None:
     """One row for all: the shape is that of most expected tokens for this acceptance, or as good."""
     model = SimulatedModel(n=200)
     for budget in (6, 12, 24, 40):
-        counted = CountedAcceptance.counted(*pairs_of(model, 200), most=10, edges=(2.0,))
+        counted = CountedAcceptance.counted(*pairs_of(model, 200), max_children=10, edges=(2.0,))
         counted = replace(counted, of_share=((1.0, 1.0),))
         drafting = trees.CountedTree(budget, 6, counted)
         tree = trees.drafting.draft_trees(

@@ -64,7 +64,7 @@ DRAFTINGS: dict[str, tuple[otd.trees.TreeDrafter, tuple[otd.trees.PathRule, ...]
     "EAGLE-2": (ConfidentTree(5, 3, 2, 2), (NAIVE, otd.trees.Joint(), OPTIMAL)),
     "OPT-Tree": (ConfidentTree.opt_tree(5, 3, 0.2), (NAIVE, OPTIMAL)),
     "DySpec": (SampledTree(4, 2, 2, 4), (WITHOUT, NAIVE, TRAVERSAL)),
-    "DySpec, narrow": (SampledTree(4, 3, 2, 1, least=0.1), (WITHOUT,)),
+    "DySpec, narrow": (SampledTree(4, 3, 2, 1, min_value=0.1), (WITHOUT,)),
     "SpecDec++": (otd.trees.StoppedPath(3, 0.5), (otd.trees.BlockVerification(), ONE, otd.trees.Joint())),
 }
 EACH = pytest.mark.parametrize("name", DRAFTINGS)
@@ -276,7 +276,7 @@ def test_nodes_are_numbered_breadth_first_and_were_read_where_they_have_children
         shape = otd.trees.TreeShape(
             tuple(grown.parents[row, :count].tolist())
         )  # raises where they are not breadth first
-        assert shape.length <= drafting.bounds.length and max(shape.branching) <= drafting.bounds.most
+        assert shape.length <= drafting.bounds.length and max(shape.branching) <= drafting.bounds.max_children
         slots = [grown.slots[row, node] for node in range(count + 1) if len(shape.children(node)) > 0]
         assert min(slots) >= 0 and len(set(slots)) == len(slots) and max(slots) < drafting.counts.n_draft_slots
 

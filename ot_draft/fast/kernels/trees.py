@@ -451,7 +451,9 @@ def _law_of(tree: DraftTree) -> tuple[Any, Any] | None:
         return code, tree.fixed_count.long()
     if isinstance(law, Hybrid) and law.top == -1:
         return code, ALL_BUT_ONE.value
-    fixed = law.n_fixed(tree.q, tree.bounds.most) if law.n_fixed_is_constant and not law.n_fixed_by_node else None
+    fixed = (
+        law.n_fixed(tree.q, tree.bounds.max_children) if law.n_fixed_is_constant and not law.n_fixed_by_node else None
+    )
     return (code, fixed) if isinstance(fixed, int) else None
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.masses import BLOCK
+from ...arrays.masses import BLOCK_TOKENS
 from ...dispatch import accelerated
 
 STEPS = 30  # of the secant method; about six settle float32, nine float64
 FAR = 1e25  # a factor where all mass is covered
 START = 0.6  # gamma* is about k^0.6 for language models
-GRID = 128  # candidate factors tried at once in a step
+CANDIDATES = 128  # factors tried at once in a step of the secant method
 TOLERANCE = 1024  # roundings that the factor may stay above gamma*
 DIGITS = 40  # binary digits of the factor on Fractions, where the smallest one is irrational
 
@@ -49,7 +49,7 @@ def _by_secants(p: Array, q: Array, count: Array) -> Array:
     """All rows at once, in array operations; no host sync on an accelerator."""
     memory = None  # one piece for all passes over the vocabulary
     most = xp.host_view(xp.maximum(count + 0 * p[..., :1], 1))
-    grid = xp.astype(xp.arange(GRID, like=most), most.dtype)
+    grid = xp.astype(xp.arange(CANDIDATES, like=most), most.dtype)
     bound = most / most  # gamma* is at least this
     # Lines, each a factor, the mass there and the slope: mass(g) <= g, and mass(g) <= 1.
     below, above = (
@@ -71,11 +71,11 @@ def _by_secants(p: Array, q: Array, count: Array) -> Array:
         low, high = xp.maximum(below[..., :1], bound), xp.minimum(above[..., :1], most)
         if xp.holds_without_sync(high - low <= TOLERANCE * xp.epsilon(p) * high):
             break
-        step = (high / low) ** (1 / (GRID - 1))
+        step = (high / low) ** (1 / (CANDIDATES - 1))
         candidates = low * step**grid
         mass = xp.minimum(_at(below, candidates), _at(above, candidates))
         refused = xp.astype(~_is_valid(mass, candidates, xp.host_view(count)), most.dtype).sum(-1, keepdims=True)
-        factor = xp.minimum(low * step ** xp.minimum(refused, GRID - 1), high)
+        factor = xp.minimum(low * step ** xp.minimum(refused, CANDIDATES - 1), high)
         bound = xp.maximum(factor / step, low)
     return xp.from_view(xp.minimum(above[..., :1], most), p)
 
@@ -129,8 +129,8 @@ def newton_in_rows(p, q, count, tolerance, start, steps):  # type: ignore[no-unt
         for _ in range(steps):
             factor = found[row, 0]
             slope, mass = 0.0, 0.0
-            for first in range(0, p.shape[1], BLOCK):
-                p_in, q_in = p[row, first : first + BLOCK], q[row, first : first + BLOCK]
+            for first in range(0, p.shape[1], BLOCK_TOKENS):
+                p_in, q_in = p[row, first : first + BLOCK_TOKENS], q[row, first : first + BLOCK_TOKENS]
                 part, inner = factor - factor, factor - factor
                 for y in range(len(p_in)):
                     drawn = factor * q_in[y]

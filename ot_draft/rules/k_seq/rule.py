@@ -7,7 +7,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument
-from ...laws import IID, DraftLaw
+from ...laws import IID, DraftLaw, Fact
 from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, in_turn, with_closed_form
 from .division_factor import factor_and_mass, mass_at
@@ -44,7 +44,7 @@ class KSeq(SelectionRule):
 
         With any other factor, P(all refused, y among them) = (1 - beta)^k - (1 - beta - P(the draft is y and refused))^k.
         """
-        if not isinstance(problem.law, IID):
+        if Fact.INDEPENDENT not in problem.law.facts:
             return None
         p, q, k = problem.p, problem.q, problem.k
         factor, mass = self._factor_and_mass(p, q, xp.full((*problem.batch, 1), k, like=p))

@@ -32,7 +32,7 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...arrays.masses import BLOCK, SMALL
+from ...arrays.masses import BLOCK_TOKENS, MIN_INVERTIBLE
 from ...arrays.ratio_classes import layout
 from ...dispatch import for_floats
 from ...errors import InvalidArgument
@@ -273,7 +273,7 @@ class Attempt(NamedTuple):
         drawing, mass = self.drawing, self.drawing.left[-1]
         level, slope, over = (xp.full((number,), 0, like=self.slope) for _ in range(3))
         level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, self.slope[drawing.group]
-        if not xp.is_exact(tail) and mass < SMALL:  # what is selected may be many times the tail's mass
+        if not xp.is_exact(tail) and mass < MIN_INVERTIBLE:  # what is selected may be many times the tail's mass
             tail, mass = xp.divide(tail, mass, 0).astype(tail.dtype), 1
         for_floats(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
         refused = drawing.refused(self.level, self.slope, over[drawing.used])
@@ -289,7 +289,7 @@ def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray
 
     That is (p, q, k) beyond them: what p has there, and drafts that are drawn there with equal chances. Else none, p, q and k.
     """
-    if np.count_nonzero(q[:BLOCK] > 0) >= k:  # so it is nearly always
+    if np.count_nonzero(q[:BLOCK_TOKENS] > 0) >= k:  # so it is nearly always
         return np.zeros(len(q), dtype=bool), p, q, k
     certain = q > 0
     number = int(np.count_nonzero(certain))
@@ -444,8 +444,12 @@ def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-de
 
 def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
     """Writes the law m of the token that the tail selects, (n,), and in every class the sum of (m - p)+, (C,); law begins as the masses."""
-    for start in range(0, len(p), BLOCK):
-        p_in, own, into = p[start : start + BLOCK], rank[start : start + BLOCK], law[start : start + BLOCK]
+    for start in range(0, len(p), BLOCK_TOKENS):
+        p_in, own, into = (
+            p[start : start + BLOCK_TOKENS],
+            rank[start : start + BLOCK_TOKENS],
+            law[start : start + BLOCK_TOKENS],
+        )
         for y in range(len(own)):
             into[y] *= factor[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
         for y in range(len(own)):

@@ -9,7 +9,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument
-from ...laws import IID, DraftLaw, FixedFirst, Hybrid, outside
+from ...laws import IID, DraftLaw, Fact, FixedFirst, Hybrid, outside
 from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from ..coupling import attained_optimum, couple
@@ -65,7 +65,7 @@ class Optimal(SelectionRule):
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if isinstance(self.law, IID):
+        if Fact.INDEPENDENT in self.law.facts:
             return select(p, q, drafts, self.classes)
         fixed = self.law.fixed_drafts(q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
@@ -75,7 +75,7 @@ class Optimal(SelectionRule):
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
         """The selection for target(p, q, k, law) in the place of p, in classes of tokens where the target can be had by classes."""
-        by_groups = isinstance(self.law, IID) and hasattr(target, "ratios") and drafts.shape[-1]
+        by_groups = Fact.INDEPENDENT in self.law.facts and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or not xp.on_host(p):
             return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
         return host.select(p, q, drafts, self.classes, target)

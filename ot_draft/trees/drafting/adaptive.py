@@ -32,7 +32,7 @@ class AdaptiveTree(LevelTree):
 
     budget: int
     length: int = 8
-    most: int = 12
+    max_children: int = 12
     estimator: StandIn = field(default=StandIn(head=128, power=0.8, seen=0.9))
     spread: float = 0.5  # weight of a target spread out like the stand-in; the rest, of one token drawn from it
     # What each child of a node adds on average, where it is known; else as on the level that is drafted.
@@ -44,7 +44,7 @@ class AdaptiveTree(LevelTree):
 
     def estimate(self, q: Array) -> AdaptiveEstimate:
         """Estimates at nodes with the laws q (..., n), whose largest masses are all that counts."""
-        return AdaptiveEstimate(q, self.estimator, self.most, self.spread)
+        return AdaptiveEstimate(q, self.estimator, self.max_children, self.spread)
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
         """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
@@ -63,15 +63,15 @@ class AdaptiveTree(LevelTree):
 
 
 class AdaptiveEstimate:
-    """Nodes with the laws q (..., n), which may have `most` children each. spread: see `AdaptiveTree`.
+    """Nodes with the laws q (..., n), which may have `max_children` children each. spread: see `AdaptiveTree`.
 
     head: (..., m) the largest masses, falling; stand_in: (..., m) the target's masses on the same tokens, as the estimator imagines it.
     float64, `host_view`s.
     """
 
-    def __init__(self, q: Array, estimator: StandIn, most: int, spread: float) -> None:
-        self.estimator, self.most, self.spread, self.n = estimator, most, spread, q.shape[-1]
-        self.head = head = xp.host_view(xp.floats(xp.top_masses(q, min(max(estimator.head, most), self.n))))
+    def __init__(self, q: Array, estimator: StandIn, max_children: int, spread: float) -> None:
+        self.estimator, self.max_children, self.spread, self.n = estimator, max_children, spread, q.shape[-1]
+        self.head = head = xp.host_view(xp.floats(xp.top_masses(q, min(max(estimator.head, max_children), self.n))))
         c = xp.where(head > 0, 1, 0) * head**estimator.power
         self.stand_in = estimator.seen * c / c.sum(-1, keepdims=True)
 
@@ -85,7 +85,7 @@ class AdaptiveEstimate:
     def acceptances(self) -> tuple[Array, Array]:
         """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
         table = self._table()
-        children = xp.arange(self.most + 1, like=table)[:, None]
+        children = xp.arange(self.max_children + 1, like=table)[:, None]
         fixed_count = xp.arange(table.shape[-1], like=table)
         drawn_too = table[..., xp.maximum(children - fixed_count, 0), fixed_count]
         options = xp.where(fixed_count <= children, drawn_too, -1.0)
@@ -113,7 +113,7 @@ class AdaptiveEstimate:
     def _table(self) -> Array:
         """Estimated acceptance for 0 .. most draws (rows) besides 0 .. most top tokens (columns): (..., most + 1, j)."""
         head, c = self.head, self.stand_in
-        most, spread = min(self.most, self.n - 1), self.spread
+        most, spread = min(self.max_children, self.n - 1), self.spread
         covered, drawn = xp.prefix_sums(c), self._drawn
         rest = 1 - drawn[..., : most + 1]
         rest = xp.where(rest > 1e-12, rest, 1)[..., None]
@@ -123,10 +123,10 @@ class AdaptiveEstimate:
         beyond = xp.arange(drawn.shape[-1], like=head) >= xp.arange(most + 1, like=head)[:, None]
         above = xp.where(beyond, covered[..., None, :], 2.0)  # over any probability: never the smallest
         spread_out = 1 + xp.minimum(
-            xp.min(above[..., None, :, :] - _powers(inside, self.most), axis=-1, keepdims=True)[..., 0], 0
+            xp.min(above[..., None, :, :] - _powers(inside, self.max_children), axis=-1, keepdims=True)[..., 0], 0
         )
         seen = xp.where(beyond[:, :-1], c[..., None, :], 0.0)
-        caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, self.most)).sum(-1)
+        caught = seen.sum(-1)[..., None, :] - (seen[..., None, :, :] * _powers(missed, self.max_children)).sum(-1)
         fixed_count = covered[..., None, : most + 1]
         alone = spread * xp.minimum(fixed_count, 1) + (1 - spread) * fixed_count
         drawn_too = spread * spread_out + (1 - spread) * (fixed_count + caught)

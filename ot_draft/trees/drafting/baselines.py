@@ -32,8 +32,9 @@ EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
 class ConfidentTree(BestCandidates):
     """The `budget` nodes of largest probability of the way down to them under the draft, among those that a beam search comes past.
 
-    most: top tokens of a node that are candidates. beam: likeliest nodes of a level that the draft model reads. least_gain: no further
-    level where the last one raised the expected accepted length, as the draft sees it, by no more than this. least: nodes must be likelier.
+    max_children: top tokens of a node that are candidates. beam: most probable nodes of a level that the draft model reads. min_gain: no
+    further level where the last one raised the expected accepted length, as the draft sees it, by no more than this. min_value: nodes
+    must be more probable.
     EAGLE-2: a beam of 10, 10 top tokens. OPT-Tree: `ConfidentTree.opt_tree`, a beam as wide as the budget, which finds the best
     tree of all, and the gain as the end. No child is a draw: naive target sampling is lossless, and
     so are `Joint` and `Optimal`, which cannot do better.
@@ -42,10 +43,10 @@ class ConfidentTree(BestCandidates):
 
     budget: int
     length: int = 8
-    most: int = 10
+    max_children: int = 10
     beam: int = 10
-    least_gain: float = 0.0
-    least: float = 0.0
+    min_gain: float = 0.0
+    min_value: float = 0.0
     law: ClassVar[DraftLaw] = PerNodeFixedTokens()
     rule: ClassVar[PathRule] = NaivePath()
 
@@ -53,16 +54,16 @@ class ConfidentTree(BestCandidates):
         return 0
 
     @classmethod
-    def opt_tree(cls, budget: int, length: int = 8, least_gain: float = 0.2) -> ConfidentTree:
+    def opt_tree(cls, budget: int, length: int = 8, min_gain: float = 0.2) -> ConfidentTree:
         """The best tree of the draft's top tokens, as deep as it gains more than so many accepted tokens a level."""
-        return cls(budget, length, budget, budget, least_gain)
+        return cls(budget, length, budget, budget, min_gain)
 
     @property
     def label(self) -> str:
-        return "OPT-Tree" if self.least_gain else "EAGLE-2"
+        return "OPT-Tree" if self.min_gain else "EAGLE-2"
 
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
-        tokens = xp.top_tokens(q, min(self.most, q.shape[-1]))
+        tokens = xp.top_tokens(q, min(self.max_children, q.shape[-1]))
         values = reached[..., None] * xp.host_view(xp.floats(xp.gather(q, tokens)))
         return Offer(xp.host_view(tokens), values, values)
 
@@ -83,27 +84,27 @@ class SampledTree(BestCandidates):
 
     budget: int
     length: int = 8
-    most: int = 8
+    max_children: int = 8
     beam: int = 16
-    least: float = 0.0
-    least_gain: float = 0.0
+    min_value: float = 0.0
+    min_gain: float = 0.0
     law: ClassVar[DraftLaw] = WithoutReplacement()
     rule: ClassVar[PathRule] = TokenWise(RecursiveRejectionWithoutReplacement())
     label: ClassVar[str] = "DySpec"
 
     def n_draws(self, slots: int) -> int:
-        return self.most * slots
+        return self.max_children * slots
 
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
         value, left = reached[..., None], xp.copy(q)
         drawn, values, chances = [], [], []
-        numbers = first + self.most * xp.arange(q.shape[-2], like=value)[:, None]
-        for place in range(self.most):
+        numbers = first + self.max_children * xp.arange(q.shape[-2], like=value)[:, None]
+        for place in range(self.max_children):
             there = value > floor[..., None]
             if place and xp.holds_without_sync(~there):
                 break
             number = numbers + place + 0 * there
-            drawn.append(xp.where(there, draws.tokens(left, number, there, left=min(2, self.most - place)), -1))
+            drawn.append(xp.where(there, draws.tokens(left, number, there, left=min(2, self.max_children - place)), -1))
             token = xp.from_view(drawn[-1], q)
             share = xp.gather(left, token)
             wanted, whole = (xp.host_view(xp.floats(x)) for x in (share, left.sum(-1, keepdims=True)))

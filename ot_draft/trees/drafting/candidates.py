@@ -35,28 +35,28 @@ class KeptLevel(NamedTuple):
 class BestCandidates(TreeDrafter):
     """A way to draft that keeps the `budget` best candidates. beam: nodes that the draft model reads in a level at most.
 
-    most: children of a node at most; least: candidates must be worth more; least_gain: a tree grows on while the sum of its values grew by
+    max_children: per node; min_value: candidates must be worth more; min_gain: a tree grows on while the sum of its values grew by
     more in the last level.
     """
 
     budget: int
     length: int
-    most: int
+    max_children: int
     beam: int
-    least: float
-    least_gain: float
+    min_value: float
+    min_gain: float
 
     def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, most=self.most, beam=self.beam)
+        check_bounds(budget=self.budget, length=self.length, max_children=self.max_children, beam=self.beam)
 
     @property
     def bounds(self) -> TreeBounds:
-        return TreeBounds(self.budget, self.length, self.most)
+        return TreeBounds(self.budget, self.length, self.max_children)
 
     @property
     def counts(self) -> DraftCounts:
         slots = 1 + self.beam * (self.length - 1)
-        return DraftCounts(self.n_draws(slots), slots, self.length, 0, self.most, slots_are_nodes=False)
+        return DraftCounts(self.n_draws(slots), slots, self.length, 0, self.max_children, slots_are_nodes=False)
 
     @abstractmethod
     def n_draws(self, slots: int) -> int:
@@ -83,7 +83,7 @@ class Candidates(Growing):
         root = draws.root
         self._slots, self._here = root, root
         self._reached, self._sum = xp.double(root) + 1, xp.double(root)
-        self._floor = xp.double(root) + drafting.least
+        self._floor = xp.double(root) + drafting.min_value
         self._kept: list[KeptLevel] = []
         self._first_slot, self._first_uniform, self._count = 1, 0, 0
 
@@ -101,7 +101,7 @@ class Candidates(Growing):
             xp.where(there, xp.take_along_axis(values, at), 0.0),
         )
         self._kept.append(KeptLevel(tokens, values, xp.take_along_axis(here, above), 0 * at - 1))
-        self._first_uniform += drafting.most * (1 if self.levels == drafting.length else drafting.beam)
+        self._first_uniform += drafting.max_children * (1 if self.levels == drafting.length else drafting.beam)
         self._count += at.shape[-1]
         self.levels -= 1
         if self.levels:  # the last level is not read
@@ -113,9 +113,9 @@ class Candidates(Growing):
         width = reached.shape[-1]
         best = xp.top_masses(self._all("values"), min(drafting.budget, self._count))
         if self._count >= drafting.budget:
-            self._floor = xp.maximum(best[:, -1:], drafting.least)
+            self._floor = xp.maximum(best[:, -1:], drafting.min_value)
         sum_before, self._sum = self._sum, best.sum(-1, keepdims=True)
-        goes_on = (self._sum - sum_before > drafting.least_gain) & (reached > self._floor)
+        goes_on = (self._sum - sum_before > drafting.min_gain) & (reached > self._floor)
         chosen = _best(xp.where(goes_on, reached, 0), drafting.beam)
         there = chosen < width
         at = xp.where(there, chosen, 0)

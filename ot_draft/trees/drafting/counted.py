@@ -53,8 +53,8 @@ class CountedTree(LevelTree):
     label: ClassVar[str] = "counted"
 
     @property
-    def most(self) -> int:  # type: ignore[override]  # as many as were counted
-        return self.acceptance.most
+    def max_children(self) -> int:  # type: ignore[override]  # as many as were counted
+        return self.acceptance.max_children
 
     @property
     def typical(self) -> tuple[float, ...]:  # type: ignore[override]
@@ -68,7 +68,7 @@ class CountedTree(LevelTree):
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> CountedTree:
         """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""
-        return replace(self, acceptance=CountedAcceptance.counted(p, q, self.most))
+        return replace(self, acceptance=CountedAcceptance.counted(p, q, self.max_children))
 
     def growing(self, draws: TreeDraws) -> Growing:
         return CountedGrowth(self, draws)
@@ -119,8 +119,8 @@ class LookupTree(CountedTree):
         return replace(super().counts, n_lookup_tokens=min(self.length, self.budget))
 
     @property
-    def most(self) -> int:  # type: ignore[override]
-        return self.acceptance.most + 1
+    def max_children(self) -> int:  # type: ignore[override]
+        return self.acceptance.max_children + 1
 
     def growing(self, draws: TreeDraws) -> Growing:
         return LookupGrowth(self, draws)

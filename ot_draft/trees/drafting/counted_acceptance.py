@@ -42,23 +42,25 @@ class CountedAcceptance:
     edges: tuple[float, ...] = EDGES
 
     @property
-    def most(self) -> int:
+    def max_children(self) -> int:
         """The largest number C of draws."""
         return len(self.typical)
 
     @classmethod
     def counted(
-        cls, p: np.ndarray, q: np.ndarray, most: int = 12, seed: int = 0, edges: tuple[float, ...] = EDGES
+        cls, p: np.ndarray, q: np.ndarray, max_children: int = 12, seed: int = 0, edges: tuple[float, ...] = EDGES
     ) -> CountedAcceptance:
         """Counted on pairs of a target and its draft, (rows, n) each; the draws are made with this seed."""
         p, q, generator = np.asarray(p, np.float64), np.asarray(q, np.float64), np.random.default_rng(seed)
         row, bins = np.searchsorted(edges, q.max(-1), side="right"), len(edges) + 1
-        accepted = np.zeros((len(p), most))
+        accepted = np.zeros((len(p), max_children))
         noted = []
-        for place, taken, of_tokens in chain.from_iterable(_rejected(p, q, most, generator) for _ in range(TIMES)):
+        for place, taken, of_tokens in chain.from_iterable(
+            _rejected(p, q, max_children, generator) for _ in range(TIMES)
+        ):
             accepted[:, place] += taken / TIMES
             noted.append((place, *of_tokens))
-        mean, sums = accepted.mean(0), np.zeros((bins, most))
+        mean, sums = accepted.mean(0), np.zeros((bins, max_children))
         np.add.at(sums, row, accepted)
         of_node = (sums + PRIOR * mean) / (np.bincount(row, minlength=bins)[:, None] + PRIOR)
         found, expected = np.zeros((2, PLACES, bins))
@@ -66,7 +68,7 @@ class CountedAcceptance:
             at, of = min(place, PLACES - 1), np.searchsorted(edges, share, side="right")
             np.add.at(found[at], of, chance)
             np.add.at(expected[at], of, of_node[row[rows], place])
-        prior = PRIOR * TIMES * mean[np.minimum(np.arange(PLACES), most - 1), None] + 1e-12
+        prior = PRIOR * TIMES * mean[np.minimum(np.arange(PLACES), max_children - 1), None] + 1e-12
         return cls(
             tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
             tuple(map(_floats, (found + prior) / (expected + prior))),
@@ -109,10 +111,10 @@ class LookedUpAcceptance:
         return values[0] + sum((above - below) * xp.where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
 
 
-def neutral_acceptance(most: int = 12) -> CountedAcceptance:
+def neutral_acceptance(max_children: int = 12) -> CountedAcceptance:
     """Acceptance of draws where nothing was counted: as often as the draft thinks its top token right, whatever a draw's own share was."""
     middles = _middles(EDGES)
-    of_node = tuple(_floats(mass * (1 - mass) ** np.arange(most)) for mass in middles)
+    of_node = tuple(_floats(mass * (1 - mass) ** np.arange(max_children)) for mass in middles)
     return CountedAcceptance(of_node, ((1.0,) * len(middles),), of_node[len(middles) // 2])
 
 
@@ -150,7 +152,7 @@ class CountedEstimate:
     @cached_property
     def gains(self) -> tuple[Array, Array]:
         """Gain in acceptance by each further draw (..., C), 0 beyond q's last token; and of 0 .. C children none is fixed."""
-        most = self.acceptance.most
+        most = self.acceptance.max_children
         there = xp.arange(most, like=self.tokens) < self.tokens[..., None]
         none_fixed = 0 * xp.arange(most + 1, like=self.tokens) * self.tokens[..., None]
         return xp.where(there, self._tables.of_node[self._row], 0.0), none_fixed
@@ -163,7 +165,7 @@ class CountedEstimate:
         share = masses / xp.maximum(1 - gone, 1e-300)
         tables = self._tables
         ratio = tables.of_share[xp.minimum(place, tables.of_share.shape[0] - 1), self._bins(share)]
-        chances = tables.of_node[self._row][..., xp.minimum(place, self.acceptance.most - 1)] * ratio
+        chances = tables.of_node[self._row][..., xp.minimum(place, self.acceptance.max_children - 1)] * ratio
         return xp.where(tokens < 0, 0, xp.where(fixed, masses, xp.minimum(chances, 1)))
 
     @property
@@ -193,13 +195,13 @@ def _tables(acceptance: CountedAcceptance, device: Any) -> _Tables:
 
 
 def _rejected(
-    p: np.ndarray, q: np.ndarray, most: int, generator: np.random.Generator
+    p: np.ndarray, q: np.ndarray, max_children: int, generator: np.random.Generator
 ) -> Iterator[tuple[int, np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """Recursive rejection of draws without replacement, one after the other, side by side in all rows: place, chance that the draw there
     is the accepted one, and of the rows that have one left, which these are, the share of the drawn token, and its chance."""
     target, left, rows = p.copy(), q.copy(), np.arange(len(p))
     alive = np.ones(len(rows))
-    for place in range(min(most, p.shape[-1])):
+    for place in range(min(max_children, p.shape[-1])):
         mass = left.sum(-1)
         alive = np.where(mass > 1e-12, alive, 0)
         law = left / np.where(mass > 1e-12, mass, 1)[:, None]

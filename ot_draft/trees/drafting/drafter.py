@@ -52,7 +52,7 @@ class TreeDrafter(ABC):
     def counts(self) -> DraftCounts:
         """Counts of what one tree takes: here a uniform and a slot for every node, and a call for every level."""
         bounds = self.bounds
-        return DraftCounts(bounds.size, bounds.size + 1, bounds.length, 0, bounds.most)
+        return DraftCounts(bounds.size, bounds.size + 1, bounds.length, 0, bounds.max_children)
 
     @property
     @abstractmethod

@@ -51,8 +51,8 @@ class FixedTree(TreeDrafter):
         return self.shape.length
 
     @property
-    def most(self) -> int:
-        return self.shape.most
+    def max_children(self) -> int:
+        return self.shape.max_children
 
     @property
     def bounds(self) -> TreeShape:

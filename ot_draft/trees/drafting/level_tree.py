@@ -29,14 +29,14 @@ class LevelTree(TreeDrafter):
 
     budget: int
     length: int
-    most: int
+    max_children: int
 
     @property
     def bounds(self) -> TreeBounds:
-        return TreeBounds(self.budget, self.length, self.most)
+        return TreeBounds(self.budget, self.length, self.max_children)
 
     def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, most=self.most)
+        check_bounds(budget=self.budget, length=self.length, max_children=self.max_children)
 
     @abstractmethod
     def estimate(self, q: Array) -> Any:
@@ -110,12 +110,12 @@ class LevelGrowth(Growing):
     def grow(self, q: Array) -> None:
         drafting, size = self.drafting, self.drafting.bounds.size
         count, fixed_count = self._decide(q)
-        place = xp.arange(drafting.bounds.most, like=count)
+        place = xp.arange(drafting.bounds.max_children, like=count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = xp.argsort(xp.where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
         if xp.on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
             kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
-        there, parent = xp.take_along_axis(present, kept), kept // drafting.bounds.most
+        there, parent = xp.take_along_axis(present, kept), kept // drafting.bounds.max_children
         slot = xp.where(there, self._used + xp.arange(kept.shape[-1], like=kept), size)
         children, masses = self._children(q, self._numbers(slot, kept, count), count[..., None], fixed_count[..., None])
         chances = self._chances(masses, children, fixed_count[..., None], count[..., None])
@@ -157,8 +157,8 @@ class LevelGrowth(Growing):
 
     def _numbers(self, slot: Array, kept: Array, count: Array) -> Array:
         """The slots of the level's nodes, each at its place among the possible children of its parent: (B, W, most)."""
-        none = 0 * slot[:, :1] + 0 * xp.arange(count.shape[-1] * self.drafting.bounds.most, like=kept)
-        return written(none, kept, slot).reshape(*count.shape, self.drafting.bounds.most)
+        none = 0 * slot[:, :1] + 0 * xp.arange(count.shape[-1] * self.drafting.bounds.max_children, like=kept)
+        return written(none, kept, slot).reshape(*count.shape, self.drafting.bounds.max_children)
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
         """Children (B, W, C), top tokens first, then draws outside them, -1 beyond their number; and their masses under q."""

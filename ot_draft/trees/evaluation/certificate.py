@@ -7,7 +7,7 @@ from fractions import Fraction
 from ...lp.coupling import scaled_down
 from ..model import Path
 
-GRID = 1 << 64  # the rule's masses are multiples of 1 / GRID
+MASS_DENOMINATOR = 1 << 64  # the rule's masses are multiples of 1 / MASS_DENOMINATOR
 
 Sets = Mapping[tuple[Path, ...], Fraction]  # the prefixes that a drafted tree holds, parents first, and its probability
 
@@ -63,12 +63,14 @@ def feasible(
 ) -> Fraction:
     """Value of the masses once they were scaled down, level by level, until every constraint holds exactly.
 
-    variables: pairs (set T, node v), mass: one each. In integers over GRID, rounded down.
+    variables: pairs (set T, node v), mass: one each. In integers over MASS_DENOMINATOR, rounded down.
     """
-    units: dict[tuple[int, Path], int] = {(row, ()): int(share * GRID) for row, share in enumerate(set_mass)}
-    at_node: dict[Path, int] = {(): GRID}  # sum over T of x_v(T); at the root 1
+    units: dict[tuple[int, Path], int] = {
+        (row, ()): int(share * MASS_DENOMINATOR) for row, share in enumerate(set_mass)
+    }
+    at_node: dict[Path, int] = {(): MASS_DENOMINATOR}  # sum over T of x_v(T); at the root 1
     value = 0
-    wanted = {key: max(0, int(x * GRID)) for key, x in zip(variables, mass, strict=True)}
+    wanted = {key: max(0, int(x * MASS_DENOMINATOR)) for key, x in zip(variables, mass, strict=True)}
     for depth in range(1, max((len(v) for _, v in variables), default=0) + 1):
         level = {key: units_of for key, units_of in wanted.items() if len(key[1]) == depth}
         masses = scaled_down(level.values(), [(row, v[:-1]) for row, v in level], units)
@@ -79,4 +81,4 @@ def feasible(
             at_node[v] = at_node.get(v, 0) + x
             value += x
         at_node |= {v: 0 for v in limits if v not in at_node}
-    return Fraction(value, GRID)
+    return Fraction(value, MASS_DENOMINATOR)

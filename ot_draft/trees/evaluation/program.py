@@ -32,7 +32,9 @@ __all__ = ["sampled_cap_bound"]
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
 TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
-GRID = 1 << 48  # prices are rounded to multiples of 1 / GRID: any prices >= 0 give a bound, short ones a quick sum
+PRICE_DENOMINATOR = (
+    1 << 48
+)  # prices are rounded to multiples of 1 / PRICE_DENOMINATOR: any prices >= 0 give a bound, short ones a quick sum
 
 Drafted = Iterable[tuple[Any, Any]]  # drafts, as a path rule takes them, and their probability; all ways, of sum 1
 
@@ -197,7 +199,10 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathB
     if not (np.isfinite(mass).all() and np.isfinite(prices).all()):
         raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
     of_nodes = prices[len(program.groups[0]) :]
-    rounded = {v: Fraction(max(0, round(x * GRID)), GRID) for v, x in zip(program.targets, of_nodes, strict=True)}
+    rounded = {
+        v: Fraction(max(0, round(x * PRICE_DENOMINATOR)), PRICE_DENOMINATOR)
+        for v, x in zip(program.targets, of_nodes, strict=True)
+    }
     masses = [Fraction(float(x)) for x in mass]
     lower = feasible(program.variables, tuple(program.sets.values()), program.targets, masses)
     certificate = PathCertificate(lower, price_bound(rounded, program.targets, program.sets), rounded)

@@ -13,7 +13,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
-from ...laws import IID, FixedTokensLaw
+from ...laws import Fact, FixedTokensLaw
 from ..layout import Layout
 from ..tree import DraftTree, PathSelection
 from .survivors import Draws, Survivors
@@ -89,7 +89,7 @@ class _Traversal:
         self._number = _inner(tree, self._parents)
         self._fixed = _fixed_counts(tree, tree.layout.counts, self._number)
         self._siblings = self._children(present.children)
-        self._alike = isinstance(tree.law, IID)  # every child of a node has one law
+        self._alike = Fact.INDEPENDENT in tree.law.facts  # every child of a node has one law
         # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
         # then, and fresh memory costs more than the arithmetic. The last row is scratch, the target of masked writes.
         self._mass, self._laws = (
@@ -223,7 +223,7 @@ class _Traversal:
 
     def _children(self, tokens: Array) -> Array:
         """Tokens of the children of the nodes with children, -1 beyond: int (B, inner, C)."""
-        place = xp.arange(self.tree.bounds.most, like=tokens)
+        place = xp.arange(self.tree.bounds.max_children, like=tokens)
         firsts, counts = (x[:, : self._number, None] for x in (self.tree.layout.firsts, self._counts))
         there = place < counts
         node = xp.where(there, firsts + place - 1, -1)

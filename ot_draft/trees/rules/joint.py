@@ -18,7 +18,7 @@ from .survivors import Draws, Survivors
 
 __all__ = ["Joint", "select_child"]
 
-FEW = 1024  # tokens up to which `select` solves without classes
+MAX_TOKENS_WITHOUT_CLASSES = 1024  # tokens up to which `select` solves without classes
 CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
 # Top tokens and number of draws at each node of the walk: they determine weights and laws.
 Key = tuple[tuple[Path, int], ...]
@@ -90,7 +90,9 @@ class Joint(PathRule):
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)
-        classes = self.classes if self.classes is not None or tree.p.shape[-1] <= FEW else CLASSES
+        classes = (
+            self.classes if self.classes is not None or tree.p.shape[-1] <= MAX_TOKENS_WITHOUT_CLASSES else CLASSES
+        )
         verifier = PathVerifier(survivors)
         for depth in range(tree.bounds.length):
             p, q = survivors.laws()

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import IID, FixedFirst
+from ...laws import Fact, FixedFirst
 from ..tree import DraftTree, PathSelection
 
 SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less
@@ -79,14 +79,14 @@ class Survivors:
 
     def first_drafts(self) -> Array:
         """Tokens of the children of the node that stands for the living ones, in drawing order, -1 beyond: int (B, most)."""
-        place = xp.arange(self.layout.levels[self.depth].most, like=self.tokens)
+        place = xp.arange(self.layout.levels[self.depth].max_children, like=self.tokens)
         there = (place < xp.take_along_axis(self.layout.counts, self.here)) & self.lives()
         node = xp.where(there, xp.take_along_axis(self.layout.firsts, self.here) + place - 1, -1)
         return xp.where(there, xp.gather(self.tokens, node), -1)
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         """Children of living nodes: the fixed top tokens, once, int (B, C), and all draws (B, W), -1 elsewhere."""
-        if not isinstance(self.tree.law, FixedFirst) or isinstance(self.tree.law, IID):
+        if not isinstance(self.tree.law, FixedFirst) or Fact.INDEPENDENT in self.tree.law.facts:
             return self.drafts()[:, :0], self.drafts()
         first, below = self.first_drafts(), self.layout.levels[self.depth + 1].nodes
         number = self._number_of_tops(q, first.shape[-1])

@@ -10,7 +10,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw
+from ...laws import DraftLaw, Fact, FixedFirst, FixedTokensLaw
 from ...laws.fixed_tokens import law_at
 from ...rules import NaiveTarget
 from ...selection import Selection, SelectionRule, SiblingRule, approximate_for, valid_under
@@ -103,11 +103,11 @@ class TokenWise(PathRule):
 
     def _one_list(self, law: DraftLaw) -> bool:
         """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
-        return self.rule.siblings.any_lists or isinstance(law, IID)
+        return self.rule.siblings.any_lists or Fact.INDEPENDENT in law.facts
 
     def _apart(self, law: DraftLaw) -> SiblingRule | None:
         """The rule, where top tokens, once, and the draws of all nodes are given to it apart."""
-        there = isinstance(law, FixedFirst) and not isinstance(law, IID)
+        there = isinstance(law, FixedFirst) and Fact.INDEPENDENT not in law.facts
         return self.rule if there and isinstance(self.rule, SiblingRule) else None
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
@@ -131,7 +131,7 @@ class TokenWise(PathRule):
             tops, drawn = (xp.from_view(x, p) for x in survivors.tops_and_draws(q))
             return apart.select_siblings(p, q, tops, drawn)
         drafts = survivors.drafts() if self._one_list(law) else survivors.first_drafts()
-        if survivors.tree.bounds.most == 1:
+        if survivors.tree.bounds.max_children == 1:
             # On a path whose length is data the one draft stands among places for more, and a rule may go by the place.
             drafts = xp.max(drafts, axis=-1, keepdims=True)
         drafts = xp.from_view(drafts, p)

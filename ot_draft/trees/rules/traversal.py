@@ -5,7 +5,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import IID, DraftLaw
+from ...laws import DraftLaw, Fact
 from ...laws.fixed_tokens import law_at
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
@@ -69,7 +69,7 @@ class Traversal(PathRule):
                 drawn_by = law_at(law, path).conditional(nodes.draft(path), siblings, place)
                 (ratio,) = xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()
                 chance = min(nodes.one, ratio)
-                known = len(elder) if isinstance(law, IID) else elder
+                known = len(elder) if Fact.INDEPENDENT in law.facts else elder
                 decided, left = self._visit(nodes, law, (*history, (known, token)), below, chance)
                 found += [(accepted, refused * probability, after) for accepted, probability, after in decided]
                 (p, weight), refused = _refused(p, weight, drawn_by), refused * left
