@@ -19,10 +19,28 @@ from .selection import check_callable, checked
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Output law and acceptance of a rule on a problem, averaged over the drafts.
+    """Output distribution and acceptance of a rule on a problem, averaged over the drafts.
 
-    output: (..., n) law of the output. acceptance: (...) probability that the output is a drafted token, whichever way it got
-    there. accept: (..., k) expected `accept` by draft position. problem: what was evaluated.
+    Parameters
+    ----------
+    output : array of shape (..., n)
+        Distribution of the output token.
+    acceptance : array of shape (...)
+        Probability that the output is a draft token, whether a draft was taken or the residual gave it.
+    accept : array of shape (..., k)
+        Probability that each draft position is taken.
+    problem : Problem
+        The problem that was evaluated.
+
+    See Also
+    --------
+    evaluate : Evaluates a rule.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.evaluate(otd.rules.NaiveTarget(), otd.Problem([0.5, 0.5], [0.75, 0.25], k=1)).output.tolist()
+    [0.5, 0.5]
     """
 
     output: Array
@@ -49,10 +67,33 @@ class Evaluation:
 
 
 def evaluate(rule: Any, problem: Problem) -> Evaluation:
-    """Output law and acceptance of `rule(p, q, drafts)` when the drafts follow problem.law.
+    """Return the output distribution and the acceptance of a rule, by enumeration of all draft tuples.
 
-    Ground truth: the problem's law is used, whatever law the rule declares, so that a rule under a wrong law
-    shows an output that is not p. Cost: n^k rule rows. Raises InvalidArgument where that is over four million, or for no rule.
+    Parameters
+    ----------
+    rule : SelectionRule or callable
+        ``rule(p, q, drafts) -> Selection``.
+    problem : Problem
+        Target, draft distribution, number of drafts and draft law. The problem's law is used, whatever law the rule
+        declares, so that a rule under a wrong law shows an output that is not p.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Exact if the problem holds Fractions: then ``evaluation.lossless`` is a proof for this problem.
+
+    Raises
+    ------
+    InvalidArgument
+        If rule is not callable, does not return a `Selection` of the right shapes, or n^k is over four million.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> found = otd.evaluate(otd.rules.KSeq(), otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2))
+    >>> found.lossless, found.output.tolist()
+    (True, [Fraction(1, 2), Fraction(1, 2)])
     """
     check_callable(rule)
     check_problem(problem)
@@ -79,7 +120,7 @@ def evaluate(rule: Any, problem: Problem) -> Evaluation:
 
 
 def all_drafts(problem: Problem) -> Iterator[np.ndarray]:
-    """All draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
+    """Return all draft tuples, absent drafts as -1, in chunks of int (rows, k)."""
     max_cells = 1 << 22  # draft tuples times tokens in memory
     rows = max(1, max_cells // (problem.n * max(1, int(np.prod(problem.batch)))))
     return sets.tuples(problem.n, problem.law.count(problem.n, problem.k), problem.k, rows)

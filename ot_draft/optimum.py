@@ -20,21 +20,87 @@ CLASSES = (
 
 
 def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> Any:
-    """Largest acceptance alpha (...) of any rule that keeps the target's law.
+    """Return the largest acceptance probability of any lossless rule.
 
-    p, q: (..., n), validated as in `Problem`. Exact on Fractions, float64 on floats. `optimal_cut` gives the token set that proves it.
+    Parameters
+    ----------
+    p, q : array_like of shape (..., n)
+        Target and draft distributions over n tokens: Fractions, floats, NumPy arrays or PyTorch tensors.
+    k : int, default=2
+        Number of draft tokens.
+    law : DraftLaw, optional
+        Joint distribution of the draft tokens, by default `IID()`.
 
-    Among the prefixes of the tokens sorted by p/q is an optimal H (Hu et al. 2025, 'Towards Optimal Multi-draft
-    Speculative Decoding'); the law knows its order and its prefix probabilities. Floats on the CPU under IID need no sort: O(n).
+    Returns
+    -------
+    alpha : float64 array of shape (...), or Fraction for exact input
+        Acceptance probability in [0, 1].
+
+    Raises
+    ------
+    InvalidDistribution
+        If p or q is not a probability vector, or their shapes differ.
+    InvalidDrafts
+        If k is not an integer >= 0, or the draft law is not defined for k drafts.
+
+    See Also
+    --------
+    optimal_cut : The same with the token set that proves it.
+
+    Notes
+    -----
+    Among the prefixes of the tokens sorted by p/q is an optimal token set H [1]_, and alpha = 1 + p(H) - Q(all drafts in H).
+    The draft law knows its order of the tokens and its prefix probabilities. Floats on the CPU under `IID` need no sort: O(n).
+
+    References
+    ----------
+    .. [1] Hu et al., "Towards Optimal Multi-draft Speculative Decoding", 2025.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> otd.optimal_acceptance([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2)
+    Fraction(15, 16)
     """
     problem = Problem(p, q, k, law)
     return _of_set(problem, _least_set(problem)) if _is_summed(problem) else _least_cut(problem)[0]
 
 
 def optimal_cut(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> tuple[Any, Array]:
-    """(alpha, H): `optimal_acceptance`, and the token set, bool (..., n), that attains alpha = 1 + p(H) - Q(all drafts in H).
+    """Return the largest acceptance probability and the token set that proves it.
 
-    No valid rule can do better, whatever it does: drafts all in H can only be turned into accepted tokens of H.
+    Parameters
+    ----------
+    p, q : array_like of shape (..., n)
+        Target and draft distributions over n tokens: Fractions, floats, NumPy arrays or PyTorch tensors.
+    k : int, default=2
+        Number of draft tokens.
+    law : DraftLaw, optional
+        Joint distribution of the draft tokens, by default `IID()`.
+
+    Returns
+    -------
+    alpha : float64 array of shape (...), or Fraction for exact input
+        Acceptance probability, as by `optimal_acceptance`.
+    token_set : bool array of shape (..., n)
+        Token set H with alpha = 1 + p(H) - Q(all drafts in H). No valid rule accepts more: drafts that all lie in H
+        can only become accepted tokens of H.
+
+    Raises
+    ------
+    InvalidDistribution
+        If p or q is not a probability vector, or their shapes differ.
+    InvalidDrafts
+        If k is not an integer >= 0, or the draft law is not defined for k drafts.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> alpha, token_set = otd.optimal_cut([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2)
+    >>> alpha, token_set.tolist()
+    (Fraction(15, 16), [True, False])
     """
     problem = Problem(p, q, k, law)
     if _is_summed(problem):
@@ -137,7 +203,33 @@ def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
 
 
 def cut_value(problem: Problem, token_set: Array) -> Any:
-    """1 + p(H) - Q(all drafts in H): an upper bound on every valid rule's acceptance, for any token set H, bool (..., n)."""
+    """Return an upper bound on the acceptance of every valid rule, from one token set.
+
+    Parameters
+    ----------
+    problem : Problem
+        Target, draft distribution, number of drafts and draft law.
+    token_set : bool array of shape (..., n)
+        Any token set H.
+
+    Returns
+    -------
+    bound : float64 array of shape (...), or Fraction for an exact problem
+        1 + p(H) - Q(all drafts in H), which is at least the optimum.
+
+    Raises
+    ------
+    InvalidArgument
+        If token_set is not of booleans, or its shape does not fit the problem.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2)
+    >>> otd.cut_value(problem, [True, False]), otd.cut_value(problem, [False, False])
+    (Fraction(15, 16), Fraction(1, 1))
+    """
     p, found = problem.p, token_set if xp.is_torch(token_set) else np.asarray(token_set)
     if str(found.dtype).removeprefix("torch.") != "bool" or found.shape[-1:] != p.shape[-1:]:
         raise InvalidArgument(
@@ -153,7 +245,33 @@ def cut_value(problem: Problem, token_set: Array) -> Any:
 
 
 def kseq_bound(k: int) -> Fraction:
-    """K-SEQ's guaranteed share of the optimum, 1 - (1 - 1/k)^k, above 1 - 1/e for every k >= 1 (SpecTr, Theorem 1)."""
+    """Return the guaranteed share of the optimum that K-SEQ accepts.
+
+    Parameters
+    ----------
+    k : int
+        Number of draft tokens, at least 1.
+
+    Returns
+    -------
+    share : Fraction
+        1 - (1 - 1/k)^k, which is above 1 - 1/e for every k.
+
+    Raises
+    ------
+    InvalidDrafts
+        If k is not an integer >= 1.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", NeurIPS 2023, Theorem 1.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.kseq_bound(2)
+    Fraction(3, 4)
+    """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 1 here")
     k = int(k)

@@ -20,9 +20,29 @@ DIGITS = 40  # characters of a Fraction that a message shows
 class Problem:
     """One draft-selection problem, or a batch of them.
 
-    p, q: (..., n) target and draft distributions of one kind (Fractions, float numpy, torch); k: number of drafts;
-    law: the joint law of the drafts given q. Lists and tuples are read as Fractions when they hold a Fraction, else as
-    float64. Raises InvalidDistribution or InvalidDrafts, and repairs nothing.
+    Parameters
+    ----------
+    p, q : array_like of shape (..., n)
+        Target and draft distributions of one kind: Fractions, floats, NumPy arrays or PyTorch tensors. Lists and tuples
+        are read as Fractions if they hold a Fraction, else as float64.
+    k : int, default=2
+        Number of draft tokens.
+    law : DraftLaw, optional
+        Joint distribution of the draft tokens, by default `IID()`.
+
+    Raises
+    ------
+    InvalidDistribution
+        If p or q is not a probability vector, or their shapes differ. Nothing is repaired.
+    InvalidDrafts
+        If k is not an integer >= 0, or the draft law is not defined for k drafts.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([0.5, 0.5], [0.75, 0.25], k=2)
+    >>> problem.n, problem.batch, problem.law
+    (2, (), IID())
     """
 
     p: Array

@@ -31,18 +31,81 @@ def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
 
 
 def draw(law: DraftLaw, q: Array, k: int, generator: Any) -> Array:
-    """k drafts for every row of q: (..., n) -> int (..., k). The masses are trusted, as by rules."""
+    """Return k draft tokens for every row of q.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    q : array of shape (..., n)
+        Draft distribution. The masses are not checked.
+    k : int
+        Number of draft tokens.
+    generator : numpy.random.Generator or torch.Generator
+        Source of random numbers, of the kind of q.
+
+    Returns
+    -------
+    drafts : int array of shape (..., k)
+        Token ids, -1 for an absent draft.
+
+    Raises
+    ------
+    InvalidDrafts
+        If k is not an integer >= 0, or the law is not defined for k drafts.
+    InvalidArgument
+        If the generator is of another kind than q.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> otd.draw(otd.WithoutReplacement(), np.array([0.7, 0.2, 0.1]), 3, np.random.default_rng(0)).shape
+    (3,)
+    """
     check_law(law, k)
     q = as_array(q, "q")
     return law.draw(q, uniforms((*q.shape[:-1], k), q, generator))
 
 
 def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tuple[Array, Array]:
-    """Run the rule once on every row: (..., n), (..., n), (..., k) -> token (...), position (...).
+    """Run a rule once on every row, and return the token and the draft position that was taken.
 
-    position is the draft position that was taken, -1 for the residual. The token's law is the target's when the rule is valid
-    under the law that the drafts were drawn by. The masses are trusted, as by rules. Raises InvalidDrafts for ids outside
-    the vocabulary and shapes that do not fit together, InvalidArgument for a rule that gives no selection.
+    Parameters
+    ----------
+    rule : SelectionRule or callable
+        ``rule(p, q, drafts) -> Selection``.
+    p, q : array of shape (..., n)
+        Target and draft distributions. The masses are not checked.
+    drafts : int array of shape (..., k)
+        Token ids, drawn by the rule's draft law; -1 for an absent draft.
+    generator : numpy.random.Generator or torch.Generator
+        Source of random numbers, of the kind of p.
+
+    Returns
+    -------
+    token : int array of shape (...)
+        Output token. It is distributed as p if the rule is valid under the law by which the drafts were drawn.
+    position : int array of shape (...)
+        Draft position that was taken, -1 if the residual gave the token.
+
+    Raises
+    ------
+    InvalidDrafts
+        If a token id is outside the vocabulary, or shapes do not fit together.
+    InvalidArgument
+        If the rule does not return a `Selection` of the right shapes, or the generator is of another kind than p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> p, q = np.array([0.5, 0.5]), np.array([0.75, 0.25])
+    >>> generator = np.random.default_rng(0)
+    >>> drafts = otd.draw(otd.IID(), q, 2, generator)
+    >>> token, position = otd.sample(otd.rules.KSeq(), p, q, drafts, generator)
+    >>> int(token) in (0, 1), int(position) in (-1, 0, 1)
+    (True, True)
     """
     check_callable(rule)
     p, q = as_array(p, "p"), as_array(q, "q")

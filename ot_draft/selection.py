@@ -21,15 +21,38 @@ __all__ = ["ClosedForm", "Selection", "SelectionRule", "approximate_for", "with_
 class Selection:
     """A rule's decision, given the drafts.
 
-    accept:   (..., k) probability that the output is draft position i. The entries of a row sum to at most 1.
-    residual: (..., n) law of the output when no draft is taken. May be broadcast (fewer leading axes than accept).
+    Parameters
+    ----------
+    accept : array of shape (..., k)
+        Probability that the output is the draft at each position. The entries of a row sum to at most 1.
+    residual : array of shape (..., n)
+        Distribution of the output if no draft is taken. It may have fewer leading axes than accept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> selection = otd.Selection(accept=np.array([0.75]), residual=np.array([0.0, 1.0]))
+    >>> selection.output(np.array([0])).tolist()
+    [0.75, 0.25]
     """
 
     accept: Array
     residual: Array
 
     def output(self, drafts: Array) -> Array:
-        """Law of the output given the drafts: (..., k) -> (..., n), sum_i accept_i [x_i = y] + (1 - sum accept) residual."""
+        """Return the distribution of the output given the drafts.
+
+        Parameters
+        ----------
+        drafts : int array of shape (..., k)
+            Token ids, -1 for an absent draft.
+
+        Returns
+        -------
+        output : array of shape (..., n)
+            ``sum_i accept_i [x_i = y] + (1 - sum accept) residual``.
+        """
         taken = xp.scatter_add(self.accept, drafts, self.residual.shape[-1])
         residual = xp.broadcast_to(self.residual, (*xp.batch_shape(taken, self.residual), self.residual.shape[-1]))
         return taken + (1 - self.accept.sum(-1, keepdims=True)) * residual

@@ -37,10 +37,24 @@ class Fact(Flag):
 
 
 class DraftLaw(ABC):
-    """Joint law of k drafts given q. Shapes: q (..., n), drafts (..., k), token sets bool (..., n).
+    """Joint distribution of k draft tokens given the draft distribution q.
 
-    Four methods make a law; whatever else is asked of it has an answer here that is right for every law, and that a law
-    replaces where it knows a quicker or a stronger one. Laws with fixed tokens derive from `FixedTokensLaw`.
+    Four methods make a law: `draw`, `conditional`, `cut_order` and `prefix_probabilities`. The others have a default that is right for
+    every law, and that a law replaces if it knows a faster one. Laws with fixed tokens derive from `FixedTokensLaw`.
+
+    See Also
+    --------
+    Fact : What may be counted on under a law.
+
+    Notes
+    -----
+    Shapes: q (..., n), drafts (..., k), token sets bool (..., n).
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> isinstance(otd.Hybrid(top=1), otd.DraftLaw), otd.WithoutReplacement().name
+    (True, 'without-replacement')
     """
 
     facts: ClassVar[Fact] = Fact(0)
@@ -114,13 +128,50 @@ class Reducible(Protocol):
 
 
 def check_defined(law: DraftLaw, k: int) -> None:
-    """Raise InvalidDrafts where the law is not defined for k drafts."""
+    """Raise an error if the law is not defined for k drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    k : int
+        Number of draft tokens.
+
+    Raises
+    ------
+    InvalidDrafts
+        If the law is not defined for k drafts.
+
+    Examples
+    --------
+    >>> from ot_draft.laws import SpecHubLaw, check_defined
+    >>> check_defined(SpecHubLaw(), 2)
+    """
     if isinstance(law, SomeDraftCounts):
         law.check(k)
 
 
 def is_defined(law: DraftLaw, k: int) -> bool:
-    """Whether the law exists for k drafts."""
+    """Return whether the law is defined for k drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    defined : bool
+        Whether it is.
+
+    Examples
+    --------
+    >>> from ot_draft.laws import SpecHubLaw, is_defined
+    >>> is_defined(SpecHubLaw(), 2), is_defined(SpecHubLaw(), 3)
+    (True, False)
+    """
     try:
         check_defined(law, k)
     except InvalidDrafts:
@@ -129,20 +180,88 @@ def is_defined(law: DraftLaw, k: int) -> bool:
 
 
 def canonical(law: DraftLaw, k: int) -> DraftLaw:
-    """The simplest law with the same distribution of k drafts."""
+    """Return the simplest law with the same distribution of k drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    law : DraftLaw
+        The law itself if no simpler one is known.
+
+    Examples
+    --------
+    >>> from ot_draft.laws import WithoutReplacement, canonical
+    >>> canonical(WithoutReplacement(), 1), canonical(WithoutReplacement(), 2)
+    (IID(), WithoutReplacement())
+    """
     return law.canonical(k) if isinstance(law, Reducible) else law
 
 
 def set_probabilities(law: DraftLaw, q: Array, k: int) -> dict[int, Any]:
-    """P(the drafted tokens are exactly S), for Fractions (n,) and every S of positive probability, as a mask of bits.
+    """Return the distribution of the set of drafted tokens.
 
-    Raises InvalidArgument beyond `sets.MAX_SETS` sets, or where n^k tuples would have to be enumerated and are too many.
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    q : array of Fraction, shape (n,)
+        Draft distribution.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    probabilities : dict of int to Fraction
+        Probability of every set that can be drafted, by the set as a mask of bits.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are more than 200,000 sets, or too many draft tuples to enumerate.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> from ot_draft.laws import IID, set_probabilities
+    >>> set_probabilities(IID(), np.array([F(3, 4), F(1, 4)]), 2)
+    {1: Fraction(9, 16), 3: Fraction(3, 8), 2: Fraction(1, 16)}
     """
     return law.set_probabilities(q, k) if isinstance(law, SetProbabilities) else sets.enumerated(law, q, k)
 
 
 def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Array:
-    """Probability that all k drafts lie in the set: (..., n), bool (..., n) -> (...)."""
+    """Return the probability that all k drafts lie in a token set.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    q : array of shape (..., n)
+        Draft distribution.
+    token_set : bool array of shape (..., n)
+        The set.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    probability : array of shape (...)
+        Exact for Fractions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft.laws import IID, probability_inside
+    >>> float(probability_inside(IID(), np.array([0.75, 0.25]), np.array([True, False]), 2))
+    0.5625
+    """
     shape = (*xp.batch_shape(q, token_set), q.shape[-1])
     members = xp.where(xp.broadcast_to(token_set, shape), 1, 0)
     first = xp.argsort(-members, stable=True)
@@ -152,16 +271,56 @@ def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Arr
 
 
 def marginals(law: DraftLaw, q: Array, k: int) -> Array | None:
-    """P(token y is among the drafts) for every y, (..., n); None where that takes long."""
+    """Return the probability that each token is among the drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    q : array of shape (..., n)
+        Draft distribution.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    probabilities : array of shape (..., n), or None
+        None if the computation takes long (`WithoutReplacement`).
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> from ot_draft.laws import IID, marginals
+    >>> marginals(IID(), np.array([F(3, 4), F(1, 4)]), 2).tolist()
+    [Fraction(15, 16), Fraction(7, 16)]
+    """
     if isinstance(law, Marginals):
         return law.marginals(q, k)
     return 1 - probability_inside(law, q[..., None, :], ~np.eye(q.shape[-1], dtype=bool), k)
 
 
 def outside(q: Array, drawn: Array) -> Array:
-    """Law of the next draw without replacement: q outside the drawn tokens, normalised. (..., n), int (..., i) -> (..., n).
+    """Return the distribution of the next draw without replacement: q outside the drawn tokens, normalised.
 
-    Absent ones (-1) count for nothing. Uniform outside them where q has no mass left there; all zeros where no token is left.
+    Parameters
+    ----------
+    q : array of shape (..., n)
+        Draft distribution.
+    drawn : int array of shape (..., i)
+        Tokens that are drawn already; -1 is skipped.
+
+    Returns
+    -------
+    following : array of shape (..., n)
+        Uniform outside the drawn tokens if q has no mass left there; all zeros if no token is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft.laws import outside
+    >>> outside(np.array([0.5, 0.25, 0.25]), np.array([0])).tolist()
+    [0.0, 0.5, 0.5]
     """
     left = xp.with_zeros_at(q, drawn)
     mass = left.sum(-1, keepdims=True)

@@ -20,11 +20,28 @@ TABLES = 256  # of fixed tokens, kept on the device
 
 @dataclass(frozen=True)
 class Fixed(FixedFirst):
-    """The first drafts are given tokens, from a prompt, n-grams or another model; the others are i.i.d. draws from q outside them.
+    """Given tokens first, then independent draws from q outside them.
 
-    tokens: ids in drafting order, or rows (..., j) of them for a batch of q (..., n). What is given twice, or as -1, takes no place: a draw
-    does. With k or more tokens the first k are drafted, and nothing else. They may follow from anything that is known before the
-    draws, q and the text so far among it, and must not be looked up in the draws. Without tokens it is i.i.d. drafting.
+    The tokens may come from a prompt, n-grams or another model. They may depend on anything that is known before the draws, such as q and
+    the sequence so far, and must not depend on the draws. Without tokens it is i.i.d. drafting.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (j,) or (..., j)
+        Token ids in drafting order, or rows of them for a batch of q (..., n). Repeated ids and -1 are skipped. With k or
+        more tokens the first k are drafted, and nothing else.
+
+    Raises
+    ------
+    InvalidArgument
+        If tokens are not integers >= -1.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> otd.optimal_acceptance([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=1, law=otd.Fixed((1,)))
+    Fraction(1, 2)
     """
 
     tokens: Any = ()
@@ -79,10 +96,21 @@ class Fixed(FixedFirst):
 
 @dataclass(frozen=True)
 class PerNodeFixedTokens(FixedTokensOfNodes, FixedFirst):
-    """At every node some fixed tokens, then i.i.d. draws from q outside them: how many, and which, is given per node.
+    """Some fixed tokens at every node of a tree, then independent draws from q outside them.
 
-    The tokens are the first children of each node. What the numbers may depend on for `Joint` and `Optimal` to be lossless:
-    proofs_checks/paths/adapted_trees.py.
+    How many tokens are fixed, and which, is given per node; they are the first children of each node.
+    proofs_checks/paths/adapted_trees.py states what the numbers may depend on for `Joint` and `Optimal` to be lossless.
+
+    Parameters
+    ----------
+    fixed : tuple of (prefix, tokens), optional
+        For a tree in plain form: the fixed tokens after every prefix that has some. A `DraftTree` carries their numbers instead.
+
+    Examples
+    --------
+    >>> from ot_draft.laws import PerNodeFixedTokens
+    >>> PerNodeFixedTokens((((3,), (1, 2)),)).at((3,))
+    Fixed(tokens=(1, 2))
     """
 
     of_node: ClassVar[Any] = Fixed

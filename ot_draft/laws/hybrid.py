@@ -92,11 +92,26 @@ USUAL = StandIn()
 
 @dataclass(frozen=True)
 class Hybrid(FixedFirst):
-    """The first `top` drafts are the draft model's top tokens, in falling order; the others are i.i.d. outside them.
+    """Top tokens of the draft distribution in falling order, then independent draws outside them.
 
-    top = 0 is i.i.d. drafting; top = -1 stands for k - 1, the greedy drafting of Hu et al. (2025); top = "auto" chooses the
-    number for every row from q and k alone, by the estimator. Equal masses are ranked by token id. With k <= top the top k
-    tokens are drafted, and nothing else. estimator: what "auto" estimates the acceptance of every number with.
+    Parameters
+    ----------
+    top : int or "auto"
+        Number of top tokens; equal masses are ranked by token id. 0 is i.i.d. drafting, -1 stands for k - 1 (greedy drafting [1]_).
+        "auto" chooses the number for every row from q and k alone. With k <= top the top k tokens are drafted, and nothing else.
+    estimator : StandIn, optional
+        Stand-in for the target by which "auto" estimates the acceptance of every number.
+
+    References
+    ----------
+    .. [1] Hu et al., "Towards Optimal Multi-draft Speculative Decoding", 2025.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> otd.optimal_acceptance([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2, law=otd.Hybrid(top=1))
+    Fraction(1, 1)
     """
 
     top: int | str

@@ -12,7 +12,18 @@ from .fixed_tokens import FixedFirst
 
 @dataclass(frozen=True)
 class IID(FixedFirst):
-    """k independent draws from q (SpecTr); no token is fixed."""
+    """Independent draws: k tokens from q [1]_; no token is fixed.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> float(otd.optimal_acceptance([0.5, 0.5], [0.75, 0.25], k=2, law=otd.IID()))
+    0.9375
+    """
 
     facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.ABSENT_ANYWHERE | Fact.INDEPENDENT | Fact.NEVER_RUNS_OUT
     name: ClassVar[str] = "iid"

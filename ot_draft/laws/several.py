@@ -34,11 +34,30 @@ HEAVY = 4  # a token that makes one part in so many of the doubt is decided by i
 
 @dataclass(frozen=True)
 class Several(DraftLaw):
-    """Draft 1 is drawn from q, draft i + 1 from others[i], all independent of each other: k = 1 + len(others).
+    """Draws from several draft models: draft 1 from q, draft i + 1 from others[i], all independent.
 
-    others: rows (k - 1, n) of masses, of the other draft models (or of one at other temperatures; a law may come twice). The optimum is
-    1 + min over H of p(H) - q(H) others[0](H) ..., found by branch and bound (`least_cut`), exactly on
-    Fractions; the prefixes of one sorted list, which suffice for i.i.d. drafts, do not suffice here.
+    Parameters
+    ----------
+    others : array_like of shape (k - 1, n)
+        Distributions of the other draft models, or of one at other temperatures.
+
+    Raises
+    ------
+    InvalidArgument
+        If others are not rows of masses >= 0 that sum to 1 each.
+
+    Notes
+    -----
+    The optimum is 1 + min over H of p(H) - q(H) others[0](H) ..., found by branch and bound, exactly on Fractions. The prefixes of one
+    sorted list, which suffice for i.i.d. drafts, do not suffice here.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> law = otd.Several([[F(1, 4), F(3, 4)]])
+    >>> otd.optimal_acceptance([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2, law=law)
+    Fraction(1, 1)
     """
 
     facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.NEVER_RUNS_OUT

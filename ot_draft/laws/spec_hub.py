@@ -14,9 +14,21 @@ SAME_PAIRS = Hybrid(top=1)  # drafts the same token sets, in another order
 
 @dataclass(frozen=True)
 class SpecHubLaw(DraftLaw):
-    """SpecHub's joint law of two drafts, with a = argmax q: (i, a) has mass q(i), (a, i) mass q(a) q(i) / (1 - q(a)).
+    """SpecHub's joint distribution of two drafts [1]_.
 
-    In words: draw from q; whatever is drawn, the pair also holds a; after a comes a draw from q outside a (Sun et al. 2024).
+    With a = argmax q, the pair (i, a) has mass q(i), and (a, i) has mass q(a) q(i) / (1 - q(a)): the first draft is drawn from q; the pair
+    also holds a, and after a comes a draw from q outside a.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecHub: Provable Acceleration to Multi-Draft Speculative Decoding", EMNLP 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> otd.optimal_acceptance([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2, law=otd.SpecHubLaw())
+    Fraction(1, 1)
     """
 
     facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q

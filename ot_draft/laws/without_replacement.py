@@ -34,11 +34,23 @@ LATE = 700.0  # log of a time that is as good as never, and still a float64
 
 @dataclass(frozen=True)
 class WithoutReplacement(DraftLaw):
-    """k draws from q without replacement (multi-candidate speculative decoding; Sequoia).
+    """Draws from q without replacement: k different tokens [1]_ [2]_.
 
-    Where fewer than k tokens have mass, q is used up before all drafts are drawn: the others are drawn with equal chances from the
-    tokens not drafted yet, those of mass 0 (Sequoia's rule), and are absent (-1) where no token is left. So a drafter that stops there,
-    or takes the lowest id, draws by another law, and the optimum counts tokens of mass 0 as drafted.
+    If fewer than k tokens have mass, the other drafts are drawn with equal probabilities from the tokens that are not drafted
+    yet, those of mass 0 [2]_. They are absent (-1) if no token is left. A drafter that stops there, or takes the lowest id, draws by
+    another law.
+
+    References
+    ----------
+    .. [1] Yang et al., "Multi-Candidate Speculative Decoding", 2024.
+    .. [2] Chen et al., "Sequoia: Scalable, Robust, and Hardware-aware Speculative Decoding", 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> otd.optimal_acceptance([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2, law=otd.WithoutReplacement())
+    Fraction(1, 1)
     """
 
     facts: ClassVar[Fact] = Fact.FIRST_FOLLOWS_Q | Fact.ABSENT_ANYWHERE

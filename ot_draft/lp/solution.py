@@ -53,9 +53,31 @@ class Residuals:
 class Solution:
     """The optimum of one problem and what confirms it.
 
-    acceptance: of the plan, in the problem's numbers; at most the optimum, by at most residuals.gap. plan: pi(S, y) from draft sets
-    to outputs: plan[drafts], or all of it, `plan.table()`, and over draft tuples `plan.full()`. token_set: bool (n,), the 0/1
-    dual solution H, with optimum = 1 + p(H) - Q(all drafts in H).
+    Parameters
+    ----------
+    acceptance : float or Fraction
+        Value of the plan; at most the optimum, by at most ``residuals.gap``.
+    plan : Plan
+        Coupling pi(S, y) of draft sets and outputs: ``plan[drafts]`` for one set, ``plan.table()`` for all, ``plan.full()``
+        over draft tuples.
+    token_set : bool array of shape (n,)
+        The 0/1 dual solution H, with optimum = 1 + p(H) - Q(all drafts in H).
+    residuals : Residuals
+        Distances of the solver's own answer from an optimum.
+    solver, status : str
+        Name of the solver, and how it ended.
+    problem : Problem
+        The problem that was solved.
+
+    See Also
+    --------
+    ot_draft.solve : Solves a problem.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.solve(otd.Problem([0.5, 0.5], [0.75, 0.25], k=2)).solver
+    'construction'
     """
 
     acceptance: Any

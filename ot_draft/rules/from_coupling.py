@@ -22,12 +22,31 @@ REMEMBERED = 64  # couplings of recently seen (p, q, number of drafts), so that 
 
 @dataclass(frozen=True)
 class FromCoupling(SelectionRule):
-    """Given the draft set S, output y in S with probability pi(S, y) / Q(S); else draw from what is left of p.
+    """Select by the optimal coupling of the linear program [1]_.
 
-    Optimal under every law, and slow: one linear program for each (p, q), small n and k only. The default solver is the
-    exact flow: it needs no package, no tolerance, and is optimal with == on Fractions. Any other solver's coupling is
-    brought inside the constraints in rationals first, so that the rule stays valid whatever the solver returned. A row
-    where some drafts are absent is solved for the drafts that are there. Source: SpecTr (Sun et al. 2023).
+    Given the draft set S, the output is y in S with probability pi(S, y) / Q(S), else a token of what is left of p. The rule is optimal
+    under every law, and slow: one linear program for each (p, q), small n and k only. A row with absent drafts is solved for the drafts
+    that are present.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=IID()
+        Law of the drafts; any.
+    solver : str, default="flow"
+        As in `ot_draft.solve`. "flow" is exact on Fractions and needs no package. Couplings of other solvers are brought
+        inside the constraints in rationals first, so that the rule stays lossless.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2)
+    >>> otd.evaluate(otd.rules.FromCoupling(), problem).lossless
+    True
     """
 
     law: DraftLaw = IID()

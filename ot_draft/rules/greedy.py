@@ -38,9 +38,24 @@ class OneDraw(SelectionRule):
 
 @dataclass(frozen=True)
 class Greedy(OneDraw):
-    """The optimal rule for greedy drafting: T is the top k - 1 tokens.
+    """Select optimally under greedy drafting: the top k - 1 tokens and one draw outside them [1]_.
 
-    Source: Hu et al. 2025, 'Towards Optimal Multi-draft Speculative Decoding', greedy draft sampling.
+    Parameters
+    ----------
+    law : DraftLaw, default=Hybrid(top=-1)
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Hu et al., "Towards Optimal Multi-draft Speculative Decoding", 2025.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2, law=otd.Hybrid(-1))
+    >>> otd.evaluate(otd.rules.Greedy(), problem).lossless
+    True
     """
 
     law: DraftLaw = Hybrid(top=-1)
@@ -52,10 +67,27 @@ class Greedy(OneDraw):
 
 @dataclass(frozen=True)
 class SpecHub(OneDraw):
-    """The optimal rule for the hub law (k = 2): pairs of the top token a and one other token i.
+    """Select optimally under SpecHub's law (k = 2): pairs of the top token a and one other token i [1]_.
 
-    The pair {a, i}, in either order, has probability q(i) / (1 - q(a)), as if i were drawn from q outside a, so the rule
-    is that of greedy drafting with k = 2, and so is the acceptance. Source: Sun et al., SpecHub, EMNLP 2024.
+    The pair {a, i}, in either order, has probability q(i) / (1 - q(a)), as if i were drawn from q outside a. So the rule and its
+    acceptance are those of greedy drafting with k = 2.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=SpecHubLaw()
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecHub: Provable Acceleration to Multi-Draft Speculative Decoding", EMNLP 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2, law=otd.SpecHubLaw())
+    >>> otd.evaluate(otd.rules.SpecHub(), problem).lossless
+    True
     """
 
     law: DraftLaw = SpecHubLaw()

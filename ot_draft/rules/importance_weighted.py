@@ -28,13 +28,30 @@ def ratio(p: Array, q: Array) -> Array:
 
 @dataclass(frozen=True)
 class ImportanceWeighted(SelectionRule):
-    """Choose draft i with probability w(x_i) / sum_j w(x_j), then take it with probability min(1, p/m).
+    """Choose draft i with probability w(x_i) / sum_j w(x_j), then take it with probability min(1, p/m) [1]_.
 
-    weights: function (p, q) -> (..., n) of positive weights (0 is allowed where p is 0); default p/q. m is the law of the chosen
-    draft: m(y) = E[sum_i [x_i = y] w(x_i) / sum_j w(x_j)], by enumeration on Fractions (exact, n^(k-1) / (k-1)! terms), by
-    quadrature on floats (float64, errors about 1e-13; weights below 1e-13 or above 1e13 of their mean are moved there, which
-    keeps the rule valid, since any weights do). Residual norm((p - m)+).
-    Source: Khisti et al. 2024, 'Multi-draft speculative sampling: canonical architectures and theoretical limits'.
+    m is the distribution of the chosen draft: m(y) = E[sum_i [x_i = y] w(x_i) / sum_j w(x_j)]. On Fractions it is enumerated (exact,
+    n^(k-1) / (k-1)! terms), on floats computed by quadrature (float64, errors about 1e-13). The residual is norm((p - m)+).
+
+    Parameters
+    ----------
+    weights : callable, default=p / q
+        ``weights(p, q)`` of shape (..., n), positive; 0 is allowed where p is 0. In floats, weights below 1e-13 or above 1e13
+        of their mean are moved there, which keeps the rule lossless.
+    law : DraftLaw, default=IID()
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Khisti et al., "Multi-Draft Speculative Sampling: Canonical Architectures and Theoretical Limits", 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2)
+    >>> otd.evaluate(otd.rules.ImportanceWeighted(), problem).lossless
+    True
     """
 
     claims = ("maximal",)

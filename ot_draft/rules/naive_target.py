@@ -13,10 +13,26 @@ from ..selection import ClosedForm, Selection, SelectionRule, Siblings, first_ti
 
 @dataclass(frozen=True)
 class NaiveTarget(SelectionRule):
-    """Output y drawn from p; accepted when y is among the drafts.
+    """Draw the output from p; it is accepted if it is among the drafts [1]_.
 
-    Valid under every law, deterministic (top-k) drafts included: the output does not depend on how they were drawn.
-    Source: the verification of SpecInfer's baseline and of EAGLE's greedy trees; Miao et al. 2024, section 4.3.
+    Lossless under every law, deterministic (top-k) drafts included: the output does not depend on how they were drawn.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=IID()
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Miao et al., "SpecInfer", ASPLOS 2024, section 4.3.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2)
+    >>> otd.evaluate(otd.rules.NaiveTarget(), problem).lossless
+    True
     """
 
     claims = ("cover",)

@@ -37,10 +37,27 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 @dataclass(frozen=True)
 class GumbelCoupling(SelectionRule):
-    """The output of one race that also made the drafts, its first k arrivals: distinct tokens. Small n; exact.
+    """Output of the exponential race that also made the drafts, its first k arrivals: distinct tokens. Small n; exact.
 
-    For k = 1 the acceptance is sum_j 1 / sum_i max(p_i/p_j, q_i/q_j), at least (1 - TV)/(1 + TV). Where the rates q have come to an end the
-    race goes on among the other tokens at equal rates, as the draft law has it. Source: Daliri et al. 2024, for k = 1.
+    For k = 1 the acceptance is sum_j 1 / sum_i max(p_i/p_j, q_i/q_j), at least (1 - TV)/(1 + TV) [1]_. If the rates q have come to an end,
+    the race goes on among the other tokens at equal rates, as the draft law has it.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=WithoutReplacement()
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Daliri et al., "Coupling without Communication and Drafter-Invariant Speculative Decoding", 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2, law=otd.WithoutReplacement())
+    >>> otd.evaluate(otd.rules.GumbelCoupling(), problem).lossless
+    True
     """
 
     cost = Cost(solves_program=True, slow=True)
@@ -72,9 +89,24 @@ class GumbelCoupling(SelectionRule):
 
 @dataclass(frozen=True)
 class ListCoupling(GumbelCoupling):
-    """The output of k races that also made the drafts, the winner of each. Small n; exact.
+    """Output of the k exponential races that also made the drafts, the winner of each [1]_. Small n; exact.
 
-    Source: Rowan, Phan and Khisti 2025 (list-level distribution coupling), Gumbel list sampling.
+    Parameters
+    ----------
+    law : DraftLaw, default=IID()
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Rowan, Phan and Khisti, list-level distribution coupling (Gumbel list sampling), 2025.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2)
+    >>> otd.evaluate(otd.rules.ListCoupling(), problem).lossless
+    True
     """
 
     law: DraftLaw = IID()

@@ -12,12 +12,26 @@ from ..selection import ClosedForm, Selection, SelectionRule, Siblings, in_turn,
 
 @dataclass(frozen=True)
 class RecursiveRejection(SelectionRule):
-    """Test every draft against what the refused ones leave of the target: p_1 = p, p_{i+1} = norm((p_i - q)+).
+    """Test every draft against what the rejected ones leave of the target.
 
-    Draft i is taken with probability min(1, p_i/q); the residual is p_{k+1}.
-    Source: Miao et al. (SpecInfer) 2024; Yang et al., multi-candidate speculative decoding, 2024 (with replacement).
+    p_1 = p and p_{i+1} = norm((p_i - q)+). Draft i is taken with probability min(1, p_i / q), and the residual is p_{k+1} [1]_ [2]_.
+    Since p_i is proportional to (p - s_i q)+ with a growing s_i, the vocabulary is read once per draft, for one sum.
 
-    Since p_i is proportional to (p - s_i q)+ with a growing s_i, the vocabulary is read once a draft, for one sum.
+    Parameters
+    ----------
+    law : DraftLaw, default=IID()
+        Law of the drafts under which the rule is lossless.
+
+    References
+    ----------
+    .. [1] Miao et al., "SpecInfer", ASPLOS 2024.
+    .. [2] Yang et al., "Multi-Candidate Speculative Decoding", 2024.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.evaluate(otd.rules.RecursiveRejection(), otd.Problem([0.5, 0.5], [0.75, 0.25], k=2)).lossless
+    True
     """
 
     claims = ("maximal", "cover")
@@ -67,10 +81,29 @@ def _scales(p: Array, q: Array, present: Array) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class RecursiveRejectionWithoutReplacement(SelectionRule):
-    """Test every draft against what is left of the target and of the draft's law: p_{i+1} = norm((p_i - q_i)+).
+    """Test every draft against what is left of the target and of the draft distribution.
 
-    q_{i+1} is q_i without the refused token, normalised; where no mass is left, uniform on what is not yet drafted.
-    Source: Yang et al., multi-candidate speculative decoding, 2024; the fallback: Chen et al., Sequoia, 2024.
+    p_{i+1} = norm((p_i - q_i)+). q_{i+1} is q_i without the rejected token, normalised [1]_; if no mass is left, it is uniform on the
+    tokens that are not drafted yet [2]_.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=WithoutReplacement()
+        Law of the drafts under which the rule is lossless.
+
+    References
+    ----------
+    .. [1] Yang et al., "Multi-Candidate Speculative Decoding", 2024.
+    .. [2] Chen et al., "Sequoia: Scalable, Robust, and Hardware-aware Speculative Decoding", 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> rule = otd.rules.RecursiveRejectionWithoutReplacement()
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2, law=rule.law)
+    >>> otd.evaluate(rule, problem).lossless
+    True
     """
 
     claims = ("maximal", "cover")

@@ -11,10 +11,25 @@ from ..selection import ClosedForm, Selection, SelectionRule, Siblings, with_clo
 
 @dataclass(frozen=True)
 class SpeculativeSampling(SelectionRule):
-    """Take the first draft with probability min(1, p/q), else draw from norm((p - q)+); later drafts are ignored.
+    """Take the first draft with probability min(1, p/q), else draw from norm((p - q)+) [1]_ [2]_.
 
-    Optimal for k = 1: acceptance sum_y min(p, q) = 1 - TV(p, q). Valid under every law whose first draft follows q.
-    Source: Leviathan et al. 2023, Theorem 1; Chen et al. 2023, Theorem 1.
+    Optimal for k = 1: the acceptance is sum_y min(p, q) = 1 - TV(p, q). Lossless under every law whose first draft follows q.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=IID()
+        Law of the drafts.
+
+    References
+    ----------
+    .. [1] Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, Theorem 1.
+    .. [2] Chen et al., "Accelerating Large Language Model Decoding with Speculative Sampling", 2023, Theorem 1.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> float(otd.evaluate(otd.rules.SpeculativeSampling(), otd.Problem([0.5, 0.5], [0.75, 0.25], k=1)).acceptance)
+    0.75
     """
 
     claims = ("maximal",)

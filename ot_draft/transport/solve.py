@@ -24,15 +24,41 @@ def bound(problem: Problem) -> float:
 
 
 def solve(problem: Problem, solver: str | None = None) -> Solution:
-    """Largest acceptance of any rule that keeps the target's law, with a plan that attains it and a token set that proves it.
+    """Return the optimum with a plan that attains it and a token set that proves it.
 
-    solver: by default "construction", where the optimum is known in closed form: i.i.d. drafts, fixed tokens, hybrid and greedy
-    drafting, SpecHub's; no program is solved, at any n. Elsewhere "highs". The linear program (SpecTr; Sun et al. 2023), to confirm it
-    or for other laws, by "flow" (pure Python, exact), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools",
-    "pot" (network simplex).
-    On Fractions construction and flow are exact: the plan's value is the cut with ==. Raises SolverFailed where the two differ by
-    more, on floats by more than k (n + 16) / 2^43 (construction; mostly it is 1e-15), and elsewhere by more than 1e-9 (highs,
-    ortools, pot) or 1e-6; InvalidArgument for a solver that is none, or cannot be under this law.
+    Parameters
+    ----------
+    problem : Problem
+        One problem, not a batch.
+    solver : str, optional
+        "construction" (default where the optimum is known in closed form: i.i.d. drafts, fixed tokens, hybrid and greedy
+        drafting, SpecHub's; at any n, without a program). Elsewhere "highs" (SciPy). Others solve the linear program [1]_:
+        "flow" (pure Python, exact), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools", "pot" (network simplex).
+
+    Returns
+    -------
+    solution : Solution
+        On Fractions, construction and flow are exact: the plan's value equals the cut.
+
+    Raises
+    ------
+    SolverFailed
+        If plan and cut differ by more than rounding: k (n + 16) / 2^43 on floats for the construction, 1e-9 for "highs",
+        "ortools" and "pot", 1e-6 for the others.
+    InvalidArgument
+        If the solver is unknown, or cannot be used under this draft law.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> solution = otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2))
+    >>> solution.acceptance, solution.token_set.tolist()
+    (Fraction(15, 16), [True, False])
     """
     if solver not in (None, CONSTRUCTION, *SOLVERS):
         raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join((CONSTRUCTION, *SOLVERS))}")

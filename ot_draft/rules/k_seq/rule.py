@@ -15,15 +15,36 @@ from .division_factor import factor_and_mass, mass_at
 
 @dataclass(frozen=True)
 class KSeq(SelectionRule):
-    """Take the drafts in order with probability min(1, p(x) / (factor q(x))), else draw from the residual.
+    """Take the drafts in order with probability min(1, p(x) / (factor q(x))), else draw from the residual [1]_.
 
-    factor: the division factor gamma, valid from gamma* on, which lies in [1, k] and depends on p, q and k. None
-    (default) finds gamma*, rounded up, so that rounding can cost acceptance (below 1e-12 in float64, 2e-4 in float32) and
-    never validity. A fixed factor below gamma* may make an invalid rule, as `evaluate` then shows.
-    With beta = sum min(q, p/gamma): acceptance of a draft 1 - (1 - beta)^k, residual proportional to
-    p - min(q, p/gamma) (1 - (1 - beta)^k) / beta. Acceptance >= (1 - (1 - 1/k)^k) of the optimum, which is not sharp: see
-    proofs_checks/k_seq/k_seq_share.py.
-    Source: Sun et al., SpecTr, NeurIPS 2023, Algorithm 2 and Theorem 1.
+    With beta = sum min(q, p/factor), the rule takes a draft with probability 1 - (1 - beta)^k. The residual is proportional to
+    p - min(q, p/factor) (1 - (1 - beta)^k) / beta. The acceptance is at least 1 - (1 - 1/k)^k of the optimum (`kseq_bound`).
+
+    Parameters
+    ----------
+    factor : float or Fraction, optional
+        Division factor gamma >= 1. It is lossless from gamma* on, which lies in [1, k] and depends on p, q and k. By default
+        gamma* is computed and rounded up: rounding costs less than 1e-12 of the acceptance in float64, 2e-4 in float32.
+        A fixed factor below gamma* may make a rule that is not lossless, as `evaluate` shows.
+    law : DraftLaw, default=IID()
+        Law of the drafts.
+
+    Raises
+    ------
+    InvalidArgument
+        If factor is below 1.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", NeurIPS 2023, Algorithm 2 and Theorem 1.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2)
+    >>> otd.evaluate(otd.rules.KSeq(), problem).lossless
+    True
     """
 
     factor: float | Fraction | None = None

@@ -70,10 +70,31 @@ class HeadPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class HeadAndTail(SelectionRule):
-    """Select a drafted token of the tail by levels, where the target does not take it one of the head by a maximal flow.
+    """Select a draft of the tail by levels; if the target does not take it, select one of the head by a maximal flow.
 
-    For drafts without replacement; exact on Fractions. head: how many of q's heaviest tokens are the head, at most 8. classes: as in
-    `Optimal`, for the tail; None sorts the vocabulary. On the CPU, whatever the device.
+    For drafts without replacement; exact on Fractions. Nearly optimal in O(n); it computes on the CPU, whatever the device.
+
+    Parameters
+    ----------
+    law : DraftLaw, default=WithoutReplacement()
+        Law of the drafts; no other one.
+    head : int, default=8
+        Number of the heaviest tokens of q that are the head, at most 8.
+    classes : int, optional
+        As in `Optimal`, for the tail. By default the vocabulary is sorted.
+
+    Raises
+    ------
+    InvalidArgument
+        If the law is another one, head is not in 0..8, or classes is not an integer >= 1.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)], k=2, law=otd.WithoutReplacement())
+    >>> otd.evaluate(otd.rules.HeadAndTail(), problem).lossless
+    True
     """
 
     cost = Cost(plans_on_host=True)

@@ -19,13 +19,38 @@ from .classes import CLASSES
 
 @dataclass(frozen=True)
 class Optimal(SelectionRule):
-    """Select one draft by levels between the tokens, then couple its token with the target; attains the optimum alpha*.
+    """Select one draft by levels between the tokens, then couple its token with the target; attains the optimum alpha* [1]_.
 
-    law: IID, or Hybrid(top=j) for any j; "auto" is short for Hybrid(top="auto"). classes: None solves exactly; an integer
-    groups tokens of nearly equal ratio p/q into about so many classes, which costs acceptance (compare with
-    `optimal_acceptance`) and never validity, because the law m of the selected token is that of the levels really used.
-    On the host the levels come from a sweep, row by row; on an accelerator all at once, always by classes.
-    Output law p, acceptance alpha* (proof and exact check: proofs_checks/optimum/optimal_selection.py).
+    Parameters
+    ----------
+    law : IID, Hybrid or Fixed, default=IID()
+        Law of the drafts; "auto" is short for Hybrid(top="auto").
+    classes : int, optional
+        By default the rule solves exactly. An integer groups tokens of nearly equal ratio p/q into about so many classes. This costs
+        acceptance (compare with `optimal_acceptance`) and never losslessness, because the distribution m of the selected token is that of
+        the levels really used.
+
+    Raises
+    ------
+    InvalidArgument
+        If the law is of another kind, or classes is not an integer >= 1.
+
+    Notes
+    -----
+    On the CPU the levels come from a sweep, row by row; on an accelerator all at once, always by classes. Proof and exact check:
+    proofs_checks/optimum/optimal_selection.py.
+
+    References
+    ----------
+    .. [1] Hu et al., "Towards Optimal Multi-draft Speculative Decoding", 2025.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> found = otd.evaluate(otd.rules.Optimal(), otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2))
+    >>> found.lossless, found.acceptance
+    (True, Fraction(15, 16))
     """
 
     law: FixedFirst = IID()
