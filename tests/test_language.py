@@ -95,5 +95,12 @@ def test_messages_are_in_standard_terms(file: Path) -> None:
     assert {line: found(text) for line, text in messages(file) if " " in text and found(text)} == {}
 
 
-def test_the_readme_is_in_standard_terms() -> None:
-    assert found((ROOT / "README.md").read_text()) == []
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# The style guide quotes the words to avoid. The tables of published results are written by figures/published_lines.py.
+NOT_TESTED = ("style.md", "published.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_are_in_standard_terms(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert page.name in NOT_TESTED or found(text) == []
