@@ -114,6 +114,7 @@ figures/out/survey.json: $(REPRODUCE) $(LIBRARY) $(PROOFS) figures/data/smollm2_
 	$(BIN)/ot-draft survey --format json --out $@
 
 docs: $(STAMP)  ## the documentation, into docs/out
+	rm -rf docs/generated
 	$(BIN)/python -m sphinx -q -W -b html docs docs/out
 
 # Needs coqc and Mathematical Components; without coqc it names the packages. What was compiled is kept. Where there is a .venv, the
