@@ -41,7 +41,27 @@ def epsilon(x: Array) -> float:
 
 
 def number(value: Any, like: Array) -> Any:
-    """A parameter, which may be a float, in like's kind: the Fraction of just this value among Fractions, else a float."""
+    """Return a parameter in the kind of an array.
+
+    Parameters
+    ----------
+    value : number
+        A parameter, which may be a float.
+    like : array
+        An array.
+
+    Returns
+    -------
+    out : Fraction or float
+        The Fraction of just this value if like holds Fractions, else a float.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.number(0.5, np.ones(1))
+    0.5
+    """
     return Fraction(value) if is_exact(like) else float(value)
 
 

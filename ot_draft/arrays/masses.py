@@ -32,7 +32,29 @@ def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
 
 
 def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Array:
-    """(p - scale q)+. `out`, an array of the result's shape, is used as memory: fresh pages cost more than the arithmetic."""
+    """Return (p - scale q)+.
+
+    Parameters
+    ----------
+    p, q : array of shape (..., n)
+        Masses.
+    scale : array of shape (..., 1) or number, default=1
+        Factor of q.
+    out : array of shape (..., n), optional
+        Memory for the result.
+
+    Returns
+    -------
+    mass : array of shape (..., n)
+        The part of p above scale q.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.excess(np.array([0.5, 0.5]), np.array([0.75, 0.25])).tolist()
+    [0.0, 0.25]
+    """
     if is_torch(p):
         torch = namespace(p)
         if is_torch(scale):
@@ -43,14 +65,35 @@ def excess(p: Array, q: Array, scale: Any = 1, out: Array | None = None) -> Arra
 
 
 @accelerated("residual")
-def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | None = None) -> Array:
-    """norm(max(p - scale q, least p)), p where that is 0: (..., n), (..., n), (..., 1), (..., 1) -> (..., n).
+def residual(p: Array, q: Array, scale: Any = 1, min_share: Any = 0, out: Array | None = None) -> Array:
+    """Return the residual distribution of a rule: norm(max(p - scale q, min_share p)), and p where that is 0.
 
-    The residual of a rule. scale and least may be whole numbers; `out` as in `excess`.
+    Parameters
+    ----------
+    p, q : array of shape (..., n)
+        Target and draft distributions.
+    scale : array of shape (..., 1) or int, default=1
+        Factor of q.
+    min_share : array of shape (..., 1) or int, default=0
+        Share of p that is kept at least.
+    out : array of shape (..., n), optional
+        Memory for the result.
+
+    Returns
+    -------
+    residual : array of shape (..., n)
+        A distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.residual(np.array([0.5, 0.5]), np.array([0.75, 0.25])).tolist()
+    [0.0, 1.0]
     """
     mass = excess(p, q, scale, out)
-    if not (type(least) is int and least == 0):
-        mass = xp.maximum(mass, least * p)
+    if not (type(min_share) is int and min_share == 0):
+        mass = xp.maximum(mass, min_share * p)
     return normalise(mass, p, out)
 
 
@@ -75,7 +118,29 @@ def ratio(p: Array, q: Array) -> Array:
 
 
 def normalise(mass: Array, otherwise: Any, out: Array | None = None) -> Array:
-    """mass / its sum, and `otherwise` where the sum is 0; `out` as in `excess`."""
+    """Return masses divided by their sum, and another value where the sum is 0.
+
+    Parameters
+    ----------
+    mass : array of shape (..., n)
+        Masses.
+    otherwise : array or number
+        Value where the sum is 0.
+    out : array of shape (..., n), optional
+        Memory for the result.
+
+    Returns
+    -------
+    shares : array of shape (..., n)
+        The shares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.normalise(np.array([1.0, 3.0]), 0).tolist()
+    [0.25, 0.75]
+    """
     sums = mass.sum(-1, keepdims=True)
     if not is_torch(mass):
         return xp.divide(mass, sums, otherwise)
@@ -97,13 +162,51 @@ def at_least_one(chance: Array, count: Array) -> Array:
 
 
 def first_present(drafts: Array) -> Array:
-    """The first present draft of each row, as a mask: int (..., k) -> bool (..., k), none where all are absent (-1)."""
+    """Return a mask of the first present draft of each row.
+
+    Parameters
+    ----------
+    drafts : int array of shape (..., k)
+        Token ids, -1 for an absent draft.
+
+    Returns
+    -------
+    first : bool array of shape (..., k)
+        False everywhere in a row without a draft.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.first_present(np.array([-1, 5, 7])).tolist()
+    [False, True, False]
+    """
     present = drafts >= 0
     return present & (present.cumsum(-1) == 1)
 
 
 def gather(x: Array, index: Array) -> Array:
-    """x at the indices, 0 at absent ones (-1): (..., n), (..., k) -> (..., k)."""
+    """Return x at indices, 0 at absent ones.
+
+    Parameters
+    ----------
+    x : array of shape (..., n)
+        Numbers.
+    index : int array of shape (..., k)
+        Indices, -1 for an absent one.
+
+    Returns
+    -------
+    out : array of shape (..., k)
+        The entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.gather(np.array([0.75, 0.25]), np.array([1, -1])).tolist()
+    [0.25, 0.0]
+    """
     batch = batch_shape(x, index)
     x = xp.broadcast_to(x, (*batch, x.shape[-1]))
     index = xp.broadcast_to(index, (*batch, index.shape[-1]))
@@ -118,7 +221,29 @@ def gather(x: Array, index: Array) -> Array:
 
 
 def scatter_add(mass: Array, index: Array, n: int) -> Array:
-    """Sum of point masses, absent indices (-1) dropped: (..., k), (..., k) -> (..., n)."""
+    """Return the sum of point masses.
+
+    Parameters
+    ----------
+    mass : array of shape (..., k)
+        Masses.
+    index : int array of shape (..., k)
+        Their tokens, -1 for an absent one.
+    n : int
+        Number of tokens.
+
+    Returns
+    -------
+    out : array of shape (..., n)
+        Mass of every token.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.scatter_add(np.array([0.5, 0.25, 1.0]), np.array([0, 0, -1]), 2).tolist()
+    [0.75, 0.0]
+    """
     return add_at(xp.full((*batch_shape(mass, index), n), 0, like=mass), index, mass)
 
 
@@ -182,7 +307,27 @@ def prefix_sums(x: Array) -> Array:
 
 
 def top_tokens(mass: Array, count: int) -> Array:
-    """The tokens of largest mass, in falling order, equal masses by token id: int (..., count)."""
+    """Return the tokens of largest mass in falling order, equal masses by token id.
+
+    Parameters
+    ----------
+    mass : array of shape (..., n)
+        Masses.
+    count : int
+        Number of tokens, at most n.
+
+    Returns
+    -------
+    tokens : int array of shape (..., count)
+        Token ids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.top_tokens(np.array([0.2, 0.4, 0.4]), 2).tolist()
+    [1, 2]
+    """
     if not is_torch(mass):
         few = 0 < 16 * count < mass.shape[-1] and not is_exact(mass)  # a sort of all tokens takes longer
         return _top_few(mass, count) if few else xp.argsort(-mass, stable=True)[..., :count]

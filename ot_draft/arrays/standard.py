@@ -15,7 +15,29 @@ from .kinds import Array, batch_shape, exactly, from_view, host_view, is_exact, 
 
 
 def full(shape: tuple[int, ...], value: Any, *, like: Array) -> Array:
-    """Constant array of like's kind, type and device."""
+    """Return a constant array.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its shape.
+    value : number
+        Value of every entry.
+    like : array
+        Array whose kind, type and device it has.
+
+    Returns
+    -------
+    out : array of this shape
+        The array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.full((2,), 1, like=np.zeros(1)).tolist()
+    [1.0, 1.0]
+    """
     if is_torch(like):
         return namespace(like).full(shape, float(value), dtype=like.dtype, device=like.device)
     (value,) = exactly(value) if is_exact(like) else [float(value)]
@@ -55,7 +77,27 @@ def copy(x: Array) -> Array:
 
 
 def astype(x: Array, dtype: Any) -> Array:
-    """x in another number type; among Fractions (dtype object) a condition becomes 0 or 1."""
+    """Return x in another number type.
+
+    Parameters
+    ----------
+    x : array
+        Numbers or conditions.
+    dtype : dtype
+        Type of x's kind. Among Fractions (dtype object) a condition becomes 0 or 1.
+
+    Returns
+    -------
+    out : array of x's shape
+        The array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.astype(np.array([True, False]), np.float64).tolist()
+    [1.0, 0.0]
+    """
     if is_torch(x):
         return x.to(dtype)
     if not np.dtype(dtype).hasobject:
@@ -64,7 +106,27 @@ def astype(x: Array, dtype: Any) -> Array:
 
 
 def concat(arrays: Sequence[Array], *, axis: Literal[-1]) -> Array:
-    """Arrays (..., a), (..., b), ... joined along the last axis: (..., a + b + ...), after broadcasting the others."""
+    """Return arrays joined along the last axis, after broadcasting the other axes.
+
+    Parameters
+    ----------
+    arrays : sequence of array, shapes (..., a), (..., b), ...
+        Arrays of one kind.
+    axis : -1
+        The last axis.
+
+    Returns
+    -------
+    out : array of shape (..., a + b + ...)
+        The joined array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.concat((np.zeros((2, 1)), np.ones((1, 2))), axis=-1).tolist()
+    [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
+    """
     if axis != -1:
         raise InvalidArgument(f"axis is {axis}: rules join along the last axis, -1")
     batch = arrays[0].shape[:-1]
@@ -75,31 +137,131 @@ def concat(arrays: Sequence[Array], *, axis: Literal[-1]) -> Array:
 
 
 def max(x: Array, *, axis: int, keepdims: bool = False) -> Array:
-    """Largest entry along an axis. Keep the axis where x may be a single row of Fractions: else a bare Fraction is left."""
+    """Return the largest entry along an axis.
+
+    Parameters
+    ----------
+    x : array
+        Numbers.
+    axis : int
+        The axis.
+    keepdims : bool, default=False
+        Whether the axis stays, with length 1. Without it a single row of Fractions gives a bare Fraction.
+
+    Returns
+    -------
+    out : array
+        The entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> int(xp.max(np.array([3, 1, 2]), axis=-1))
+    3
+    """
     return x.amax(axis, keepdim=keepdims) if is_torch(x) else x.max(axis, keepdims=keepdims)
 
 
 def min(x: Array, *, axis: int, keepdims: bool = False) -> Array:
-    """Smallest entry along an axis, as in `max`."""
+    """Return the smallest entry along an axis.
+
+    Parameters
+    ----------
+    x : array
+        Numbers.
+    axis : int
+        The axis.
+    keepdims : bool, default=False
+        Whether the axis stays, with length 1. Without it a single row of Fractions gives a bare Fraction.
+
+    Returns
+    -------
+    out : array
+        The entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> int(xp.min(np.array([3, 1, 2]), axis=-1))
+    1
+    """
     return x.amin(axis, keepdim=keepdims) if is_torch(x) else x.min(axis, keepdims=keepdims)
 
 
 def minimum(a: Any, b: Any) -> Array:
-    """Smaller of two arrays, or of an array and a number."""
+    """Return the smaller of two arrays, entry by entry.
+
+    Parameters
+    ----------
+    a, b : array or number
+        Operands, one of them an array.
+
+    Returns
+    -------
+    out : array
+        The entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.minimum(np.array([1, 3]), 2).tolist()
+    [1, 2]
+    """
     if type(a) is not np.ndarray and (is_torch(a) or is_torch(b)):
         return a.clamp(max=b) if is_torch(a) else b.clamp(max=a)
     return np.minimum(*exactly(a, b)) if is_exact(a) or is_exact(b) else np.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Array:
-    """Larger of two arrays, or of an array and a number."""
+    """Return the larger of two arrays, entry by entry.
+
+    Parameters
+    ----------
+    a, b : array or number
+        Operands, one of them an array.
+
+    Returns
+    -------
+    out : array
+        The entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.maximum(np.array([1, 3]), 2).tolist()
+    [2, 3]
+    """
     if type(a) is not np.ndarray and (is_torch(a) or is_torch(b)):
         return a.clamp(min=b) if is_torch(a) else b.clamp(min=a)
     return np.maximum(*exactly(a, b)) if is_exact(a) or is_exact(b) else np.maximum(a, b)
 
 
 def where(condition: Array, a: Any, b: Any) -> Array:
-    """a where the condition holds, else b: arrays or numbers."""
+    """Return a where the condition holds, else b.
+
+    Parameters
+    ----------
+    condition : bool array
+        The condition.
+    a, b : array or number
+        Values.
+
+    Returns
+    -------
+    out : array
+        The chosen values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.where(np.array([True, False]), 1, 0).tolist()
+    [1, 0]
+    """
     if type(condition) is not np.ndarray and is_torch(condition):
         return namespace(condition).where(condition, a, b)
     return np.where(condition, *exactly(a, b)) if is_exact(a) or is_exact(b) else np.where(condition, a, b)
@@ -109,7 +271,27 @@ _exact_divide = np.frompyfunc(lambda a, b, otherwise: Fraction(a) / b if b != 0 
 
 
 def divide(a: Any, b: Any, otherwise: Any) -> Array:
-    """a / b, and `otherwise` where b is 0: 0/0 under a `where` warns in numpy and raises on Fractions."""
+    """Return a / b, and another value where b is 0.
+
+    Parameters
+    ----------
+    a, b : array or number
+        Numerator and denominator. 0/0 under `where` would warn in NumPy and raise on Fractions.
+    otherwise : array or number
+        Value where b is 0.
+
+    Returns
+    -------
+    out : array
+        The quotients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.divide(np.array([1.0, 1.0]), np.array([2.0, 0.0]), 0).tolist()
+    [0.5, 0.0]
+    """
     if is_torch(b):
         none = b == 0  # 0/0 under a `where` has gradient NaN
         return namespace(b).where(none, otherwise, a / b.masked_fill(none, 1))
@@ -120,7 +302,27 @@ def divide(a: Any, b: Any, otherwise: Any) -> Array:
 
 
 def argsort(x: Array, *, stable: bool = False) -> Array:
-    """Ascending order along the last axis. On the CPU numpy's sort: torch's takes seven times as long."""
+    """Return the indices that sort the last axis in ascending order.
+
+    Parameters
+    ----------
+    x : array of shape (..., n)
+        Numbers.
+    stable : bool, default=False
+        Whether equal numbers keep their order.
+
+    Returns
+    -------
+    order : int array of shape (..., n)
+        The indices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.argsort(np.array([0.3, 0.1, 0.2])).tolist()
+    [1, 2, 0]
+    """
     if not on_host(x):
         return x.argsort(dim=-1, stable=stable)
     if is_exact(x):
@@ -142,7 +344,27 @@ def _exact_order(x: np.ndarray) -> np.ndarray:
 
 
 def take_along_axis(x: Array, indices: Array) -> Array:
-    """x at the indices of its last axis, all of them there (`gather` knows absent ones): (..., n), int (..., m) -> (..., m)."""
+    """Return x at indices of its last axis.
+
+    Parameters
+    ----------
+    x : array of shape (..., n)
+        Numbers.
+    indices : int array of shape (..., m)
+        Indices, all of them >= 0; `gather` takes absent ones.
+
+    Returns
+    -------
+    out : array of shape (..., m)
+        The entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import arrays as xp
+    >>> xp.take_along_axis(np.array([0.3, 0.1]), np.array([1, 1, 0])).tolist()
+    [0.1, 0.1, 0.3]
+    """
     if is_torch(x):
         return x.gather(-1, indices)
     if x.ndim == 2:  # numpy's function does the same in three times the time on few numbers

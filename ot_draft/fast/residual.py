@@ -13,11 +13,11 @@ from ..arrays.masses import BLOCK_TOKENS, MIN_INVERTIBLE
 from .loops import REORDERED, loop, takes
 
 
-def residual(p: Array, q: Array, scale: Any = 1, least: Any = 0, out: Array | None = None) -> Array:
+def residual(p: Array, q: Array, scale: Any = 1, min_share: Any = 0, out: Array | None = None) -> Array:
     """`arrays.residual`."""
     if not takes(p, q):
         return NotImplemented
-    factors = [xp.host_view(x) if hasattr(x, "dtype") else np.full(1, x) for x in (scale, least)]
+    factors = [xp.host_view(x) if hasattr(x, "dtype") else np.full(1, x) for x in (scale, min_share)]
     batch = xp.batch_shape(p, q, *factors)
     memory = np.empty((*batch, p.shape[-1]), xp.host_view(p).dtype) if out is None else xp.host_view(out)
     into = memory.reshape(prod(batch), p.shape[-1])

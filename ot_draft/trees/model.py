@@ -44,8 +44,20 @@ class Model(Protocol):
 class MarkovModel:
     """Next-token distributions that depend on the last `order` tokens.
 
-    targets, drafts: (n,) for every context, a tuple of at most `order` tokens; the shorter ones stand at the beginning of
-    the text.
+    Parameters
+    ----------
+    targets, drafts : mapping of tuple to array of shape (n,)
+        Distributions after every context, a tuple of at most `order` tokens; shorter ones are prefixes of a sequence.
+    order : int
+        Number of tokens that the distributions depend on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel({(): np.array([0.5, 0.5])}, {(): np.array([0.75, 0.25])}, 0)
+    >>> model.draft((1, 0)).tolist()
+    [0.75, 0.25]
     """
 
     targets: Mapping[Path, Array]

@@ -28,10 +28,22 @@ Forest = tuple[tuple[int, Any], ...]  # the children of a node in drawing order:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """Trees that are all alike: which node is whose child. Node 0 is the root, nodes 1 .. N are drafted tokens, breadth first.
+    """Shape of trees that are all alike: which node is whose child.
 
-    parents: parents[i] is the parent of node i + 1. They do not decrease, so that the children of a node are neighbours, in
-    drawing order, and every level is a range of nodes.
+    Node 0 is the root, nodes 1 .. N are draft tokens, breadth first.
+
+    Parameters
+    ----------
+    parents : tuple of int, optional
+        parents[i] is the parent of node i + 1. They do not decrease, so that the children of a node are neighbours, in drawing
+        order, and every level is a range of nodes.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> shape = otd.trees.TreeShape((0, 0, 1))
+    >>> shape.size, shape.length, shape.max_children
+    (3, 2, 2)
     """
 
     parents: tuple[int, ...] = ()
@@ -240,17 +252,43 @@ Bounds = TreeShape | TreeBounds
 
 @dataclass(frozen=True)
 class DraftTree:
-    """A batch of B drafted trees, with the models' distributions at their nodes. `TreeShape.tree` makes trees that are alike.
+    """A batch of B drafted trees, with the models' distributions at their nodes; `TreeShape.tree` makes trees that are alike.
 
-    parents: int64 (B, N), the parent of nodes 1 .. N, not decreasing along a row; N where there is no such node, which stand last.
-    tokens: int64 (B, N), the token of nodes 1 .. N; -1 where a node is absent (all below it count as absent).
-    p: (B, N + 1, n) the target's law of the token after every node, the root first. q: (B, M, n) the draft's law, by which
-    the children of a node were drawn; rows for at least all nodes that have children. bounds: what is known of all these trees.
-    law: the law of the children of every node, given q. fixed_count: int (B, M), how many children of each node are fixed tokens, as
-    they were drawn; None where the law says it without q, and else it is worked out again.
-    known_layout: `layout`, where it was worked out before.
-    The values are trusted; nodes with the same tokens before them must hold the same laws. Raises InvalidDrafts
-    where the shapes of the arrays do not fit together, InvalidDistribution for tensors that require a gradient.
+    Parameters
+    ----------
+    parents : int64 array of shape (B, N)
+        Parent of nodes 1 .. N, not decreasing along a row; N where there is no such node, which stand last.
+    tokens : int64 array of shape (B, N)
+        Token of nodes 1 .. N; -1 where a node is absent (all below it count as absent).
+    p : array of shape (B, N + 1, n)
+        Target distribution of the token after every node, the root first. Nodes with the same tokens before them must hold the
+        same distributions.
+    q : array of shape (B, M, n)
+        Draft distribution by which the children of a node were drawn; rows for at least all nodes that have children.
+    bounds : Bounds
+        What is known of all these trees.
+    law : DraftLaw, default=IID()
+        Law of the children of every node, given q.
+    fixed_count : int array of shape (B, M), optional
+        How many children of each node are fixed tokens, as they were drawn. By default the law says it.
+    known_layout : Layout, optional
+        `layout`, if it is known already.
+
+    Raises
+    ------
+    InvalidDrafts
+        If the shapes of the arrays do not fit together. The values are not checked.
+    InvalidDistribution
+        If a tensor requires a gradient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> shape = otd.trees.TreeShape.chains(1, 2)
+    >>> tree = shape.tree(np.array([[0, 1]]), np.full((1, 3, 2), 0.5), np.full((1, 2, 2), 0.5))
+    >>> tree.tokens.tolist()
+    [[0, 1]]
     """
 
     parents: Array

@@ -23,11 +23,31 @@ from .level_tree import LevelTree
 
 @dataclass(frozen=True)
 class AdaptiveTree(LevelTree):
-    """Draft at most `budget` nodes, at most `length` deep and `most` children a node, as many where as the draft's q says.
+    """Trees of at most `budget` nodes whose shape follows the draft distributions.
 
-    estimator: the stand-in for the target, of which q's top tokens carry the mass; closer to q than that of `Hybrid("auto")`,
-    because it has to say, too, how likely each token is (`StandIn.fitted` makes one for a draft). Lossless with `Joint`,
-    `TokenWise(Optimal(law=PerNodeFixedTokens()))`, `NaivePath`, and `Traversal`.
+    Lossless with `Joint`, `TokenWise(Optimal(law=PerNodeFixedTokens()))`, `NaivePath`, and `Traversal`.
+
+    Parameters
+    ----------
+    budget : int
+        Maximum number of nodes.
+    length : int, default=8
+        Maximum depth.
+    max_children : int, default=12
+        Maximum number of children per node.
+    estimator : StandIn, optional
+        Stand-in for the target, of which q's top tokens carry the mass. It is closer to q than that of `Hybrid("auto")`, because it
+        also has to estimate how probable each token is; `StandIn.fitted` makes one for a draft model.
+    spread : float, default=0.5
+        Weight of a target spread out like the stand-in; the rest is that of one token drawn from it.
+    typical : tuple of float, optional
+        What each child of a node adds on average, if it is known. By default as on the level that is drafted.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.AdaptiveTree(8, length=4).bounds.size
+    8
     """
 
     budget: int

@@ -118,13 +118,33 @@ class SampledTree(BestCandidates):
 
 @dataclass(frozen=True)
 class StoppedPath(TreeDrafter):
-    """One path of at most `budget` tokens, which ends as soon as P(at least one of its tokens is refused) exceeds the threshold.
+    """One path that ends as soon as P(at least one of its tokens is rejected) exceeds a threshold [1]_.
 
-    accepted (bins,) predicts the chance that a drafted token is accepted from its own mass q: one number for each bin between the
-    increasing edges (bins - 1,); `fitted` counts them. The default is that of the pair of figures/data, at both temperatures. The end
-    depends on tokens drafted up to it: token-wise speculative sampling, block
-    verification and `Joint`, which take the end of the path as it comes, are lossless.
-    Source: Huang, Guo, Wang, SpecDec++, 2024, who train a head for the prediction.
+    The end depends on tokens drafted up to it. Token-wise speculative sampling, block verification and `Joint`, which take the end of the
+    path as it comes, are lossless.
+
+    Parameters
+    ----------
+    budget : int
+        Maximum number of tokens.
+    threshold : float, default=0.7
+        The threshold.
+    edges : tuple of float, length bins - 1
+        Increasing edges of bins of a token's own mass q.
+    accepted : tuple of float, length bins
+        Predicted probability that a draft token is accepted, by the bin of its mass. `fitted` counts them. The default is that of the
+        pair of figures/data, at both temperatures.
+
+    References
+    ----------
+    .. [1] Huang, Guo and Wang, "SpecDec++: Boosting Speculative Decoding via Adaptive Candidate Lengths", 2024, who train a head
+       for the prediction.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.StoppedPath(6).bounds.length
+    6
     """
 
     budget: int

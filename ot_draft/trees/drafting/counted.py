@@ -38,11 +38,25 @@ NEUTRAL, NEUTRAL_LOOKED_UP = neutral_acceptance(), neutral_looked_up()
 
 @dataclass(frozen=True)
 class CountedTree(LevelTree):
-    """Draft at most `budget` nodes, at most `length` deep, as many where as the counted acceptance of such draws says.
+    """Trees of at most `budget` nodes whose shape follows the counted acceptance of such draws.
 
-    acceptance: counted on pairs of a target and its draft, by the draft's masses (`fitted`); where none is given that of the pair that
-    decodes with it (`for_pair`), and else a neutral one, by the draft's own masses. Lossless with `Traversal`,
-    `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaivePath`.
+    Lossless with `Traversal`, `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaivePath`.
+
+    Parameters
+    ----------
+    budget : int
+        Maximum number of nodes.
+    length : int, default=8
+        Maximum depth.
+    acceptance : CountedAcceptance, optional
+        Acceptance counted on pairs of a target and its draft model, by the draft's masses (`fitted`). By default that of the pair that
+        decodes with it (`for_pair`), and else a neutral one, by the draft's own masses.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.CountedTree(8, length=4).bounds.length
+    4
     """
 
     budget: int
@@ -100,9 +114,26 @@ class CountedGrowth(LevelGrowth):
 
 @dataclass(frozen=True)
 class LookupTree(CountedTree):
-    """`CountedTree` around at most `length` looked-up tokens: each of them is drafted where it is worth a draw.
+    """`CountedTree` around looked-up tokens: each of them is drafted if it is worth a draw.
 
-    looked_up: how often such tokens are accepted; where nothing is given, as `acceptance`. Lossless with `Traversal` and `NaivePath`.
+    Lossless with `Traversal` and `NaivePath`.
+
+    Parameters
+    ----------
+    budget : int
+        Maximum number of nodes.
+    length : int, default=10
+        Maximum depth, and maximum number of looked-up tokens.
+    acceptance : CountedAcceptance, optional
+        As in `CountedTree`.
+    looked_up : LookedUpAcceptance, optional
+        How often looked-up tokens are accepted. By default as for `acceptance`.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.LookupTree(8, length=4).bounds.size
+    8
     """
 
     length: int = 10

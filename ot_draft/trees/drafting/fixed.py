@@ -32,7 +32,21 @@ USUAL_RULES: tuple[PathRule, ...] = (Joint(), Traversal(), NaivePath())  # the l
 
 @dataclass(frozen=True)
 class FixedTree(TreeDrafter):
-    """Trees of this shape, the children of every node drawn by the law."""
+    """Trees of one shape, the children of every node drawn by a law.
+
+    Parameters
+    ----------
+    shape : TreeShape
+        Shape of the trees.
+    law : DraftLaw, default=IID()
+        Law of the children of every node.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.FixedTree(otd.trees.TreeShape((0, 0))).bounds.max_children
+    2
+    """
 
     shape: TreeShape
     law: DraftLaw = IID()

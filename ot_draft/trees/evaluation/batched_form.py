@@ -15,12 +15,30 @@ from ..tree import DraftTree, PathSelection, PlainTree
 
 
 def batched_form(rule: PathRule) -> Callable[[Model, Any], PathLaw]:
-    """The rule as `decode` runs it, as a function of a model and drafts for `otd.trees.evaluate`; the rule itself is the plain form.
+    """Return a rule as `decode` runs it, as a function of a model and drafts for `otd.trees.evaluate`.
 
-    Every random choice of `_select` is made in every way, on Fractions if the model's laws are such. Raises InvalidArgument where it
-    draws other than by the methods of `draws`, by one uniform twice or by more of them than `n_uniforms` says, and where it gives no
-    path of the tree.
-    A loop of the rule's that is compiled for long rows of floats, and draws by `draws.uniforms` itself, is not seen.
+    Every random choice of the batched form is made in every way, on Fractions if the model's distributions are such. The rule itself is the
+    plain form. A compiled loop for long rows of floats that reads `draws.uniforms` itself is not seen.
+
+    Parameters
+    ----------
+    rule : PathRule
+        The rule.
+
+    Returns
+    -------
+    form : callable
+        ``form(model, drafts)``. It raises InvalidArgument where the rule draws other than by the methods of `draws`, by one
+        uniform twice or by more than `n_uniforms`, or gives no path of the tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> form = otd.trees.batched_form(otd.trees.BlockVerification())
+    >>> otd.trees.evaluate(form, model, (1, 2)).lossless
+    True
     """
 
     def law_of(model: Model, drafts: Any) -> PathLaw:

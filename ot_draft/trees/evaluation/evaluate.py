@@ -53,13 +53,37 @@ class PathEvaluation:
 def evaluate(
     path_rule: Callable[[Any, Any], PathLaw], model: Model, drafting: Any, law: DraftLaw | None = None
 ) -> PathEvaluation:
-    """Law of the first L + 1 tokens and expected accepted length of `path_rule(model, drafts)`, over all drafts of a drafting.
+    """Return the distribution of the emitted tokens and the expected accepted length of a path rule, over all drafts.
 
-    drafting: a `TreeDrafter`, or whatever has a `length` and `every_tree`, of which every draw is made in every way; a shape, the
-    children of every node drawn by the law (IID() unless given); or (K, L), i.i.d. paths, which the rule gets as K tuples of L tokens in
-    drawing order. Trees come as a `PlainTree`.
-    Ground truth: a token counts as accepted only where the drafts hold it and all before it. L = 0 is one token of the
-    target. Exact if the model's distributions are Fractions. Raises InvalidArgument where there are more than a million drafts.
+    Parameters
+    ----------
+    path_rule : callable
+        ``path_rule(model, drafts)``, for example a `PathRule`. Trees come as a `PlainTree`.
+    model : Model
+        Target and draft distributions after every prefix.
+    drafting : TreeDrafter, TreeShape or (K, L)
+        How trees are drafted; (K, L) stands for K i.i.d. paths of L tokens, which the rule gets as tuples in drawing order.
+    law : DraftLaw, optional
+        For a shape, the law of the children of every node, by default `IID()`.
+
+    Returns
+    -------
+    evaluation : PathEvaluation
+        Exact if the model's distributions are Fractions. A token counts as accepted only if the drafts hold it and all before it.
+        L = 0 is one token of the target.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are more than a million drafts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, 2)).lossless
+    True
     """
     if not callable(path_rule) or isinstance(path_rule, type):
         raise InvalidArgument(

@@ -105,33 +105,112 @@ class PathBound:
 
 
 def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound:
-    """Largest expected accepted length of any lossless path rule on K i.i.d. paths of length L, by linear programming.
+    """Return the largest expected accepted length of any lossless path rule on K i.i.d. paths, by linear programming.
 
-    solver: "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs" or "pulp" (CBC). a_v(T) is the probability, given the set T of drafted
-    paths, that the accepted prefix extends to v: its children take no more than a_u(T), and E[a_{uy}] <= p(y|u) E[a_u].
-    Every lossless rule meets that, and every solution is a lossless rule, which draws what follows u from what is left
-    of p(.|u). Such a rule knows the model everywhere, also where nothing was drafted. K = 1: block verification's
-    length. Raises SolverFailed where the bounds differ by more than 1e-7 (highs) or 1e-5, InvalidDrafts where the
-    program is too large.
+    Parameters
+    ----------
+    model : Model
+        Target and draft distributions after every prefix.
+    K, L : int
+        Number and length of the paths.
+    solver : {"highs", "cvxpy", "cvxpy-highs", "pulp"}, default="highs"
+        SciPy's HiGHS, Clarabel or HiGHS by cvxpy, or CBC by PuLP.
+
+    Returns
+    -------
+    bound : PathBound
+        The length, and the certificate that proves it.
+
+    Raises
+    ------
+    SolverFailed
+        If the bounds differ by more than 1e-7 (highs) or 1e-5.
+    InvalidDrafts
+        If the program is too large.
+
+    Notes
+    -----
+    a_v(T) is the probability, given the set T of drafted paths, that the accepted prefix extends to v. Its children take no more than
+    a_u(T), and E[a_{uy}] <= p(y|u) E[a_u]. Every lossless rule meets that, and every solution is a lossless rule, which draws what follows
+    u from what is left of p(.|u). Such a rule knows the model everywhere, also where nothing was drafted. For K = 1 it is block
+    verification's length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> bound = otd.trees.path_bound(model, 1, 2)
+    >>> exact = otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, 2)).expected_length
+    >>> abs(float(bound.certificate.lower) - float(exact)) < 1e-6
+    True
     """
     check_sizes(K, L)
     return _bound(Nodes.of(model), lambda nodes: _sets_of_paths(nodes, K, L), solver)
 
 
 def tree_program_bound(model: Model, drafted: Drafted, solver: str = "highs") -> PathBound:
-    """`path_bound` for any way to draft: trees of fixed or changing shape, without replacement, with fixed tokens, or K paths.
+    """Return `path_bound` for any way to draft: trees of fixed or changing shape, without replacement, with fixed tokens, or K paths.
 
-    drafted: (drafts, probability) for every way to draft, drafts as `rule(model, drafts)` takes them.
-    Raises SolverFailed as `path_bound` does, InvalidArgument where the program is too large or the probabilities do not sum to 1.
+    Parameters
+    ----------
+    model : Model
+        Target and draft distributions after every prefix.
+    drafted : iterable of (drafts, probability)
+        Every way to draft, drafts as `rule(model, drafts)` takes them.
+    solver : {"highs", "cvxpy", "cvxpy-highs", "pulp"}, default="highs"
+        As for `path_bound`.
+
+    Returns
+    -------
+    bound : PathBound
+        The length, and the certificate that proves it.
+
+    Raises
+    ------
+    SolverFailed
+        As by `path_bound`.
+    InvalidArgument
+        If the program is too large, or the probabilities do not sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> drafted = [(((0,),), model.draft(())[0]), (((1,),), model.draft(())[1])]
+    >>> bound = otd.trees.tree_program_bound(model, drafted)
+    >>> abs(float(bound.value) - float(otd.trees.cap_bound(model, drafted))) < 1e-6
+    True
     """
     return _bound(Nodes.of(model), lambda nodes: _sets_of_trees(nodes, drafted), solver)
 
 
 def cap_bound(model: Model, drafted: Drafted) -> Any:
-    """The sum of the caps, which no lossless path rule exceeds: cap(root) = 1, cap(u c) = min(P(u c is drafted), p(c|u) cap(u)).
+    """Return the sum of the caps, which no lossless path rule exceeds in expected accepted length.
 
-    drafted: as for `tree_program_bound`, which is never above it; no program is solved. Exact if the model's distributions are Fractions.
-    Proof: proofs_checks/formal/along_paths/tree_bound.v.
+    cap(root) = 1 and cap(u c) = min(P(u c is drafted), p(c|u) cap(u)). Proof: proofs_checks/formal/along_paths/tree_bound.v.
+
+    Parameters
+    ----------
+    model : Model
+        Target and draft distributions after every prefix.
+    drafted : iterable of (drafts, probability)
+        As for `tree_program_bound`, whose value is never above this one; no program is solved.
+
+    Returns
+    -------
+    bound : float or Fraction
+        Exact if the model's distributions are Fractions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> drafted = [(((0,),), model.draft(())[0]), (((1,),), model.draft(())[1])]
+    >>> bool(abs(otd.trees.cap_bound(model, drafted) - np.minimum(model.target(()), model.draft(())).sum()) < 1e-12)
+    True
     """
     nodes = Nodes.of(model)
     chances: dict[Path, Fraction] = {}

@@ -11,13 +11,25 @@ from ...errors import InvalidCosts
 
 @dataclass(frozen=True)
 class Costs:
-    """Measured costs, all in one unit: of a target call on one token, where that is 1, or in milliseconds.
+    """Measured costs, all in one unit: a target call on one token if that is 1, or milliseconds.
 
-    verify: {positions: cost} of one target call on so many positions, which are the drafted nodes and the token before
-    them; position 1 is the plain decoding step, and must be there. draft: {rows: cost} of one draft call on so many rows,
-    one for every path. select: {rule name: cost} of one selection; "" stands for all rules that are not named.
-    change: beside that, of a target call on another number of positions than the one before, which some machines prepare anew; only
-    `ot_draft.decoding.Auto` asks for it. Between measured numbers costs are interpolated linearly; nothing is extrapolated.
+    Parameters
+    ----------
+    verify : mapping of int to float
+        Cost of one target call by its number of positions, which are the drafted nodes and the token before them. Position 1 is the
+        autoregressive step, and must be there. Between measured numbers costs are interpolated linearly; nothing is extrapolated.
+    draft : mapping of int to float
+        Cost of one draft call by its number of rows, one for every path.
+    select : mapping of str to float, optional
+        Cost of one selection by the rule's name; "" stands for all rules that are not named.
+    change : float, default=0.0
+        Additional cost of a target call on another number of positions than the one before; only `ot_draft.decoding.Auto` uses it.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.Costs(verify={1: 1.0, 5: 1.2}, draft={1: 0.1}).verify[5]
+    1.2
     """
 
     verify: Mapping[int, float]
@@ -125,9 +137,27 @@ class Planned:
 
 
 def plan(efficiencies: Iterable[Efficiency], costs: Costs) -> list[Planned]:
-    """Predicted speed-up of every rule, K and L, the best first; error: its standard error, from block efficiency's.
+    """Return the predicted speed-up of every rule, K and L, the best first.
 
     speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select).
+
+    Parameters
+    ----------
+    efficiencies : iterable of Efficiency
+        Block efficiency of every rule, K and L, with its standard error.
+    costs : Costs
+        Costs of calls and selections.
+
+    Returns
+    -------
+    plans : list
+        One row each, with the standard error of the speed-up from that of the block efficiency.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.plan([], otd.trees.Costs(verify={1: 1.0}, draft={1: 0.1}))
+    []
     """
     rows = []
     for found in efficiencies:

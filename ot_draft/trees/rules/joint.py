@@ -28,19 +28,32 @@ State = tuple[Walk, Key, tuple[Forest, ...]]
 
 @dataclass(frozen=True)
 class Joint(PathRule):
-    """Block verification of a path that is selected down the tree, token by token; nothing is refused before the end.
+    """Block verification of a path that is selected down the tree, token by token; nothing is rejected before the end.
 
     At every node, with the weight w of the walk so far, one child of the living nodes is selected by the optimal selection for the
-    scaled target w p (`select_child`). Its token y, which was selected by the law m, takes the weight to
+    scaled target w p (`select_child`). Its token y, which was selected with distribution m, takes the weight to
     min(1, w p(y) / m(y)); all nodes that hold y live on. At the end come the tests of block verification with m in the
-    place of q (`verify`). Trees whose children are i.i.d., K paths among them, or follow a hybrid law.
-    classes: of tokens of nearly equal ratio in the batched form, which costs acceptance and never validity; None
-    stands for 256 where the vocabulary is over 1,024 tokens, and else for all tokens. The plain form takes all tokens.
+    place of q (`verify`). It takes trees whose children are i.i.d., K paths among them, or follow a hybrid law.
 
-    Why it is lossless, for whatever m: given the walk to a node, its children are drawn anew, so that the selected token has the
-    law m, and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of
-    E[w_i]. For K = 1, block verification.
-    Source: this project; checked exactly, by enumeration, with `otd.trees.evaluate`.
+    Parameters
+    ----------
+    classes : int, optional
+        Number of classes of tokens of nearly equal ratio in the batched form, which costs acceptance and never losslessness. By
+        default 256 if the vocabulary is over 1,024 tokens, else all tokens. The plain form takes all tokens.
+
+    Notes
+    -----
+    It is lossless for every m: given the walk to a node, its children are drawn anew, so that the selected token has the distribution m,
+    and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of E[w_i]. For K = 1 it is
+    block verification. Source: this project; checked exactly, by enumeration, with `otd.trees.evaluate`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> otd.trees.evaluate(otd.trees.Joint(), model, (2, 1)).lossless
+    True
     """
 
     classes: int | None = None

@@ -22,15 +22,35 @@ from .survivors import Draws, Survivors
 
 @dataclass(frozen=True)
 class TokenWise(PathRule):
-    """Apply a selection rule to the children of the node that was reached; go on while a child holds its output.
+    """Apply a selection rule to the children of the node that was reached; go on while a child holds its output [1]_ [2]_.
 
-    rule: any selection rule that is valid under the law by which children were drawn. The walk ends at the first output that no child
-    holds; at a leaf, one more token comes from the target. Equal siblings live together, and what the rule is
-    given are the children of all of them where these make one list of its law: i.i.d. draws do (the survivors of
-    K paths), and hybrid ones for `Optimal`, the top tokens counted once; else those of one living node.
-    Survivors were chosen by their tokens so far, hence their children follow the law again.
-    Every emitted token has the target's law given those before it.
-    Source: Sun et al., SpecTr, NeurIPS 2023, Theorem 2 (paths); Yang et al., multi-candidate speculative decoding, 2024 (trees).
+    The walk ends at the first output that no child holds; at a leaf, one more token comes from the target. Equal siblings live together.
+    The rule gets the children of all of them if these make one list of its law: i.i.d. draws do (the survivors of K paths), and hybrid
+    ones for `Optimal`, the top tokens counted once. Else it gets those of one living node. Survivors were chosen by their tokens so far,
+    hence their children follow the law again.
+
+    Parameters
+    ----------
+    rule : SelectionRule
+        A rule that is valid under the law by which children were drawn.
+
+    Raises
+    ------
+    InvalidArgument
+        If rule is not a selection rule.
+
+    References
+    ----------
+    .. [1] Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", NeurIPS 2023, Theorem 2.
+    .. [2] Yang et al., "Multi-Candidate Speculative Decoding", 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel.random(np.random.default_rng(0), 2, order=0)
+    >>> otd.trees.evaluate(otd.trees.TokenWise(otd.rules.KSeq()), model, (2, 1)).lossless
+    True
     """
 
     rule: SelectionRule

@@ -43,10 +43,23 @@ class Retargeted:
 class TowardPath(PathRule):
     """Select along the tree by a path rule as if the target after every prefix were r: what is emitted follows r, not p.
 
-    target: one of `otd.lossy`, or any function of (p, q, k, law). rule: any path rule, for instance Joint(). k is the number of children
-    of the nodes of a depth, K at the root of K paths and 1 below, so that r depends on the prefix alone; the token after the last
-    drafted one follows p. The KL of the tokens of a text add up (chain rule). Judged against `toward.retargeted(...)`, it is lossless.
-    Shapes with unequal nodes in a level are refused. Source: this project (docs/lossy.md).
+    k is the number of children of the nodes of a depth, K at the root of K paths and 1 below, so that r depends on the prefix alone; the
+    token after the last draft token follows p. The KL of the tokens of a sequence add up (chain rule). Evaluated against
+    `toward.retargeted(...)`, the rule is lossless. Shapes with unequal nodes in a level raise InvalidDrafts. Source: this project
+    (docs/lossy.md).
+
+    Parameters
+    ----------
+    target : callable
+        One of `otd.lossy`, or any function of (p, q, k, law).
+    rule : PathRule
+        Any path rule, for instance `Joint()`.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.trees.TowardPath(otd.lossy.KL(0.02), otd.trees.Joint()).rule
+    Joint(classes=None)
     """
 
     target: Any
