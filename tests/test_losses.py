@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from fractions import Fraction
 from itertools import product
@@ -17,7 +16,6 @@ from ot_draft import arrays as xp
 torch = pytest.importorskip("torch")
 
 from ot_draft.laws import probability_inside  # noqa: E402
-from ot_draft.lossy import losses  # noqa: E402
 from ot_draft.lossy.losses import acceptance_loss, accepted_length_loss  # noqa: E402
 from ot_draft.trees.model import MarkovModel  # noqa: E402
 
@@ -415,7 +413,3 @@ def test_a_text_of_narrow_integers_is_read() -> None:
     wanted = accepted_length_loss(ROWS, ROWS, torch.tensor([0, 1]))
     for dtype in (torch.uint8, torch.int16, torch.int32):
         assert torch.equal(accepted_length_loss(ROWS, ROWS, torch.tensor([0, 1], dtype=dtype)), wanted)
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    assert doctest.testmod(losses).attempted and not doctest.testmod(losses).failed

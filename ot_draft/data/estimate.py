@@ -68,12 +68,35 @@ def expected_acceptance(
     generator: np.random.Generator | None = None,
     optimum: Any = None,
 ) -> Acceptance:
-    """Acceptance of `rule` when the drafts follow problem.law, without visiting n^k tuples unless they are few.
+    """Return the expected acceptance of a rule for drafts that follow problem.law, without enumerating n^k tuples unless they are few.
 
-    Fractions are enumerated where that takes about a second, and give Fractions. Otherwise a formula is used where one is known
-    (see closed_forms), then enumeration of few tuples, then `samples` random drafts from the generator (seed 0 without one):
-    the mean of the exact acceptance given the drafts, not of sampled tokens, which would add noise. optimum: of the problem, where
-    the caller knows it.
+    Fractions are enumerated if that takes about a second. Otherwise a closed form is used, then enumeration in floats, then the mean of
+    the exact acceptance given random drafts.
+
+    Parameters
+    ----------
+    rule : SelectionRule
+        A rule.
+    problem : Problem
+        p and q of shape (..., n), k and the draft law.
+    samples : int, default=256
+        Number of random draft tuples, if they are needed.
+    generator : numpy.random.Generator, optional
+        Source of random numbers, with seed 0 by default.
+    optimum : array of shape (...), optional
+        Optimal acceptance of the problem, if it is known.
+
+    Returns
+    -------
+    Acceptance
+        Value, standard error and method.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> found = expected_acceptance(otd.rules.KSeq(), otd.Problem([0.5, 0.5], [0.75, 0.25], k=2))
+    >>> found.method, round(float(found.value), 4)
+    ('formula', 0.8476)
     """
     if xp.is_torch(problem.p):
         problem = Problem(problem.p.detach().cpu().numpy(), problem.q.detach().cpu().numpy(), problem.k, problem.law)

@@ -185,7 +185,38 @@ def open_pairs(
 
 
 def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> Pairs:
-    """The same, in memory, and all held to be laws."""
+    """Return the pairs of target and draft distributions in a file, in memory and validated.
+
+    Parameters
+    ----------
+    file : str or Path
+        File in a format of `ot_draft.data.formats`, with arrays p and q of shape (..., n), or logits.
+    normalise : bool, default=False
+        Whether to divide rounded probabilities by their sums, which must lie within 1 % of 1.
+    pad : bool, default=False
+        Whether to fill the shorter of two vocabularies with probability 0 at its end.
+
+    Returns
+    -------
+    Pairs
+        p and q of shape (m, n), float64 or Fractions, and what the file says of each pair.
+
+    Raises
+    ------
+    InvalidDistribution
+        If the file cannot be read, holds other arrays, or a row is not a distribution.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "pairs.json")
+    ...     _ = file.write_text('{"p": [["1/2", "1/2"]], "q": [["3/4", "1/4"]]}')
+    ...     pairs = read_pairs(file)
+    >>> pairs.q
+    array([[Fraction(3, 4), Fraction(1, 4)]], dtype=object)
+    """
     return open_pairs(file, normalise, pad).load()
 
 

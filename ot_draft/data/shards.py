@@ -230,10 +230,27 @@ def _check(p: Array, q: Array, source: str, start: int) -> None:
 def open_shards(
     paths: Iterable[Path | str], temperature: float = 1.0, pad: bool = False, normalise: bool = False
 ) -> list[Shard]:
-    """The shards of files and folders (of which all .npz, .safetensors and .parquet files, by name). Raises InvalidDistribution.
+    """Return the shards of files and folders, whose rows are read when they are needed.
 
-    All of every file is read once, to check its checksums, which reading single rows cannot do, and for the digest. pad, normalise:
-    see `open_shard`.
+    Every file is read once here, for its checksums and its digest.
+
+    Parameters
+    ----------
+    paths : iterable of str or Path
+        Files, and folders whose .npz, .safetensors and .parquet files are taken, by name.
+    temperature : float, default=1.0
+        Temperature by which logits are divided.
+    pad, normalise : bool, default=False
+        As in `read_pairs`.
+
+    Returns
+    -------
+    list of Shard
+
+    Raises
+    ------
+    InvalidDistribution
+        If a file cannot be read or is given twice, no pair is found, or a temperature is given for probabilities.
     """
     files = [file for path in map(Path, paths) for file in _files(path)]
     if not files:

@@ -43,11 +43,27 @@ MOST_DRAFTS = 32_767  # what a column of 16 bits holds
 
 @dataclass(frozen=True)
 class Study:
-    """Every rule under its own law, with every number of drafts k that the law is defined for.
+    """Settings of a comparison: every rule under its own draft law, with every number of drafts k for which the draft law is defined.
 
-    samples, seed: of the random drafts where no exact value is in reach; every pair, rule and k has its own stream of random
-    numbers. lp_limit: seconds that the linear programs of one law and k may take on all pairs, judged by their size. target: for
-    the place of p, in everything that is computed; the optimum is then the frontier at its budget (docs/lossy.md).
+    Parameters
+    ----------
+    ks : tuple of int, default=(1, 2, 4, 8)
+        Numbers of draft tokens.
+    rules : tuple of SelectionRule, optional
+        All rules of the library that take less than seconds per pair, by default.
+    samples : int, default=256
+        Number of random draft tuples per pair, for values that are not exact. Every pair, rule and k has its own stream of random numbers.
+    seed : int, default=0
+        Seed of the random numbers.
+    lp_limit : float, default=5.0
+        Maximum estimated time in seconds of the linear programs of one draft law and k on all pairs.
+    target : Target, optional
+        Target of `otd.lossy` that replaces p. The optimum is then the largest acceptance within its budget.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number is below 1, or a rule or k is given twice.
     """
 
     ks: tuple[int, ...] = (1, 2, 4, 8)
@@ -240,7 +256,35 @@ def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, 
 def compare_rules(
     pairs: PairsFound, study: Study | None = None, jobs: int = 1, advance: Callable[[int], object] | None = None
 ) -> list[Row]:
-    """All rows of `compare_parts`. advance is called with the number of pairs just done."""
+    """Return the acceptance of every rule and the optimum of every draft law on all pairs.
+
+    Parameters
+    ----------
+    pairs : Pairs or PairFile
+        m pairs of target and draft distributions.
+    study : Study, optional
+        Rules, numbers of draft tokens and settings.
+    jobs : int, default=1
+        Number of processes. The result does not depend on it.
+    advance : callable, optional
+        Called with the number of pairs that were just done.
+
+    Returns
+    -------
+    list of Row
+        In order of pairs, numbers of draft tokens and rules.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft import rules
+    >>> from ot_draft.data import summarise
+    >>> from ot_draft.data.pairs import as_pairs
+    >>> pairs = as_pairs({"p": np.array([[0.5, 0.5]]), "q": np.array([[0.75, 0.25]])}, "example")
+    >>> rows = compare_rules(pairs, Study(ks=(1, 2), rules=(rules.KSeq(),), lp_limit=0))
+    >>> [(line.rule, line.k, round(line.accepted, 4)) for line in summarise(rows, pairs) if line.accepted is not None]
+    [('optimum', 1, 0.75), ('KSeq', 1, 0.75), ('optimum', 2, 0.9375), ('KSeq', 2, 0.8476)]
+    """
     rows: list[Row] = []
     for done in compare_parts(pairs, study, jobs):
         rows += done.rows or []

@@ -53,9 +53,26 @@ class Summary:
 
 
 def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None) -> list[Summary]:
-    """One line for every group, k, rule and law, in the order of the rows. study: whose rows they are, where it has a target.
+    """Return means over pairs with standard errors, one for each temperature, k, rule and draft law.
 
-    Raises InvalidArgument for two rules of one name under one law.
+    Parameters
+    ----------
+    rows : iterable of Row
+        Result of `compare_rules`.
+    pairs : Pairs
+        The pairs that were compared.
+    study : Study, optional
+        Settings of the comparison, if it has a target of `otd.lossy`.
+
+    Returns
+    -------
+    list of Summary
+        In the order of the rows; `compare_rules` has an example.
+
+    Raises
+    ------
+    InvalidArgument
+        If two rules of one draft law have the same name.
     """
     means = Means(study)
     means.add(rows, pairs)
@@ -139,7 +156,23 @@ def _means(
 
 
 def summarise_sweep(out: Path | str) -> list[Summary]:
-    """Means of a sweep, also of one that has not ended, by temperature, law, k and rule; pairs are independent draws here."""
+    """Return the means of a sweep, also of one that has not ended.
+
+    Parameters
+    ----------
+    out : str or Path
+        Output folder of `run_sweep`.
+
+    Returns
+    -------
+    list of Summary
+        By temperature, draft law, k and rule. Standard errors take pairs as independent.
+
+    Raises
+    ------
+    InvalidArgument
+        If the folder is not that of a sweep.
+    """
     out = Path(out)
     if not (out / MANIFEST).is_file():
         raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")

@@ -18,10 +18,10 @@ LARGEST = 1e300  # number that a budget may be
 
 
 class Target(ABC):
-    """A law r for the place of p: `target(p, q, k, law)` is (..., n), as p and q are.
+    """Base class of distributions r that a lossy rule selects for instead of p.
 
-    A lossy rule is a lossless rule for another target. r depends on nothing but p, q, the number of draft positions k and the draft
-    law, and not on the drafts. What a target guarantees holds for every k and law; with those that the drafts have it also accepts most.
+    A lossy rule is a lossless rule for another target distribution. r depends on p, q, the number of draft tokens k and the draft law
+    only, not on the drafts. The guarantee of a target holds for every k and draft law; the acceptance is largest for those given.
     """
 
     @property

@@ -15,10 +15,26 @@ from .envelope import Envelope
 
 @dataclass(frozen=True)
 class TotalVariation(Nearest):
-    """TV(r, p) <= eps, and the acceptance min(1, alpha(p) + eps): no law within eps has more.
+    """Target distribution r of the largest acceptance within TV(r, p) <= eps: min(1, alpha(p) + eps).
 
-    Of the many laws that have it, the one that is also the best under every other f-divergence, as long as the drafts fall on tokens
-    with p > 0. Exact on Fractions. Source: this project (docs/lossy.md); one draft: Tran-Thien and Nock 2026.
+    Several distributions have this acceptance. r is the one that is best under every other f-divergence too, if all drafts have p > 0.
+
+    Parameters
+    ----------
+    eps : float or Fraction
+        Total variation distance from p, in [0, 1]. The result is exact if p, q and eps are.
+
+    References
+    ----------
+    .. [1] Tran-Thien and Nock, 2026 (one draft token); docs/lossy.md of this project (several).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fractions import Fraction as F
+    >>> p, q = np.array([F(1, 2), F(1, 2)]), np.array([F(3, 4), F(1, 4)])
+    >>> TotalVariation(F(1, 10))(p, q, k=1)
+    array([Fraction(3, 5), Fraction(2, 5)], dtype=object)
     """
 
     eps: Any
@@ -47,10 +63,28 @@ ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
 
 @dataclass(frozen=True)
 class Ratio(Nearest):
-    """r <= e^delta p for every token, and the optimum for the scaled target: min(1, 1 + min over H of e^delta p(H) - Q(all in H)).
+    """Target distribution r of the largest acceptance with r <= e^delta p for every token.
 
-    So no event becomes likelier than by the factor e^delta, and KL(r || p) <= delta. Give `delta`, or the factor itself, as a Fraction
-    where the law is to be exact. Source: this project (docs/lossy.md); one draft: Leviathan et al. 2023, appendix A.5.
+    The acceptance is min(1, 1 + min over token sets H of e^delta p(H) - Q(all drafts in H)), and KL(r || p) <= delta.
+
+    Parameters
+    ----------
+    delta : float, optional
+        Logarithm of the largest ratio r / p, at least 0.
+    factor : float or Fraction, optional
+        The largest ratio itself, instead of delta. A Fraction makes the result exact.
+
+    References
+    ----------
+    .. [1] Leviathan et al., 2023, appendix A.5 (one draft token); docs/lossy.md of this project (several).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fractions import Fraction as F
+    >>> p, q = np.array([F(1, 2), F(1, 2)]), np.array([F(3, 4), F(1, 4)])
+    >>> Ratio(factor=F(6, 5))(p, q, k=1)
+    array([Fraction(3, 5), Fraction(2, 5)], dtype=object)
     """
 
     delta: Any = None

@@ -93,9 +93,23 @@ class WithinDivergence(Nearest):
 
 @dataclass(frozen=True)
 class KL(WithinDivergence):
-    """KL(r || p) <= eps nats, and no law within eps has more acceptance. Along a text the tokens' KL add up (chain rule).
+    """Target distribution r of the largest acceptance within KL(r || p) <= eps nats. Over a sequence, KL adds up.
 
-    Source: this project (docs/lossy.md); one draft: Tran-Thien and Nock 2026.
+    Parameters
+    ----------
+    eps : float
+        Budget of the divergence, at least 0.
+
+    References
+    ----------
+    .. [1] Tran-Thien and Nock, 2026 (one draft token); docs/lossy.md of this project (several).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p, q = np.array([0.5, 0.5]), np.array([0.75, 0.25])
+    >>> KL(0.02)(p, q, k=1).round(3)
+    array([0.6, 0.4])
     """
 
     divergence = KULLBACK_LEIBLER
@@ -103,9 +117,23 @@ class KL(WithinDivergence):
 
 @dataclass(frozen=True)
 class ReverseKL(WithinDivergence):
-    """KL(p || r) <= eps nats, and no law within eps has more acceptance: what mentored decoding bounds for one draft.
+    """Target distribution r of the largest acceptance within KL(p || r) <= eps nats, as mentored decoding bounds it for one draft token.
 
-    Source: Tran-Thien 2023 for one draft; this project for more.
+    Parameters
+    ----------
+    eps : float
+        Budget of the divergence, at least 0.
+
+    References
+    ----------
+    .. [1] Tran-Thien, mentored decoding, 2023 (one draft token); docs/lossy.md of this project (several).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p, q = np.array([0.5, 0.5]), np.array([0.75, 0.25])
+    >>> ReverseKL(0.02)(p, q, k=1).round(3)
+    array([0.599, 0.401])
     """
 
     divergence = REVERSE_KULLBACK_LEIBLER
@@ -113,7 +141,24 @@ class ReverseKL(WithinDivergence):
 
 @dataclass(frozen=True)
 class ChiSquared(WithinDivergence):
-    """sum (r - p)^2 / p <= eps, and no law within eps has more acceptance. Source: this project; one draft: Tran-Thien and Nock 2026."""
+    """Target distribution r of the largest acceptance within sum (r - p)^2 / p <= eps.
+
+    Parameters
+    ----------
+    eps : float
+        Budget of the divergence, at least 0.
+
+    References
+    ----------
+    .. [1] Tran-Thien and Nock, 2026 (one draft token); docs/lossy.md of this project (several).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p, q = np.array([0.5, 0.5]), np.array([0.75, 0.25])
+    >>> ChiSquared(0.02)(p, q, k=1).round(3)
+    array([0.571, 0.429])
+    """
 
     divergence = CHI_SQUARED
 

@@ -38,10 +38,18 @@ def target_within(text: str) -> Nearest:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The curve: no lossy rule within `budget` of the target accepts more than `bound`, and one accepts `acceptance`.
+    """Largest acceptance at each distance from the target: no lossy rule accepts more than `bound`, and one accepts `acceptance`.
 
-    budget: (m,) of the divergence; a ratio's is its logarithm. acceptance, bound: (..., m), exact on Fractions for tv and ratio. The
-    bound is proved by token sets (tv, ratio: one; f-divergences: a chain of them with weights) and holds whatever computed it.
+    The bound is proved by token sets (tv, ratio: one; f-divergences: a chain of them with weights).
+
+    Attributes
+    ----------
+    divergence : str
+        Name of the divergence.
+    budget : array of shape (m,)
+        Values of the divergence; for "ratio" the logarithm of the ratio.
+    acceptance, bound : array of shape (..., m)
+        Exact on Fractions for "tv" and "ratio".
     """
 
     divergence: str
@@ -63,10 +71,42 @@ def frontier(
     divergence: str = "kl",
     budgets: Sequence[Any] | None = None,
 ) -> Frontier:
-    """The most acceptance within each budget of `divergence` from p: "tv", "ratio", "kl" (r from p), "reverse-kl" or "chi-squared".
+    """Return the largest acceptance within each budget of a divergence from p, with a proved bound.
 
-    p, q: (..., n), validated as in `Problem`. budgets: POINTS of them from 0 to where the acceptance no longer grows, if None. A ratio's
-    budget is delta, for r <= e^delta p. Raises InvalidArgument for an unknown divergence, no list of budgets, or a budget below 0.
+    Parameters
+    ----------
+    p, q : array_like of shape (..., n)
+        Target and draft distributions over n tokens.
+    k : int, default=2
+        Number of draft tokens.
+    law : DraftLaw, optional
+        Draft law, i.i.d. by default.
+    divergence : {"kl", "tv", "ratio", "reverse-kl", "chi-squared"}
+        Divergence of the output distribution r from p. The budget of "ratio" is delta in r <= e^delta p.
+    budgets : sequence of m numbers, optional
+        Budgets, at least 0. The default is 33 values from 0 to where the acceptance no longer grows.
+
+    Returns
+    -------
+    Frontier
+
+    Raises
+    ------
+    InvalidArgument
+        If the divergence is unknown, or budgets is not a list of numbers of at least 0.
+    InvalidDistribution
+        If p or q is not a probability vector, or their shapes differ.
+
+    References
+    ----------
+    .. [1] docs/lossy.md of this project.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> curve = frontier([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=1, divergence="tv", budgets=[0, F(1, 10), F(1, 4)])
+    >>> [str(alpha) for alpha in curve.acceptance]
+    ['3/4', '17/20', '1']
     """
     if divergence not in TARGETS:
         raise InvalidArgument(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")

@@ -14,12 +14,30 @@ from ..selection import ClosedForm, Retargetable, Selection, SelectionRule, unde
 
 @dataclass(frozen=True)
 class Toward(SelectionRule):
-    """Select by a rule, and for its draft law, as if the target were r = target(p, q, k, law). Its output law is r, not p.
+    """Lossy rule: select by a lossless rule as if the target distribution were r = target(p, q, k, law).
 
-    target: one of `otd.lossy`, or any function of (p, q, k, law). rule: any lossless rule; with `Optimal` and a target of the frontier, no
-    rule within the target's budget accepts more. k is the number of draft positions. `otd.check_rule` holds it against r and its
-    budget; `otd.evaluate(...).bias` says how far r is from p. Never lossless, but where r is p.
-    Source: this project (docs/lossy.md).
+    The output distribution is r. `otd.check_rule` checks this, and the budget of the target; `otd.evaluate(...).bias` is the distance
+    of r from p. With `Optimal` and a target of `otd.lossy`, no rule within the budget accepts more.
+
+    Parameters
+    ----------
+    target : Target or callable
+        Target of `otd.lossy`, or a function of (p, q, k, law) that returns r of shape (..., n). k is the number of draft tokens.
+    rule : SelectionRule
+        A lossless rule.
+
+    References
+    ----------
+    .. [1] docs/lossy.md of this project.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> from fractions import Fraction as F
+    >>> rule = Toward(otd.lossy.TotalVariation(F(1, 10)), otd.rules.SpeculativeSampling())
+    >>> evaluation = otd.evaluate(rule, otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=1))
+    >>> evaluation.acceptance, evaluation.bias.total_variation
+    (Fraction(17, 20), Fraction(1, 10))
     """
 
     target: Any
@@ -27,9 +45,11 @@ class Toward(SelectionRule):
 
     def __post_init__(self) -> None:
         if not callable(self.target) or isinstance(self.target, SelectionRule):  # the two may have been given in turn
-            raise InvalidArgument(f"Toward({self.target!r}, ...): give a target first, for example otd.lossy.KL(0.02)")
+            raise InvalidArgument(
+                f"target must be a function of (p, q, k, law), got {self.target!r}. Give otd.lossy.KL(0.02)."
+            )
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
-            raise InvalidArgument(f"Toward(..., {self.rule!r}): give a selection rule, for example otd.rules.Optimal()")
+            raise InvalidArgument(f"rule must be a selection rule, got {self.rule!r}. Give otd.rules.Optimal().")
         for name in ("law", "cost", "siblings"):  # what the rule says of itself holds here
             object.__setattr__(self, name, getattr(self.rule, name))
 

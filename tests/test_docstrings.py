@@ -1,0 +1,24 @@
+"""Examples in docstrings run; every module that has one is found."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODULES = [
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for file in sorted((ROOT / "ot_draft").rglob("*.py"))
+    if ">>> " in file.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_of_a_module_run(module: str) -> None:
+    if module == "ot_draft.lossy.losses" or "decoding" in module or "integrations" in module:
+        pytest.importorskip("torch")
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.attempted and not found.failed
