@@ -1,19 +1,19 @@
-"""The command that brings what an optional feature needs: the extra of the package that names it.
+"""The command that installs what an optional feature needs: the extra of the package.
 
-No index has ot_draft. Where it is installed, `pip install 'ot_draft[llm]'` still works: pip reads the installed metadata.
+ot_draft is not on PyPI. Where it is installed, `pip install 'ot_draft[llm]'` works, because pip reads the installed metadata.
 """
 
 import re
 from pathlib import Path
 
 DISTRIBUTION = "ot_draft"
-CLONE = Path(__file__).parents[1]  # the folder of the clone, where it is one
-# Extras that `make .venv` does not bring: two exclude each other, one is compiled for minutes.
+CLONE = Path(__file__).parents[1]  # the folder of the clone, if it is one
+# Extras that `make .venv` does not install: two exclude each other, one compiles for minutes.
 APART = ("vllm", "sglang", "llamacpp")
 
 
 def how_to_install(package: str, extra: str) -> str:
-    """The command that brings the extra. Where ot_draft is not installed: the clone's folder by its extra, else the package alone."""
+    """Return the command that installs the extra; without an installed ot_draft, that of the clone's folder or of the package alone."""
     in_clone = (CLONE / "Makefile").is_file() and (CLONE / "pyproject.toml").is_file()
     installed = installed_extras()
     if extra not in installed and (installed or not in_clone):
@@ -23,8 +23,8 @@ def how_to_install(package: str, extra: str) -> str:
 
 
 def installed_extras() -> set[str]:
-    """The extras of the distribution as it is installed; none where it is not."""
-    from importlib import metadata  # 20 ms, which `import ot_draft` does without
+    """Return the extras of the installed distribution, or none if it is not installed."""
+    from importlib import metadata  # 20 ms that `import ot_draft` does not need
 
     try:
         names = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()

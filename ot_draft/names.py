@@ -12,7 +12,7 @@ SEVERAL = 3  # max. number of suggestions
 
 
 def normalised(name: str) -> str:
-    """The letters and digits of a name in lower case: K-SEQ, k_seq and KSeq are equal."""
+    """Return the letters and digits of a name in lower case: K-SEQ, k_seq and KSeq are equal."""
     return "".join(filter(str.isalnum, name.lower()))
 
 
@@ -27,7 +27,7 @@ def lookup(name: str, known: Mapping[str, T], what: str, aliases: Mapping[str, T
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that holds the closest names; empty if none is close."""
+    """Return a question with the closest names; empty if no name is close."""
     names: dict[str, str] = {}
     for each in known:
         names.setdefault(normalised(each), each)

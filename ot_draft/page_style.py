@@ -1,9 +1,9 @@
-"""How every page looks that is written as one file: light and dark, and narrow screens."""
+"""The look of HTML pages that are written as one file, in light and dark mode and on narrow screens."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-# Okabe and Ito's colours, told apart by everyone; the verdict stands there as a word too.
+# The verdict is also written as a word: colour alone does not carry it.
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #ccc; --code: #f4f4f4; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #181818; --line: #444; --code: #242424; } }
@@ -18,7 +18,7 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """Cells that are HTML; the first columns hold texts, those behind them numbers."""
+    """Return an HTML table. Cells are HTML; the first `texts` columns hold text, the others numbers."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         numbers = "".join(f'<{tag} class="number">{cell}</{tag}>' for cell in cells[texts:])
@@ -30,7 +30,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -
 
 
 def page(title: str, body: str, style: str = "") -> str:
-    """A whole page that leads nowhere: the title as its heading, then the body in HTML; style: beside that of all pages."""
+    """Return a complete page without links: the title as heading, then the body in HTML. `style` is added to the common style."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

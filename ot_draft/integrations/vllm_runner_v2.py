@@ -1,4 +1,4 @@
-"""The rejection sampler of vLLM's V2 model runner: everything on the device, seeds in the place of generators."""
+"""The rejection sampler of vLLM's V2 model runner, which runs on the device and uses seeds instead of generators."""
 
 from ..arrays import Array, arange, namespace, where
 from ..errors import NotLossless
@@ -32,13 +32,45 @@ def rejection_sample(
     rule: ChainRule,
     log: StepLog | None = None,
 ) -> tuple[Array, Array]:
-    """Emitted tokens of B requests with T nodes in all: int64 (B, L + 1), -1 beyond; their number: int32 (B,).
+    """Verify the draft tokens of a batch; vLLM's function of the same name.
 
-    target_logits: (T, n), each request's root and its drafts, temperature, top-k and top-p applied. draft_logits: (requests known, L, n),
-    before temperature, or None where drafts were chosen without chance. draft_sampled: (T,), a request's root first; -1 for a draft that
-    must be refused. cu_num_logits: (B + 1,). pos: (T,). idx_mapping: (B,) the request's row in temperature and seed. `rule` says whether
-    verification is by block. Law: as in `vllm.rejection_sample`; uniforms are a hash of seed, the root's position and a counter: the root
-    moves at every iteration, so that none is used twice. Nothing is asked of the device without a log.
+    Uniform numbers are a hash of the seed, the root's position and a counter. The root moves in every step, so that none is used twice.
+    Without a log, nothing waits for the device.
+
+    Parameters
+    ----------
+    target_logits : float tensor of shape (T, n)
+        Target logits at the T nodes of B requests, each request's root first, after temperature, top-k and top-p.
+    draft_logits : float tensor of shape (requests, L, n), optional
+        Draft logits before temperature; None if draft tokens were not sampled.
+    draft_sampled : int tensor of shape (T,)
+        Root and draft tokens of each request; -1 for a draft token that must be rejected.
+    cu_num_logits : int tensor of shape (B + 1,)
+        First node of each request.
+    pos : int tensor of shape (T,)
+        Positions of the nodes.
+    idx_mapping : int tensor of shape (B,)
+        Row of each request in temperature and seed; -1 for padding.
+    temperature, seed : tensors of shape (requests,)
+        Sampling temperature and random seed.
+    num_speculative_steps : int
+        L, the largest number of draft tokens.
+    rule : ChainRule
+        Speculative sampling or block verification.
+    log : StepLog, optional
+        Log for `ot-draft audit`.
+
+    Returns
+    -------
+    emitted : int64 tensor of shape (B, L + 1)
+        Emitted tokens, -1 beyond. They have the target distribution; greedy requests emit the argmax.
+    count : int32 tensor of shape (B,)
+        Number of emitted tokens.
+
+    Raises
+    ------
+    NotLossless
+        If watermarking or one of vLLM's lossy modes is set.
     """
     _refuse(synthetic_conditional_rates is not None or fly_window_size or contexts is not None)
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
@@ -57,7 +89,7 @@ def rejection_sample(
 
 
 def _cooled(logits: Array, node: Array, heat: Array, p: Array) -> Array:
-    """p, and where the temperature is 0 all mass on the largest logit."""
+    """Return p, and one-hot distributions at temperature 0."""
     return where(heat[..., None] == 0, one_hot(logits.argmax(-1)[node], p.shape[-1], p), p)
 
 
@@ -69,7 +101,7 @@ def _refuse(lossy: bool | int) -> None:
 
 
 def _nodes(cu_num_logits: Array, steps: int, logits: Array) -> tuple[Array, Array]:
-    """The row of every node, the last one's from there on, and whether a draft stands below it: int (B, L + 1), bool (B, L)."""
+    """Return the row of every node, repeated after the last one, and whether it has a draft token: int (B, L + 1), bool (B, L)."""
     start, lengths = cu_num_logits[:-1].long(), cu_num_logits.diff().long() - 1
     places = arange(steps + 1, like=logits)
     node = (start[:, None] + places.minimum(lengths[:, None])).clamp(0, len(logits) - 1)
@@ -79,7 +111,7 @@ def _nodes(cu_num_logits: Array, steps: int, logits: Array) -> tuple[Array, Arra
 def _drafts(
     draft_logits: Array | None, request: Array, heat: Array, tokens: Array, present: Array, p: Array
 ) -> tuple[Array, Array]:
-    """Drafts and their laws (B, L, n), zeros where there is no draft, since what stands there in the host is of no meaning."""
+    """Return draft tokens and their distributions (B, L, n), zeros where there is no draft token."""
     if draft_logits is None:
         return tokens, one_hot(tokens, p.shape[-1], p)
     tokens = with_refused(tokens, present, p)
@@ -92,7 +124,7 @@ GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECC
 
 
 def seeded_uniforms(seed: Array, position: Array, count: int) -> Array:
-    """Uniforms in [0, 1) that depend on seed and position alone: int64 (B,), int64 (B,) -> float64 (B, count).
+    """Return uniform numbers in [0, 1) from seed and position: int64 (B,), int64 (B,) -> float64 (B, count).
 
     SplitMix64 of seed, then position, then a counter; a multiple of 2^-53. Source: Steele, Lea, Flood, 2014.
     """
@@ -108,5 +140,5 @@ def _mix(x: Array) -> Array:
 
 
 def _shifted(x: Array, by: int) -> Array:
-    """To the right, zeros from the left: torch's shift of a signed integer repeats the sign."""
+    """Shift to the right without repeating the sign, as torch does for signed integers."""
     return (x >> by) & ((1 << (64 - by)) - 1)

@@ -144,7 +144,7 @@ def test_a_version_of_vllm_that_nobody_read_is_taken_by_its_parameters_with_a_wa
     with_vllm(monkeypatch, found)
     vllm.install("BlockVerification")
     assert sys.modules[V1].rejection_sample.func is vllm.rejection_sample  # type: ignore[attr-defined]
-    assert f"nobody read vLLM {found.partition('+')[0]}" in caplog.text
+    assert f"vLLM {found.partition('+')[0]} was not tested" in caplog.text
     caplog.clear()
     with_vllm(monkeypatch, found, drop="draft_probs")
     with pytest.raises(errors.UnsupportedHost, match="rejection_sample takes"):
@@ -204,7 +204,7 @@ def test_parameters_are_those_of_the_host(name: str, ours: Any, own: list[str]) 
 @pytest.mark.parametrize("mode", [{"synthetic_mode": True}, {"fly_window_size": 2}])
 def test_modes_that_are_not_lossless_are_refused(mode: dict[str, Any]) -> None:
     nothing: list[Any] = [None] * 8
-    with pytest.raises(errors.NotLossless, match="take 'standard', or unset OT_DRAFT_VLLM"):
+    with pytest.raises(errors.NotLossless, match="Set it to 'standard', or unset OT_DRAFT_VLLM"):
         vllm.rejection_sample(*nothing, **mode, rule=CHAIN_RULES["BlockVerification"])
     other = {"synthetic_conditional_rates": 1} if "synthetic_mode" in mode else mode
     for refused in (other, {"contexts": 1}):
