@@ -34,6 +34,7 @@ LARGEST = tl.constexpr(1e30)  # max. 1 / s, as in `trees.rules.batched_traversal
 GRID = tl.constexpr(128)  # factors of K-SEQ held against a tangent at once
 PASSES = tl.constexpr(12)  # over the vocabulary, at most, for a factor; two or three settle most
 PRECISION = tl.constexpr(1e-6)
+STAGES = tl.constexpr(4)  # blocks of p and q that are on their way at once
 BLOCK = 2048  # tokens
 WARPS = 8
 
@@ -55,62 +56,100 @@ def _divide(a, b, otherwise):
 
 
 @triton.jit
-def _left(p, q, start, n, c, d, share, token, kept, mass, gone, lane, NODES: tl.constexpr, BLOCK: tl.constexpr):
+def _left(
+    p, q, start, n, c, d, share, token, kept, mass, gone, lane, KEEPS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
     """Of tokens start .. start + BLOCK - 1: what is left of the target, q outside the tokens gone, and whether a token is not gone.
 
     Left is (p - c q - d)+ + share min(p, c q), but for the nodes `kept`, bool (NODES,), whose tokens have the masses `mass` left.
-    gone: bool (NODES,), a part of them.
+    gone: bool (NODES,), a part of them. KEEPS: whether there may be any.
     """
+    left, draft, inside = _generic(p, q, start, n, c, d, share, BLOCK)
+    if KEEPS:
+        here = start + tl.arange(0, BLOCK)
+        todo = kept & _in_block(token, start, BLOCK)
+        number = tl.sum(todo.to(tl.int32))
+        while number > 0:
+            node = tl.min(tl.where(todo, lane, NODES))
+            found = here == tl.sum(tl.where(lane == node, token, 0))
+            left = tl.where(found, _at(mass, lane, node).to(tl.float32), left)
+            is_gone = tl.sum(tl.where((lane == node) & gone, 1, 0)) > 0
+            inside = inside & ((found & is_gone) == 0)
+            todo = todo & (lane != node)
+            number -= 1
+    return left, tl.where(inside, draft, 0.0), inside
+
+
+@triton.jit
+def _generic(p, q, start, n, c, d, share, BLOCK: tl.constexpr):
+    """`_left` where no token of the block has a mass of its own."""
     here = start + tl.arange(0, BLOCK)
     inside = here < n
     target = tl.load(p + here, mask=inside, other=0.0)
     draft = tl.load(q + here, mask=inside, other=0.0)
     left = tl.maximum(tl.fma(-c, draft, target) - d, 0.0) + share * tl.minimum(c * draft, target)
-    todo = kept & (token >= start) & (token < start + BLOCK)
-    number = tl.sum(todo.to(tl.int32))
-    while number > 0:
-        node = tl.min(tl.where(todo, lane, NODES))
-        found = here == tl.sum(tl.where(lane == node, token, 0))
-        left = tl.where(found, _at(mass, lane, node).to(tl.float32), left)
-        is_gone = tl.sum(tl.where((lane == node) & gone, 1, 0)) > 0
-        inside = inside & ((found & is_gone) == 0)
-        todo = todo & (lane != node)
-        number -= 1
-    return left, tl.where(inside, draft, 0.0), inside
+    return left, draft, inside
 
 
 @triton.jit
-def _sums(p, q, n, c, d, share, token, kept, mass, gone, lane, NODES: tl.constexpr, BLOCK: tl.constexpr):
-    """Sums over the vocabulary of the three: float64, float64, int32."""
+def _in_block(token, start, BLOCK: tl.constexpr):
+    return (token >= start) & (token < start + BLOCK)
+
+
+@triton.jit
+def _sums(
+    p, q, n, c, d, share, token, kept, mass, gone, lane, KEEPS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Sums over the vocabulary of what `_left` gives: float64, float64, int32.
+
+    The loop over all blocks has no branches, so that its loads are pipelined; blocks with tokens of the nodes `kept` follow.
+    """
     left_sum, draft_sum = tl.zeros([BLOCK], tl.float64), tl.zeros([BLOCK], tl.float64)
     free_sum = tl.zeros([BLOCK], tl.int32)
-    for start in range(0, n, BLOCK):
-        left, draft, free = _left(p, q, start, n, c, d, share, token, kept, mass, gone, lane, NODES, BLOCK)
+    for start in tl.range(0, n, BLOCK, num_stages=STAGES):
+        left, draft, free = _generic(p, q, start, n, c, d, share, BLOCK)
+        if KEEPS:
+            follows = tl.sum((kept & _in_block(token, start, BLOCK)).to(tl.int32)) > 0
+            left, draft, free = tl.where(follows, 0.0, left), tl.where(follows, 0.0, draft), free & (follows == 0)
         left_sum += left.to(tl.float64)
-        draft_sum += draft.to(tl.float64)
-        free_sum += free.to(tl.int32)
-    return tl.sum(left_sum), tl.sum(draft_sum), tl.sum(free_sum)
+        if KEEPS:
+            draft_sum += draft.to(tl.float64)
+            free_sum += free.to(tl.int32)
+    total, drafts, free_tokens = tl.sum(left_sum), tl.sum(draft_sum), tl.sum(free_sum)
+    if KEEPS:
+        todo = kept
+        number = tl.sum(todo.to(tl.int32))
+        while number > 0:
+            node = tl.min(tl.where(todo, lane, NODES))
+            start = tl.sum(tl.where(lane == node, token, 0)) // BLOCK * BLOCK
+            left, draft, free = _left(p, q, start, n, c, d, share, token, kept, mass, gone, lane, KEEPS, NODES, BLOCK)
+            total += tl.sum(left.to(tl.float64))
+            drafts += tl.sum(draft.to(tl.float64))
+            free_tokens += tl.sum(free.to(tl.int32))
+            todo = todo & (_in_block(token, start, BLOCK) == 0)
+            number = tl.sum(todo.to(tl.int32))
+    return total, drafts, free_tokens
 
 
 @triton.jit
 def _draw(
-    p, q, n, c, d, share, token, kept, mass, total, uniform, lane, NODES: tl.constexpr, BLOCK: tl.constexpr
+    p, q, n, c, d, share, token, kept, mass, total, uniform, lane, KEEPS: tl.constexpr, NODES: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The token whose stretch of the cumulative mass left holds uniform * total; from p where the total is 0."""
     none = kept & (lane < 0)
     if total == 0:
         c, d, share, kept = c * 0.0, d * 0.0, share * 0.0, none
-        total, _, _ = _sums(p, q, n, c, d, share, token, kept, mass, none, lane, NODES, BLOCK)
+        total, _, _ = _sums(p, q, n, c, d, share, token, kept, mass, none, lane, KEEPS, NODES, BLOCK)
     aim, before, chosen = uniform * total, total * 0.0, total * 0.0
-    block, start = tl.sum(lane * 0), tl.sum(lane * 0)
-    while start < n:
-        left, _, _ = _left(p, q, start, n, c, d, share, token, kept, mass, none, lane, NODES, BLOCK)
+    block = tl.sum(lane * 0)
+    for start in tl.range(0, n, BLOCK, num_stages=STAGES):
+        left, _, _ = _left(p, q, start, n, c, d, share, token, kept, mass, none, lane, KEEPS, NODES, BLOCK)
         size = tl.sum(left.to(tl.float64))
         inside = (size > 0) & (before <= aim)
         block, chosen = tl.where(inside, start, block), tl.where(inside, before, chosen)
         before += size
-        start += BLOCK
-    left, _, _ = _left(p, q, block, n, c, d, share, token, kept, mass, none, lane, NODES, BLOCK)
+    left, _, _ = _left(p, q, block, n, c, d, share, token, kept, mass, none, lane, KEEPS, NODES, BLOCK)
     return block + _stretch(tl.cumsum(left.to(tl.float64), 0), aim - chosen)
 
 
@@ -220,7 +259,7 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
         left_sum, m, f = s * 0.0, s * 0.0 + 1.0, s * 0.0 + 1.0
         if (last > 0) | unknown:
             left_sum, draft_sum, free_sum = _sums(
-                p_here, q_here, n, here_c, here_d, 0.0, token, kept, mass, gone_next, lane, NODES, BLOCK
+                p_here, q_here, n, here_c, here_d, 0.0, token, kept, mass, gone_next, lane, LAW != NONE, NODES, BLOCK
             )
             if tl.sum(gone_next.to(tl.int32)) > 0:
                 m, f = draft_sum, free_sum.to(tl.float64)
@@ -252,10 +291,26 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
     if LAW != NONE:
         kept = parent == accepted
     here_c, here_d = _at(c, lane, accepted).to(tl.float32), _at(d, lane, accepted).to(tl.float32)
-    total, _, _ = _sums(p_here, q_here, n, here_c, here_d, 0.0, token, kept, mass, none, lane, NODES, BLOCK)
+    total, _, _ = _sums(
+        p_here, q_here, n, here_c, here_d, 0.0, token, kept, mass, none, lane, LAW != NONE, NODES, BLOCK
+    )
     uniform = tl.load(uniforms + row * (size + 1)).to(tl.float64)
     after = _draw(
-        p_here, q_here, n, here_c, here_d, here_c * 0.0, token, kept, mass, total, uniform, lane, NODES, BLOCK
+        p_here,
+        q_here,
+        n,
+        here_c,
+        here_d,
+        here_c * 0.0,
+        token,
+        kept,
+        mass,
+        total,
+        uniform,
+        lane,
+        LAW != NONE,
+        NODES,
+        BLOCK,
     )
     _store_path(length, nodes, following, row, accepted, after, parent, token, lane, depth, LENGTH)
 
@@ -264,7 +319,7 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
 def _coverage(p, q, n, factor, BLOCK: tl.constexpr):
     """sum min(p, factor q), and the sum of q where factor q is the smaller: float64."""
     mass, slope = tl.zeros([BLOCK], tl.float64), tl.zeros([BLOCK], tl.float64)
-    for start in range(0, n, BLOCK):
+    for start in tl.range(0, n, BLOCK, num_stages=STAGES):
         here = start + tl.arange(0, BLOCK)
         target = tl.load(p + here, mask=here < n, other=0.0)
         draft = tl.load(q + here, mask=here < n, other=0.0)
@@ -372,7 +427,7 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
                             gone = drafts & (lane <= draft)
                         left_sum, draft_sum, free_sum = _sums(
                             p_here, q_here, n, more_c.to(tl.float32), more_d.to(tl.float32), 0.0, token, kept, less, gone,
-                            lane, NODES, BLOCK,
+                            lane, LAW != NONE, NODES, BLOCK,
                         )  # fmt: skip
                         if LAW == DRAWN:
                             m, f = draft_sum, free_sum.to(tl.float64)
@@ -383,10 +438,26 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
                         draft = tl.min(tl.where(drafts & (lane > draft), lane, NODES))
         if taken < 0:
             near_c, near_d, rest = c.to(tl.float32), d.to(tl.float32), share.to(tl.float32)
-            total, _, _ = _sums(p_here, q_here, n, near_c, near_d, rest, token, kept, mass, none, lane, NODES, BLOCK)
+            total, _, _ = _sums(
+                p_here, q_here, n, near_c, near_d, rest, token, kept, mass, none, lane, LAW != NONE, NODES, BLOCK
+            )
             uniform = tl.load(uniforms + column).to(tl.float64)
             taken = _draw(
-                p_here, q_here, n, near_c, near_d, rest, token, kept, mass, total, uniform, lane, NODES, BLOCK
+                p_here,
+                q_here,
+                n,
+                near_c,
+                near_d,
+                rest,
+                token,
+                kept,
+                mass,
+                total,
+                uniform,
+                lane,
+                LAW != NONE,
+                NODES,
+                BLOCK,
             )
         below = below & (token == taken)
         going = tl.sum(below.to(tl.int32)) > 0
