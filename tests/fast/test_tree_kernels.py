@@ -117,7 +117,7 @@ def test_boundary_distributions(rule: Any, law: Any, monkeypatch: pytest.MonkeyP
     rows = [
         (distributions(generator, (4, 8), i), distributions(generator, (4, 8), j)) for i in range(5) for j in range(5)
     ]
-    rows = rows[::2] + [(row, row) for _, row in rows[:5]]
+    rows = rows[::3] + [(row, row) for _, row in rows[1:4]]
     p, q = (torch.stack([row[side] for row in rows]) for side in (0, 1))
     tokens = drafted(law, q, shape, generator)
     uniforms = torch.rand(len(p), rule.n_uniforms(shape), generator=generator)

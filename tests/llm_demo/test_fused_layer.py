@@ -25,17 +25,17 @@ from ot_draft.decoding.language_model import additive  # noqa: E402
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 WAYS = ["0", pytest.param("1", marks=pytest.mark.skipif(not HAS_TRITON, reason="triton is not installed"))]
-SHAPE = gpu_large.LlamaShape("test", 48, 80, 3, 6, 2, 40, held=2)  # width 8, three heads per group, shared layers
+SHAPE = gpu_large.LlamaShape("test", 48, 80, 2, 6, 2, 40, held=1)  # width 8, three heads per group, shared layers
 
 
-def model_of(dtype: Any, held: int = 2) -> Any:
+def model_of(dtype: Any, held: int = 1) -> Any:
     torch.manual_seed(1)
     return gpu_large.random_model(replace(SHAPE, held=held), torch.device("cpu"), torch.float32).to(dtype)
 
 
 def logits(model: Any, dtype: Any) -> Any:
     """Two rows: a prompt of five tokens, then a tree of three nodes in slots that are not in order."""
-    cache, tokens = SlotCache(16, 3), torch.arange(16).reshape(2, 8) % 40
+    cache, tokens = SlotCache(16, 2), torch.arange(16).reshape(2, 8) % 40
     found = []
     slots = torch.arange(5).expand(2, -1)
     sees = torch.arange(16) <= slots[..., None]
@@ -72,7 +72,7 @@ def test_logits_are_those_of_transformers(dtype: Any, way: str, monkeypatch: pyt
 
 
 def test_without_a_cache_and_hidden_states() -> None:
-    model, tokens = model_of(torch.float64, 3), torch.arange(7)[None]
+    model, tokens = model_of(torch.float64, 2), torch.arange(7)[None]
     theirs = model(tokens, output_hidden_states=True, logits_to_keep=torch.tensor([2, 6]))
     ours = fuse(model)(tokens, output_hidden_states=True, logits_to_keep=torch.tensor([2, 6]))
     torch.testing.assert_close(ours.logits, theirs.logits)
@@ -141,7 +141,7 @@ def test_operations_of_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
         "rotate_and_write",
         lambda qkv, turns, slots, keys, values, heads: qkv.new_empty(len(qkv), 2, 3 * qkv.shape[1], 8),
     )
-    cache, x = SlotCache(16, 3), torch.zeros(2, 4, 48)
+    cache, x = SlotCache(16, 2), torch.zeros(2, 4, 48)
     cache.slots = torch.arange(4).expand(2, -1)
     turns, mask = (torch.ones(1, 4, 8), torch.zeros(1, 4, 8)), torch.zeros(2, 1, 12, 16)
     layer = model.model.layers[1]
