@@ -45,6 +45,8 @@ class CheckCommand(click.Command):
               help="Maximum number of problems per property, before shrinking.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the problems.")
 @click.option("--property", "properties", multiple=True, help="Name of a property to check; repeatable [default: all].")
+@click.option("--k", type=click.IntRange(1, 8),
+              help="Number of drafts to check, for rules of a fixed number [default: all that the rule takes].")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Exit with status 1 for findings, too.")
 @click.option("--compare", is_flag=True, help="Also print acceptance, share of the optimum and time per call, together with the "
               "library's rules (not with --json).")  # fmt: skip
@@ -54,8 +56,8 @@ class CheckCommand(click.Command):
 @click.option("--out", type=Place(file_okay=False), default=Path(), show_default=False,
               help="Output folder of --report [default: current folder].")  # fmt: skip
 def check(
-    targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], strict: bool, compare: bool, as_json: bool,
-    formats: tuple[str, ...], out: Path
+    targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], k: int | None, strict: bool, compare: bool,
+    as_json: bool, formats: tuple[str, ...], out: Path,
 ) -> None:  # fmt: skip
     """Check whether each RULE is lossless, on many small problems in exact arithmetic, and report the smallest counterexample.
 
@@ -76,7 +78,7 @@ def check(
             if file.exists():
                 can_write("--report", file)
         with redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
-            reports = _reports(targets, max_examples, seed, properties)
+            reports = _reports(targets, max_examples, seed, properties, k)
         written = write_reports(formats, reports, out)
     if as_json:
         click.echo(json_text(reports), nl=False)
@@ -107,7 +109,9 @@ def status_of(reports: Sequence[RuleReport], strict: bool) -> int:
     return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
 
 
-def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str]) -> list[RuleReport]:
+def _reports(
+    targets: Sequence[str], max_examples: int, seed: int, properties: Sequence[str], k: int | None
+) -> list[RuleReport]:
     """Report of each rule, which is called by its name, or by the whole target where two have one name."""
     from ..verify.rule import check_rule
     from ..verify.rule.answers import Answers
@@ -130,7 +134,7 @@ def _reports(targets: Sequence[str], max_examples: int, seed: int, properties: S
                     click.echo(f"{name}: {Answers(seen).lines()[0]}", err=True)
 
             reports.append(check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=on_outcome, name=name,
-                                      source=target.source))  # fmt: skip
+                                      source=target.source, k=k))  # fmt: skip
     return reports
 
 

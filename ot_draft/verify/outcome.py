@@ -27,10 +27,11 @@ class Status(StrEnum):
 
 @dataclass
 class Tried:
-    """The problems tried with k drafts: number, seconds, and FAILED if the check failed on one of them."""
+    """The problems tried with k drafts: number, those that the rule refused, seconds, and FAILED if the check failed on one."""
 
     k: int
     cases: int = 0
+    refused: int = 0
     seconds: float = 0.0
     status: Status = Status.PASSED
 
@@ -53,6 +54,8 @@ class RuleEvidence:
         The error that the rule raised, if it was one.
     refused, refusal : int, str
         Number of problems that the rule does not take, and its message.
+    only : tuple of int
+        Numbers of drafts that were tried where others were left out: the rule refuses them, or one was asked for.
     ranges : mapping of str to Range
         What the rule was called with while the property held, by the kind of array.
     interrupted : bool
@@ -68,6 +71,7 @@ class RuleEvidence:
     crash: str = ""
     refused: int = 0
     refusal: str = ""
+    only: tuple[int, ...] = ()
     ranges: Mapping[str, Range] = field(default_factory=dict)
     interrupted: bool = False
     expected_failure: str | None = None

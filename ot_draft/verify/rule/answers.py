@@ -186,4 +186,7 @@ def _tried(outcomes: Sequence[RuleOutcome]) -> str:
         "".join(f"; in {kind}: {here}" for kind, here in kinds.items()) if exact else f", in {', '.join(kinds)} alike"
     )
     said = f"for {common}{others}" if common else ""
+    if only := next((each.evidence.only for each in outcomes if each.evidence.only), ()):
+        why = f"it refuses other numbers of drafts: {refusal}" if refusal else "no other number of drafts was asked for"
+        said += f"; restricted to k = {', '.join(map(str, only))} ({why})"
     return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")

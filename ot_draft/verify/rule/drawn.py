@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...exact import all_drafts
-from ...laws import DraftLaw, is_defined
+from ...laws import DraftLaw
 from ...problem import Problem
 from ...sampling import draw, sample
 from ...selection import SelectionRule
@@ -18,7 +18,7 @@ from ..e_values import log_e_value
 from ..sampler.views import MOST_TOKENS, pooled
 from ..source import Counterexample
 from .rule_property import as_floats, kept_problem, rule_property
-from .strategies import WIDE, wide_problems
+from .strategies import ONLY, WIDE, numbers_of_drafts, wide_problems
 
 DRAWS = 10_000
 TRIED = ("plain", "zeros in p", "repeated drafts", "plain", "one-hot q", USED_UP)
@@ -29,7 +29,7 @@ WIDE_LIMIT = 2 * len(WIDE) / 1e-9  # two tests a problem
 
 def drafted_problems(law: DraftLaw) -> list[Problem]:
     """Corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
-    allowed = [k for k in (1, 2, 3) if is_defined(law, k)]
+    allowed = numbers_of_drafts(law, (1, 2, 3, 4) if ONLY.get() else (1, 2, 3))
     tried = []
     for turn, name in enumerate(TRIED if allowed else ()):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])

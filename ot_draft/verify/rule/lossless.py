@@ -34,6 +34,7 @@ from .strategies import (
     boundary_list,
     extreme_list,
     large_problems,
+    numbers_of_drafts,
     requests,
     single_together,
 )
@@ -271,13 +272,13 @@ def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: 
 
 
 def pairs_in_turn(law: DraftLaw) -> list[Problem]:
-    """Four pairs that share p or q, or differ by 1e-8, and two drafts."""
+    """Four pairs that share p or q, or differ by 1e-8, and two drafts, or the number nearest to it."""
     little, third = Fraction(1, 10**8), Fraction(1, 3)
     one, other = [third, third, third], [third / 2, Fraction(1, 2), third]
     near, none = [third - little, third + little, third], [Fraction(1), Fraction(0), Fraction(0)]
     pairs = [(one, other), (other, one), (one, none), (near, other)]
     p, q = (np.array(x, dtype=object) for x in zip(*pairs, strict=True))
-    return [Problem(p, q, k, law) for k in (1, 2, 3) if is_defined(law, k)][:2][-1:]
+    return [Problem(p, q, k, law) for k in numbers_of_drafts(law, (1, 2, 3, 4))][:2][-1:]
 
 
 @rule_property(category="lossless")

@@ -47,10 +47,22 @@ class RuleReport(Report[RuleEvidence]):
     def lines(self) -> list[str]:
         """The answers, the smallest counterexample, what did not pass, and the names of what did."""
         answers, failures = self.answers, self.failures
+        failed = {
+            each.k
+            for outcome in failures
+            if outcome.refutes
+            for each in outcome.evidence.by_k
+            if each.status == Status.FAILED
+        }
         lines = [self.subject, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
         for outcome in failures[:1]:
             code = (outcome.code or outcome.evidence.reason).rstrip().splitlines()
             lines += ["", f"{heading(outcome)}: {outcome.claim}", "", *code]
+        if failed and not any(outcome.evidence.only for outcome in self.outcomes):
+            counts = ", ".join(map(str, sorted(failed)))
+            lines.append(
+                f"# All counterexamples have k = {counts}. If the rule is for another number of drafts, pass --k."
+            )
         if len(failures) > 1:
             others = ", ".join(each.check for each in failures[1:])
             lines.append(f"# Failed too: {others}. --property NAME shows one of them, --report html all.")
@@ -60,10 +72,20 @@ class RuleReport(Report[RuleEvidence]):
             cases, seconds = sum(each.evidence.cases for each in passed), sum(each.seconds for each in passed)
             names = ", ".join(each.check for each in passed)
             lines.append(f"  passed ({cases:,} cases, {seconds:.1f} s): {names}")
-        return lines
+        told = set[str]()
+        return [_once(line, told) for line in lines]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _once(line: str, told: set[str]) -> str:
+    """The line without its remedy if that was told before."""
+    said, mark, remedy = line.partition(". Remedy: ")
+    if not mark or remedy not in told:
+        told.add(remedy)
+        return line
+    return said
 
 
 def heading(outcome: RuleOutcome) -> str:
@@ -88,20 +110,24 @@ def check_rule(
     on_outcome: Callable[[RuleOutcome], None] = lambda outcome: None,
     name: str = "",
     source: RuleSource | None = None,
+    k: int | None = None,
 ) -> RuleReport:
     """Check every property of a selection rule under the law that it declares, and the claims that it makes.
 
     max_examples: largest number of problems a property, before shrinking. properties: names, or None for all.
     draft_sampler: `draft(q, k, generator) -> drafts`, code that draws the drafts; the outcome `declared_draft_law` says whether it
     follows the rule's law. on_outcome: called after every property. name, source: what the report calls the rule, and the Python that
-    makes it; what the rule says itself without them. The same seed tries the same problems. Raises nothing that the rule raises:
-    `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
+    makes it; what the rule says itself without them.
+    k: the only number of drafts to try, for a rule of a fixed number. The same seed tries the same problems. Raises nothing that the
+    rule raises: `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
     """
     outcomes: list[RuleOutcome] = []
     if draft_sampler is not None:
         DraftSampler(draft_sampler, batched=False)  # refused before the first property
+    if k is not None:
+        check_number("k", k, 1)
     chosen, name = properties_of(rule, properties), name or rule.name
-    with Child(Search(rule, max_examples, seed, source), chosen) as child:
+    with Child(Search(rule, max_examples, seed, source, only=None if k is None else frozenset({k})), chosen) as child:
         for each in chosen:
             if reason := _settled(outcomes, each):
                 outcomes.append(each.outcome(Status.SKIPPED, reason=reason))
@@ -111,7 +137,7 @@ def check_rule(
     if draft_sampler is not None:
         outcomes.append(check_declared_law(rule, draft_sampler, seed))
         on_outcome(outcomes[-1])
-    return RuleReport(name, tuple(outcomes), {"max_examples": max_examples, "seed": seed})
+    return RuleReport(name, tuple(outcomes), {"max_examples": max_examples, "seed": seed, "k": k})
 
 
 def _settled(outcomes: list[RuleOutcome], claim: RuleProperty) -> str:

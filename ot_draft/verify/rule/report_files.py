@@ -43,7 +43,8 @@ def summary_lines(reports: Sequence[RuleReport], wrong_only: bool = False) -> It
         start = f"{rule:<{wide[0]}}  {outcome.check:<{wide[1]}}"
         for each in outcome.evidence.by_k:
             word = verdict(outcome) if each.status == outcome.status else each.status
-            yield f"{start}  k={each.k:<2} {each.cases:>5} cases  {word:<10} {each.seconds:7.2f} s"
+            word = "not applicable" if each.refused == each.cases else word
+            yield f"{start}  k={each.k:<2} {each.cases:>5} cases  {word:<14} {each.seconds:7.2f} s"
         if not outcome.evidence.by_k:
             yield f"{start}  {outcome.status}: {outcome.evidence.reason}"
 

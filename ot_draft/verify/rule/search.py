@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from operator import ge
 from time import perf_counter, process_time
@@ -13,15 +14,16 @@ from typing import Any
 import hypothesis
 import numpy as np
 
+from ...laws import is_defined
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..boundary import check_number
 from ..outcome import Outcome, RuleEvidence, Status, Tried
 from ..ranges import Range
 from ..source import Counterexample, RuleSource
-from .recording import Refusal, check_once
-from .rule_property import FEW_CELLS, RuleProperty
-from .strategies import Strategy
+from .recording import Crash, RecordingRule, Refusal, check_once
+from .rule_property import FEW_CELLS, RuleProperty, possible_drafts
+from .strategies import MOST_DRAFTS, ONLY, Strategy
 from .time_limit import CLOCK, NoLimit
 
 # Seconds of the CPU: for one property of an engine's sizes, for another one, for a problem after which no larger one is
@@ -42,6 +44,7 @@ class Attempts:
     claim: RuleProperty
     rule: SelectionRule
     limit: NoLimit
+    only: frozenset[int] | None = None
     slow: list[tuple[int, int, int, int]] = field(default_factory=list)
     by_k: dict[int, Tried] = field(default_factory=dict)
     counterexample: Counterexample | None = None
@@ -53,7 +56,9 @@ class Attempts:
     now: tuple[int, int, float] = (0, 0, 0.0)
 
     def attempt(self, problem: Problem) -> Counterexample | None:
-        """Try one problem, and count it; None where the time is used up."""
+        """Try one problem, and count it; None where the time is used up, or it has another number of drafts than those to try."""
+        if self.only is not None and problem.k not in self.only:
+            return None
         most = ENOUGH if self.claim.large else LONG
         size = problem.n, problem.k, int(np.prod(problem.batch)), int((problem.q > 0).sum())
         slow = any(all(map(ge, size, each)) for each in self.slow)  # it is larger than one that took long
@@ -72,6 +77,7 @@ class Attempts:
         clock = perf_counter() - start
         tried = self.by_k.setdefault(problem.k, Tried(problem.k))
         tried.cases, tried.seconds = tried.cases + 1, tried.seconds + clock
+        tried.refused += bool(refusal)
         self.refused, self.refusal = self.refused + bool(refusal), self.refusal or refusal
         took = max(process_time() - cpu, clock / CLOCK) if self.begun else 0.0  # the first one may import torch
         self.begun = True
@@ -110,7 +116,7 @@ class Attempts:
         by_k = tuple(self.by_k[k] for k in sorted(self.by_k))
         cases, shown = sum(each.cases for each in by_k), self.counterexample
         seen: dict[str, Any] = {"cases": cases, "by_k": by_k, "ranges": self.ranges, "interrupted": interrupted}
-        seen |= {"refused": self.refused, "refusal": self.refusal}
+        seen |= {"refused": self.refused, "refusal": self.refusal, "only": tuple(sorted(self.only or ()))}
         outcome = partial(self.claim.outcome, seconds=seconds)
         if shown is not None:
             seen |= {"reason": shown.seen, "crash": shown.seen if shown.crash else ""}
@@ -124,6 +130,10 @@ class Attempts:
             return outcome(Status.SKIPPED, **seen | {"reason": "every problem took too long", "by_k": ()})
         if cases and self.refused == cases:
             return outcome(Status.SKIPPED, **seen | {"reason": f"the rule refuses every problem: {self.refusal}"})
+        if not cases and self.only is not None:
+            return outcome(
+                Status.SKIPPED, **seen | {"reason": f"no problem has k = {', '.join(map(str, seen['only']))}"}
+            )
         return outcome(**seen)
 
 
@@ -134,7 +144,8 @@ Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: pr
 class Search:
     """Searches for counterexamples of one rule: problems that were drawn for one property serve the next.
 
-    source: the Python that makes the rule; without it, it is read off the rule.
+    source: the Python that makes the rule; without it, it is read off the rule. only: numbers of drafts to try, None for all that the
+    rule takes: where it refuses some, the others alone are tried from then on. refusal: its message then.
     """
 
     rule: SelectionRule
@@ -143,6 +154,8 @@ class Search:
     source: RuleSource | None = None
     limit: NoLimit = field(default_factory=NoLimit)
     drawn: Drawn = field(default_factory=dict)
+    only: frozenset[int] | None = None
+    refusal: str = ""
     tries: list[Attempts] = field(default_factory=list)  # of the property at work
     begun: float = 0.0
 
@@ -157,7 +170,47 @@ class Search:
         """
         if reason := claim.skipped(self.rule):
             return claim.outcome(Status.SKIPPED, reason=reason)
-        first = Attempts(claim, self.rule, self.limit)
+        found = self._searched(claim)
+        if self.only is None and any(each.refused == each.cases for each in found.evidence.by_k):
+            taken = self._taken()
+            if taken and found.status != Status.FAILED:
+                self.only, self.refusal = taken, found.evidence.refusal
+                self.drawn.clear()
+                found = self._searched(claim)
+        evidence = found.evidence
+        return (
+            replace(found, evidence=replace(evidence, refusal=evidence.refusal or self.refusal))
+            if self.refusal
+            else found
+        )
+
+    def _taken(self) -> frozenset[int] | None:
+        """The numbers of drafts that the rule takes; None if it refuses none of them, or all."""
+        allowed = [k for k in range(1, MOST_DRAFTS + 1) if is_defined(self.rule.law, k)]
+        taken = frozenset(k for k in allowed if any(self._takes(k, n) for n in (2, 3)))
+        return taken if 0 < len(taken) < len(allowed) else None
+
+    def _takes(self, k: int, n: int) -> bool:
+        """Whether it takes drafts of the uniform distribution of n tokens; an error is no refusal."""
+        uniform = np.array([Fraction(1, n)] * n)
+        problem = Problem(uniform, uniform, k, self.rule.law)
+        self.tries[-1].now = n, k, PATIENCE
+        with self.limit.at_most(PATIENCE), suppress(Crash):
+            try:
+                RecordingRule(self.rule, {})(problem.p, problem.q, possible_drafts(problem)[:1])
+            except Refusal:
+                return False
+        return True
+
+    def _searched(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
+        token = ONLY.set(self.only)
+        try:
+            return self._search(claim)
+        finally:
+            ONLY.reset(token)
+
+    def _search(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
+        first = Attempts(claim, self.rule, self.limit, self.only)
         self.tries, self.begun = [first], perf_counter()
         few = (
             {"cells": FEW_CELLS} if claim.large and self.rule.cost.solves_program else {}
@@ -169,7 +222,7 @@ class Search:
         else:
             first.first_failure(self._problems(claim, cases, number))
             if first.counterexample is not None:
-                self.tries.append(Attempts(claim, self.rule, self.limit, first.slow))
+                self.tries.append(Attempts(claim, self.rule, self.limit, self.only, first.slow))
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample.decides)
         return self._shown().outcome(self.source, perf_counter() - self.begun)
 

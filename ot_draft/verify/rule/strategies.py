@@ -5,7 +5,8 @@ Masses are whole counts divided by their sum: they shrink to small fractions, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from fractions import Fraction
 from fractions import Fraction as F
 from functools import lru_cache
@@ -119,9 +120,18 @@ def _without(mass: Array, kept: Array) -> Array:
     return left / left.sum() if left.sum() > 0 else mass
 
 
+ONLY: ContextVar[frozenset[int] | None] = ContextVar("ONLY", default=None)  # numbers of drafts to try; None: all
+
+
+def numbers_of_drafts(law: DraftLaw, candidates: Iterable[int]) -> list[int]:
+    """Numbers of drafts for which the law is defined: those of ONLY if there are any, else all candidates, which a search drops."""
+    defined, only = [k for k in candidates if is_defined(law, k)], ONLY.get()
+    return [k for k in defined if only is None or k in only] or defined
+
+
 def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[int, int]]:
     """Numbers of drafts k for which the law is defined, each with the largest n <= max_n for which n^k <= max_drafts."""
-    allowed = [k for k in range(1, max_k + 1) if is_defined(law, k)]
+    allowed = numbers_of_drafts(law, range(1, max_k + 1))
     return [(max(n for n in range(1, max_n + 1) if n**k <= max_drafts), k) for k in allowed]
 
 
@@ -153,7 +163,7 @@ def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int =
     times pairs at most `cells`. The sizes shrink one by one; the masses come from a seed.
     """
     shape = draw(batch)
-    k = draw(st.sampled_from([k for k in range(1, MOST_DRAFTS + 1) if is_defined(law, k)]))
+    k = draw(st.sampled_from(numbers_of_drafts(law, range(1, MOST_DRAFTS + 1))))
     n = draw(st.sampled_from([n for n in VOCABULARIES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
     fewest = (
         1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
@@ -219,20 +229,25 @@ def all_together(law: DraftLaw) -> list[Problem]:
     return [*single_together(law), *batches_together(law)]
 
 
-@lru_cache(maxsize=64)  # several properties try them, each on copies, and they are thousands of Fractions
 def _together(
     law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int = DECADES[-1],
     relation: str = "all tokens",
 ) -> tuple[Problem, ...]:  # fmt: skip
     """Problems of these shapes and sizes (n, at most k, tokens of q), by default with masses over the most decades."""
+    return _made_together(
+        law, shapes, sizes, decades, relation, tuple(numbers_of_drafts(law, range(1, MOST_DRAFTS + 1)))
+    )
+
+
+@lru_cache(maxsize=64)  # several properties try them, each on copies, and they are thousands of Fractions
+def _made_together(
+    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int, relation: str,
+    numbers: tuple[int, ...],
+) -> tuple[Problem, ...]:  # fmt: skip
     rng, found = np.random.default_rng(0), []
     for shape, (n, most, held) in product(shapes, sizes):
         k = max(
-            (
-                k
-                for k in range(1, most + 1)
-                if is_defined(law, k) and (Fact.NEVER_RUNS_OUT in law.facts or factorial(k) <= MOST_TUPLES)
-            ),
+            (k for k in numbers if k <= most and (Fact.NEVER_RUNS_OUT in law.facts or factorial(k) <= MOST_TUPLES)),
             default=0,
         )
         if k:
@@ -243,7 +258,7 @@ def _together(
 
 def wide_problems(law: DraftLaw, cells: int = 256_000) -> list[Problem]:
     """Problems in which q lies on all tokens, up to 1,000, and p on half of them; n times k at most `cells`."""
-    allowed = [k for k in range(1, MOST_DRAFTS + 1) if is_defined(law, k)]
+    allowed = numbers_of_drafts(law, range(1, MOST_DRAFTS + 1))
     sizes = {(n, max(k for k in allowed if k <= most)): None for n, most in WIDE if most >= allowed[0]}
     rng, found = np.random.default_rng(0), []
     for n, k in (size for size in sizes if size[0] * size[1] <= cells):
@@ -343,14 +358,14 @@ def boundary_list(law: DraftLaw) -> list[Problem]:
 def extreme_list(law: DraftLaw) -> list[Problem]:
     """Problems that are not proper ones, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
     no_rows = np.zeros((0, 3), dtype=object)
-    most = max(k for k in range(3) if is_defined(law, k))
+    most = max(numbers_of_drafts(law, range(3)))
     none = _problems(PAIRS, law, 0, 0)
     return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
 
 
 def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = BOUNDARY_DRAFTS) -> list[Problem]:
     """Every pair with `least` to `most` drafts, small ones first."""
-    allowed = [k for k in range(least, most + 1) if is_defined(law, k)]
+    allowed = numbers_of_drafts(law, range(least, most + 1))
     few = [(p, q, k) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES]
     few.sort(key=lambda each: (len(each[0]), each[2]))
     return [Problem(list(p), list(q), k, law) for p, q, k in few]

@@ -19,7 +19,7 @@ from ..e_values import log_e_value
 from ..source import Counterexample, numbers
 from .calls import tuples_of
 from .rule_property import a_few, as_floats, possible_drafts, rule_property, without_torch
-from .strategies import batches, large_problems, problems_without_ties, small_problems
+from .strategies import batches, large_problems, numbers_of_drafts, problems_without_ties, small_problems
 
 # Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
 TOLERANCES = {"float64": (1e-9, 1e-5), "float32": (1e-4, 1e-3)}
@@ -68,7 +68,7 @@ def _needs_values(rule: SelectionRule) -> str:
 def shapes(law: DraftLaw) -> list[Problem]:
     """One problem of each shape: what happens on the meta device cannot depend on values."""
     masses = np.array([Fraction(1, 3)] * 3, dtype=object)
-    return [Problem(masses, masses, k, law) for k in (1, 2, 3) if is_defined(law, k)]
+    return [Problem(masses, masses, k, law) for k in numbers_of_drafts(law, (1, 2, 3))]
 
 
 @rule_property(cases=shapes, reason_to_skip=_needs_values)
@@ -220,7 +220,7 @@ LIMIT = 2 * len(TRIED) / 1e-9  # two tests a problem
 
 def sampled_problems(law: DraftLaw) -> list[Problem]:
     """Three corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
-    allowed = [k for k in (1, 2, 3) if is_defined(law, k)]
+    allowed = numbers_of_drafts(law, (1, 2, 3))
     tried = []
     for turn, name in enumerate(TRIED):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])

@@ -19,7 +19,7 @@ import pytest
 import ot_draft as otd
 from ot_draft.verify.outcome import Outcome, RuleEvidence, Status, Tried
 from ot_draft.verify.rule import RuleReport, check_rule
-from ot_draft.verify.rule.report_files import is_wrong, reports_of, verdict, write_reports
+from ot_draft.verify.rule.report_files import is_wrong, reports_of, summary_lines, verdict, write_reports
 
 USER_TEST = """
 import ot_draft as otd
@@ -176,7 +176,7 @@ def test_the_checks_work_without_the_plugin(folder: Path, run: Callable[..., str
 
 
 PASSED = Outcome(check="output_distribution", claim="p < q & so on", seconds=0.5,
-                 evidence=RuleEvidence(category="lossless", cases=3, by_k=(Tried(1, 3, 0.25),)))  # fmt: skip
+                 evidence=RuleEvidence(category="lossless", cases=3, by_k=(Tried(1, 3, seconds=0.25),)))  # fmt: skip
 FAILED = replace(PASSED, check="bad", status=Status.FAILED, evidence=replace(PASSED.evidence, reason="a\x00 <b>"),
                  counterexample={"code": 'print("<b> & \x01")\n'})  # fmt: skip
 SKIPPED = replace(
@@ -186,6 +186,13 @@ EXPECTED = replace(FAILED, check="known", evidence=replace(FAILED.evidence, expe
 UNEXPECTED = replace(PASSED, evidence=replace(PASSED.evidence, expected_failure="was broken"))
 REPORTS = [RuleReport("Mine", (PASSED, FAILED, SKIPPED, EXPECTED)), RuleReport("Other", (UNEXPECTED,))]
 OUTCOMES = [outcome for report in REPORTS for outcome in report.outcomes]
+
+
+def test_a_number_of_drafts_that_is_refused_is_not_applicable() -> None:
+    evidence = RuleEvidence(category="lossless", cases=5, refused=3, by_k=(Tried(1, 3, 3), Tried(2, 2)))
+    lines = [*summary_lines([RuleReport("Mine", (replace(PASSED, evidence=evidence),))])]
+    assert [" ".join(line.split()[2:6]) for line in lines[1:]] == ["k=1 3 cases not", "k=2 2 cases passed"]
+    assert "not applicable" in lines[1]
 
 
 def test_verdicts() -> None:

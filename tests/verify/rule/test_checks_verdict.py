@@ -421,6 +421,45 @@ def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_dra
     assert all(outcome.status == "passed" for outcome in report.outcomes), str(report)
 
 
+SMALL = ["output_distribution", "boundary_cases", "drawn_drafts", "repeated_calls"]
+
+
+@pytest.mark.parametrize("k", [slow(1), 3, slow(4)])
+def test_a_rule_for_one_number_of_drafts_is_decided_for_this_one(k: int) -> None:
+    report = check_rule(Rule(exactly(k)), 5, SMALL)
+    assert {outcome.status for outcome in report.outcomes} == {"passed"}, str(report)
+    assert all({each.k for each in outcome.evidence.by_k} == {k} for outcome in report.outcomes)
+    others = [each.outcome() for each in LOSSLESS if each.name not in SMALL]
+    said = Answers([*report.outcomes, *others]).lines()[0]
+    assert (
+        said.startswith("lossless: yes, ")
+        and f"restricted to k = {k} (it refuses other numbers of drafts: {k} drafts)" in said
+    )
+
+
+def test_a_rule_that_is_wrong_for_other_numbers_of_drafts() -> None:
+    """The report names the numbers of its counterexamples; k= leaves them out, and the claim says so."""
+
+    def for_two(p: Any, q: Any, drafts: Any) -> otd.Selection:
+        return (right if drafts.shape[-1] == 2 else forgets)(p, q, drafts)
+
+    report = check_rule(Rule(for_two), 5, ["output_distribution"])
+    (failed,) = report.failures
+    numbers = sorted(each.k for each in failed.evidence.by_k if each.status == "failed")
+    assert 2 not in numbers and f"All counterexamples have k = {', '.join(map(str, numbers))}. If" in str(report)
+    only = check_rule(Rule(for_two), 5, SMALL, k=2)
+    assert only.passed and {each.k for outcome in only.outcomes for each in outcome.evidence.by_k} == {2}
+    assert (
+        Answers(only.outcomes).law.verdict == "not decided"
+        and check_rule(Rule(for_two), 5, SMALL, k=3).lossless == "no"
+    )
+
+
+def test_a_remedy_is_told_once() -> None:
+    text = str(check_rule(Rule(raises), 2, ["output_distribution", "probabilities"]))
+    assert text.count("raised RuntimeError: not yet") > 2 and text.count("Remedy: ") == 1
+
+
 @pytest.mark.parametrize(
     "decide", [slow(returns_read_only), slow(reversed_rows), slow(prints_and_asks_threads), two_drafts]
 )
