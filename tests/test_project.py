@@ -130,7 +130,6 @@ PRIVATE_FOR_SCRIPTS = (
     "ot_draft.decoding.gguf_files",
     "ot_draft.decoding.language_model",
     "ot_draft.decoding.pair",
-    "ot_draft.decoding.passes",
     "ot_draft.decoding.self_draft",
     "ot_draft.decoding.tuning.costs",
     "ot_draft.defaults",

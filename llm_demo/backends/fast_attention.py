@@ -1,6 +1,7 @@
 """Attention over the slots that each token sees, one list a token: its sums are added in the order of the text wherever its slots lie.
 
-A token of a tree reads the same keys and values in the same order as the same token of plain decoding, by the same instructions, so that
+A token of a tree reads the same keys and values in the same order as the same token of autoregressive decoding, by the same instructions,
+so that
 attention gives the same bits. Whether the products around it do, in passes of other widths, depends on their size and on the processor.
 """
 
@@ -21,12 +22,12 @@ FLOOR = -87.0  # e to its power is the least that is told from 0
 LOG2_E, LN_2_HIGH, LN_2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
 
 
-def lists(sees, slots_per_row, found, counts):  # numba compiles this very function
+def lists(attention_mask, slots_per_row, found, counts):  # numba compiles this very function
     """Fill found (R, most) and counts (R,) with the slots that each of B x T tokens sees, bool (B or 1, T, live), in order."""
-    texts, length, live = sees.shape
+    texts, length, live = attention_mask.shape
     for row in range(len(counts)):
         text, token, count = row // length, row % length, 0
-        seen = sees[text if texts > 1 else 0, token]
+        seen = attention_mask[text if texts > 1 else 0, token]
         for slot in range(live):
             if seen[slot]:
                 found[row, count] = text * slots_per_row + slot

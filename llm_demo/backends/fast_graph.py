@@ -60,13 +60,15 @@ class Pass:
             self.shapes[width] = ov.PartialShape([-1 if self.cells is None else len(self.cells), width])
         return self.shapes[width]
 
-    def begin(self, keys: Any, values: Any, cells: Any, positions: Any, sees: Any, slots_per_row: int) -> None:
+    def begin(
+        self, keys: Any, values: Any, cells: Any, positions: Any, attention_mask: Any, slots_per_row: int
+    ) -> None:
         """sees: bool (B or 1, T, live); positions, cells: (R,)."""
         self.keys, self.values, self.cells = keys, values, cells
         self.shapes.clear()
-        live = sees.shape[-1]
+        live = attention_mask.shape[-1]
         self.found, self.counts = np.zeros((len(cells), live), np.int64), np.zeros(len(cells), np.int64)
-        kernels(self.width, self.together)[0](sees, slots_per_row, self.found, self.counts)
+        kernels(self.width, self.together)[0](attention_mask, slots_per_row, self.found, self.counts)
         if self.room.shape[1] < live:
             shape = self.together, live
             self.room, self.powers = np.zeros(shape, np.float32), np.zeros(shape, np.int32)

@@ -29,11 +29,11 @@ from llm_demo.backends.fast_graph import (
 from llm_demo.backends.fast_weights import ADAPTER, GROUP, WEIGHTS, DraftWeights, FolderWeights, in_8_bits
 from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.cache import Cache, causal_mask
-from ot_draft.decoding.passes import Passes
+from ot_draft.decoding.model import CallSizes, HiddenStateModel, Model, ModelInfo, ModelOutput
 
 DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
 DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, which have a graph of their own
-FITTED = 1, 2  # rows of a target's pass that have a graph of their own: a plain step, and one drafted token
+FITTED = 1, 2  # rows of a target's pass that have a graph of their own: an autoregressive step, and one drafted token
 INT8, FLOAT = "the file's weights, activations: int8", "the file's weights, activations: float"
 NO_INT8 = f"{FLOAT} (OpenVINO has no int8 activations on this CPU)"
 
@@ -120,7 +120,7 @@ class FastModel:
         entered: Sequence[Tensor],
         slots: Tensor,
         positions: Tensor,
-        sees: Tensor,
+        attention_mask: Tensor,
         last: int,
     ) -> list[Tensor]:
         """One pass of B x T tokens, what goes in being (B, T, width) each: logits of the last, and what else the graph gives of all."""
@@ -128,7 +128,11 @@ class FastModel:
         cache.begin(batch)
         cells = (slots + torch.arange(batch)[:, None] * cache.slots_per_row).flatten().numpy()
         rows = torch.arange(batch * length).view(batch, length)[:, -last:].flatten()
-        given, places, seen = [x.flatten(0, 1).numpy() for x in entered], positions.flatten().numpy(), sees.numpy()
+        given, places, seen = (
+            [x.flatten(0, 1).numpy() for x in entered],
+            positions.flatten().numpy(),
+            attention_mask.numpy(),
+        )
         if len(cells) == 1 < least:  # one token, several times
             given, cells, places = (
                 [np.repeat(x, least, 0) for x in given],
@@ -169,9 +173,9 @@ class FastTarget(FastModel):
         self._keeps: tuple[int, ...] | None = None
         self.asked = fitted
 
-    def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
-        """As the engine calls it."""
-        return TargetPasses(self, n, tuple(keeps))
+    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+        """Return it as the decoding loop calls it."""
+        return TargetModel(self, n, tuple(hidden_layers))
 
     def draft(self, file: Path) -> FastDraft:
         """A draft of a file of layers on this target's embedding."""
@@ -227,101 +231,87 @@ class FastTarget(FastModel):
         one = torch.zeros(1, 1, dtype=torch.int64)
         first = self.embedding[:64].float()
         entered = first[first.abs().sum(-1).argmax()][None, None]  # a row of zeros would be equal by any way
-        sees = torch.ones(1, 1, 1, dtype=torch.bool)
+        attention_mask = torch.ones(1, 1, 1, dtype=torch.bool)
         alone, two, three = (
-            self.run(self._compiled, rows, self.cache(1), [entered], one, one, sees, 1)[0] for rows in (1, 2, 3)
+            self.run(self._compiled, rows, self.cache(1), [entered], one, one, attention_mask, 1)[0]
+            for rows in (1, 2, 3)
         )
         if self.fitted and not torch.equal(two, three):
             return 0
         return 1 if torch.equal(alone, two) else 2
 
 
-class FastPasses(Passes):
-    """Base of both."""
+class OpenVinoModel(Model):
+    """Base of target and draft model."""
 
-    def __init__(self, model: Any, n: int, keeps: tuple[int, ...]) -> None:
-        self.model, self.n, self.keeps, self.config = model, n, keeps, model.config
-        self.device, self.dtype, self.scored = torch.device("cpu"), torch.float32, self._scored()
+    def __init__(self, model: Any, n: int, hidden_layers: tuple[int, ...] = ()) -> None:
+        self.model = model
+        self.info = ModelInfo(
+            n=n,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+            scored=self._scored(n),
+            max_length=getattr(model.config, "max_position_embeddings", None),
+            hidden_layers=hidden_layers,
+            reads=getattr(model, "reads", ()),
+        )
 
-    def _scored(self) -> Tensor | None:
+    def _scored(self, n: int) -> Tensor | None:
         width = self.model.vocabulary_size
-        return torch.arange(width) if width < self.n else None
+        return torch.arange(width) if width < n else None
 
     def cache(self, slots: int) -> CellCache:
-        self._ready()
         made: CellCache = self.model.cache(slots)
         return made
-
-    def _ready(self) -> None:
-        """Have the graph made."""
-
-    def check_reads_trees(self) -> None:
-        """It does."""
-
-    @property
-    def limit(self) -> tuple[int | None, str]:
-        return getattr(self.config, "max_position_embeddings", None), "context"
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         return self.model.embedding[tokens.clamp(0, len(self.model.embedding) - 1)].float()
 
-    def _from_start(self, text: Sequence[int]) -> tuple[CellCache, Tensor, Tensor, Tensor]:
-        """A cache for a text, its tokens (1, T), slots and what they see."""
-        length = len(text)
+    def full_pass(self, tokens: Sequence[int], positions: Sequence[int], context: Any = None) -> ModelOutput:
+        cache, row, slots, attention_mask = self._from_start(tokens[: positions[-1]])
+        output = self.forward(cache, row, slots, slots, attention_mask)
+        hidden = None if output.hidden is None else output.hidden[0]
+        return ModelOutput(output.logits[0, torch.tensor(positions) - 1], hidden)
+
+    def _from_start(self, tokens: Sequence[int]) -> tuple[CellCache, Tensor, Tensor, Tensor]:
+        """A cache for a sequence, its tokens (1, T), slots and attention mask."""
+        length = len(tokens)
         cache, slots = self.cache(length), torch.arange(length)[None]
-        return cache, torch.tensor([list(text)]), slots, causal_mask(length, length, self.device)
+        return cache, torch.tensor([list(tokens)]), slots, causal_mask(length, length, self.info.device)
 
 
-class TargetPasses(FastPasses):
+class TargetModel(OpenVinoModel):
     """A `FastTarget`."""
 
     @property
-    def least_rows(self) -> int:  # type: ignore[override]
-        """As many as give a row the bits that it has among others."""
+    def call_sizes(self) -> CallSizes:
+        """Passes have as many rows as give a row the bits that it has among others; fitted: those that the graph was made for."""
         with self.model.lock:
-            least: int = self.model.compiled(self.keeps)[1]
-        return least
+            _, least = self.model.compiled(self.info.hidden_layers)
+            return CallSizes(least, self.model.fitted)
 
-    @property
-    def fitted(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Those that the target's graph was made for."""
+    def cache(self, slots: int) -> CellCache:
         with self.model.lock:
-            self.model.compiled(self.keeps)
-            fitted: tuple[int, ...] = self.model.fitted
-        return fitted
+            self.model.compiled(self.info.hidden_layers)
+        return super().cache(slots)
 
-    def _ready(self) -> None:
-        with self.model.lock:
-            self.model.compiled(self.keeps)
-
-    def logits(
+    def forward(
         self,
         cache: Any,
         tokens: Tensor,
         slots: Tensor,
         positions: Tensor,
-        sees: Tensor,
+        attention_mask: Tensor,
         last: int = 0,
-        before: Tensor | None = None,
-    ) -> Tensor:
+        hidden: Tensor | None = None,
+    ) -> ModelOutput:
         entered = [self._embedded(tokens)]
         with self.model.lock:
-            graph, least = self.model.compiled(self.keeps)
-            logits, *features = self.model.run(graph, least, cache, entered, slots, positions, sees, last)
-        if features and self.keeps:
-            cache.keep_states(features[0].view(*tokens.shape, -1), slots)
-        return logits.view(len(tokens), -1, logits.shape[-1])[..., : self.n]
-
-    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
-        cache, tokens, slots, sees = self._from_start(text[: places[-1]])
-        return self.logits(cache, tokens, slots, slots, sees)[0, torch.tensor(places) - 1]
-
-    def features_along(self, text: Sequence[int]) -> Tensor:
-        if not text:
-            return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size)
-        cache, tokens, slots, sees = self._from_start(text)
-        self.logits(cache, tokens, slots, slots, sees, last=1)
-        return cache.states_at(slots)[0]
+            graph, least = self.model.compiled(self.info.hidden_layers)
+            logits, *features = self.model.run(graph, least, cache, entered, slots, positions, attention_mask, last)
+        wanted = features and self.info.hidden_layers
+        states = features[0].view(*tokens.shape, -1) if wanted else None
+        return ModelOutput(logits.view(len(tokens), -1, logits.shape[-1])[..., : self.info.n], states)
 
 
 class FastDraft(FastModel):
@@ -367,75 +357,58 @@ class FastDraft(FastModel):
         layers.forget()
         return made
 
-    def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
-        """As the engine calls it."""
-        return DraftPasses(self, n, ())
+    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+        """Return it as the decoding loop calls it."""
+        return (StateDraftModel if self.reads else DraftModel)(self, n)
 
 
-class DraftPasses(FastPasses):
+class DraftModel(OpenVinoModel):
     """A `FastDraft`."""
 
-    def __init__(self, model: FastDraft, n: int, keeps: tuple[int, ...]) -> None:
-        super().__init__(model, n, keeps)
-        self.reads = model.reads
-
-    def _scored(self) -> Tensor | None:
+    def _scored(self, n: int) -> Tensor | None:
         subset: Tensor = self.model.vocabulary_subset
         return subset
 
-    def logits(
+    def forward(
         self,
         cache: Any,
         tokens: Tensor,
         slots: Tensor,
         positions: Tensor,
-        sees: Tensor,
+        attention_mask: Tensor,
         last: int = 0,
-        before: Tensor | None = None,
-    ) -> Tensor:
-        entered = [self._embedded(tokens), *([] if before is None else [before])]
+        hidden: Tensor | None = None,
+    ) -> ModelOutput:
+        entered = [self._embedded(tokens), *([] if hidden is None else [hidden])]
         with self.model.lock:
-            logits, *states = self.model.run(self.model.graph, DRAFT_ROWS, cache, entered, slots, positions, sees, last)
-        if states:
-            cache.keep_states(states[0].view(*tokens.shape, -1), slots)
-        return logits.view(len(tokens), -1, logits.shape[-1])
+            logits, *states = self.model.run(
+                self.model.graph, DRAFT_ROWS, cache, entered, slots, positions, attention_mask, last
+            )
+        kept = states[0].view(*tokens.shape, -1) if states else None
+        return ModelOutput(logits.view(len(tokens), -1, logits.shape[-1]), kept)
 
-    def before(self, target: Any, places: Tensor) -> Tensor | None:
-        if not self.reads:
-            return None
-        fused = self._fused(target.states_at((places - 1).clamp(min=0)))
-        return fused.masked_fill((places == 0)[..., None], 0)
 
-    def _fused(self, features: Tensor) -> Tensor:
+class StateDraftModel(DraftModel, HiddenStateModel):
+    """A `FastDraft` that reads the target's hidden states."""
+
+    def prepare(self, hidden: Tensor) -> Tensor:
         with self.model.lock:
-            return self.model.fuse(features.flatten(0, -2).numpy())[0].view(*features.shape[:-1], -1)
+            return self.model.fuse(hidden.flatten(0, -2).numpy())[0].view(*hidden.shape[:-1], -1)
 
-    def before_drafted(self, own: Any, slots: Tensor) -> Tensor | None:
-        return own.states_at(slots) if self.reads else None
-
-    def commit(self, root: int, length: int) -> int:
-        return min(root + 1, length - 2) if self.reads else length - 2
-
-    def target_context(self, target: Any, text: Sequence[int], room: int) -> Any:
-        return target.passes(self.n, self.reads).features_along(text) if self.reads else None
-
-    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
-        cache, tokens, slots, sees = self._from_start(text[: places[-1]])
-        rows, last = torch.tensor(places) - 1, tokens.shape[1]
-        if not self.reads:
-            return self.logits(cache, tokens, slots, slots, sees)[0, rows]
+    def full_pass(self, tokens: Sequence[int], positions: Sequence[int], context: Any = None) -> ModelOutput:
+        cache, row, slots, attention_mask = self._from_start(tokens[: positions[-1]])
+        last = row.shape[1]
         known = min(len(context) + 1, last)
-        before = torch.zeros(1, known, self.config.hidden_size)
+        hidden = torch.zeros(1, known, self.model.config.hidden_size)
         if known > 1:
-            before[0, 1:] = self._fused(context[: known - 1])
-        found = [
-            self.logits(cache, tokens[:, :known], slots[:, :known], slots[:, :known], sees[:, :known], before=before)
-        ]
-        for place in range(known, last):  # of its own states
-            at = slice(place, place + 1)
-            before = cache.states_at(slots[:, place - 1 : place])
-            found.append(self.logits(cache, tokens[:, at], slots[:, at], slots[:, at], sees[:, at], before=before))
-        return torch.cat(found, 1)[0, rows]
-
-    def features_along(self, text: Sequence[int]) -> Tensor:
-        raise CannotDecode("a draft of layers in OpenVINO keeps no states for another draft: take --backend torch")
+            hidden[0, 1:] = self.prepare(context[: known - 1])
+        found = []
+        for start, end in ((0, known), *((place, place + 1) for place in range(known, last))):
+            at = slice(start, end)
+            if start:
+                hidden = cache.states_at(slots[:, start - 1 : start])  # its own
+            output = self.forward(cache, row[:, at], slots[:, at], slots[:, at], attention_mask[:, at], hidden=hidden)
+            assert output.hidden is not None
+            cache.keep_states(output.hidden, slots[:, at])
+            found.append(output.logits)
+        return ModelOutput(torch.cat(found, 1)[0, torch.tensor(positions) - 1])

@@ -35,9 +35,9 @@ class LlamaCpp:
 
     def load(self, request: LoadRequest) -> Pair:
         """Load both models in llama.cpp, on its GPU unless the device is a CPU; torch loads a draft model that is not a GGUF file."""
-        from llm_demo.backends.llama_cpp_passes import LlamaCppModel
+        from llm_demo.backends.llama_cpp_model import LlamaCppFile
 
-        target = LlamaCppModel(Path(request.target), gpu=not request.on_cpu)
+        target = LlamaCppFile(Path(request.target), gpu=not request.on_cpu)
         draft: Any = None
         if request.draft == request.target:
             draft = target

@@ -51,7 +51,7 @@ class OpenVino:
 
     def check(self, request: LoadRequest) -> None:
         """A GGUF file or a folder on a CPU, in float32."""
-        if not (request.target.endswith(".gguf") or Path(request.target).is_dir()) or not request.plain_cpu:
+        if not (request.target.endswith(".gguf") or Path(request.target).is_dir()) or not request.float32_on_cpu:
             raise CannotDecode(
                 f"backend {self.name} requires a .gguf file or directory, a CPU, and the default dtype, device and cache. Use these, or"
                 " backend torch."

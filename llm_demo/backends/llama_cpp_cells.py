@@ -55,7 +55,7 @@ class TextCells:
         tokens: Sequence[int],
         slots: Sequence[int],
         positions: Sequence[int],
-        sees: np.ndarray[Any, Any],
+        attention_mask: np.ndarray[Any, Any],
         wanted: Sequence[bool],
     ) -> list[np.ndarray[Any, Any] | None]:
         """Logits (n,) of each token that is wanted, None of others, and of absent ones.
@@ -72,7 +72,7 @@ class TextCells:
             if slot in plan and plan[slot].row.token == token:  # one token several times
                 plan[slot].row.wanted |= wanted[place]
                 continue
-            above = self._checked(np.flatnonzero(sees[place]), slot, positions[place])
+            above = self._checked(np.flatnonzero(attention_mask[place]), slot, positions[place])
             way = self._way(above, token)
             if not wanted[place] and self._way_in(slot) == way:
                 continue

@@ -3,7 +3,7 @@
 `api` is that package's module, or what has its functions. A cell holds keys and values of one token, belongs to any number of sequences,
 and is free where it belongs to none. New tokens take free cells in turn; a token sees the cells of its first sequence that stand no later
 in the text. On a CPU attention adds them cell by cell and passes over the others: where the cells of a way stand in the order of the text,
-its sums are those of plain decoding, bit by bit.
+its sums are those of autoregressive decoding, bit by bit.
 """
 
 from __future__ import annotations

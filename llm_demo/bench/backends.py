@@ -31,6 +31,8 @@ from llm_demo.rows import write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
+from ot_draft.decoding.model import Model
+from ot_draft.decoding.model_runner import before
 from ot_draft.trees import BlockVerification
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
@@ -40,7 +42,7 @@ ROWS = (1, 2, 4, 8)  # of a draft pass
 CONTEXT = 128
 PACKAGES = {"openvino": ("openvino", "openvino-telemetry", "numba", "llvmlite")}  # by what a backend's name begins with
 STEPS_OF_A_TEXT = 10
-STEPS = {"plain_step_ms": Drafting.plain(), "drafted_step_ms": Drafting.chains(1, 1, BlockVerification())}
+STEPS = {"plain_step_ms": Drafting.autoregressive(), "drafted_step_ms": Drafting.chains(1, 1, BlockVerification())}
 Times = dict[str, list[float]]  # ms by column
 Kind = tuple[str, int]  # a name and a number of threads
 
@@ -49,22 +51,25 @@ Kind = tuple[str, int]  # a name and a number of threads
 def pass_times(pair: Pair, visits: int) -> Times:
     """Milliseconds of passes of the target by number of positions, and of the draft over one token, the sizes in turn."""
     draft = language_model(pair.draft, pair.n)
-    target = language_model(pair.target, pair.n, draft.reads)
+    target = language_model(pair.target, pair.n, draft.info.reads)
     slots = CONTEXT + max(POSITIONS)
     cache, own = target.cache(slots), draft.cache(slots)
     tokens, places = 1 + torch.arange(slots)[None] % 99, torch.arange(slots)[None]
-    sees = torch.ones(slots, slots, dtype=torch.bool).tril()[None]
+    attention_mask = torch.ones(slots, slots, dtype=torch.bool).tril()[None]
     known = slice(0, CONTEXT)
 
-    def read(model: Any, its: Any, at: slice, before: Any = None, last: int = 0) -> None:
-        model.logits(its, tokens[:, at], places[:, at], places[:, at], sees[:, at], last, before)
+    def read(model: Model, its: Any, at: slice, hidden: Any = None, last: int = 0) -> None:
+        output = model.forward(its, tokens[:, at], places[:, at], places[:, at], attention_mask[:, at], last, hidden)
+        if output.hidden is not None:
+            its.keep_states(output.hidden, places[:, at])
 
     def drafted(rows: int) -> None:
         at = slice(CONTEXT, CONTEXT + rows)
-        read(draft, own, at, draft.before_drafted(own, places[:, CONTEXT - 1 : CONTEXT].expand(1, rows)))
+        above = places[:, CONTEXT - 1 : CONTEXT].expand(1, rows)
+        read(draft, own, at, own.states_at(above) if draft.info.reads else None)
 
     read(target, cache, known, last=1)
-    read(draft, own, known, draft.before(cache, places[:, known]), last=1)
+    read(draft, own, known, before(draft, cache, places[:, known]), last=1)
     sizes: dict[str, Callable[[], None]] = {
         f"ms_{number}": partial(read, target, cache, slice(CONTEXT, CONTEXT + number)) for number in POSITIONS
     }
@@ -75,7 +80,7 @@ def pass_times(pair: Pair, visits: int) -> Times:
             changed, again = timed(one_pass), timed(one_pass)
             if visit:  # the first takes memory, and compiles
                 note(found, column, again)
-            if visit and column.startswith("ms_") and int(column[3:]) not in target.fitted:
+            if visit and column.startswith("ms_") and int(column[3:]) not in target.call_sizes.fitted:
                 note(found, "changed_ms", (changed[0] - again[0], changed[1] - again[1]))
     return found
 

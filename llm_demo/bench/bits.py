@@ -23,7 +23,6 @@ from llm_demo.models.load import TARGET_FILE, load_pair, target_directory
 from llm_demo.prompts import read_prompts
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, Step, decode, decode_steps
-from ot_draft.decoding.language_model import language_model
 from ot_draft.trees import FixedTree, TreeShape
 
 SHAPE = TreeShape((0, 0, 1, 1, 3))  # two at the first level, two below the first of them, one more
@@ -49,21 +48,23 @@ class OneByOne:
 
     @torch.inference_mode()
     def __init__(self, pair: Pair, prompt: Sequence[int], room: int) -> None:
-        self._reader = language_model(pair.target, pair.n)
-        self._cache = self._reader.cache(room + -room % 8)
+        self._model = pair.target_model
+        self._cache = self._model.cache(room + -room % 8)
         self._sees = torch.ones(self._cache.live, self._cache.live, dtype=torch.bool).tril()[None]
         if len(prompt) > 1:
             self._read(0, prompt[:-1])
 
     def law(self, place: int, token: int) -> Tensor:
         """The law (n,) behind this token, read at this place of the text."""
-        return SamplingParams().masses(self._reader.spread_logits(self._read(place, [token]))[0])[0]
+        logits = self._model.info.expand_to_vocab(self._read(place, [token]), float("-inf"))
+        return SamplingParams().masses(logits[0])[0]
 
     def _read(self, place: int, tokens: Sequence[int]) -> Tensor:
         slots = torch.arange(place, place + len(tokens))[None]
-        sees = self._sees[:, place : place + len(tokens)]
-        read: Tensor = self._reader.logits(self._cache, torch.tensor([list(tokens)]), slots, slots, sees, last=1)
-        return read
+        attention_mask = self._sees[:, place : place + len(tokens)]
+        return self._model.forward(
+            self._cache, torch.tensor([list(tokens)]), slots, slots, attention_mask, last=1
+        ).logits
 
 
 @torch.inference_mode()
@@ -102,13 +103,13 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
 def begun(pair: Pair, prompt: Sequence[int], tokens: int, seed: int) -> list[int]:
     """The prompt and so many tokens of a text that is drawn behind it, by plain decoding."""
     options = DecodeOptions(SamplingParams(), max_tokens=tokens, seed=seed, stop=())
-    return [*prompt, *decode(pair, [prompt], Drafting.plain(), options).tokens[0]]
+    return [*prompt, *decode(pair, [prompt], Drafting.autoregressive(), options).tokens[0]]
 
 
 def same_greedy(pair: Pair, prompt: Sequence[int], tokens: int) -> bool:
     """Whether the greedy text by trees is that of plain decoding."""
     options = DecodeOptions(SamplingParams(0.0), max_tokens=tokens, stop=())
-    policies: list[Any] = [Drafting.of(FixedTree(SHAPE)), Drafting.plain()]
+    policies: list[Any] = [Drafting.of(FixedTree(SHAPE)), Drafting.autoregressive()]
     drafted, plain = (decode(pair, [prompt], policy, options).tokens for policy in policies)
     return drafted == plain
 

@@ -23,7 +23,7 @@ from llm_demo.prompts import Prompt, read_prompts
 from llm_demo.rows import Row, read, write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
-from ot_draft.decoding.language_model import language_model
+from ot_draft.decoding.model import CallSizes
 from ot_draft.decoding.tuning.costs import GivenCosts, call_size
 from ot_draft.trees import BlockVerification, Costs, Joint
 
@@ -49,15 +49,15 @@ def costs_in(row: dict[str, str]) -> Costs:
 class Clock:
     """Milliseconds of a text's steps, by costs as `Auto` reads them, and changes of positions as they come.
 
-    least, fitted: of the target's calls, see `call_size`.
+    sizes: of the target's calls, see `call_size`.
     """
 
-    def __init__(self, costs: Costs, least: int, fitted: Sequence[int] = ()) -> None:
-        self.costs, self.ms, self._size, self._calls = GivenCosts(costs), 0.0, 0, (least, fitted)
+    def __init__(self, costs: Costs, sizes: CallSizes) -> None:
+        self.costs, self.ms, self._size, self._sizes = GivenCosts(costs), 0.0, 0, sizes
 
     def charge(self, drafting: Drafting) -> None:
         """One more step."""
-        before, size = self._size, call_size(drafting, 1, *self._calls)
+        before, size = self._size, call_size(drafting, 1, self._sizes)
         self._size = size or before
         self.ms += self.costs.step(drafting) + (self.costs.change() if before not in (0, self._size) else 0.0)
 
@@ -73,8 +73,7 @@ def contenders(costs: Costs) -> dict[str, Any]:
 
 def tokens_and_ms(pair: Pair, policy: Any, prompt: Prompt, options: DecodeOptions, costs: Costs) -> tuple[int, float]:
     """Of one text: tokens that came, and what its steps are charged."""
-    target = language_model(pair.target, pair.n)
-    clock, tokens = Clock(costs, target.least_rows, target.fitted), 0
+    clock, tokens = Clock(costs, pair.target_model.call_sizes), 0
     for step in decode_steps(pair, [prompt.tokens], policy, options):
         clock.charge(step.drafting)
         tokens += len(step.tokens(0))

@@ -37,7 +37,7 @@ STEPS = 4  # of one visit, of which the first is not counted
 def verify_times(pair: Pair, positions: int, rows: int, context: int, steps: int = STEPS) -> list[float]:
     """Milliseconds of the target's part of a few steps: `rows` texts of `context` tokens, `positions` new ones each."""
     shape = otd.trees.TreeShape((0,) * (positions - 1))  # the root, and tokens below it
-    drafting = Drafting(otd.trees.FixedTree(shape), otd.trees.NaivePath()) if shape.size else Drafting.plain()
+    drafting = Drafting(otd.trees.FixedTree(shape), otd.trees.NaivePath()) if shape.size else Drafting.autoregressive()
     prompts = [[1 + (row + place) % 99 for place in range(context)] for row in range(rows)]
     options = DecodeOptions(max_tokens=4 * steps, stop=())
     timed = list(islice(decode_steps(pair, prompts, drafting, options), steps))[1:]

@@ -199,7 +199,7 @@ def _to(tree: Any, device: torch.device) -> Any:
 
 
 DRAFTINGS = {
-    "autoregressive": Drafting.plain(),
+    "autoregressive": Drafting.autoregressive(),
     **{
         f"{rule.name}, {law!r}": Drafting.chains(3, 3, rule, law)
         for rule, law in PATH_RULES

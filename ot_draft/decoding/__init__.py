@@ -15,7 +15,7 @@ from .policy import Policy
 from .prompt_lookup import PromptLookup
 from .reference import reference_decode
 from .sampling import Processed, SamplingParams
-from .step import Step
+from .step import Step, Summary
 from .tuning import Auto
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "PromptLookup",
     "SamplingParams",
     "Step",
+    "Summary",
     "backends",
     "benchmark",
     "decode",

@@ -46,7 +46,7 @@ class LoadRequest:
         return self.device.partition(":")[0] == "cpu"
 
     @property
-    def plain_cpu(self) -> bool:
+    def float32_on_cpu(self) -> bool:
         """Whether a CPU reads the weights in float32, from a folder or from what a GGUF file was converted to."""
         in_memory = not self.cache and not Path(self.target).is_dir()
         return self.on_cpu and self.device_map is None and self.dtype == defaults.DTYPE and not in_memory

@@ -38,8 +38,12 @@ class Cache(ABC):
         """Copy slots (B, L) to slots (B, L) of the same row, in place; the destinations of a row differ."""
 
     @abstractmethod
+    def keep_states(self, states: Tensor, slots: Tensor) -> None:
+        """Write hidden states (B, T, width) of the tokens just read to their slots (B, T)."""
+
+    @abstractmethod
     def states_at(self, slots: Tensor) -> Tensor:
-        """The hidden states that were kept in slots (B, L): (B, L, width)."""
+        """Return the hidden states (B, L, width) in slots (B, L)."""
 
 
 class SlotCache(Cache):
@@ -76,8 +80,8 @@ class SlotCache(Cache):
             self.keys[layer], self.values[layer] = self._take("keys", keys), self._take("values", values)
         return self.keys[layer], self.values[layer]
 
-    def keep_states(self, states: Tensor) -> None:
-        """Write the hidden states of the T tokens just read, (B, T, width), where their keys and values are."""
+    def keep_states(self, states: Tensor, slots: Tensor) -> None:
+        self.slots = slots
         if self._states is None:
             batch, _, width = states.shape
             self._states = states.new_zeros(1, batch, 1, self.slots_per_row, width)
@@ -146,14 +150,14 @@ def _cache_name(forward: Callable[..., Any]) -> str:
     return next((name for name in CACHE_NAMES if name in taken), CACHE_NAMES[0])
 
 
-def tree_mask(sees: Tensor, lengths: Tensor, slots_per_row: int) -> Tensor:
+def tree_mask(attention_mask: Tensor, lengths: Tensor, slots_per_row: int) -> Tensor:
     """Bool (B, W, S): what nodes see that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
-    edge = torch.zeros_like(sees[..., :1])
+    edge = torch.zeros_like(attention_mask[..., :1])
     # The first column stands for the context, the last for what lies behind the tree.
-    seen = torch.cat((~edge, sees, edge), -1)
+    seen = torch.cat((~edge, attention_mask, edge), -1)
     behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
     column = (behind + 1).clamp(0, seen.shape[-1] - 1)
-    return seen.gather(2, column[:, None].expand(-1, sees.shape[1], -1))
+    return seen.gather(2, column[:, None].expand(-1, attention_mask.shape[1], -1))
 
 
 def causal_mask(tokens: int, slots_per_row: int, device: torch.device) -> Tensor:
@@ -163,7 +167,7 @@ def causal_mask(tokens: int, slots_per_row: int, device: torch.device) -> Tensor
 
 
 @dataclass(frozen=True)
-class Texts:
+class SequenceBatch:
     """B growing texts. The last token of a text, the root of the next tree, is not in the caches yet.
 
     tokens: (B, room) the texts, prompts included, with anything behind their ends. lengths: (B,) tokens in the target's cache,
@@ -181,7 +185,7 @@ class Texts:
     @classmethod
     def after(
         cls, prompts: Sequence[Sequence[int]], stop: Sequence[int], max_tokens: int, depth: int, device: torch.device
-    ) -> Texts:
+    ) -> SequenceBatch:
         """The texts that consist of their prompts, of at least one token each; `advance` will get up to depth + 1 tokens."""
         room = max(len(prompt) for prompt in prompts) + max_tokens + 2 * depth + 1
 

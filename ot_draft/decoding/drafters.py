@@ -11,9 +11,9 @@ from .. import arrays as xp
 from ..trees import TreeDrafter
 from ..trees.drafting.drafter import begin
 from ..trees.drafting.growing import Grown
-from .cache import Texts
+from .cache import SequenceBatch
+from .model_runner import ModelRunner, ways_to
 from .prompt_lookup import Match
-from .reader import Reader, ways_to
 
 
 class Drafter(ABC):
@@ -28,7 +28,7 @@ class Drafter(ABC):
     reread_window = unread_tokens = 0
     recordable = True  # whether a CUDA graph can hold what it does
 
-    def __init__(self, tree: TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
+    def __init__(self, tree: TreeDrafter, texts: SequenceBatch, n: int, number: torch.dtype) -> None:
         self.tree, self.texts = tree, texts
         batch, size, device = len(texts.tokens), tree.bounds.size, texts.tokens.device
         self.tokens = torch.full((batch, size), -1, dtype=torch.int64, device=device)
@@ -60,9 +60,10 @@ class Drafter(ABC):
 
 
 class LookupDrafter(Drafter):
-    """A path of tokens that were looked up in the text, of none for plain decoding; q is the point mass on each, 0 where there is none."""
+    """A path of tokens that were looked up in the text, of none for autoregressive decoding; q is the point mass on each, 0 where there
+    is none."""
 
-    def __init__(self, tree: TreeDrafter, texts: Texts, n: int, number: torch.dtype) -> None:
+    def __init__(self, tree: TreeDrafter, texts: SequenceBatch, n: int, number: torch.dtype) -> None:
         super().__init__(tree, texts, n, number)
         self.parents = torch.arange(tree.bounds.size, device=self.tokens.device).expand_as(self.tokens)
 
@@ -76,13 +77,12 @@ class LookupDrafter(Drafter):
 
 
 class ModelDrafter(Drafter):
-    """The draft model, in one pass a level; what it is given before each token is its own affair, see `LanguageModel.before`."""
+    """The draft model, in one pass a level; one that reads hidden states is given its own at draft tokens."""
 
-    def __init__(self, tree: TreeDrafter, reader: Reader, n: int, number: torch.dtype) -> None:
-        super().__init__(tree, reader.texts, n, number)
-        self.reader, self.recordable = reader, reader.recordable
-        # A draft in the target's cache finds the token before the root there.
-        self.reread_window = reader.model.reads_again(tree.bounds.length) if reader.read is None else -1
+    def __init__(self, tree: TreeDrafter, runner: ModelRunner, n: int, number: torch.dtype) -> None:
+        super().__init__(tree, runner.texts, n, number)
+        self.runner, self.recordable = runner, runner.recordable
+        self.reread_window = _reread_window(runner, tree.bounds.length)
         batch, size, device = *self.tokens.shape, self.tokens.device
         # What was looked up, and stands in the trees beside the draws.
         self.given = torch.full((batch, tree.counts.n_lookup_tokens), -1, device=device)
@@ -93,7 +93,7 @@ class ModelDrafter(Drafter):
         # What nodes see of each other, bool (B, N + 1, N + 1), where it is known beforehand: the layout of a shape is one object.
         layout = tree.bounds.layout(self.parents)
         known = layout is tree.bounds.layout(self.parents)
-        self._sees = xp.from_view(xp.copy(layout.sees), self.tokens) if known else None
+        self._sees = xp.from_view(xp.copy(layout.attention_mask), self.tokens) if known else None
         rows = min(tree.counts.n_draft_slots, size + 1)
         # Where nodes stand in the slots of their numbers their laws do, too.
         self.q = self._read[:, :rows] if tree.counts.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
@@ -102,11 +102,11 @@ class ModelDrafter(Drafter):
         self.given.copy_(in_columns(found, self.tree.counts.n_lookup_tokens))
 
     def note_unread(self, count: int) -> None:
-        self.unread_tokens = max(0, count - self.reread_window) if self.reader.read is None else 0
+        self.unread_tokens = max(0, count - self.reread_window) if self.runner.read is None else 0
 
     def catch_up(self) -> None:
         if self.unread_tokens:
-            self.reader.read_last(2 + self.reread_window + self.unread_tokens)
+            self.runner.read_last(2 + self.reread_window + self.unread_tokens)
         self.unread_tokens = 0
 
     def propose(self, uniforms: Tensor) -> None:
@@ -120,12 +120,12 @@ class ModelDrafter(Drafter):
             self.q.copy_(self._read[self._rows, torch.where(self.slot_of < 0, self._read.shape[1] - 1, self.slot_of)])
 
     def slots(self, nodes: Tensor) -> Tensor | None:
-        if self.reader.read is not None:
+        if self.runner.read is not None:
             return None
         return torch.where(nodes < 0, -1, self.slot_of.gather(1, nodes.clamp(min=0)))
 
     def commit(self, already: int, root: int, length: int) -> int:
-        return self.reader.model.commit(root, length)
+        return min(root + 1, length - 2) if self.runner.model.info.reads else length - 2
 
     def _grow(self, uniforms: Tensor) -> Grown:
         growing, last = begin(self.tree, uniforms, self.given), self._read.shape[1] - 1
@@ -139,14 +139,16 @@ class ModelDrafter(Drafter):
                 break
             slots = torch.where(there, growing.slots, last)
             if depth == 0:
-                logits = self.reader.read_last(2 + self.reread_window + self.unread_tokens)
+                logits = self.runner.read_last(2 + self.reread_window + self.unread_tokens)
             else:
                 same, known = growing.same_slots, self._sees
-                sees = seen.add(growing.slots, growing.above) if known is None or same is None else known[:, same]
-                logits = self.reader.read_level(growing, sees, slots, depth)
+                attention_mask = (
+                    seen.add(growing.slots, growing.above) if known is None or same is None else known[:, same]
+                )
+                logits = self.runner.read_level(growing, attention_mask, slots, depth)
                 read.scatter_(1, slots, growing.read)
                 above.scatter_(1, slots, growing.above)
-            laws, why = self.reader.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))
+            laws, why = self.runner.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))
             self.without_law += (~why.isfinite() & there).sum(1)
             growing.grow(self._stored(laws, slots, growing.same_slots if depth else slice(0, 1)))
             depth += 1
@@ -155,11 +157,20 @@ class ModelDrafter(Drafter):
     def _stored(self, laws: Tensor, slots: Tensor, same: slice | None) -> Tensor:
         """Keep laws (B, W, n or fewer) in these slots, (B, W); on the whole vocabulary, a view where all trees have the same slots."""
         if same is not None:
-            self.reader.model.store(laws, into=self._read[:, same])
+            self.runner.model.info.write_probs(laws, into=self._read[:, same])
             return self._read[:, same]
-        whole = self.reader.model.spread_masses(laws).to(self._read)
+        whole = self.runner.model.info.expand_to_vocab(laws, 0).to(self._read)
         self._read[self._rows, slots] = whole
         return whole
+
+
+def _reread_window(runner: ModelRunner, drafted: int) -> int:
+    """Number of tokens before the last two that a draft model reads in every step, where a step drafts so many at most."""
+    if runner.read is not None:
+        return -1  # a draft model in the target's cache finds the token before the root there
+    # Accepted tokens are read again, with the target's hidden states in place of the draft model's own: as many as there are on a CPU, as
+    # many as there may be in a CUDA graph.
+    return drafted - 1 if runner.model.info.reads and runner.model.info.device.type != "cpu" else 0
 
 
 class SlotVisibility:
@@ -172,9 +183,9 @@ class SlotVisibility:
     def add(self, slots: Tensor, above: Tensor) -> Tensor:
         """Nodes in slots int (B, W), -1 where there is none, below those in `above`: bool (B, W, M), what they see."""
         size = len(self._slots)
-        sees = self.rows.gather(1, above[..., None].expand(-1, -1, size)) | (slots[..., None] == self._slots)
-        self.rows.scatter_(1, torch.where(slots < 0, size, slots)[..., None].expand_as(sees), sees)
-        return sees
+        attention_mask = self.rows.gather(1, above[..., None].expand(-1, -1, size)) | (slots[..., None] == self._slots)
+        self.rows.scatter_(1, torch.where(slots < 0, size, slots)[..., None].expand_as(attention_mask), attention_mask)
+        return attention_mask
 
 
 def in_columns(found: Sequence[Match], length: int) -> Tensor:

@@ -68,8 +68,8 @@ class Drafting:
         return cls(tree, tree.rule if rule is None else rule, lookup)
 
     @classmethod
-    def plain(cls) -> Self:
-        """Nothing is drafted: autoregressive decoding."""
+    def autoregressive(cls) -> Self:
+        """Return autoregressive decoding: nothing is drafted."""
         return cls.of()
 
     @classmethod
@@ -91,11 +91,15 @@ class Drafting:
         return cls.of(LookupPath.chains(1, lookup.num_tokens), lookup=lookup)
 
     @cached_property
-    def menu(self) -> tuple[Drafting, ...]:
-        """All that it may choose: itself; of tokens that are only looked up, as many as there are, plain decoding first."""
+    def candidates(self) -> tuple[Drafting, ...]:
+        """All that it may choose: itself; of tokens that are only looked up, as many as there are, autoregressive decoding first."""
         if self.lookup is None or self.tree.counts.n_model_calls:
             return (self,)
-        return (Drafting.plain(), *(self.shortened(length) for length in range(1, self.tree.bounds.length)), self)
+        return (
+            Drafting.autoregressive(),
+            *(self.shortened(length) for length in range(1, self.tree.bounds.length)),
+            self,
+        )
 
     def shortened(self, length: int) -> Drafting:
         """One path of fewer looked-up tokens."""
@@ -113,10 +117,10 @@ class Drafting:
 
     def choose(self, texts: History) -> Drafting:
         """Itself, or as many looked-up tokens as the longest draft has among the texts that go on."""
-        if len(self.menu) == 1:
+        if len(self.candidates) == 1:
             return self
         longest = max(len(match.tokens) for match in texts.look_up(self.lookup))
-        return self.menu[min(longest, len(self.menu) - 1)]  # a text draft may find more than is drafted
+        return self.candidates[min(longest, len(self.candidates) - 1)]  # a text draft may find more than is drafted
 
     def observe(self, step: Any, seconds: float) -> None:
         """Nothing is learnt."""

@@ -17,15 +17,15 @@ from .. import arrays as xp
 from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
 from ..trees import DraftTree, TreeDrafter, TreeShape
-from .cache import Cache, Texts
+from .cache import Cache, SequenceBatch
+from .cascade import CascadeDrafter
 from .drafters import Drafter, LookupDrafter, ModelDrafter
 from .drafting import Drafting
-from .passes import Passes
+from .model import Model
+from .model_runner import ModelRunner
 from .policy import Policy
 from .prompt_lookup import History
-from .reader import Reader
 from .sampling import NodeLaws, uniforms
-from .staged import StagedDrafter
 from .step import Step
 
 WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
@@ -37,24 +37,24 @@ class DecodeState:
 
     S is enough for prompt, new tokens and the largest tree. It does not grow with the number of paths, but for the nodes of
     the tree. A draft of the target's own layers has none of its own, unless it drafts for another draft. draft: None where nothing
-    is drafted by a model; third: a model that drafts for the draft model, if there is one.
+    is drafted by a model; cascade: a model that drafts for the draft model, if there is one.
     """
 
-    texts: Texts
-    target: Reader
-    draft: Reader | None
+    texts: SequenceBatch
+    target: ModelRunner
+    draft: ModelRunner | None
     n: int
     number: torch.dtype
-    third: Reader | None = None
+    cascade: ModelRunner | None = None
 
     @classmethod
     def of(
         cls,
-        models: Sequence[Passes | None],
+        models: Sequence[Model | None],
         prompts: Sequence[Sequence[int]],
         draftings: Sequence[Drafting],
         sampling: tuple[NodeLaws, NodeLaws],
-        texts: Texts,
+        texts: SequenceBatch,
     ) -> DecodeState:
         """Both caches, with the prompts in them."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
@@ -63,31 +63,31 @@ class DecodeState:
         slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
         caches = [model.cache(slots) for model in models if model is not None]
-        readers = [
-            Reader(model, cache, laws, texts, caches[0])
+        runners = [
+            ModelRunner(model, cache, laws, texts, caches[0])
             for model, cache, laws in zip(filter(None, models), caches, (*sampling, sampling[-1]), strict=False)
         ]
-        readers[1:2] = [reader.sharing() if reader.model.shares_cache else reader for reader in readers[1:2]]
-        for reader in readers:
-            reader.prefill(prompts)
-        target, draft, third = (*readers, None, None)[:3]
+        runners[1:2] = [runner.sharing() if runner.model.info.shares_cache else runner for runner in runners[1:2]]
+        for runner in runners:
+            runner.prefill(prompts)
+        target, draft, cascade = (*runners, None, None)[:3]
         assert target is not None
-        number = torch.float64 if target.model.dtype == torch.float64 else torch.float32
-        return cls(texts, target, draft, target.model.n, number, third)
+        number = torch.float64 if target.model.info.dtype == torch.float64 else torch.float32
+        return cls(texts, target, draft, target.model.info.n, number, cascade)
 
     def narrow(self, slots: int) -> None:
         """Let passes look at so many slots of every text."""
-        for reader in (self.target, self.draft, self.third):
-            if reader is not None:
-                reader.cache.narrow(slots)
+        for runner in (self.target, self.draft, self.cascade):
+            if runner is not None:
+                runner.cache.narrow(slots)
 
     def drafter(self, tree: TreeDrafter) -> Drafter:
         """A drafter of such trees."""
         if tree.counts.n_model_calls:
             assert self.draft is not None
-            if tree.counts.n_staged_tokens:
-                assert self.third is not None
-                return StagedDrafter(tree, self.draft, self.third, self.n, self.number)
+            if tree.counts.n_cascade_tokens:
+                assert self.cascade is not None
+                return CascadeDrafter(tree, self.draft, self.cascade, self.n, self.number)
             return ModelDrafter(tree, self.draft, self.n, self.number)
         return LookupDrafter(tree, self.texts, self.n, self.number)
 
@@ -145,7 +145,9 @@ class Engine:
         layout = self.bounds.layout(self.parents)
         if layout is not self.layout:  # that of a shape is one object, worked out once
             self.layout = layout
-            self._sees, self._depths = (xp.from_view(xp.copy(x), self.tokens) for x in (layout.sees, layout.depths))
+            self._sees, self._depths = (
+                xp.from_view(xp.copy(x), self.tokens) for x in (layout.attention_mask, layout.depths)
+            )
         self.p, self._lost = self.target.read_tree(self.tokens, self.parents, self._sees, self._depths)
 
     def select(self) -> None:
@@ -244,7 +246,7 @@ class Engines:
         self._texts = History(prompts)
         self._lengths = [
             len(prompt) for prompt in prompts
-        ]  # up to the root, as in `Texts`: one that has ended does not grow
+        ]  # up to the root, as in `SequenceBatch`: one that has ended does not grow
         # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
         self._narrows = state.texts.tokens.device.type == "cpu"
         self._read = [len(prompt) - 1 for prompt in prompts]
@@ -253,14 +255,17 @@ class Engines:
     def next(self) -> Engine:
         """The engine of the coming step."""
         drafting = self._policy.choose(self._texts)
-        if not isinstance(drafting, Drafting) or (drafting not in self._known and drafting not in self._policy.menu):
-            # Memory was taken for the draftings of the menu.
+        if not isinstance(drafting, Drafting) or (
+            drafting not in self._known and drafting not in self._policy.candidates
+        ):
+            # Memory was taken for the candidates.
             raise CannotDecode(
-                f"{type(self._policy).__name__} chose {drafting!r}, which is not in its menu: let `menu` hold all that it may choose"
+                f"{type(self._policy).__name__} chose {drafting!r}, which is not one of its candidates. Let `candidates` hold all"
+                f" draftings that it may choose."
             )
         longest = max(self._lengths)
         if longest + drafting.tree.bounds.length >= self._context:  # a step emits up to one token more than a path has
-            drafting = Drafting.plain()
+            drafting = Drafting.autoregressive()
         if self._narrows:
             self.state.narrow(longest + drafting.room)
         if drafting not in self._known:

@@ -1,4 +1,4 @@
-"""A causal language model as the engine sees it: new tokens into given slots of a cache, logits out."""
+"""Causal language models of transformers as `Model`s."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch.nn.functional import pad
 from ..errors import CannotDecode
 from .cache import SlotCache, causal_mask, with_cache
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft, features_of
-from .passes import Passes
+from .model import HiddenStateModel, Model, ModelInfo, ModelOutput
 
-# What bounds a text, in tokens: as configurations call it, and as messages do.
+# What bounds a sequence, in tokens: as configurations call it, and as messages do. After a sliding window, a token does not attend to the
+# beginning of the sequence; the masks of the decoding loop let it, and so are right within the window.
 LIMITS = {
     "max_position_embeddings": "context",
     "sliding_window": "sliding window, over which this engine does not go,",
@@ -25,244 +26,207 @@ LIMITS = {
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
-class LanguageModel(Passes):
+class LanguageModel(Model):
     """A causal language model of transformers.
 
     Logits of tokens from n on are dropped: models of one family pad their embeddings differently.
     """
 
-    def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
-        self.model, self.n, self.keeps = model, n, tuple(keeps)
-        self.backbone = self._backbone()
-        config = self.backbone.config
+    shares_cache = False
+
+    def __init__(self, model: Any, n: int, hidden_layers: Sequence[int] = ()) -> None:
+        self.model, backbone = model, self._backbone(model)
+        config = backbone.config
         self.config = config.get_text_config() if hasattr(config, "get_text_config") else config
-        embedding = self.backbone.get_input_embeddings().weight
-        self.device, self.dtype, self.embedded = embedding.device, embedding.dtype, len(embedding)
-        self.scored = self._scored()
+        embedding = backbone.get_input_embeddings().weight
+        self._embedded = self._n_embedded(embedding, n)
+        max_length, source = _max_length(self.config)
+        self.info = ModelInfo(
+            n=n,
+            device=embedding.device,
+            dtype=embedding.dtype,
+            scored=self._scored(n, embedding.device),
+            max_length=max_length,
+            max_length_source=source,
+            longrope_threshold=_longrope_threshold(self.config),
+            hidden_layers=tuple(hidden_layers),
+            reads=tuple(getattr(model, "reads", ())),
+            shares_cache=self.shares_cache,
+            sharded=len({weight.device for weight in model.parameters()}) > 1 or split_between_processes(model),
+            unsupported=_why_no_trees(backbone, self.config),
+        )
 
-    def _backbone(self) -> Any:
+    def _backbone(self, model: Any) -> Any:
         """The model of transformers in it."""
-        return self.model
+        return model
 
-    def _scored(self) -> Tensor | None:
-        """The tokens that it scores, None for all."""
+    def _n_embedded(self, embedding: Tensor, n: int) -> int:
+        """Number of tokens that it can read."""
+        return len(embedding)
+
+    def _scored(self, n: int, device: torch.device) -> Tensor | None:
         width = vocabulary_size(self.model)
-        return torch.arange(width, device=self.device) if width < self.n else None
-
-    def check_reads_trees(self) -> None:
-        """CannotDecode for a model of transformers that would not read a tree from the cache as its positions and mask say.
-
-        Some would not even tell: what comes out is a law, but not the model's own.
-        """
-        attention = getattr(self.config, "_attn_implementation", "eager")
-        if attention not in ("sdpa", "eager"):
-            raise CannotDecode(
-                f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
-            )
-        reason = _why_no_trees(self.backbone, self.config)
-        if reason:
-            raise CannotDecode(
-                f"{type(self.backbone).__name__} {reason}: take a model with plain attention, such as Llama, Qwen or GPT-2"
-            )
-
-    @property
-    def spread(self) -> bool:  # type: ignore[override]
-        """Whether its layers stand on several devices or are split between processes: no CUDA graph holds such a pass."""
-        return len({weight.device for weight in self.model.parameters()}) > 1 or split_between_processes(self.model)
+        return torch.arange(width, device=device) if width < n else None
 
     def cache(self, slots: int) -> SlotCache:
-        """One piece of memory for all layers, where they stand on one device."""
-        return SlotCache(slots, 1 if self.spread else int(getattr(self.config, "num_hidden_layers", 1)))
+        """One piece of memory for all layers, if they are on one device."""
+        return SlotCache(slots, 1 if self.info.sharded else int(getattr(self.config, "num_hidden_layers", 1)))
 
-    @property
-    def limit(self) -> tuple[int | None, str]:
-        """The smallest of LIMITS that the model names, and what it is.
-
-        Behind a window a token does not see the text's beginning. The engine's mask shows it all of the text, and so is right within it.
-        """
-        named = [(getattr(self.config, name, None), called) for name, called in LIMITS.items()]
-        if getattr(self.config, "use_sliding_window", True) is False:
-            named = [(limit, called) for limit, called in named if called != LIMITS["sliding_window"]]
-        known = [(limit, called) for limit, called in named if isinstance(limit, int) and limit > 0]
-        return min(known, default=(None, ""))
-
-    @property
-    def switch(self) -> int | None:  # type: ignore[override]
-        """transformers takes other factors for a pass with a place that far back: keys that are in the cache keep the old ones."""
-        rope = getattr(self.config, "rope_parameters", None) or getattr(self.config, "rope_scaling", None) or {}
-        parts = [each for each in (rope, *rope.values()) if isinstance(each, dict)]  # of some models by kind of layer
-        name = "original_max_position_embeddings"
-        found = [
-            part.get(name) or getattr(self.config, name, None)
-            for part in parts
-            if "longrope" in (part.get("rope_type"), part.get("type"))
-        ]
-        return min((int(switch) for switch in found if switch), default=None)
-
-    def logits(
+    def forward(
         self,
         cache: SlotCache,
         tokens: Tensor,
         slots: Tensor,
         positions: Tensor,
-        sees: Tensor,
+        attention_mask: Tensor,
         last: int = 0,
-        before: Tensor | None = None,
-    ) -> Tensor:
+        hidden: Tensor | None = None,
+    ) -> ModelOutput:
         cache.slots = slots
-        tokens = tokens.clamp(0, self.embedded - 1)
-        return self._read(
-            cache, tokens, last, before, attention_mask=additive(sees, self.dtype), position_ids=positions
-        )
+        mask = additive(attention_mask, self.info.dtype)
+        tokens = tokens.clamp(0, self._embedded - 1)
+        return self._read(cache, tokens, last, hidden, attention_mask=mask, position_ids=positions)
 
-    def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
-        """One pass of the model."""
-        keeps = bool(self.keeps)
-        # Places by number, which are copied: of a slice, torch's product would copy the head's weights for every row of the batch.
+    def _read(self, cache: SlotCache, tokens: Tensor, last: int, hidden: Tensor | None, **options: Any) -> ModelOutput:
+        wanted = bool(self.info.hidden_layers)
+        # Positions by number, which are copied: of a slice, torch's matmul would copy the head's weights for every row of the batch.
         keep: Any = torch.arange(-last, 0, device=tokens.device) if last else 0
         given = with_cache(self.model, cache)
-        output = self.model(tokens, logits_to_keep=keep, output_hidden_states=keeps, **given, **options)
-        if keeps:
-            cache.keep_states(self._features(output.hidden_states))
-        return output.logits[..., : self.n].to(self.device)
+        output = self.model(tokens, logits_to_keep=keep, output_hidden_states=wanted, **given, **options)
+        logits = output.logits[..., : self.info.n].to(self.info.device)
+        return ModelOutput(logits, self._features(output.hidden_states) if wanted else None)
 
-    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
-        """In passes without a cache."""
-        last = torch.tensor(places, device=self.device) - 1
-        return self._at_places(self._along(text[: places[-1]]), last, context)
+    def full_pass(self, tokens: Sequence[int], positions: Sequence[int], context: Any = None) -> ModelOutput:
+        last = torch.tensor(positions, device=self.info.device) - 1
+        return self._at_positions(self._row(tokens[: positions[-1]]), last, context)
 
-    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
-        return self.model(tokens, logits_to_keep=last).logits[0, :, : self.n].to(self.device)
+    def _at_positions(self, tokens: Tensor, last: Tensor, context: Any) -> ModelOutput:
+        wanted = bool(self.info.hidden_layers)
+        output = self.model(tokens, logits_to_keep=last, output_hidden_states=wanted)
+        logits = output.logits[0, :, : self.info.n].to(self.info.device)
+        return ModelOutput(logits, self._features(output.hidden_states)[0] if wanted else None)
 
-    def features_along(self, text: Sequence[int]) -> Tensor:
-        if not text:
-            return torch.zeros(0, (len(self.keeps) + 1) * self.config.hidden_size, dtype=self.dtype, device=self.device)
-        output = self.model(self._along(text), logits_to_keep=1, output_hidden_states=True)
-        return self._features(output.hidden_states)[0]
-
-    def _along(self, text: Sequence[int]) -> Tensor:
-        return torch.tensor([list(text)], device=self.device).clamp(0, self.embedded - 1)
+    def _row(self, tokens: Sequence[int]) -> Tensor:
+        return torch.tensor([list(tokens)], device=self.info.device).clamp(0, self._embedded - 1)
 
     def _features(self, hidden: Sequence[Tensor]) -> Tensor:
-        features = features_of(hidden, self.keeps, getattr(self.config, "rms_norm_eps", 1e-6))
-        return features.to(self.device)
+        features = features_of(hidden, self.info.hidden_layers, getattr(self.config, "rms_norm_eps", 1e-6))
+        return features.to(self.info.device)
 
 
 class SubsetModel(LanguageModel):
     """A `SubsetDraft`, which scores a subset of the vocabulary."""
 
-    def _backbone(self) -> Any:
-        return self.model.backbone
+    def _backbone(self, model: Any) -> Any:
+        return model.backbone
 
-    def _scored(self) -> Tensor:
+    def _scored(self, n: int, device: torch.device) -> Tensor:
         subset: Tensor = self.model.vocabulary_subset
         return subset
 
-    def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
-        return self.model(tokens, cache, last, **options)
+    def _read(self, cache: SlotCache, tokens: Tensor, last: int, hidden: Tensor | None, **options: Any) -> ModelOutput:
+        return ModelOutput(self.model(tokens, cache, last, **options))
 
-    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
-        return self.model(tokens)[0, last]
+    def _at_positions(self, tokens: Tensor, last: Tensor, context: Any) -> ModelOutput:
+        return ModelOutput(self.model(tokens)[0, last])
 
 
 class IntersectionModel(SubsetModel):
-    """A draft with another tokenizer, which is given the target's tokens and reads them as its own."""
+    """A draft model with another tokenizer, which is given the target's tokens and reads them as its own."""
 
-    def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
-        super().__init__(model, n, keeps)
-        self.embedded = n
+    def _n_embedded(self, embedding: Tensor, n: int) -> int:
+        return n
 
 
-class StateModel(SubsetModel):
-    """A `StateDraft`, which reads the target's hidden states: before a token, those of the place before it."""
+class StateModel(SubsetModel, HiddenStateModel):
+    """A `StateDraft`, which reads the target's hidden states of the position before each token."""
 
-    def __init__(self, model: Any, n: int, keeps: Sequence[int] = ()) -> None:
-        super().__init__(model, n, keeps)
-        self.reads = model.reads
+    def prepare(self, hidden: Tensor) -> Tensor:
+        fused: Tensor = self.model.fuse(hidden.to(self.info.device))
+        return fused
 
-    def _read(self, cache: SlotCache, tokens: Tensor, last: int, before: Tensor | None, **options: Any) -> Tensor:
-        states = self.model.states(tokens, before, cache, **options)
-        cache.keep_states(states)
-        return self.model.score(states[:, -last:])
+    def _read(self, cache: SlotCache, tokens: Tensor, last: int, hidden: Tensor | None, **options: Any) -> ModelOutput:
+        states = self.model.states(tokens, hidden, cache, **options)
+        return ModelOutput(self.model.score(states[:, -last:]), states)
 
-    def before(self, target: SlotCache, places: Tensor) -> Tensor:
-        """The target's states, made one vector; 0 before the first token."""
-        fused = self.model.fuse(target.states_at((places - 1).clamp(min=0)).to(self.device))
-        return fused.masked_fill((places == 0)[..., None].to(fused.device), 0)
-
-    def before_drafted(self, own: SlotCache, slots: Tensor) -> Tensor:
-        """Its own states."""
-        return own.states_at(slots)
-
-    def commit(self, root: int, length: int) -> int:
-        """Drafted tokens that were accepted are read again: its own states stood for those of the target."""
-        return min(root + 1, length - 2)
-
-    def reads_again(self, drafted: int) -> int:
-        """A graph holds one number of tokens: as many as are drafted at most. On the CPU those that it has to read are."""
-        return drafted - 1 if self.device.type != "cpu" else 0
-
-    def target_context(self, target: Any, text: Sequence[int], room: int) -> Tensor:
-        """Hidden states of the target, (T, f)."""
-        return language_model(target, self.n, self.reads).features_along(text)
-
-    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
-        return self._by_states(tokens, context[: tokens.shape[1] - 1])[0, last]
-
-    def _by_states(self, tokens: Tensor, features: Tensor) -> Tensor:
-        """Logits (1, T, s) of a draft that reads hidden states; from its own ones where there are no features."""
-        fused = self.model.fuse(features[None].to(self.device, self.dtype))
+    def _at_positions(self, tokens: Tensor, last: Tensor, context: Any) -> ModelOutput:
+        """context: hidden states (T, f) of the target; its own ones where there are none."""
+        known = tokens.shape[1] - 1
+        fused = self.prepare(context[None, :known].to(self.info.dtype))
         before = torch.cat((fused.new_zeros(1, 1, fused.shape[-1]), fused), 1)
         while True:
             states = self.model.states(tokens[:, : before.shape[1]], before)
             if before.shape[1] == tokens.shape[1]:
-                return self.model.score(states)
+                return ModelOutput(self.model.score(states)[0, last])
             before = torch.cat((before, states[:, -1:]), 1)
 
 
 class SelfModel(LanguageModel):
-    """The target without some layers: of a text it reads the last token alone, those before it are in the target's cache.
+    """The target without some layers: of a sequence it reads the last token alone, those before it are in the target's cache.
 
-    What it drafts stands behind the text in that cache, where the target writes over it.
+    Its draft tokens are after the sequence in that cache, where the target overwrites them.
     """
 
     shares_cache = True
 
-    def target_context(self, target: Any, text: Sequence[int], room: int) -> tuple[SlotCache, int]:
-        """A cache in which the target has read the text, and how long that is."""
-        model, known = language_model(target, self.n), len(text)
-        cache = model.cache(known + room)
-        if known:
-            slots = torch.arange(known, device=model.device)[None]
-            sees = causal_mask(known, cache.live, model.device)
-            model.logits(cache, model._along(text), slots, slots, sees, last=1)
-        return cache, known
-
-    def _at_places(self, tokens: Tensor, last: Tensor, context: Any) -> Tensor:
+    def _at_positions(self, tokens: Tensor, last: Tensor, context: Any) -> ModelOutput:
+        """context: a cache in which the target has read the first tokens, and their number."""
         cache, known = context
         places = torch.cat((last[last < known], torch.arange(known, tokens.shape[1], device=last.device)))
         # Of what it reads itself, a token sees itself and what was drafted before: the rest is in the cache, by the target.
         own = (places == places[:, None]) | ((places >= known) & (places <= places[:, None]))
-        sees = torch.cat((torch.arange(known, device=last.device) < places[:, None], own), 1)
-        sees = pad(sees, (0, cache.live - sees.shape[1]))
+        mask = torch.cat((torch.arange(known, device=last.device) < places[:, None], own), 1)
+        mask = pad(mask, (0, cache.live - mask.shape[1]))
         slots = known + torch.arange(len(places), device=last.device)
-        logits = self.logits(cache, tokens[:, places], slots[None], places[None], sees[None])
-        return logits[0, torch.searchsorted(places, last)]
+        logits = self.forward(cache, tokens[:, places], slots[None], places[None], mask[None]).logits
+        return ModelOutput(logits[0, torch.searchsorted(places, last)])
 
 
-def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
+def target_context(draft: Model, target: Any, tokens: Sequence[int], room: int) -> Any:
+    """Return what a draft model reads of the target along a sequence, for its `full_pass` over up to `room` tokens that begin so.
+
+    Hidden states (T, f), or a cache in which the target has read the tokens, with their number, or None.
+    """
+    if not (draft.info.reads or draft.info.shares_cache):
+        return None
+    model, known = language_model(target, draft.info.n, draft.info.reads), len(tokens)
+    if draft.info.reads:
+        return hidden_states(model, tokens)
+    cache = model.cache(known + room)
+    if known:
+        slots = torch.arange(known, device=model.info.device)[None]
+        mask = causal_mask(known, cache.live, model.info.device)
+        model.forward(cache, torch.tensor([list(tokens)], device=model.info.device), slots, slots, mask, last=1)
+    return cache, known
+
+
+def hidden_states(target: Model, tokens: Sequence[int]) -> Tensor:
+    """Return the hidden states (T, f) of a target with `hidden_layers` at all tokens."""
+    if tokens:
+        states = target.full_pass(tokens, [len(tokens)]).hidden
+        assert states is not None
+        return states
+    one = hidden_states(target, [0])
+    return one[:0]
+
+
+def additive(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
     """The mask bool (B, T, S) of what is seen, as attention takes it: (B, 1, T, S), 0 where it is seen.
 
     The lowest number elsewhere instead of -inf: a row that sees nothing must not turn into NaN.
     """
-    hidden = torch.zeros((), dtype=dtype, device=sees.device).expand(sees.shape)
-    return hidden.masked_fill(~sees, torch.finfo(dtype).min)[:, None]
+    hidden = torch.zeros((), dtype=dtype, device=attention_mask.device).expand(attention_mask.shape)
+    return hidden.masked_fill(~attention_mask, torch.finfo(dtype).min)[:, None]
 
 
-def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> Any:
-    """The model as the engine calls it: as it says itself, else by its kind, for which this is the one place that asks."""
-    if hasattr(model, "passes"):
-        return model.passes(n, keeps)
+def language_model(model: Any, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+    """Return the model as the decoding loop calls it, on a vocabulary of n tokens.
+
+    hidden_layers: of a target, whose hidden states a draft model reads. A model of another engine has a method `as_model` for it.
+    """
+    if hasattr(model, "as_model"):
+        made: Model = model.as_model(n, hidden_layers)
+        return made
     kinds: dict[type, type[LanguageModel]] = {
         StateDraft: StateModel,
         SubsetDraft: SubsetModel,
@@ -270,11 +234,24 @@ def language_model(model: Any, n: int, keeps: Sequence[int] = ()) -> Any:
     }
     other = SelfModel if hasattr(model, "shares_cache") else LanguageModel
     kind = next((ours for theirs, ours in kinds.items() if isinstance(model, theirs)), other)
-    return kind(model, n, keeps)
+    return kind(model, n, hidden_layers)
 
 
 def _why_no_trees(model: Any, config: Any) -> str:
-    """Reason why a model cannot read trees; empty for one that can."""
+    """Why a model of transformers would not read a tree from the cache as positions and mask say; empty if it would.
+
+    Some would not even fail: they return a distribution, but not the model's own.
+    """
+    attention = getattr(config, "_attn_implementation", "eager")
+    if attention not in ("sdpa", "eager"):
+        return f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
+    reason = _why_no_tree_of(model, config)
+    if not reason:
+        return ""
+    return f"{type(model).__name__} {reason}: take a model with plain attention, such as Llama, Qwen or GPT-2"
+
+
+def _why_no_tree_of(model: Any, config: Any) -> str:
     kinds = set(getattr(config, "layer_types", None) or ()) - ATTENTION
     if kinds:
         return f"has layers of kind {min(kinds)!r}, whose state cannot go back to where a draft was refused"
@@ -285,6 +262,30 @@ def _why_no_trees(model: Any, config: Any) -> str:
     if getattr(config, "model_type", None) == "gpt_neo":
         return "has a causal mask of its own besides the one that it is given"
     return ""
+
+
+def _max_length(config: Any) -> tuple[int | None, str]:
+    """The smallest of LIMITS that the configuration names, and what it is."""
+    named = [(getattr(config, name, None), called) for name, called in LIMITS.items()]
+    if getattr(config, "use_sliding_window", True) is False:
+        named = [(limit, called) for limit, called in named if called != LIMITS["sliding_window"]]
+    known = [(limit, called) for limit, called in named if isinstance(limit, int) and limit > 0]
+    return min(known, default=(None, ""))
+
+
+def _longrope_threshold(config: Any) -> int | None:
+    """transformers uses other RoPE factors for a pass with such a position: keys that are in the cache keep the old ones."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    parts = [
+        each for each in (rope, *rope.values()) if isinstance(each, dict)
+    ]  # some models have one per kind of layer
+    name = "original_max_position_embeddings"
+    found = [
+        part.get(name) or getattr(config, name, None)
+        for part in parts
+        if "longrope" in (part.get("rope_type"), part.get("type"))
+    ]
+    return min((int(threshold) for threshold in found if threshold), default=None)
 
 
 def bytes_read(model: Any) -> int:
@@ -304,13 +305,14 @@ def split_between_processes(model: Any) -> bool:
 
 
 def vocabulary_size(model: Any) -> int:
-    """Number of tokens that a model knows; CannotDecode for what is not a causal language model."""
+    """Return the number of tokens that a model knows; CannotDecode for what is not a causal language model."""
     if (own := getattr(model, "vocabulary_size", None)) is not None:
         return int(own)
     head = getattr(getattr(model, "get_output_embeddings", lambda: None)(), "out_features", None)
-    if head is None:
+    generates = getattr(model, "can_generate", lambda: True)()  # a masked language model has a head, too
+    if head is None or not generates or getattr(model.config, "is_encoder_decoder", False):
         given = repr(model) if isinstance(model, str) else type(model).__name__
         raise CannotDecode(
-            f"a model must have a language-model head, got {given}. Load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)."
+            f"a model must be a causal language model, got {given}. Load one, as transformers.AutoModelForCausalLM.from_pretrained(NAME)."
         )
     return int(head)

@@ -77,7 +77,7 @@ def load_pair(
     _check_there(target, named)
     why = ""
     if backend == AUTO:
-        fits = request.plain_cpu and not isinstance(spec, (SkipLayers, EarlyExit, Chain)) and Path(target).exists()
+        fits = request.float32_on_cpu and not isinstance(spec, (SkipLayers, EarlyExit, Chain)) and Path(target).exists()
         backend, why = resolve(folder_of(Path(target), progress) if fits else None)
         other = None if backend == TORCH else backend_called(backend)
     progress(f"reading the target, {Path(target).name}")
@@ -104,7 +104,7 @@ def with_draft(pair: Pair, spec: DraftSpec, request: LoadRequest) -> Pair:
                 check_one_vocabulary(pair.tokenizer, tokenizer)
             return replace(pair, draft=model)
         case Chain(first, second):
-            return replace(with_draft(pair, first, request), third=with_draft(pair, second, request).draft)
+            return replace(with_draft(pair, first, request), cascade=with_draft(pair, second, request).draft)
     return pair
 
 
@@ -332,7 +332,7 @@ def _tokenizer(name: str, role: str) -> Any:
 def own_draft(target: Any, file: Path) -> Any:
     _check_file(file)
     try:
-        return target.draft(file) if hasattr(target, "passes") else load_draft(target, file)
+        return target.draft(file) if hasattr(target, "as_model") else load_draft(target, file)
     except (RuntimeError, KeyError, AttributeError, IndexError) as error:
         raise CannotDecode(
             f"draft {file.name} does not fit the target: it belongs to another target, name a draft for this one "

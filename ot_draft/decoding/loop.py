@@ -14,19 +14,19 @@ from torch import Tensor
 from .. import defaults
 from ..errors import CannotDecode
 from ..laws.fixed_tokens import carries_n_fixed
-from .cache import Texts
+from .cache import SequenceBatch
 from .drafting import Drafting
 from .engine import DecodeState, Engine, Engines
 from .given import check_each_whole, check_whole
 from .language_model import language_model
+from .model import Model, ModelInfo
 from .pair import Pair
-from .passes import Passes
-from .policy import Policy
+from .policy import PolicySettings
 from .probe import check_reads_trees
 from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 from .step import Seconds, Step, Stopwatch
 
-AUTOREGRESSIVE = Drafting.plain()
+AUTOREGRESSIVE = Drafting.autoregressive()
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class DecodeOptions:
 
 @torch.inference_mode()
 def decode_steps(
-    pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions | None = None
+    pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, options: DecodeOptions | None = None
 ) -> Iterator[Step]:
     """Continue B prompts of token ids, one target call a step, until every text has ended.
 
@@ -118,81 +118,93 @@ class Decoded:
 
 
 def decode(
-    pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy = AUTOREGRESSIVE, options: DecodeOptions | None = None
+    pair: Pair,
+    prompts: Sequence[Sequence[int]],
+    policy: PolicySettings = AUTOREGRESSIVE,
+    options: DecodeOptions | None = None,
 ) -> Decoded:
     """All steps of `decode_steps`, and the texts."""
     steps = list(decode_steps(pair, prompts, policy, options))
     return Decoded([[token for step in steps for token in step.tokens(row)] for row in range(len(prompts))], steps)
 
 
-def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: Policy, options: DecodeOptions) -> Engines:
+def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, options: DecodeOptions) -> Engines:
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
     check_kinds(prompts, policy)
     if not isinstance(pair, Pair):
         raise CannotDecode(f"{pair!r}"[:200] + " is no pair of models: give one, as load_pair makes it")
-    n = pair.n
-    target = language_model(pair.target, n)
-    draft = None if pair.draft is None else language_model(pair.draft, n)
+    target, draft = pair.target_model, pair.draft_model
     for model in (target, draft):
         if model is not None:
             check_reads_trees(model)
     check_options(options, len(prompts))
-    policy = policy.begin(pair, len(prompts))
-    if not policy.menu:
-        raise CannotDecode(f"the menu of {type(policy).__name__} is empty: give the draftings that it may choose")
-    depth = max(drafting.tree.bounds.length for drafting in policy.menu)
-    asked = any(drafting.tree.counts.n_model_calls for drafting in policy.menu)
-    if draft is None and asked:
-        raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
-    check_prompts(prompts, n, target.limit, "target", options.max_tokens)
-    if target.switch is not None:
-        check_one_side(prompts, target.switch, options.max_tokens + depth)
+    run = policy.begin(pair, len(prompts))
+    candidates = run.candidates
+    if not candidates:
+        raise CannotDecode(
+            f"candidates of {type(policy).__name__} must be draftings, got none. Give all draftings that it may choose."
+        )
+    depth = max(drafting.tree.bounds.length for drafting in candidates)
+    asks = any(drafting.tree.counts.n_model_calls for drafting in candidates)
+    check_prompts(prompts, target.info, "target", options.max_tokens)
+    if target.info.longrope_threshold is not None:
+        check_one_side(prompts, target.info.longrope_threshold, options.max_tokens + depth)
+    models: list[Model] = [target]
+    if asks:
+        models = _with_drafts(pair, prompts, any(drafting.tree.counts.n_cascade_tokens for drafting in candidates))
+    for drafting in {type(drafting.rule): drafting for drafting in candidates if _warms_up(drafting)}.values():
+        _warm_up(drafting, pair.n)
     stop = pair.stop_tokens if options.stop is None else options.stop
-    texts = Texts.after(prompts, stop, options.max_tokens, depth, target.device)
-    used = draft if asked else None
-    if used is not None:
-        check_prompts(prompts, n, used.limit, "draft")
-        target = language_model(pair.target, n, used.reads)
-    third = None
-    if any(drafting.tree.counts.n_staged_tokens for drafting in policy.menu):
-        third = _third(pair, n)
-    warm = [drafting for drafting in policy.menu if drafting.tree.counts.n_model_calls and not drafting.by_place]
-    _warm_up(frozenset({type(drafting.rule): drafting for drafting in warm}.values()), n)
-    state = DecodeState.of((target, used, third), prompts, policy.menu, options.of_both, texts)
-    context = min((model.context for model in (target, used, third) if model and model.context), default=None)
-    return Engines(state, policy, prompts, options.graphs, context)
+    texts = SequenceBatch.after(prompts, stop, options.max_tokens, depth, target.info.device)
+    state = DecodeState.of(models, prompts, candidates, options.of_both, texts)
+    lengths = [model.info.max_length for model in models if model.info.max_length]
+    return Engines(state, run, prompts, options.graphs, min(lengths, default=None))
+
+
+def _with_drafts(pair: Pair, prompts: Sequence[Sequence[int]], cascade: bool) -> list[Model]:
+    """Return the target, with the hidden states that the draft model reads, and the draft models."""
+    draft = pair.draft_model
+    if draft is None:
+        raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
+    check_prompts(prompts, draft.info, "draft")
+    target = language_model(pair.target, pair.n, draft.info.reads) if draft.info.reads else pair.target_model
+    return [target, draft, _cascade_of(pair)] if cascade else [target, draft]
+
+
+def _warms_up(drafting: Drafting) -> bool:
+    return drafting.tree.counts.n_model_calls > 0 and not drafting.by_place
 
 
 @cache
-def _warm_up(draftings: frozenset[Drafting], n: int) -> None:
-    for drafting in draftings:
-        drafting.warm_up(n)
+def _warm_up(drafting: Drafting, n: int) -> None:
+    drafting.warm_up(n)
 
 
-def _third(pair: Pair, n: int) -> Passes:
-    """The draft model's own draft; CannotDecode where there is none that can be asked."""
-    if pair.third is None:
-        raise CannotDecode("nobody drafts for the draft model: give a chain of two drafts, chain:Q,R")
-    third = language_model(pair.third, n)
-    if third.reads:
+def _cascade_of(pair: Pair) -> Model:
+    """Return the model that drafts for the draft model; CannotDecode if there is none, or if it reads hidden states."""
+    if pair.cascade_model is None:
         raise CannotDecode(
-            "a draft that reads the target's hidden states cannot draft for another: take one that reads tokens"
+            "cascade must be a model that drafts for the draft model, got None. Load the draft chain:Q,R."
         )
-    check_reads_trees(third)
-    return third
+    if pair.cascade_model.info.reads:
+        raise CannotDecode(
+            "cascade must be a model that reads tokens, got one that reads the target's hidden states. Use another model."
+        )
+    check_reads_trees(pair.cascade_model)
+    return pair.cascade_model
 
 
 def check_emitted(why: Tensor, engine: Engine, options: DecodeOptions) -> None:
     """CannotDecode where a token was emitted at a node at which the target has no law: why, (B, L + 1), `Engine.without_law` on the CPU.
 
-    Nodes that no text came to do not count, as in plain decoding.
+    Nodes that no text came to do not count, as in autoregressive decoding.
     """
     if not bool(why.ne(0).any()):
         return
     row, place = why.nonzero()[0].tolist()
     grown = (
         int(engine.length[row]) + 1 if bool(engine.texts.active[row]) else 0
-    )  # `Texts.advance` leaves an ended one as it was
+    )  # `SequenceBatch.advance` leaves an ended one as it was
     length = int(engine.texts.lengths[row]) + 1 - grown + place
     largest, sampling = float(why[row, place]), options.of_both[0]
     if largest != 1:
@@ -301,22 +313,21 @@ def check_options(options: DecodeOptions, texts: int) -> None:
         raise CannotDecode(f"processors of {len(options.processed)} texts for {texts} prompts: give one for each")
 
 
-def check_one_side(prompts: Sequence[Sequence[int]], switch: int, more: int) -> None:
-    """CannotDecode unless all texts end before the length at which the target turns places otherwise, or all prompts reach over it."""
+def check_one_side(prompts: Sequence[Sequence[int]], longrope_threshold: int, more: int) -> None:
+    """CannotDecode unless all sequences end below the target's LongRoPE threshold, or all prompts exceed it."""
     lengths = [len(prompt) for prompt in prompts]
-    if max(lengths) + more > switch and min(lengths) <= switch + 1:
+    if max(lengths) + more > longrope_threshold and min(lengths) <= longrope_threshold + 1:
         row = lengths.index(min(lengths))
         raise CannotDecode(
-            f"prompt {row} has {lengths[row]} tokens, and the target turns all places otherwise from {switch} tokens on (longrope), which a"
-            f" text of up to {max(lengths) + more} tokens would reach: let no text go on so far, with its drafts, or give prompts of at"
-            f" least {switch + 2} tokens, apart from shorter ones"
+            f"prompt {row} must have at least {longrope_threshold + 2} tokens, or all sequences with their drafts at most"
+            f" {longrope_threshold},"
+            f" where the target changes its RoPE factors (LongRoPE), got {lengths[row]} tokens and sequences of up to"
+            f" {max(lengths) + more}. Reduce max-tokens, or decode short and long prompts separately."
         )
 
 
-def check_prompts(
-    prompts: Sequence[Sequence[int]], n: int, limit: tuple[int | None, str], name: str, max_tokens: int = 0
-) -> None:
-    context, called = limit
+def check_prompts(prompts: Sequence[Sequence[int]], info: ModelInfo, name: str, max_tokens: int = 0) -> None:
+    context, called, n = info.max_length, info.max_length_source, info.n
     if not prompts:
         raise CannotDecode("no prompt was given: give at least one")
     for row, prompt in enumerate(prompts):

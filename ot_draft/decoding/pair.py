@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from ..errors import CannotDecode
 from ..trees.drafting.counted_acceptance import PairAcceptance
-from .language_model import language_model, vocabulary_size
+from .language_model import language_model, target_context, vocabulary_size
+from .model import Model
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Pair:
     by_transformers: where these models are not transformers' own, what loads the pair as such, for that generation.
     acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.trees.CountedTree`).
     text_draft: what drafts by text in the place of prompt lookup, of a draft model with another tokenizer (`TextDraft`).
-    third: a model that drafts for the draft model, for a chain of three.
+    cascade: a model that drafts for the draft model.
     law: in words, by which numbers and products the target computes: the law that texts follow.
     backend: what computes the passes, by its name. no_faster: in words, why it is not a faster one that there is, with the remedy.
     name: what is one name for the same models loaded in the same way, by which `Auto` keeps what steps cost; empty: it does not.
@@ -38,7 +40,7 @@ class Pair:
     assistant: Any = None
     acceptance: PairAcceptance | None = None
     text_draft: Any = None
-    third: Any = None
+    cascade: Any = None
     by_transformers: Callable[[], Pair] | None = None
     law: str = ""
     backend: str = ""
@@ -59,11 +61,26 @@ class Pair:
         """Vocabulary size of the target."""
         return vocabulary_size(self.target)
 
+    @cached_property
+    def target_model(self) -> Model:
+        """The target as the decoding loop calls it, without hidden states."""
+        return language_model(self.target, self.n)
+
+    @cached_property
+    def draft_model(self) -> Model | None:
+        """The draft model as the decoding loop calls it."""
+        return None if self.draft is None else language_model(self.draft, self.n)
+
+    @cached_property
+    def cascade_model(self) -> Model | None:
+        """The model that drafts for the draft model, as the decoding loop calls it."""
+        return None if self.cascade is None else language_model(self.cascade, self.n)
+
     @property
     def assisting(self) -> Any:
         """The draft that transformers' own generation can ask: the assistant, or the draft if it reads tokens only; else None."""
-        draft = None if self.draft is None else language_model(self.draft, self.n)
-        alone = draft is not None and not draft.reads and not draft.shares_cache
+        info = None if self.draft_model is None else self.draft_model.info
+        alone = info is not None and not info.reads and not info.shares_cache
         return self.draft if self.assistant is None and alone else self.assistant
 
     @property
@@ -79,16 +96,17 @@ class Pair:
         places: increasing, from 1 on. Passes of each model over the text, without a cache. -inf where the draft does not
         score a token of the target's vocabulary.
         """
-        target, draft = (language_model(model, self.n) for model in (self.target, self.draft))
-        for switch in (target.switch, draft.switch):
-            # A pass over a longer text turns the places before the switch otherwise, too.
-            if switch is not None and places[0] <= switch < places[-1]:
-                parts = ([place for place in places if (place > switch) is over] for over in (False, True))
+        target, draft = self.target_model, self.draft_model
+        assert draft is not None
+        for longrope_threshold in (target.info.longrope_threshold, draft.info.longrope_threshold):
+            # A longer pass uses the long factors for all its positions.
+            if longrope_threshold is not None and places[0] <= longrope_threshold < places[-1]:
+                parts = ([place for place in places if (place > longrope_threshold) is over] for over in (False, True))
                 found = [self.logits_along(text, part) for part in parts]
                 return torch.cat([p for p, _ in found]), torch.cat([q for _, q in found])
-        context = draft.target_context(self.target, text[: places[-1] - 1], places[-1])
-        logits = draft.logits_along(text, places, context)
-        return target.logits_along(text, places), draft.spread_logits(logits)
+        context = target_context(draft, self.target, text[: places[-1] - 1], places[-1])
+        logits = draft.full_pass(text, places, context).logits
+        return target.full_pass(text, places).logits, draft.info.expand_to_vocab(logits, float("-inf"))
 
     def encode(self, text: str, chat: bool = False) -> list[int]:
         """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""

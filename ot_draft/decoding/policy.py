@@ -1,7 +1,7 @@
-"""Who chooses what is drafted in a step: by the past only, so that the texts keep the target's law.
+"""Choice of the drafting of each step from the past only, so that the output keeps the target distribution.
 
-A step brings tokens of the target's law given the text before it, whatever was decided before its random numbers are
-drawn. A decision by them, or by what they drafted, would be another thing: it would prefer some outcomes of the step.
+A step emits tokens of the target distribution given the sequence before it, whatever was decided before its random numbers are drawn. A
+decision that depends on them, or on the drafts, would prefer some outcomes of the step.
 """
 
 from __future__ import annotations
@@ -15,22 +15,28 @@ from .prompt_lookup import History
 from .step import Step
 
 
-class Policy(Protocol):
-    """Chooses the drafting of every step: `Drafting`, the same in all, and `Auto`, what promises most; or one of your own."""
-
-    if TYPE_CHECKING:  # else an attribute could not take its place
-
-        @property
-        def menu(self) -> Sequence[Drafting]:
-            """All that it may choose; memory is taken for the largest."""
+class PolicySettings(Protocol):
+    """What `decode` takes: settings that make the policy of a run, such as `Auto`. A `Policy` makes itself."""
 
     @property
     def uses_clock(self) -> bool:
-        """Whether choices depend on measured times too, and not on the texts alone."""
+        """Whether choices depend on measured times too, and not on the sequences alone."""
         return False
 
     def begin(self, pair: Pair, batch: int) -> Policy:
         """Return the policy for one run of these models on a batch of this size."""
+
+
+class Policy(PolicySettings, Protocol):
+    """Choice of the drafting of every step: a `Drafting`, the same in all steps, or a class of your own."""
+
+    if TYPE_CHECKING:  # a property here could not be replaced by an attribute
+
+        @property
+        def candidates(self) -> Sequence[Drafting]:
+            """All draftings that it may choose; memory is taken for the largest one."""
+
+    def begin(self, pair: Pair, batch: int) -> Policy:
         return self
 
     def choose(self, texts: History) -> Drafting:

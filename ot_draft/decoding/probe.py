@@ -14,10 +14,10 @@ from torch import Tensor
 from .. import arrays as xp
 from ..errors import CannotDecode
 from ..trees import FixedTree, TreeShape
-from .cache import Texts
+from .cache import SequenceBatch
 from .language_model import LanguageModel
-from .passes import Passes
-from .reader import Reader
+from .model import Model
+from .model_runner import ModelRunner
 from .sampling import SamplingParams
 
 _TRIED = """
@@ -48,9 +48,10 @@ FAILURES = (
 _known: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # of every model that was tried, what was found
 
 
-def check_reads_trees(model: Passes) -> None:
+def check_reads_trees(model: Model) -> None:
     """CannotDecode where its laws at the nodes of a small tree, in a batch of two, are not those along the text without a cache."""
-    model.check_reads_trees()
+    if model.info.unsupported:
+        raise CannotDecode(model.info.unsupported)
     if type(model) is not LanguageModel:
         return  # this package's own ones are read as they are meant to be
     module = type(model.model).__module__
@@ -66,34 +67,36 @@ def check_reads_trees(model: Passes) -> None:
 
 
 def _found(model: LanguageModel) -> str:
-    drafted = torch.tensor([[6, 1, 3, 2], [4, 5, 1, 6]], device=model.device) % model.n
-    prompts = [[token % model.n for token in prompt] for prompt in PROMPTS]
+    drafted = torch.tensor([[6, 1, 3, 2], [4, 5, 1, 6]], device=model.info.device) % model.info.n
+    prompts = [[token % model.info.n for token in prompt] for prompt in PROMPTS]
     shape = TreeShape(PARENTS)
     parents = shape.parents_of(drafted)
     layout = FixedTree(shape).bounds.layout(parents)
-    sees, depths = (xp.from_view(xp.copy(x), drafted) for x in (layout.sees, layout.depths))
+    attention_mask, depths = (xp.from_view(xp.copy(x), drafted) for x in (layout.attention_mask, layout.depths))
     slots = max(map(len, prompts)) + len(PARENTS) + 8
     cache = model.cache(slots + -slots % 8)
-    reader = Reader(model, cache, SamplingParams(), Texts.after(prompts, (), 1, 3, model.device), cache)
+    runner = ModelRunner(
+        model, cache, SamplingParams(), SequenceBatch.after(prompts, (), 1, 3, model.info.device), cache
+    )
     try:
-        reader.prefill(prompts)
-        laws, _ = reader.read_tree(drafted, parents, sees, depths)
+        runner.prefill(prompts)
+        laws, _ = runner.read_tree(drafted, parents, attention_mask, depths)
         far = max(_off(model, *row) for row in zip(prompts, drafted.tolist(), laws, strict=True))
     except torch.OutOfMemoryError:
         raise
     except FAILURES as error:
         reason = " ".join(str(error).split())[:120]
         return f"cannot read a tree from this engine's cache ({type(error).__name__}: {reason})"
-    if far <= (FAR if model.dtype in (torch.float32, torch.float64) else FAR_IN_16_BITS):
+    if far <= (FAR if model.info.dtype in (torch.float32, torch.float64) else FAR_IN_16_BITS):
         return ""
     return f"reads a small tree otherwise than a text, its laws being {far:.2g} off in total variation"
 
 
-def _off(model: Passes, prompt: list[int], tokens: list[int], laws: Tensor) -> float:
+def _off(model: Model, prompt: list[int], tokens: list[int], laws: Tensor) -> float:
     """The largest total variation between a law on the way down the tree and the same one along the text."""
     text = [*prompt, *(tokens[node - 1] for node in WAY[1:])]
     places = [len(prompt) + place for place in range(len(WAY))]
-    wanted = model.logits_along(text, places).float().softmax(-1)
+    wanted = model.full_pass(text, places).logits.float().softmax(-1)
     made = laws[list(WAY)][:, : wanted.shape[-1]].float()
     # A law that is not there is told of where it is asked for.
     return float((made - wanted).abs().sum(-1).nan_to_num(0.0).max()) / 2

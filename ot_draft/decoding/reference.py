@@ -14,17 +14,17 @@ from ..errors import CannotDecode
 from ..trees.drafting.drafter import as_trees, begin
 from ..trees.drafting.growing import Grown
 from .drafting import Drafting
-from .language_model import language_model
+from .language_model import language_model, target_context
 from .loop import DecodeOptions
 from .pair import Pair
-from .policy import Policy
+from .policy import PolicySettings
 from .prompt_lookup import History
 from .sampling import NodeLaws, uniforms
 
 
 @torch.inference_mode()
 def reference_decode(
-    pair: Pair, prompt: Sequence[int], policy: Policy, options: DecodeOptions | None = None, row: int = 0
+    pair: Pair, prompt: Sequence[int], policy: PolicySettings, options: DecodeOptions | None = None, row: int = 0
 ) -> list[int]:
     """Continue one prompt; row is its row number in the batch that it is compared with.
 
@@ -34,10 +34,10 @@ def reference_decode(
     stop = pair.stop_tokens if options.stop is None else options.stop
     emitted: list[int] = []
     step = 0
-    policy = policy.begin(pair, 1)
+    run = policy.begin(pair, 1)
     while True:
         text = [*prompt, *emitted]
-        for token in one_step(pair, text, policy.choose(History([text])), options, row, step):
+        for token in one_step(pair, text, run.choose(History([text])), options, row, step):
             emitted.append(token)
             if token in stop or len(emitted) == options.max_tokens:
                 return emitted
@@ -48,11 +48,12 @@ def one_step(
     pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int
 ) -> Iterator[int]:
     """The tokens of one step: those accepted, and one more. CannotDecode at one that the target has no law for."""
-    n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, language_model(pair.target, pair.n)
+    n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, pair.target_model
     context = None
     if tree.counts.n_model_calls:  # of all tokens but the last, which the target has not read yet
-        context = language_model(pair.draft, n).target_context(pair.target, text[:-1], len(text) + tree.bounds.length)
-    number = torch.float64 if target.dtype == torch.float64 else torch.float32
+        assert pair.draft_model is not None
+        context = target_context(pair.draft_model, pair.target, text[:-1], len(text) + tree.bounds.length)
+    number = torch.float64 if target.info.dtype == torch.float64 else torch.float32
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
 
     @cache  # many nodes have one text
@@ -107,6 +108,6 @@ def next_token(
     model: Any, text: Sequence[int], sampling: NodeLaws, n: int, row: int = 0, context: Any = None
 ) -> Tensor:
     """Law (n,) of the token after a text, from passes over the whole of it. context: for a draft that takes something of the target."""
-    reader = language_model(model, n)
-    logits = reader.logits_along(text, [len(text)], context)[0]
-    return sampling.law_after(row, torch.tensor([list(text)]), logits, reader)
+    its = language_model(model, n)
+    logits = its.full_pass(text, [len(text)], context).logits[0]
+    return sampling.law_after(row, torch.tensor([list(text)]), logits, its.info)

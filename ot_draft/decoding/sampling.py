@@ -12,8 +12,8 @@ from torch import Tensor
 
 from .. import defaults
 from ..errors import CannotDecode
-from .cache import Texts
-from .passes import Passes
+from .cache import SequenceBatch
+from .model import ModelInfo
 
 Way = tuple[int, ...]  # numbers of nodes
 
@@ -29,8 +29,8 @@ class NodeLogits:
     """
 
     values: Tensor
-    model: Passes
-    texts: Texts
+    info: ModelInfo
+    texts: SequenceBatch
     drafted: Tensor
     ways: Callable[[int], Sequence[Way]]
 
@@ -48,7 +48,7 @@ class NodeLaws(ABC):
         """
 
     @abstractmethod
-    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: Passes) -> Tensor:
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, info: ModelInfo) -> Tensor:
         """The same for one text, slow and obvious: law (n,) of the token after tokens (1, t), from logits (m,)."""
 
     def drawable(self, logits: NodeLogits) -> tuple[Tensor, Tensor]:
@@ -101,10 +101,10 @@ class SamplingParams(NodeLaws):
     def laws(self, logits: NodeLogits) -> Tensor:
         return self.masses(logits.values)
 
-    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: Passes) -> Tensor:
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, info: ModelInfo) -> Tensor:
         masses = self.masses(logits)
-        whole = masses.new_zeros(model.n)
-        model.store(masses, into=whole)
+        whole = masses.new_zeros(info.n)
+        info.write_probs(masses, into=whole)
         return whole
 
     def masses(self, logits: Tensor) -> Tensor:
@@ -200,8 +200,8 @@ class ProcessedTexts(NodeLaws):
     def laws(self, logits: NodeLogits) -> Tensor:
         return laws_at_nodes(self.texts, logits)
 
-    def law_after(self, row: int, tokens: Tensor, logits: Tensor, model: Passes) -> Tensor:
-        return self.texts[row].law(tokens, model.spread_logits(logits[None]))[0]
+    def law_after(self, row: int, tokens: Tensor, logits: Tensor, info: ModelInfo) -> Tensor:
+        return self.texts[row].law(tokens, info.expand_to_vocab(logits[None], float("-inf")))[0]
 
 
 def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
@@ -209,7 +209,7 @@ def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
 
     Nodes of one length of text, of whatever row, are asked about together where their processors are the same.
     """
-    scores = logits.model.spread_logits(logits.values)
+    scores = logits.info.expand_to_vocab(logits.values, float("-inf"))
     laws = scores.new_empty(scores.shape, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
     drafted = logits.drafted.clamp(min=0).tolist()  # an absent draft stands for token 0: nobody gets there
     groups: dict[Any, list[tuple[int, int, list[int]]]] = defaultdict(list)

@@ -15,7 +15,7 @@ from torch import nn
 
 from ..draft_spec import EarlyExit, SkipLayers
 from ..errors import CannotDecode
-from .language_model import language_model, vocabulary_size
+from .language_model import language_model, target_context, vocabulary_size
 
 
 def self_draft(target: Any, spec: SkipLayers | EarlyExit) -> Any:
@@ -58,16 +58,16 @@ def least_missed(target: Any, texts: Sequence[Text], most: int) -> Iterator[tupl
     texts: held-out ones.
     """
     whole = language_model(target, vocabulary_size(target))
-    p = [whole.logits_along(tokens, places).softmax(-1) for tokens, places in texts]
+    p = [whole.full_pass(tokens, places).logits.softmax(-1) for tokens, places in texts]
     missing: list[int] = []
     while len(missing) < most:
         left = [number for number in range(len(_layers_of(target))) if number not in missing]
-        drafts = {number: language_model(without_layers(target, [*missing, number]), whole.n) for number in left}
+        drafts = {number: language_model(without_layers(target, [*missing, number]), whole.info.n) for number in left}
         shares = dict.fromkeys(left, 0.0)
         for (tokens, places), wanted in zip(texts, p, strict=True):
-            context = drafts[left[0]].target_context(target, tokens[: places[-1] - 1], places[-1])
+            context = target_context(drafts[left[0]], target, tokens[: places[-1] - 1], places[-1])
             for number, draft in drafts.items():
-                q = draft.logits_along(tokens, places, context).softmax(-1)
+                q = draft.full_pass(tokens, places, context).logits.softmax(-1)
                 shares[number] += float(torch.minimum(wanted, q).sum())
         best = max(shares, key=lambda number: shares[number])
         missing = sorted([*missing, best])

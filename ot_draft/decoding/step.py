@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 import torch
@@ -69,6 +69,65 @@ class Stopwatch:
         return event
 
 
+class Summary:
+    """Totals of steps, over the sequences that were still active.
+
+    Attributes
+    ----------
+    target_calls : int
+        Forward passes of the target, one per step and active sequence; the prefill is not counted.
+    tokens : int
+        Tokens chosen; those after a stop token count.
+    tried, accepted : list of int
+        Steps that drafted at least so many tokens and accepted all earlier ones, and those of them that accepted this one, by depth.
+    seconds : Seconds
+        Time by part of a step.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all steps."""
+        self.target_calls = self.tokens = 0
+        self.tried, self.accepted = list[int](), list[int]()
+        self.seconds = Seconds()
+
+    def add(self, step: Step) -> None:
+        """Add one step."""
+        self.seconds += step.seconds
+        for row, length in enumerate(step.length.tolist()):
+            if not step.active[row]:
+                continue
+            self.target_calls += 1
+            self.tokens += length + 1
+            depth = max(step.shape(row).depths)
+            while len(self.tried) < depth:
+                self.tried.append(0)
+                self.accepted.append(0)
+            for level in range(min(length + 1, depth)):
+                self.tried[level] += 1
+                self.accepted[level] += level < length
+
+    @property
+    def acceptance_by_depth(self) -> list[float]:
+        """Share of the drafts at each depth that were accepted, given that all earlier ones were."""
+        return [accepted / tried for accepted, tried in zip(self.accepted, self.tried, strict=True)]
+
+    @property
+    def tokens_per_target_call(self) -> float:
+        """Block efficiency; NaN without steps."""
+        return self.tokens / self.target_calls if self.target_calls else float("nan")
+
+    def __str__(self) -> str:
+        shares = " ".join(f"{share:.2f}" for share in self.acceptance_by_depth) or "nothing was drafted"
+        parts = ", ".join(f"{each.name} {getattr(self.seconds, each.name):.2f}" for each in fields(self.seconds))
+        return (
+            f"{self.target_calls} target calls, {self.tokens} tokens: {self.tokens_per_target_call:.2f} tokens per target call\n"
+            f"accepted by depth: {shares}\nseconds: {parts}"
+        )
+
+
 @dataclass(frozen=True)
 class Step:
     """One call of the target, for a batch of B texts.
@@ -96,7 +155,7 @@ class Step:
     seconds: Seconds
     p: Tensor | None = None
     q: Tensor | None = None
-    drafting: Drafting = field(default_factory=Drafting.plain)
+    drafting: Drafting = field(default_factory=Drafting.autoregressive)
     fixed_count: Tensor | None = None
     without_law: Tensor | None = None
 

@@ -137,21 +137,11 @@ def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tens
 
 
 def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
-    """Return the prompts without padding. CannotDecode where the model's first pass in `generate` would read anything else."""
+    """Return the prompts without padding. CannotDecode if a pass of `generate` would read anything else, the first one or a later one."""
     if not input_ids.shape[-1]:
         raise CannotDecode("the prompts have no token: give at least one, for example the token that begins a text")
     prepared = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **inputs)
-    unknown = [
-        name
-        for name, value in (prepared | {"input_ids": prepared.get("input_ids")}).items()
-        if not _as_given(name, value, input_ids, inputs) and not _ignored(model, name, value, prepared)
-    ]
-    if unknown:
-        origin = "" if unknown[0] in inputs else f", as {type(model).__name__} prepares it for `generate`,"
-        raise CannotDecode(
-            f"{unknown[0]}{origin} is not passed on to the models: give input_ids and attention_mask only, to a model that reads these"
-            " alone"
-        )
+    _check_prepared(model, prepared, input_ids, inputs)
     for name in CACHE_NAMES:
         if (cache := prepared.get(name)) is None:
             continue
@@ -169,7 +159,24 @@ def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[li
     positions = prepared.get("position_ids")
     if positions is not None and bool(((positions != mask.cumsum(-1) - 1) & mask.bool()).any()):
         raise CannotDecode("position_ids differ from the places of the tokens: leave them out")
+    longer = torch.cat((input_ids, input_ids[:, -1:]), 1)
+    later = {
+        name: value for name, value in inputs.items() if name not in (*CACHE_NAMES, "position_ids", "cache_position")
+    }
+    later |= {"attention_mask": torch.cat((mask, torch.ones_like(mask[:, -1:])), 1), "use_cache": False}
+    _check_prepared(model, model.prepare_inputs_for_generation(longer, **later), longer, later)
     return unpadded(input_ids, mask)
+
+
+def _check_prepared(model: Any, prepared: dict[str, Any], input_ids: Tensor, inputs: dict[str, Any]) -> None:
+    """CannotDecode if the model prepares inputs that the decoding loop does not pass on."""
+    for name, value in (prepared | {"input_ids": prepared.get("input_ids")}).items():
+        if _as_given(name, value, input_ids, inputs) or _ignored(model, name, value, prepared):
+            continue
+        origin = "" if name in inputs else f", as {type(model).__name__} prepares it for `generate`,"
+        raise CannotDecode(
+            f"{name}{origin} is not passed on to the models: give input_ids and attention_mask only, to a model that reads these alone"
+        )
 
 
 def _as_given(name: str, value: Any, input_ids: Tensor, inputs: dict[str, Any]) -> bool:

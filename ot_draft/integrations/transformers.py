@@ -9,7 +9,7 @@ require("torch", "transformers", extra="llm")
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,9 +22,11 @@ from transformers.generation import (
 )
 
 from .. import defaults
-from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Policy, PromptLookup, Step, decode_steps
+from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, PromptLookup, Step, decode_steps
 from ..decoding.given import check_whole
 from ..decoding.language_model import split_between_processes, vocabulary_size
+from ..decoding.policy import PolicySettings
+from ..decoding.step import Summary
 from ..laws import IID, DraftLaw
 from ..selection import SelectionRule
 from ..trees import Costs, FixedTree, Joint, PathRule, TokenWise, TreeShape
@@ -49,20 +51,58 @@ def multi_draft(
     max_matching_ngram_size: int | None = None,
     tokenizer: Any = None,
 ) -> MultiDraft:
-    """A decoding loop for transformers' `generate`: several drafts, or what pays most, verified in every target call.
+    """Return a decoding loop for transformers' `generate`, which verifies several draft tokens in every target call.
 
-    draft_model: a causal language model; where its vocabulary has another size than the target's, equal ids must mean equal tokens.
-    None: prompt lookup alone, of `prompt_lookup_num_tokens` (10).
-    shape: "auto", the default, chooses before every step what promises most tokens a second (`ot_draft.decoding.Auto`); rule, paths,
-    length, law or tree say one shape for all steps in its place: K paths of length L (4 of 4), or a tree. costs: of `auto`, in the place
-    of the clock: a seed then reproduces texts, if the same prompts came before. A target that is split between processes has one shape.
-    rule: a path rule, or a selection rule that is applied token by token; `otd.trees.Joint()` by default. law: of a node's children, the
-    rule's own by default. seed: by default drawn from torch's generator, so that torch.manual_seed reproduces the texts.
-    tokenizer: the target's, for `stop_strings`: what is given to `generate` itself transformers hands on to its own loops only.
-    on_step: sees every `ot_draft.decoding.Step`. stateless: types of your own processors that depend on input_ids and scores alone.
+    The output has the distribution of `generate` with the same settings. The four warpers, and every processor that is known to depend on
+    input_ids and scores alone, are applied to both models at every node.
 
-    Texts follow the law of plain `generate` with the same settings: the four warpers, and every processor that is known to depend on
-    input_ids and scores alone, are applied to both models at every node. CannotDecode for settings that cannot be honoured.
+    Parameters
+    ----------
+    draft_model : transformers.PreTrainedModel, optional
+        A causal language model. If its vocabulary has another size than the target's, equal ids must mean equal tokens. None: prompt lookup
+        alone.
+    rule : PathRule or SelectionRule, optional
+        Verification rule; a selection rule is applied token by token. Default: `otd.trees.Joint()`.
+    paths, length : int, optional
+        Number of draft paths and their length, in tokens. Default: 4 and 4.
+    law : DraftLaw, optional
+        Draft law of the children of a node. Default: that of the rule.
+    tree : TreeShape, optional
+        Draft tree, instead of paths and length.
+    seed : int, optional
+        Random seed. Default: drawn from torch's generator, so that `torch.manual_seed` reproduces the output.
+    on_step : callable, optional
+        Called with every `ot_draft.decoding.Step`.
+    stateless : sequence of type
+        Types of your own logits processors that depend on input_ids and scores alone.
+    shape : "auto", optional
+        Choose the drafting with the most expected tokens per second in every step (`ot_draft.decoding.Auto`); the default unless rule,
+        paths, length, law or tree is given.
+    costs : Costs, optional
+        Costs for `auto`, instead of measured times; a seed then determines the output, if the same prompts came before.
+    prompt_lookup_num_tokens, max_matching_ngram_size : int, optional
+        Settings of prompt lookup, as in `generate`. Default: 10 and 2; for `auto`, 16 and 3.
+    tokenizer : transformers tokenizer, optional
+        The target's, for `stop_strings`, which `generate` does not hand on to a callable.
+
+    Returns
+    -------
+    loop : MultiDraft
+        Pass it as `custom_generate`; `loop.summary` describes its last call.
+
+    Raises
+    ------
+    CannotDecode
+        If settings contradict each other or cannot be honoured.
+
+    Examples
+    --------
+    >>> loop = multi_draft(draft_model, paths=4, length=4)  # doctest: +SKIP
+    >>> model.generate(**inputs, custom_generate=loop)  # doctest: +SKIP
+    >>> print(loop.summary)  # doctest: +SKIP
+    24 target calls, 64 tokens: 2.67 tokens per target call
+    accepted by depth: 0.71 0.62 0.55 0.50
+    seconds: draft 0.31, verify 0.92, select 0.02, cache 0.01
     """
     if draft_model is not None:
         vocabulary_size(draft_model)
@@ -83,7 +123,7 @@ def multi_draft(
             "costs and prompt lookup are for the shape that chooses itself: leave them away, or rule, paths, length, law and tree"
         )
     if one_shape:
-        policy: Policy = _one_shape(rule, paths, length, law, tree)
+        policy: PolicySettings = _one_shape(rule, paths, length, law, tree)
     elif draft_model is None and shape is None and costs is None:
         policy = Drafting.looked_up(lookup)
     else:
@@ -123,14 +163,20 @@ class MultiDraft:
     """The result of `multi_draft`.
 
     `generate` calls it, and hands `seed`, `rows`, `generator` and `stop_strings` on to it where it is given them.
+
+    Attributes
+    ----------
+    summary : Summary
+        Target calls, tokens per target call, acceptance by depth and seconds of the last call.
     """
 
     draft_model: Any
-    policy: Policy
+    policy: PolicySettings
     seed: int | None = None
     on_step: Callable[[Step], None] | None = None
     stateless: tuple[type, ...] = ()
     tokenizer: Any = None
+    summary: Summary = field(default_factory=Summary, init=False, compare=False, repr=False)
 
     def __call__(
         self,
@@ -201,7 +247,9 @@ class MultiDraft:
         policy = self.policy
         if policy.uses_clock and split_between_processes(model):
             policy = _one_shape() if self.draft_model is not None else Drafting.looked_up()
+        self.summary.clear()
         for step in decode_steps(Pair(model, self.draft_model, shared_prefix=True), prompts, policy, options):
+            self.summary.add(step)
             if self.on_step is not None:
                 self.on_step(step)
             yield step

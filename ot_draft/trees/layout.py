@@ -43,7 +43,17 @@ class Layout:
             return self
         if batch not in self._of:
             self._of[batch] = other = copy(self)
-            for name in ("parents", "counts", "firsts", "places", "ranks", "upward", "sees", "depths", "post_order"):
+            for name in (
+                "parents",
+                "counts",
+                "firsts",
+                "places",
+                "ranks",
+                "upward",
+                "attention_mask",
+                "depths",
+                "post_order",
+            ):
                 value = getattr(self, name)
                 vars(other)[name] = xp.broadcast_to(value, (batch, *value.shape[1:]))
         return self._of[batch]
@@ -58,7 +68,7 @@ class Layout:
         return xp.namespace(above).stack(upward, -1)
 
     @cached_property
-    def sees(self) -> Array:
+    def attention_mask(self) -> Array:
         """Whether a node sees another, itself and those above it: bool (B, N + 1, N + 1)."""
         return (self.upward[..., None] == self._nodes).any(-2)
 
@@ -71,7 +81,7 @@ class Layout:
     def post_order(self) -> Array:
         """Nodes 1 .. N, children before their parent, elder siblings and all below them before younger ones: int (B, N)."""
         size = self.parents.shape[1]
-        sizes = self.sees[:, 1:, 1:].sum(1)  # of every node, itself and all below it
+        sizes = self.attention_mask[:, 1:, 1:].sum(1)  # of every node, itself and all below it
         before = sizes.cumsum(-1) - sizes
         # At and below its elder siblings.
         elder = before - xp.take_along_axis(before, xp.minimum(xp.take_along_axis(self.firsts, self.parents), size) - 1)

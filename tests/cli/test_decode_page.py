@@ -18,7 +18,7 @@ import ot_draft as otd
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.cli.decode.live import ACCEPTED, BONUS, CORRECTED, PLAIN, origins  # noqa: E402
+from ot_draft.cli.decode.live import ACCEPTED, AUTOREGRESSIVE, BONUS, CORRECTED, origins  # noqa: E402
 from ot_draft.cli.decode.page import PageText, chance, mass_of, number, page  # noqa: E402  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, Step, decode_steps  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
@@ -74,7 +74,7 @@ def test_tokens_and_trees_are_those_of_the_steps(rule: str, law: str | None, siz
         if shape.size:
             check_tree(found["trees"][index], step, shape, made)
         else:
-            assert here[0]["origin"] == PLAIN and found["trees"][index] == ""
+            assert here[0]["origin"] == AUTOREGRESSIVE and found["trees"][index] == ""
 
 
 def check_tree(svg: str, step: Step, shape: otd.trees.TreeShape, made: int) -> None:

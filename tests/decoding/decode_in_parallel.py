@@ -49,7 +49,7 @@ def main(directory: str) -> None:
     torch.manual_seed(rank)  # two generators that disagree: the processes must agree on a seed all the same
     made = {
         "held": target.model.layers[0].self_attn.q_proj.weight.to_local().numel(),
-        "spread": LanguageModel(target, 32).spread,
+        "spread": LanguageModel(target, 32).info.sharded,
         "decoded": decoded(target, draft),
         "generated": generated(target, draft, 5),
         "unseeded": generated(target, draft, None),

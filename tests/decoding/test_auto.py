@@ -39,20 +39,21 @@ from ot_draft.decoding import (  # noqa: E402
     reference_decode,
 )
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
+from ot_draft.decoding.model import CallSizes  # noqa: E402
 from ot_draft.decoding.prompt_lookup import History  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
-from ot_draft.decoding.tuning import kept  # noqa: E402
+from ot_draft.decoding.tuning import cost_cache  # noqa: E402
 from ot_draft.decoding.tuning.acceptance import MATCHED, AcceptanceCounts  # noqa: E402
 from ot_draft.decoding.tuning.costs import ENOUGH, KEPT, MeasuredCosts  # noqa: E402
-from ot_draft.decoding.tuning.rehearsal import CHAINS, rehearse  # noqa: E402
+from ot_draft.decoding.tuning.warm_up import CHAINS, measure  # noqa: E402
 
 paths, rules = otd.trees, otd.rules
 TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
 PROMPT = [3, 1, 0, 3, 1]
 EVEN = [0, 0]  # behind which no token is much likelier than all others, so that few texts tell much
 MENU = (
-    Drafting.plain(),
+    Drafting.autoregressive(),
     Drafting.chains(1, 2, paths.BlockVerification()),
     Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
     Drafting.looked_up(PromptLookup(3)),
@@ -67,7 +68,7 @@ COSTS = otd.trees.Costs(
 class Chosen(Policy):
     """Any function of the texts, as a plan."""
 
-    menu = MENU
+    candidates = MENU
 
     def __init__(self, choose: Callable[[Sequence[Sequence[int]]], Drafting]) -> None:
         self._choose = choose
@@ -108,7 +109,7 @@ def test_who_looks_at_the_present_draws_is_found() -> None:
     likeliest = int(exact_law(tuple(EVEN), SamplingParams()).sum((1, 2)).argmax())
 
     class Peeks(Chosen):
-        menu = (MENU[0], drafted)
+        candidates = (MENU[0], drafted)
 
     def peek(row: int) -> Chosen:
         def choose(texts: Sequence[Sequence[int]]) -> Drafting:
@@ -133,7 +134,7 @@ class Recorded(Policy):
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._left = [step.drafting for step in steps]
-        self.menu = tuple(self._left)
+        self.candidates = tuple(self._left)
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
         return self._left.pop(0)
@@ -178,7 +179,7 @@ def test_the_widest_tree_fits_behind_a_text_that_ended_by_the_longest_path() -> 
     long, wide = Drafting.looked_up(Knows(16, tokens=tuple(plain))), Drafting.chains(8, 4, paths.Joint())
 
     class LongThenWide(Chosen):
-        menu = (long, wide)
+        candidates = (long, wide)
 
     prompts, options = [long_prompt, [2]], DecodeOptions(SamplingParams(0), max_tokens=3)
     made = decode(pair, prompts, LongThenWide(lambda texts: long if len(texts[1]) == 1 else wide), options)
@@ -210,7 +211,7 @@ def played(
     counted: acceptance by depth, as it was counted of the models before.
     """
     pair = replace(SMALL_DRAFT, acceptance=SimpleNamespace(of_path=counted)) if counted else SMALL_DRAFT
-    chooser = Auto(lookup=None, rehearsal=0).begin(pair, 1)
+    chooser = Auto(lookup=None, warm_up=0).begin(pair, 1)
     generator, tokens, spent, chosen = np.random.default_rng(seed), 0, 0.0, []
     for number in range(steps):
         drafting = chooser.choose(History([[0] * (number + 3)]))
@@ -280,7 +281,11 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
 
     Not quite as much: a change that one kind of step alone has told of may be that kind's own, and an eighth is put down to it.
     """
-    costs, plain, path = MeasuredCosts(0.1, True), Drafting.plain(), Drafting.chains(1, 1, paths.BlockVerification())
+    costs, plain, path = (
+        MeasuredCosts(0.1, True),
+        Drafting.autoregressive(),
+        Drafting.chains(1, 1, paths.BlockVerification()),
+    )
     parts = {plain: Seconds(0, 1, 0.02), path: Seconds(0.1, 1.15, 0.04)}
     for drafting, times, slower in ((plain, 3, 1), (path, 6, 1), (path, 30, 2)):
         for _ in range(times):
@@ -289,14 +294,14 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
             )
             costs.learn(step_of(drafting, 0, now), now.total)
     assert costs.step(path) == pytest.approx(2 * 1.29, rel=0.02)
-    assert costs.plain() == pytest.approx(2 * 1.02, rel=0.125)
+    assert costs.baseline() == pytest.approx(2 * 1.02, rel=0.125)
 
 
 def test_selection_of_more_paths_goes_on_from_that_of_two() -> None:
     """What each path more has taken, for those that were not measured yet; never less than is guessed without."""
     block, joint = paths.BlockVerification(), paths.Joint()
     plain, one, two, four = (
-        Drafting.plain(),
+        Drafting.autoregressive(),
         Drafting.chains(1, 1, block),
         Drafting.chains(2, 1, joint),
         Drafting.chains(4, 1, joint),
@@ -316,7 +321,7 @@ def test_selection_of_more_paths_goes_on_from_that_of_two() -> None:
 
 def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     """Even where looked-up tokens seem to pay at once."""
-    chooser, machine, asked = Auto(rehearsal=0).begin(SMALL_DRAFT, 1), linear(0.1, 0.05), 0
+    chooser, machine, asked = Auto(warm_up=0).begin(SMALL_DRAFT, 1), linear(0.1, 0.05), 0
     for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose(History([[1, 2, 3, 4] * 4]))
         asked += drafting.tree.counts.n_model_calls > 0
@@ -329,14 +334,14 @@ def test_one_call_that_the_machine_disturbed_says_little() -> None:
     """A hundred times as long: what one position and five were measured to cost stays so within a tenth."""
     costs, found = MeasuredCosts(0.1, True), []
     one, four, eight = (Drafting.chains(1, length, paths.BlockVerification()) for length in (1, 4, 8))
-    for drafting in (*[Drafting.plain()] * 3, *[one, four] * 4, *[eight] * 2):
+    for drafting in (*[Drafting.autoregressive()] * 3, *[one, four] * 4, *[eight] * 2):
         size = drafting.tree.bounds.size
         disturbed = drafting == eight and bool(found)
         found = [costs.step(each) for each in (one, four)] if drafting == eight else found
         parts = Seconds(0.1 * size, 100 if disturbed else 1 + 0.05 * size)
         costs.learn(step_of(drafting, 0, parts), parts.total)
     assert found == pytest.approx([1.15, 1.6], rel=0.05)
-    now = [costs.step(each) / costs.plain() for each in (one, four)]  # the machine may be slower now
+    now = [costs.step(each) / costs.baseline() for each in (one, four)]  # the machine may be slower now
     assert now == pytest.approx(found, rel=0.05)
 
 
@@ -344,8 +349,8 @@ def test_one_call_that_the_machine_disturbed_says_little() -> None:
 def test_a_change_of_shape_is_told_from_the_call_itself(least: int) -> None:
     """On a machine where a call on another number of rows than the one before takes longer."""
     costs, plain, looked_up = (
-        MeasuredCosts(0.1, True, least=least),
-        Drafting.plain(),
+        MeasuredCosts(0.1, True, sizes=CallSizes(least)),
+        Drafting.autoregressive(),
         Drafting.looked_up(PromptLookup(4)),
     )
     one = Drafting.chains(1, 1, paths.BlockVerification())
@@ -362,24 +367,26 @@ def test_a_change_of_shape_is_told_from_the_call_itself(least: int) -> None:
 @pytest.mark.parametrize("least", [1, 2])
 def test_one_position_goes_as_two_only_where_the_backend_says_so(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain steps between steps of one drafted token, where every other number of rows takes a third of a call more."""
-    monkeypatch.setattr(LanguageModel, "least_rows", least)
-    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1)
-    (costs,) = chooser.measured.values()
+    monkeypatch.setattr(LanguageModel, "call_sizes", CallSizes(least))
+    auto = Auto(lookup=None, warm_up=0)
+    auto.begin(SMALL_DRAFT, 1)
+    (costs,) = auto.measured.values()
     one, rows = Drafting.chains(1, 1, paths.BlockVerification()), least
-    for drafting in [Drafting.plain()] * 3 + [one] * 4 + [Drafting.plain(), one] * 10:
+    for drafting in [Drafting.autoregressive()] * 3 + [one] * 4 + [Drafting.autoregressive(), one] * 10:
         before, rows = rows, max(drafting.tree.bounds.size + 1, least)
         parts = Seconds(0.1 * drafting.tree.bounds.size, 1 + (rows != before) / 3)
         costs.learn(step_of(drafting, 0, parts), parts.total)
     assert costs.change() == pytest.approx(1 / 3 if least == 1 else 0, rel=0.1)
-    assert costs.plain() == pytest.approx(1, rel=0.1) and costs.step(one) == pytest.approx(1.1, rel=0.1)
+    assert costs.baseline() == pytest.approx(1, rel=0.1) and costs.step(one) == pytest.approx(1.1, rel=0.1)
 
 
 def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs nothing to come to it, nor to go back to the number that was there before."""
-    monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
-    chooser = Auto(lookup=None, rehearsal=0).begin(SMALL_DRAFT, 1)
-    (costs,), block = chooser.measured.values(), paths.BlockVerification()
-    plain, one, two, three = Drafting.plain(), *(Drafting.chains(1, length, block) for length in (1, 2, 3))
+    monkeypatch.setattr(LanguageModel, "call_sizes", CallSizes(fitted=(1, 2)))
+    auto = Auto(lookup=None, warm_up=0)
+    auto.begin(SMALL_DRAFT, 1)
+    (costs,), block = auto.measured.values(), paths.BlockVerification()
+    plain, one, two, three = Drafting.autoregressive(), *(Drafting.chains(1, length, block) for length in (1, 2, 3))
     last = 0
     for drafting in [plain] * 3 + [one] * 3 + [two] * 3 + [three] * 3 + [plain, two, one, two, plain, three, one] * 10:
         rows = drafting.tree.bounds.size + 1
@@ -387,22 +394,22 @@ def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pyte
         parts = Seconds(0.1 * (rows - 1), 1 + 0.1 * (rows - 1) + 0.5 * changed)
         costs.learn(step_of(drafting, 0, parts), parts.total)
     assert costs.change() == pytest.approx(0.5, rel=0.1)
-    assert costs.plain() == pytest.approx(1, rel=0.05) and costs.step(one) == pytest.approx(1.2, rel=0.05)
+    assert costs.baseline() == pytest.approx(1, rel=0.05) and costs.step(one) == pytest.approx(1.2, rel=0.05)
     assert costs.step(two) == pytest.approx(1.4, rel=0.05) and costs.step(three) == pytest.approx(1.6, rel=0.05)
 
 
 def test_what_pays_is_chosen_as_much_beside_graphs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain steps between those that look up five tokens; a change is dear, and there is none."""
-    monkeypatch.setattr(LanguageModel, "fitted", (1, 2))
+    monkeypatch.setattr(LanguageModel, "call_sizes", CallSizes(fitted=(1, 2)))
     costs = otd.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=5.0)
-    chooser = Auto(rehearsal=0, costs=costs, lookup=PromptLookup(5, 3, 1)).begin(SMALL_DRAFT, 1)
-    sizes = [drafting.tree.bounds.size for drafting in chooser.menu]
-    assert [bool(size) for size in chooser._call_sizes] == [size > 1 for size in sizes]
+    chooser = Auto(warm_up=0, costs=costs, lookup=PromptLookup(5, 3, 1)).begin(SMALL_DRAFT, 1)
+    sizes = [drafting.tree.bounds.size for drafting in chooser.candidates]
+    assert [bool(size) for size in chooser._sizes] == [size > 1 for size in sizes]
     chooser._recent.append(6)
-    chooser._found, chooser._going = [], []
-    by_place = {candidate.place: candidate.seconds for candidate in chooser._candidates()}
+    chooser._matches, chooser._active = [], []
+    by_place = {estimate.candidate: estimate.seconds for estimate in chooser._estimates()}
     for place, seconds in by_place.items():
-        drafting = chooser.menu[place]
+        drafting = chooser.candidates[place]
         changes = 0 if sizes[place] in (0, 1, 5) else 2
         assert seconds == pytest.approx(chooser._costs.step(drafting) + 5 * changes)
 
@@ -410,7 +417,7 @@ def test_what_pays_is_chosen_as_much_beside_graphs_of_their_own(monkeypatch: pyt
 @pytest.mark.parametrize("change", [0.0, 0.4])
 def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_size(change: float) -> None:
     """It falls to half: what a plain step takes is known after some, though none of them is one."""
-    costs, plain = MeasuredCosts(0.1, True), Drafting.plain()
+    costs, plain = MeasuredCosts(0.1, True), Drafting.autoregressive()
     two, four = (Drafting.chains(1, length, paths.BlockVerification()) for length in (2, 4))
     before = 1
     for number, drafting in enumerate([plain] * 3 + [two] * 3 + [four] * 3 + [two, four] * 30):
@@ -419,7 +426,7 @@ def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_siz
         parts = Seconds(0.0, slower * (0.9 + 0.1 * positions + change * (positions != before)))
         costs.learn(step_of(drafting, 0, parts), parts.total)
         before = positions
-    assert costs.plain() == pytest.approx(2, rel=0.15)
+    assert costs.baseline() == pytest.approx(2, rel=0.15)
     assert costs.change() == pytest.approx(2 * change, abs=0.25)
 
 
@@ -429,9 +436,9 @@ def test_what_pays_is_chosen_less_where_changing_to_it_costs(
     change: float, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two sources one is looked up in every tenth step only, which does not pay a change to its shape and back."""
-    monkeypatch.setattr(LanguageModel, "least_rows", 2)
+    monkeypatch.setattr(LanguageModel, "call_sizes", CallSizes(2))
     costs = otd.trees.Costs({1: 1.0, 2: 1.0, 64: 0.8 + 0.1 * 64}, {1: 0.02, 8: 0.02}, change=change) if told else None
-    chooser, last, used = Auto(rehearsal=0, costs=costs).begin(SMALL_DRAFT, 1), 2, []
+    chooser, last, used = Auto(warm_up=0, costs=costs).begin(SMALL_DRAFT, 1), 2, []
     text, repeats = list(range(40)), [*range(50, 54), *range(60, 64), *range(50, 54)]
     for number in range(300):
         found = number > 60 and number % 10 == 0
@@ -449,8 +456,8 @@ def test_what_pays_is_chosen_less_where_changing_to_it_costs(
 def test_reading_up_is_told_from_drafting() -> None:
     costs, path = MeasuredCosts(0.1, True), Drafting.chains(1, 2, paths.BlockVerification())
     for drafting, behind, draft in (
-        (Drafting.plain(), 0, 0.0),
-        (Drafting.plain(), 0, 0.0),
+        (Drafting.autoregressive(), 0, 0.0),
+        (Drafting.autoregressive(), 0, 0.0),
         (path, 0, 0.2),
         (path, 0, 0.2),
         (path, 10, 0.5),
@@ -461,12 +468,12 @@ def test_reading_up_is_told_from_drafting() -> None:
     assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
 
 
-def test_its_menu_fits_the_models() -> None:
+def test_its_candidates_fits_the_models() -> None:
     pair = tiny_pair(n=7)
     alone = Auto().begin(Pair(pair.target), 1)
-    assert not any(drafting.tree.counts.n_model_calls for drafting in alone.menu) and len(alone.menu) > 5
+    assert not any(drafting.tree.counts.n_model_calls for drafting in alone.candidates) and len(alone.candidates) > 5
     narrow = Auto(costs=otd.trees.Costs({1: 1.0, 3: 1.1}, {1: 0.1})).begin(pair, 1)
-    assert {drafting.tree.bounds.size for drafting in narrow.menu} == {
+    assert {drafting.tree.bounds.size for drafting in narrow.candidates} == {
         0,
         1,
         2,
@@ -482,29 +489,29 @@ def test_without_a_draft_model_it_looks_up() -> None:
 
 
 def test_its_own_clock_drives_it() -> None:
-    plan = Auto(rehearsal=0)
+    plan = Auto(warm_up=0)
     made = decode(tiny_pair(seed=3, n=7), [PROMPT], plan, DecodeOptions(max_tokens=60))
     assert [step.drafting.tree.bounds.size for step in made.steps[:2]] == [0, 0]
     assert len({step.drafting for step in made.steps}) > 1 and len(plan.measured) == 1
 
 
-def test_a_rehearsal_measures_before_the_first_text() -> None:
+def test_a_warm_up_measures_before_the_first_text() -> None:
     """Of plain steps and of chains; what it drew and counted is not in the text, and a second run has no other."""
-    pair, plan, options = tiny_pair(seed=3, n=7), Auto(rehearsal=60), DecodeOptions(max_tokens=40)
+    pair, plan, options = tiny_pair(seed=3, n=7), Auto(warm_up=60), DecodeOptions(max_tokens=40)
     made = decode(pair, [PROMPT], plan, options)
     (costs,) = plan.measured.values()
-    assert costs.known and not any(costs.lacks(drafting) for drafting in MENU[1:2])
+    assert not costs.unknown and costs.needs(MENU[:2]) is None
     assert plan.acceptance.step == len(made.steps)
     decode(pair, [PROMPT], plan, options)
     assert len(plan.measured) == 1 and list(plan.measured.values()) == [costs]
 
 
-def test_a_rehearsal_that_is_short_of_time_has_measured_two_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_up_that_is_short_of_time_has_measured_two_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which a CPU can pay for, before four of four tokens."""
     clock = itertools.count()
-    monkeypatch.setattr("ot_draft.decoding.tuning.rehearsal.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("ot_draft.decoding.tuning.warm_up.perf_counter", lambda: next(clock))
     costs = MeasuredCosts(0.1, True)
-    rehearse(tiny_pair(seed=3, n=7), 1, costs, len(CHAINS), 5.5)  # a second a step, behind the plain ones
+    measure(tiny_pair(seed=3, n=7), 1, costs, len(CHAINS), 5.5)  # a second a step, behind the plain ones
     assert set(costs.measured()["rest"]) == {0, 1, 2}
 
 
@@ -512,21 +519,24 @@ def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest
     """By models with a name, and by what tells them and their threads apart; what cannot be read or written is measured again."""
     monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path / "cache"))
     pair, options = replace(tiny_pair(seed=3, n=7), name="a pair"), DecodeOptions(max_tokens=60, stop=())
-    decode(pair, [PROMPT], Auto(rehearsal=60), options)
+    decode(pair, [PROMPT], Auto(warm_up=60), options)
     (file,) = (tmp_path / "cache").iterdir()
-    measured = kept.read(file)
+    measured = cost_cache.read(file)
     assert measured is not None and len(measured["draft"][1]) >= ENOUGH and 2 in measured["verify"]
-    again = Auto(rehearsal=0)
+    again = Auto(warm_up=0)
     again.begin(pair, 1)
     (costs,) = again.measured.values()
     for part in ("verify", "draft"):
         assert costs.measured()[part] == {number: values[-KEPT:] for number, values in measured[part].items()}
-    assert not costs.lacks(MENU[1])
+    assert costs.needs(MENU[:2]) == 0  # the baseline, not the draft model
     for other in (replace(pair, name="another pair"), replace(pair, name="")):
-        plan = Auto(rehearsal=1e-9)
+        plan = Auto(warm_up=1e-9)
         plan.begin(other, 1)
-        assert next(iter(plan.measured.values())).lacks(MENU[1])
-    assert kept.file_of(pair, 2) != kept.file_of(pair, 1) == file and kept.file_of(Pair(pair.target), 1) is None
+        assert not next(iter(plan.measured.values())).measured()["draft"]
+    assert (
+        cost_cache.file_of(pair, 2) != cost_cache.file_of(pair, 1) == file
+        and cost_cache.file_of(Pair(pair.target), 1) is None
+    )
     parts = json.loads(file.read_text())
     changes: list[dict[str, Any]] = [
         {"read": {"5": [1.0]}},
@@ -545,7 +555,7 @@ def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest
         *others,
     ):
         file.write_text(wrong)
-        assert kept.read(file) is None
+        assert cost_cache.read(file) is None
     monkeypatch.setenv("OT_DRAFT_CACHE", str(file))  # no folder
     assert len(decode(pair, [PROMPT], Auto(), options).tokens[0]) == 60
 
@@ -554,13 +564,13 @@ def test_kept_costs_that_are_no_longer_true_are_measured_again(tmp_path: Path, m
     """Else a draft that seemed too dear once, on a busy machine, would never be asked again."""
     monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path))
     pair = replace(tiny_pair(seed=3, n=7), name="a pair")
-    Auto(rehearsal=60).begin(pair, 1)
+    Auto(warm_up=60).begin(pair, 1)
     (file,) = tmp_path.iterdir()  # which needs no text
     file.write_text(json.dumps(json.loads(file.read_text()) | {"draft": {"1": [200.0] * KEPT}}))
-    plan = Auto(rehearsal=60)
+    plan = Auto(warm_up=60)
     plan.begin(pair, 1)
     (costs,) = plan.measured.values()
-    for found in (costs.measured(), kept.read(file)):
+    for found in (costs.measured(), cost_cache.read(file)):
         assert found is not None and max(found["draft"][1]) < 200
 
 
@@ -569,27 +579,27 @@ def test_kept_costs_go_with_the_kind_of_machine_and_end_with_their_week(
 ) -> None:
     monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path))
     pair = replace(tiny_pair(3), name="a pair")
-    file = kept.file_of(pair, 1)
+    file = cost_cache.file_of(pair, 1)
     assert file is not None
     monkeypatch.setattr("platform.node", lambda: "another container of the same kind")
-    assert kept.file_of(pair, 1) == file
-    monkeypatch.setattr(kept, "_processor", lambda: ("another processor",))
-    assert kept.file_of(pair, 1) != file
+    assert cost_cache.file_of(pair, 1) == file
+    monkeypatch.setattr(cost_cache, "_processor", lambda: ("another processor",))
+    assert cost_cache.file_of(pair, 1) != file
     old, young, other = (tmp_path / name for name in ("costs-old.json", "costs-young.json", "old.json"))
     for each in (old, young, other):
         each.write_text("{}")
     for each in (old, other):
-        os.utime(each, (0, kept.time() - kept.WEEK - 60))
-    kept.write(file, MeasuredCosts(0.1, True))
+        os.utime(each, (0, cost_cache.time() - cost_cache.WEEK - 60))
+    cost_cache.write(file, MeasuredCosts(0.1, True))
     assert sorted(tmp_path.iterdir()) == sorted([file, young, other])
 
 
 def test_kept_costs_are_of_versions_and_of_a_week(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = replace(tiny_pair(seed=3, n=7), name="a pair")
-    names = [kept.file_of(pair, 1)]
+    names = [cost_cache.file_of(pair, 1)]
     for name, change in (("time", lambda: 1e12), ("_version", lambda package: package), ("PASSES", 0)):
-        monkeypatch.setattr(kept, name, change)
-        names.append(kept.file_of(pair, 1))
+        monkeypatch.setattr(cost_cache, name, change)
+        names.append(cost_cache.file_of(pair, 1))
     assert len(set(names)) == 4
 
     def no_home() -> Path:
@@ -598,7 +608,7 @@ def test_kept_costs_are_of_versions_and_of_a_week(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Path, "home", no_home)
     for name in ("OT_DRAFT_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert kept.file_of(pair, 1) is None
+    assert cost_cache.file_of(pair, 1) is None
 
 
 def test_what_was_counted_of_a_pair_is_expected_of_it() -> None:
@@ -631,10 +641,10 @@ def test_tokens_looked_up_are_expected_as_they_were_counted() -> None:
     assert counts.expected(("lookup", 3), 16, 0)[0][16] > 12
 
 
-def test_a_rehearsal_ends_in_time_and_fits_the_context() -> None:
-    pair, plan = tiny_pair(seed=3, n=7), Auto(rehearsal=1e-9)
+def test_a_warm_up_ends_in_time_and_fits_the_context() -> None:
+    pair, plan = tiny_pair(seed=3, n=7), Auto(warm_up=1e-9)
     plan.begin(pair, 1)
     (costs,) = plan.measured.values()
-    assert costs.known and costs.lacks(MENU[1])  # the plain steps alone
+    assert not costs.unknown and costs.needs(MENU) == 1  # the autoregressive steps alone
     small = tiny_pair(seed=3, n=7, max_position_embeddings=20)
     assert len(decode(small, [[1, 2]], Auto(), DecodeOptions(max_tokens=3)).tokens[0]) == 3

@@ -32,7 +32,7 @@ from ot_draft.decoding.cache import tree_mask  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter, SlotVisibility  # noqa: E402
 from ot_draft.decoding.loop import begin  # noqa: E402
-from ot_draft.decoding.reader import Reader  # noqa: E402
+from ot_draft.decoding.model_runner import ModelRunner  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree  # noqa: E402
 from ot_draft.trees.tree import TreeBounds  # noqa: E402
@@ -124,11 +124,11 @@ def _the_draft_sees_all_that_was_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
-    made = Reader.read_level
+    made = ModelRunner.read_level
     patch.setattr(
-        Reader,
+        ModelRunner,
         "read_level",
-        lambda self, growing, sees, slots, depth: made(self, growing, sees, slots, depth + 1),
+        lambda self, growing, attention_mask, slots, depth: made(self, growing, attention_mask, slots, depth + 1),
     )
 
 
@@ -166,7 +166,7 @@ def test_a_text_does_not_depend_on_the_rest_of_the_batch(name: str) -> None:
 
 def test_greedy_texts_are_the_targets() -> None:
     greedy = DecodeOptions(SamplingParams(0), max_tokens=8)
-    plain = decode(pair(), PROMPTS, Drafting.plain(), greedy).tokens
+    plain = decode(pair(), PROMPTS, Drafting.autoregressive(), greedy).tokens
     for name in ("ours", "ours, traversal", "EAGLE-2", "DySpec", "SpecDec++"):
         assert decode(pair(), PROMPTS, DRAFTINGS[name](), greedy).tokens == plain
 
@@ -242,7 +242,7 @@ def test_the_tensors_of_a_step_stay_where_they_are() -> None:
             drafter: Any = engine.drafter
             fixed = [drafter.tokens, drafter.q, drafter.parents, drafter.fixed_count, drafter.slot_of]
             fixed += [engine.nodes, engine.chosen]
-            readers = engine.target, drafter.reader
+            readers = engine.target, drafter.runner
             fixed += [memory for each in readers for memory in (*each.cache.keys.values(), *each.cache.values.values())]
             now = [tensor.data_ptr() for tensor in fixed]
             assert addresses in (None, now)
@@ -276,20 +276,20 @@ def _check_row(step: Any, row: int) -> None:
 
 def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
     parents = torch.tensor([[0, 0, 1, 3, 5], [0, 1, 1, 2, 4]])
-    sees = torch.from_numpy(TreeBounds(5, 4, 2).layout(parents).sees)
+    attention_mask = torch.from_numpy(TreeBounds(5, 4, 2).layout(parents).attention_mask)
     for row, shape in enumerate([paths.TreeShape((0, 0, 1, 3)), paths.TreeShape((0, 1, 1, 2, 4))]):
         for node in range(shape.size + 1):
-            assert sees[row, node].nonzero()[:, 0].tolist() == [0, *shape.path(node)]
+            assert attention_mask[row, node].nonzero()[:, 0].tolist() == [0, *shape.path(node)]
     lengths = torch.tensor([3, 1])
-    visible = tree_mask(sees, lengths, 12)
+    visible = tree_mask(attention_mask, lengths, 12)
     for row, length in enumerate(lengths.tolist()):
         assert visible[row, :, :length].all() and not visible[row, :, length + 6 :].any()
-        assert torch.equal(visible[row, :, length : length + 6], sees[row])
+        assert torch.equal(visible[row, :, length : length + 6], attention_mask[row])
     seen = SlotVisibility(2, 6, torch.device("cpu"))
     first = seen.add(torch.tensor([[1, 2], [1, -1]]), torch.tensor([[0, 0], [0, 0]]))
     second = seen.add(torch.tensor([[3], [2]]), torch.tensor([[1], [1]]))
-    assert torch.equal(torch.cat((first[0], second[0])), sees[0, 1:4])
-    assert torch.equal(torch.stack((first[1, 0], second[1, 0])), sees[1, 1:3])
+    assert torch.equal(torch.cat((first[0], second[0])), attention_mask[0, 1:4])
+    assert torch.equal(torch.stack((first[1, 0], second[1, 0])), attention_mask[1, 1:3])
 
 
 def test_a_rule_that_is_not_lossless_there_is_refused() -> None:

@@ -29,6 +29,7 @@ from ot_draft.decoding.loop import (  # noqa: E402
 )
 from ot_draft.decoding.pair import Pair  # noqa: E402
 from ot_draft.decoding.policy import Policy  # noqa: E402
+from ot_draft.decoding.probe import check_reads_trees  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.errors import CannotDecode  # noqa: E402
@@ -44,10 +45,10 @@ def start(prompts: Any, **options: Any) -> Any:
 
 
 class Choice(Policy):
-    """Chooses what it is given, whatever its menu holds."""
+    """Chooses what it is given, whatever its candidates are."""
 
-    def __init__(self, menu: Any, chosen: Any) -> None:
-        self.menu, self.chosen = menu, chosen
+    def __init__(self, candidates: Any, chosen: Any) -> None:
+        self.candidates, self.chosen = candidates, chosen
 
     def choose(self, texts: Any) -> Any:
         return self.chosen
@@ -66,9 +67,12 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "half a token": (lambda: start([[1]], max_tokens=2.5), "max-tokens is 2.5: give a whole number"),
     "a path rule for a drafting": (lambda: run_by(paths.Joint()), "chooses no drafting: give Drafting"),
     "a class for a policy": (lambda: run_by(Auto), "chooses no drafting: give Drafting"),
-    "empty menu": (lambda: run_by(Choice((), PLAN)), "menu of Choice is empty"),
-    "not in the menu": (lambda: run_by(Choice((Drafting.chains(1, 1, K_SEQ),), PLAN)), "not in its menu"),
-    "no drafting chosen": (lambda: run_by(Choice((PLAN,), None)), "Choice chose None, which is not in its menu"),
+    "no candidates": (lambda: run_by(Choice((), PLAN)), "candidates of Choice must be draftings, got none"),
+    "no candidate": (lambda: run_by(Choice((Drafting.chains(1, 1, K_SEQ),), PLAN)), "not one of its candidates"),
+    "no drafting chosen": (
+        lambda: run_by(Choice((PLAN,), None)),
+        "Choice chose None, which is not one of its candidates",
+    ),
     "vocabularies differ": (lambda: Pair(tiny_llama(0, 8), tiny_llama(0, 9)), "8 tokens and the draft 9"),
     "prompt longer than the context": (
         lambda: start([[1], [1] * 256]),
@@ -105,8 +109,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "half a token looked up": (lambda: PromptLookup(1.5), "prompt-lookup-num-tokens is 1.5: give a whole number"),  # type: ignore[arg-type]
     "half a match": (lambda: PromptLookup(2, 1.5), "max-matching-ngram-size is 1.5: give a whole number"),  # type: ignore[arg-type]
     "half a least match": (lambda: PromptLookup(2, 2, 1.5), "min_ngram is 1.5: give a whole number"),  # type: ignore[arg-type]
-    "rehearsal of -1 s": (lambda: Auto(rehearsal=-1), "rehearsal is -1: give seconds, 0 for none"),
-    "rehearsal of NaN": (lambda: Auto(rehearsal=float("nan")), "rehearsal is nan: give seconds"),
+    "warm_up of -1 s": (lambda: Auto(warm_up=-1), "warm_up is -1: give seconds, 0 for none"),
+    "warm_up of NaN": (lambda: Auto(warm_up=float("nan")), "warm_up is nan: give seconds"),
     "a number to look up by": (lambda: Auto(lookup=5), "lookup is 5: give PromptLookup(16), or None"),  # type: ignore[arg-type]
     "a number for costs": (lambda: Auto(costs=5), "costs are 5: give otd.trees.Costs"),  # type: ignore[arg-type]
     "one number for paths": (lambda: Auto(paths=5), "paths are 5: give numbers and lengths"),  # type: ignore[arg-type]
@@ -152,7 +156,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
 def _with_attention(name: str) -> None:
     model = tiny_llama(0)
     model.config._attn_implementation = name
-    LanguageModel(model, 8).check_reads_trees()
+    check_reads_trees(LanguageModel(model, 8))
 
 
 def _of_family(name: str, **settings: Any) -> None:
@@ -162,13 +166,13 @@ def _of_family(name: str, **settings: Any) -> None:
     sizes = {"hidden_size": 8, "num_heads": 2, "n_heads": 2, "n_layers": 1, "num_hidden_layers": 1, "d_model": 8}
     ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
     config = getattr(transformers, f"{name}Config")(vocab_size=8, **(sizes | ends | settings))
-    LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config), 8).check_reads_trees()
+    check_reads_trees(LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config), 8))
 
 
 def test_chunks_of_attention_limit_the_context() -> None:
     model = tiny_llama(0)
     model.config.attention_chunk_size = 16  # as in Llama 4: behind it a token does not see the text's beginning
-    assert LanguageModel(model, 8).context == 16
+    assert LanguageModel(model, 8).info.max_length == 16
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -272,7 +276,7 @@ def test_a_stored_head_counts_where_the_configuration_says_that_it_is_the_embedd
         (both / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": tied}))
         for backend in ("torch", "openvino-float"):
             target = load_pair(str(both), "lookup", backend=backend).target
-            laws.append(language_model(target, 8).logits_along([1, 2, 3, 4], [2, 4]))
+            laws.append(language_model(target, 8).full_pass([1, 2, 3, 4], [2, 4]).logits)
     assert float(laws[0].abs().max()) > 0.1
     for other in laws[1:]:
         torch.testing.assert_close(laws[0], other, atol=1e-4, rtol=1e-4)
@@ -314,9 +318,9 @@ def test_places_that_turn_otherwise_from_some_length_on_are_not_passed() -> None
         for logits in pair.logits_along(text, range(first, last + 1)):
             torch.testing.assert_close(logits, alone[first - 1 : last], atol=1e-5, rtol=0)
     for prompts, said in (
-        ([text[:11]], "prompt 0 has 11 tokens"),
-        ([text[:17]], "prompt 0 has 17 tokens"),
-        ([text[:30], text[:5]], "prompt 1 has 5 tokens"),
+        ([text[:11]], r"prompt 0 must have at least 18 tokens, .* at most 16, .* got 11 tokens"),
+        ([text[:17]], r"prompt 0 must have at least 18 tokens, .* got 17 tokens"),
+        ([text[:30], text[:5]], r"prompt 1 must .* got 5 tokens"),
     ):
-        with pytest.raises(CannotDecode, match=rf"{said}, and the target turns all places otherwise from 16 tokens on"):
+        with pytest.raises(CannotDecode, match=said):
             decode(pair, prompts, drafting, DecodeOptions(max_tokens=3, stop=()))

@@ -24,9 +24,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
-from ot_draft.decoding import Drafting, Policy, PromptLookup  # noqa: E402
+from ot_draft.decoding import (  # noqa: E402
+    Drafting,
+    Policy,
+    PromptLookup,
+    model_runner,
+)
 from ot_draft.decoding import engine as engine_module  # noqa: E402
-from ot_draft.decoding import reader as reader_module  # noqa: E402
 from ot_draft.decoding.cache import SlotCache  # noqa: E402
 from ot_draft.decoding.engine import Engine  # noqa: E402
 from ot_draft.decoding.language_model import LanguageModel  # noqa: E402
@@ -52,7 +56,7 @@ FREE_POSITIONS = paths.Costs({1: 1.0, 64: 1.1}, {1: 0.01, 8: 0.01})  # of a mach
 WITHOUT = otd.WithoutReplacement()
 
 DRAFTINGS: dict[str, Callable[[], Policy]] = {
-    "autoregressive": Drafting.plain,
+    "autoregressive": Drafting.autoregressive,
     "speculative sampling": lambda: Drafting.chains(1, 2, paths.TokenWise(rules.SpeculativeSampling())),
     "k-seq": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.KSeq())),
     "recursive rejection": lambda: Drafting.chains(3, 2, paths.TokenWise(rules.RecursiveRejection())),
@@ -147,13 +151,13 @@ def test_with_truncated_laws_too(many: bool) -> None:
 
 
 def _siblings_see_each_other(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.Reader.read_tree
+    made = model_runner.ModelRunner.read_tree
 
-    def read_tree(self: Any, tokens: Any, parents: Any, sees: Any, depths: Any) -> Any:
-        sees[:, 1:, 1:] |= parents[:, :, None] == parents[:, None]
-        return made(self, tokens, parents, sees, depths)
+    def read_tree(self: Any, tokens: Any, parents: Any, attention_mask: Any, depths: Any) -> Any:
+        attention_mask[:, 1:, 1:] |= parents[:, :, None] == parents[:, None]
+        return made(self, tokens, parents, attention_mask, depths)
 
-    patch.setattr(reader_module.Reader, "read_tree", read_tree)
+    patch.setattr(model_runner.ModelRunner, "read_tree", read_tree)
 
 
 def _rows_are_not_moved(patch: pytest.MonkeyPatch) -> None:
@@ -166,9 +170,11 @@ def _uniforms_are_used_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def _all_texts_as_long_as_the_longest(patch: pytest.MonkeyPatch) -> None:
-    made = reader_module.tree_mask
+    made = model_runner.tree_mask
     patch.setattr(
-        reader_module, "tree_mask", lambda sees, lengths, *given: made(sees, lengths.amax().expand_as(lengths), *given)
+        model_runner,
+        "tree_mask",
+        lambda attention_mask, lengths, *given: made(attention_mask, lengths.amax().expand_as(lengths), *given),
     )
 
 
@@ -208,16 +214,23 @@ def test_a_planted_error_is_rejected(
 
 
 def _nodes_stand_one_too_far(patch: pytest.MonkeyPatch) -> None:
-    made = LanguageModel.logits
+    made = LanguageModel.forward
 
-    def logits(
-        self: LanguageModel, cache: Any, tokens: Any, slots: Any, positions: Any, sees: Any, last: int = 0, **more: Any
+    def forward(
+        self: LanguageModel,
+        cache: Any,
+        tokens: Any,
+        slots: Any,
+        positions: Any,
+        attention_mask: Any,
+        last: int = 0,
+        **more: Any,
     ) -> Any:
         verifies = not last and tokens.shape[1] > 1
         shifted = positions + (positions > positions[:, :1]) if verifies else positions
-        return made(self, cache, tokens, slots, shifted, sees, last, **more)
+        return made(self, cache, tokens, slots, shifted, attention_mask, last, **more)
 
-    patch.setattr(LanguageModel, "logits", logits)
+    patch.setattr(LanguageModel, "forward", forward)
 
 
 def _trees_of_other_texts_are_verified(patch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from ot_draft.decoding.cache import (  # noqa: E402
+    SequenceBatch,
     SlotCache,
-    Texts,
     tree_mask,
 )
 from ot_draft.decoding.drafting import Drafting  # noqa: E402
@@ -28,8 +28,8 @@ SEQUENTIAL = otd.trees.TokenWise(otd.rules.KSeq())
 
 def test_a_node_sees_the_context_itself_and_its_ancestors() -> None:
     lengths = torch.tensor([2, 0])
-    sees = UNEVEN.layout(UNEVEN.parents_of(torch.zeros((2, UNEVEN.size), dtype=torch.int64))).sees
-    visible = tree_mask(torch.from_numpy(sees.copy()), lengths, 12)
+    attention_mask = UNEVEN.layout(UNEVEN.parents_of(torch.zeros((2, UNEVEN.size), dtype=torch.int64))).attention_mask
+    visible = tree_mask(torch.from_numpy(attention_mask.copy()), lengths, 12)
     assert visible.shape == (2, UNEVEN.size + 1, 12)
     for row, length in enumerate([2, 0]):
         for node in range(UNEVEN.size + 1):
@@ -66,7 +66,7 @@ def test_k_paths_need_one_cache_of_the_prompt() -> None:
     used = {}
     for many in (1, 8):
         engine = begin(pair, [prompt], Drafting.chains(many, 4, SEQUENTIAL), DecodeOptions(max_tokens=16)).next()
-        used[many] = engine.target.cache.bytes, engine.drafter.reader.cache.bytes
+        used[many] = engine.target.cache.bytes, engine.drafter.runner.cache.bytes
         memory = [tensor.data_ptr() for tensor in engine.target.cache.keys.values()]
         _one_step(engine)
         assert [tensor.data_ptr() for tensor in engine.target.cache.keys.values()] == memory  # nothing is taken anew
@@ -78,7 +78,7 @@ def test_k_paths_need_one_cache_of_the_prompt() -> None:
 
 
 def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
-    texts = Texts.after([[1, 2], [3], [4, 4]], [9], 4, 2, torch.device("cpu"))
+    texts = SequenceBatch.after([[1, 2], [3], [4, 4]], [9], 4, 2, torch.device("cpu"))
     chosen = torch.tensor([[5, 9, 6], [9, -1, -1], [7, 8, 8]])
     assert texts.advance(torch.tensor([2, 0, 2]), chosen).tolist() == [[5, 9, -1], [9, -1, -1], [7, 8, 8]]
     assert texts.active.tolist() == [False, False, True]
@@ -91,7 +91,7 @@ def test_texts_are_cut_at_stop_tokens_and_at_the_end() -> None:
 @pytest.mark.parametrize(
     "drafting",
     [
-        Drafting.plain(),
+        Drafting.autoregressive(),
         Drafting(otd.trees.FixedTree(UNEVEN, otd.Hybrid(top=3)), otd.trees.NaivePath()),
         Drafting.chains(3, 2, SEQUENTIAL),
         Drafting.chains(3, 2, otd.trees.Joint()),
@@ -124,7 +124,7 @@ def _steps_without_values(pair: Pair, drafting: Drafting) -> None:
 @pytest.mark.parametrize(
     "drafting",
     [
-        Drafting.plain(),
+        Drafting.autoregressive(),
         Drafting.chains(2, 3, SEQUENTIAL),
         Drafting.chains(3, 2, otd.trees.Joint(), otd.Hybrid(top=1)),
         Drafting.chains(3, 2, otd.trees.Joint(), otd.Hybrid(top="auto")),
@@ -218,7 +218,7 @@ def _addresses(engine: Any) -> list[int]:
     fixed += [*vars(engine.texts).values()][:-1]
     fixed += [
         memory
-        for reader in (engine.target, engine.drafter.reader)
+        for reader in (engine.target, engine.drafter.runner)
         for memory in (*reader.cache.keys.values(), *reader.cache.values.values())
     ]
     return [tensor.data_ptr() for tensor in fixed]

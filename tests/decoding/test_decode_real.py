@@ -68,7 +68,7 @@ def greedy(pair: Any, request: pytest.FixtureRequest) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     ("drafting", "draft_sampling"),
     [
-        slow(Drafting.plain(), None, id="autoregressive"),
+        slow(Drafting.autoregressive(), None, id="autoregressive"),
         pytest.param(Drafting.chains(2, 3, paths.Joint()), SamplingParams(1), id="joint"),
         slow(
             Drafting(otd.trees.FixedTree(paths.TreeShape.by_level((2, 1)), otd.Hybrid(top=2)), paths.NaivePath()),

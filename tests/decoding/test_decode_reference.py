@@ -35,7 +35,7 @@ def drafting(name: str) -> Drafting:
     """One of the draftings that are compared."""
     without = paths.TokenWise(rules.RecursiveRejectionWithoutReplacement())
     return {
-        "autoregressive": Drafting.plain,
+        "autoregressive": Drafting.autoregressive,
         "one draft": lambda: Drafting.chains(1, 3, paths.TokenWise(rules.SpeculativeSampling())),
         "k-seq": lambda: Drafting.chains(3, 3, paths.TokenWise(rules.KSeq())),
         "optimal on a tree": lambda: Drafting(otd.trees.FixedTree(TREE), paths.TokenWise(rules.Optimal())),

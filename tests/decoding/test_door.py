@@ -26,7 +26,7 @@ from tiny_models import tiny_llama  # noqa: E402
 from ot_draft.cli import Refused, embedded, main  # noqa: E402
 from ot_draft.cli.decode import run  # noqa: E402
 from ot_draft.cli.decode.live import COLOURS, coloured, legend  # noqa: E402
-from ot_draft.cli.decode.run import PlainBaseline, speed_up  # noqa: E402
+from ot_draft.cli.decode.run import Baseline, speed_up  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
     DecodeOptions,
@@ -113,10 +113,10 @@ def test_a_speed_is_compared_with_that_of_its_own_time(tokens: int, monkeypatch:
         )
 
     monkeypatch.setattr(
-        run, "decode_steps", lambda *given: (step(Drafting.plain()) for _ in range(given[3].max_tokens))
+        run, "decode_steps", lambda *given: (step(Drafting.autoregressive()) for _ in range(given[3].max_tokens))
     )
     job: Any = SimpleNamespace(options=DecodeOptions(max_tokens=tokens), tokens=[[1]], pair=None)
-    baseline = PlainBaseline(job, methods.auto_method())
+    baseline = Baseline(job, methods.auto_method())
     for place in range(tokens):
         now[0] = 1 + 2 * place / tokens
         baseline.add(step(Drafting.chains(1, 1, otd.trees.BlockVerification())))
@@ -218,9 +218,11 @@ def test_a_sliding_window_is_no_context() -> None:
     with pytest.raises(
         CannotDecode, match=r"sliding window, over which this engine does not go, of 16: give max-tokens"
     ):
-        decode(windowed(sliding_window=16), [[1, 2, 3]], Drafting.plain(), few)
+        decode(windowed(sliding_window=16), [[1, 2, 3]], Drafting.autoregressive(), few)
     assert len(
-        decode(windowed(sliding_window=16, use_sliding_window=False), [[1, 2, 3]], Drafting.plain(), few).tokens[0]
+        decode(
+            windowed(sliding_window=16, use_sliding_window=False), [[1, 2, 3]], Drafting.autoregressive(), few
+        ).tokens[0]
     )
 
 

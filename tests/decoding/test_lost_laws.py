@@ -93,7 +93,7 @@ def test_a_draft_behind_processors_that_loses_its_law_is_told_of(greedy: bool) -
     processed = [Processed([lambda tokens, scores: scores / 0.9], greedy)] * len(PROMPTS)
     with pytest.warns(RuntimeWarning, match=LOST):
         made = decode(pair, PROMPTS, ALL["k-seq"](), DecodeOptions(processed=processed, max_tokens=6))
-    plain = decode(pair, PROMPTS, Drafting.plain(), DecodeOptions(processed=processed, max_tokens=6))
+    plain = decode(pair, PROMPTS, Drafting.autoregressive(), DecodeOptions(processed=processed, max_tokens=6))
     assert not greedy or made.tokens == plain.tokens
 
 
@@ -135,22 +135,22 @@ def test_a_target_without_a_law_ends_as_many_texts_as_in_plain_decoding(name: st
 def test_what_the_target_gives_is_named(temperature: float, found: float, places: slice, named: str) -> None:
     pair = pair_losing(found, False, places, tuple(range(N)))
     options = DecodeOptions(SamplingParams(temperature))
-    for policy in (Drafting.plain(), ALL["k-seq"]()):
+    for policy in (Drafting.autoregressive(), ALL["k-seq"]()):
         with pytest.raises(CannotDecode, match=f"text 0, behind 4 tokens: .* {named}.*wider type"):
             decode(pair, PROMPTS, policy, options)
     processed = [Processed([], greedy=not temperature)] * len(PROMPTS)
     with pytest.raises(CannotDecode, match=named):
-        decode(pair, PROMPTS, Drafting.plain(), DecodeOptions(processed=processed))
+        decode(pair, PROMPTS, Drafting.autoregressive(), DecodeOptions(processed=processed))
     with pytest.raises(CannotDecode, match="text 0, behind 4 tokens"):
-        reference_decode(pair, PROMPTS[0], Drafting.plain(), options)
+        reference_decode(pair, PROMPTS[0], Drafting.autoregressive(), options)
 
 
 def test_a_temperature_that_leaves_no_finite_number_is_named() -> None:
     pair = tiny_pair(seed=11, n=N, layers=2, dtype=torch.float32)
-    assert decode(pair, [[5]], Drafting.plain(), DecodeOptions(SamplingParams(1e-30), max_tokens=1)).tokens
+    assert decode(pair, [[5]], Drafting.autoregressive(), DecodeOptions(SamplingParams(1e-30), max_tokens=1)).tokens
     for temperature in (1e-38, 1e-45):
         with pytest.raises(CannotDecode, match=f"temperature {temperature} are no finite numbers: give 0, or at least"):
-            decode(pair, [[5]], Drafting.plain(), DecodeOptions(SamplingParams(temperature)))
+            decode(pair, [[5]], Drafting.autoregressive(), DecodeOptions(SamplingParams(temperature)))
 
 
 def test_the_row_that_is_named_is_the_one() -> None:

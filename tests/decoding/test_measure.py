@@ -56,8 +56,8 @@ def test_the_prediction_counts_keeping_as_part_of_selection() -> None:
         ({"after": 2.0}, "verify 1250.0 → 2000.0 ms"),
         ({"after": 0.5}, "verify 1250.0 → 500.0 ms"),
         ({"rest": 1.0}, "loop 0.0 → 1000.0 ms"),
-        ({"plain_wall": 1.5}, "plain step 1000.0 → 1500.0 ms"),
-        ({"plain_wall": 0.7}, "plain step 1000.0 → 700.0 ms"),
+        ({"plain_wall": 1.5}, "autoregressive step 1000.0 → 1500.0 ms"),
+        ({"plain_wall": 0.7}, "autoregressive step 1000.0 → 700.0 ms"),
     ],
 )
 def test_the_cost_that_changed_is_named(changes: dict[str, float], said: str) -> None:

@@ -22,12 +22,12 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode, load_pair  # noqa: E402
+from ot_draft.decoding.cascade import CascadePath  # noqa: E402
 from ot_draft.decoding.draft_models import IntersectionDraft  # noqa: E402
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.reference import next_token  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
 from ot_draft.decoding.self_draft import least_missed, self_draft  # noqa: E402
-from ot_draft.decoding.staged import StagedPath  # noqa: E402
 from ot_draft.decoding.text_draft import TextDraft  # noqa: E402
 
 FALSE_ALARM = 1e-9
@@ -67,8 +67,8 @@ def drafted(kind: str) -> tuple[Pair, Drafting]:
             target(), self_draft(target(), SkipLayers((1,)) if kind == "skip" else EarlyExit(2)), OURS
         ), Drafting.chains(1, 2, PATH)
     if kind == "chain":
-        draft, third = self_draft(target(), SkipLayers((1,))), self_draft(target(), EarlyExit(1))
-        return Pair(target(), draft, OURS, third=third), Drafting(StagedPath.of(3, 2), PATH)
+        draft, cascade = self_draft(target(), SkipLayers((1,))), self_draft(target(), EarlyExit(1))
+        return Pair(target(), draft, OURS, cascade=cascade), Drafting(CascadePath.of(3, 2), PATH)
     other = tiny_llama(6, len(THEIRS), layers=1)
     if kind == "tli":
         draft = IntersectionDraft.of(other, THEIRS, OURS, N)

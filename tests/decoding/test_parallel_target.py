@@ -39,8 +39,8 @@ def test_a_target_in_two_parts(directory: Path, tmp_path: Path) -> None:
         directory, dtype=torch.float64, device_map=PARTS, offload_folder=tmp_path
     )
     whole = parallel_pair()
-    assert LanguageModel(spread, 32).spread
-    assert not LanguageModel(whole.target, 32).spread
+    assert LanguageModel(spread, 32).info.sharded
+    assert not LanguageModel(whole.target, 32).info.sharded
     assert decoded(spread, whole.draft) == decoded(whole.target, whole.draft)
     assert generated(spread, whole.draft, 5) == generated(whole.target, whole.draft, 5)
 

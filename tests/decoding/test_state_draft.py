@@ -32,9 +32,11 @@ from ot_draft.decoding import (  # noqa: E402
     decode,
     decode_steps,
     load_draft,
+    model_runner,
     reference_decode,
 )
 from ot_draft.decoding.benchmark.peers import assistant, peers  # noqa: E402
+from ot_draft.decoding.cache import SlotCache  # noqa: E402
 from ot_draft.decoding.draft_models import (  # noqa: E402
     StateDraft,
     SubsetDraft,
@@ -42,9 +44,9 @@ from ot_draft.decoding.draft_models import (  # noqa: E402
 )
 from ot_draft.decoding.drafters import ModelDrafter  # noqa: E402
 from ot_draft.decoding.engine import Engines  # noqa: E402
-from ot_draft.decoding.language_model import StateModel, language_model  # noqa: E402
+from ot_draft.decoding.language_model import StateModel, hidden_states, language_model  # noqa: E402
 from ot_draft.decoding.loop import begin  # noqa: E402
-from ot_draft.decoding.reader import Reader  # noqa: E402
+from ot_draft.decoding.model_runner import ModelRunner  # noqa: E402
 from ot_draft.decoding.self_draft import self_draft  # noqa: E402
 from ot_draft.trees.drafting.baselines import ConfidentTree  # noqa: E402
 
@@ -79,10 +81,10 @@ EACH_PAIR = pytest.mark.parametrize("of", slow_except(PAIRS, "states", "skip the
 class InTurn(Policy):
     """Draftings in turn by the length of the first text, which is all that the reference tells, too."""
 
-    menu: tuple[Drafting, ...]
+    candidates: tuple[Drafting, ...]
 
     def choose(self, texts: Sequence[Sequence[int]]) -> Drafting:
-        return self.menu[len(texts[0]) % len(self.menu)]
+        return self.candidates[len(texts[0]) % len(self.candidates)]
 
 
 def changing() -> InTurn:
@@ -92,7 +94,7 @@ def changing() -> InTurn:
         otd.trees.FixedTree(paths.TreeShape.by_level((2, 2, 1))), paths.TokenWise(rules.RecursiveRejection())
     )
     looked_up = Drafting.looked_up(PromptLookup(3, 1))
-    return InTurn((one, looked_up, Drafting.plain(), tree, Drafting.plain()))
+    return InTurn((one, looked_up, Drafting.autoregressive(), tree, Drafting.autoregressive()))
 
 
 PLANS: dict[str, Callable[[], Any]] = {
@@ -143,7 +145,7 @@ def test_the_engine_equals_the_reference_where_draftings_take_turns(of: str) -> 
 @EACH_PAIR
 def test_a_greedy_text_is_the_targets(of: str) -> None:
     options = DecodeOptions(SamplingParams(0.0), max_tokens=24, stop=(), draft_sampling=SamplingParams(1.0))
-    plain = decode(PAIRS[of](), PROMPTS, Drafting.plain(), options)
+    plain = decode(PAIRS[of](), PROMPTS, Drafting.autoregressive(), options)
     for name in ("one path", "tree", "ours", "lookup and model"):
         made = decode(PAIRS[of](), PROMPTS, PLANS[name](), options)
         assert made.tokens == plain.tokens and made.block_efficiency > 1
@@ -152,9 +154,9 @@ def test_a_greedy_text_is_the_targets(of: str) -> None:
 def _what_the_target_read_is_written_over(patch: pytest.MonkeyPatch) -> None:
     made = ModelDrafter.__init__
 
-    def init(self: ModelDrafter, tree: paths.TreeDrafter, reader: Reader, *given: Any) -> None:
-        assert reader.read is not None
-        made(self, tree, replace(reader, read=torch.zeros_like(reader.read)), *given)
+    def init(self: ModelDrafter, tree: paths.TreeDrafter, runner: ModelRunner, *given: Any) -> None:
+        assert runner.read is not None
+        made(self, tree, replace(runner, read=torch.zeros_like(runner.read)), *given)
         self.reread_window = 0
 
     patch.setattr(ModelDrafter, "__init__", init)
@@ -165,7 +167,7 @@ def _drafted_rows_are_moved_as_in_a_cache_of_its_own(patch: pytest.MonkeyPatch) 
 
 
 def _the_root_is_not_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reader, "read_last", lambda self, count: torch.zeros(len(self.texts.tokens), 1, 12).double())
+    patch.setattr(ModelRunner, "read_last", lambda self, count: torch.zeros(len(self.texts.tokens), 1, 12).double())
 
 
 @pytest.mark.parametrize(
@@ -212,17 +214,23 @@ def test_reading_as_many_tokens_in_every_step_changes_nothing(name: str, monkeyp
 
 
 def _not_moved_by_one(patch: pytest.MonkeyPatch) -> None:
-    made = StateModel.before
-    patch.setattr(StateModel, "before", lambda self, target, places: made(self, target, places + 1))
+    made = model_runner.before
+    patch.setattr(model_runner, "before", lambda model, target, positions: made(model, target, positions + 1))
 
 
 def _zero_before_drafted_tokens(patch: pytest.MonkeyPatch) -> None:
-    made = StateModel.before_drafted
-    patch.setattr(StateModel, "before_drafted", lambda self, own, slots: 0 * made(self, own, slots))
+    made = StateModel.forward
+
+    def forward(self: StateModel, cache: SlotCache, *given: Any, **options: Any) -> Any:
+        """The draft model's own states are 0 where draft tokens are read: all passes but those over the sequence."""
+        hidden = options.pop("hidden")
+        return made(self, cache, *given, **options, hidden=hidden if options.get("last") else 0 * hidden)
+
+    patch.setattr(StateModel, "forward", forward)
 
 
 def _accepted_tokens_are_not_read_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(StateModel, "commit", lambda self, root, length: length - 2)
+    patch.setattr(ModelDrafter, "commit", lambda self, already, root, length: length - 2)
 
 
 @pytest.mark.parametrize("plant", [_not_moved_by_one, _zero_before_drafted_tokens, _accepted_tokens_are_not_read_again])
@@ -288,13 +296,14 @@ def test_behind_a_context_it_is_told_the_targets_states_and_then_its_own() -> No
     models = pair()
     draft = language_model(models.draft, 12)
     reader, context = PrefixLogits(models.draft, [3, 1, 4, 1], 12, models.target), [3, 1, 4, 1]
-    features = language_model(models.target, 12, models.draft.reads).features_along(context[:-1])
+    features = hidden_states(language_model(models.target, 12, models.draft.reads), context[:-1])
     many = [(a, b, (a * b) % 12) for a in range(12) for b in range(12)]
     found = dict(zip(many, reader.at(many), strict=True))
     assert reader.read > SLOTS
     for asked in [(), (2,), *many[::17]]:
         text = [*context, *asked]
-        alone = draft.spread_logits(draft.logits_along(text, [len(text)], features))[0]
+        logits = draft.full_pass(text, [len(text)], features).logits
+        alone = draft.info.expand_to_vocab(logits, float("-inf"))[0]
         torch.testing.assert_close(reader.at([asked])[0], alone, atol=1e-9, rtol=1e-9)
     torch.testing.assert_close(found[many[5]], reader.at([many[5]])[0])
     places = behind_places(models.draft, [*context, 5, 6], [4, 6], 12, models.target)
@@ -324,10 +333,10 @@ def test_the_target_keeps_states_only_for_who_reads_them(monkeypatch: pytest.Mon
 
     def init(self: Engines, memory: Any, *rest: Any) -> None:
         made(self, memory, *rest)
-        kept.append(bool(memory.target.model.keeps))
+        kept.append(bool(memory.target.model.info.hidden_layers))
 
     monkeypatch.setattr(Engines, "__init__", init)
-    decode(pair(), PROMPTS, Drafting.plain(), OPTIONS)
+    decode(pair(), PROMPTS, Drafting.autoregressive(), OPTIONS)
     decode(pair(), PROMPTS, PLANS["one token"](), OPTIONS)
     assert kept == [False, True]
 

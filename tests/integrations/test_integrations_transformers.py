@@ -28,7 +28,7 @@ transformers = pytest.importorskip("transformers")
 from ot_draft.decoding import CannotDecode, PromptLookup, SamplingParams  # noqa: E402
 from ot_draft.decoding import engine as engine_module  # noqa: E402
 from ot_draft.decoding.cache import CACHE_NAMES  # noqa: E402
-from ot_draft.decoding.reader import Reader  # noqa: E402
+from ot_draft.decoding.model_runner import ModelRunner  # noqa: E402
 from ot_draft.integrations import transformers as ours  # noqa: E402
 from ot_draft.integrations.transformers import multi_draft  # noqa: E402
 
@@ -58,6 +58,27 @@ WAYS: dict[str, tuple[int, dict[str, Any]]] = {  # texts a prompt, where they ar
 
 def pair() -> Any:
     return tiny_pair(seed=11, n=N, layers=2)
+
+
+def other_model(family: str, kind: str) -> Any:
+    """A tiny model that is not a causal language model."""
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 8, "d_kv": 4}
+    config = getattr(transformers, f"{family}Config")(vocab_size=N, num_layers=1, num_heads=2, d_model=8, **sizes)
+    return getattr(transformers, f"{family}For{kind}")(config)
+
+
+def test_the_summary_counts_what_the_steps_did() -> None:
+    steps: list[Any] = []
+    loop = multi_draft(pair().draft, paths=2, length=3, seed=5, on_step=steps.append)
+    pair().target.generate(PROMPTS, attention_mask=MASK, max_new_tokens=12, do_sample=True, custom_generate=loop)
+    going = [(step, row) for step in steps for row in range(len(PROMPTS)) if step.active[row]]
+    lengths = [int(step.length[row]) for step, row in going]
+    assert loop.summary.target_calls == len(going) and loop.summary.tokens == sum(lengths) + len(lengths)
+    reached = [sum(length >= depth for length in lengths) for depth in range(4)]
+    assert loop.summary.acceptance_by_depth == [reached[i + 1] / reached[i] for i in range(3) if reached[i]]
+    assert loop.summary.seconds.total == pytest.approx(sum(step.seconds.total for step in steps))
+    said = f"{len(going)} target calls, {sum(lengths) + len(lengths)} tokens"
+    assert str(loop.summary).startswith(said) and "seconds: draft" in str(loop.summary)
 
 
 def exact_law(target: Any, row: int, settings: dict[str, Any]) -> np.ndarray:
@@ -121,14 +142,14 @@ def _padding_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def _only_the_first_position_of_the_target_is_warped(patch: pytest.MonkeyPatch) -> None:
-    made = Reader.read_tree
+    made = ModelRunner.read_tree
 
-    def read_tree(self: Reader, *given: Any) -> Any:
+    def read_tree(self: ModelRunner, *given: Any) -> Any:
         p, why = made(self, *given)
         p[:, 1:] = made(replace(self, sampling=SamplingParams()), *given)[0][:, 1:]
         return p, why
 
-    patch.setattr(Reader, "read_tree", read_tree)
+    patch.setattr(ModelRunner, "read_tree", read_tree)
 
 
 def _the_draft_is_drawn_at_temperature_1_and_reported_warped(patch: pytest.MonkeyPatch) -> None:
@@ -136,12 +157,12 @@ def _the_draft_is_drawn_at_temperature_1_and_reported_warped(patch: pytest.Monke
 
     def propose(self: Any) -> None:
         drafter = self.drafter
-        warped, plain = drafter.reader, replace(drafter.reader, sampling=SamplingParams())
+        warped, plain = drafter.runner, replace(drafter.runner, sampling=SamplingParams())
         made(self)
         q = drafter.q.clone()
-        drafter.reader = plain
+        drafter.runner = plain
         made(self)
-        drafter.reader = warped
+        drafter.runner = warped
         drafter.q.copy_(q)
 
     patch.setattr(engine_module.Engine, "propose", propose)
@@ -227,8 +248,22 @@ class Appends(transformers.LlamaForCausalLM):  # type: ignore[misc]
         return made | {"input_ids": torch.nn.functional.pad(input_ids, (0, 1), value=5)}
 
 
+class Later(transformers.LlamaForCausalLM):  # type: ignore[misc]
+    """Reads another token in all passes but the first."""
+
+    def prepare_inputs_for_generation(self, input_ids: Any, is_first_iteration: bool = False, **kwargs: Any) -> Any:
+        made = super().prepare_inputs_for_generation(input_ids, is_first_iteration=is_first_iteration, **kwargs)
+        return made if is_first_iteration else made | {"input_ids": 0 * made["input_ids"]}
+
+
 @pytest.mark.parametrize(
-    ("kind", "says"), [(Soft, "as Soft prepares"), (Prefix, "holds tokens"), (Appends, "input_ids, as Appends")]
+    ("kind", "says"),
+    [
+        (Later, "input_ids, as Later"),
+        (Soft, "as Soft prepares"),
+        (Prefix, "holds tokens"),
+        (Appends, "input_ids, as Appends"),
+    ],
 )
 def test_what_generate_adds_outside_of_forward_is_refused(kind: Any, says: str) -> None:
     model = tiny_llama(11, N, 2)
@@ -533,12 +568,14 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"draft_model": "SmolLM2-135M"}, r"language-model head, got 'SmolLM2-135M'. .*from_pretrained\(NAME\)"),
-        ({"draft_model": tiny_llama(1).model}, "language-model head, got LlamaModel"),
-        ({"draft_model": torch.nn.DataParallel(tiny_llama(1))}, "language-model head, got DataParallel"),
+        ({"draft_model": "SmolLM2-135M"}, r"causal language model, got 'SmolLM2-135M'. .*from_pretrained\(NAME\)"),
+        ({"draft_model": other_model("Bert", "MaskedLM")}, "causal language model, got BertForMaskedLM"),
+        ({"draft_model": other_model("T5", "ConditionalGeneration")}, "causal language model, got T5ForCond"),
+        ({"draft_model": tiny_llama(1).model}, "causal language model, got LlamaModel"),
+        ({"draft_model": torch.nn.DataParallel(tiny_llama(1))}, "causal language model, got DataParallel"),
         (
             {"draft_model": transformers.LlamaForSequenceClassification(tiny_llama(1).config)},
-            "language-model head, got LlamaForSequenceClassification",
+            "causal language model, got LlamaForSequenceClassification",
         ),
         ({"rule": "joint"}, r"rule is 'joint': give a path rule, as otd\.trees\.Joint\(\)"),
         ({"rule": otd.trees.Joint}, r"rule is <class .*Joint'>: give a path rule"),

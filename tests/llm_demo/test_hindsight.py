@@ -36,7 +36,12 @@ def test_costs_add_up_to_the_measured_steps() -> None:
 def test_a_step_is_charged_its_passes_and_its_change_of_positions(least: int) -> None:
     clock = hindsight.Clock(hindsight.costs_in(ROW), least)
     charged = []
-    for drafting in (Drafting.plain(), CHAIN, Drafting.chains(1, 3, BlockVerification()), Drafting.plain()):
+    for drafting in (
+        Drafting.autoregressive(),
+        CHAIN,
+        Drafting.chains(1, 3, BlockVerification()),
+        Drafting.autoregressive(),
+    ):
         before = clock.ms
         clock.charge(drafting)
         charged.append(clock.ms - before)
@@ -48,7 +53,7 @@ def test_a_step_is_charged_its_passes_and_its_change_of_positions(least: int) ->
 
 def test_plain_decoding_is_the_measure_and_no_tokens_are_lost_or_won() -> None:
     costs, pair, prompt = hindsight.costs_in(ROW), tiny_pair(), Prompt("chat", [1, 2, 3])
-    tokens, ms = hindsight.tokens_and_ms(pair, Drafting.plain(), prompt, OPTIONS, costs)
+    tokens, ms = hindsight.tokens_and_ms(pair, Drafting.autoregressive(), prompt, OPTIONS, costs)
     assert (tokens, ms) == (6, pytest.approx(6 * 23))
     tokens, ms = hindsight.tokens_and_ms(pair, CHAIN, prompt, OPTIONS, costs)
     assert tokens == 6 and 3 * 28.1 <= ms + 1e-9 <= 6 * 28.1 + 1e-6

@@ -25,6 +25,7 @@ from llm_demo.distil.text import read_corpus  # noqa: E402
 from llm_demo.distil.train import Recipe, as_tensors, some_of, student, write_draft  # noqa: E402
 from ot_draft.decoding import CannotDecode, Pair  # noqa: E402
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
+from ot_draft.decoding.language_model import hidden_states as states_of  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
 
 N, READS = 12, (1, 2)
@@ -92,7 +93,7 @@ def test_what_the_target_thinks_is_kept(target: Any, known: HiddenStates) -> Non
         read = target(tokens, output_hidden_states=True)
         kept = torch.from_numpy(known.states[place]).float()
         torch.testing.assert_close(kept[:, -1], read.hidden_states[-1][0], atol=4e-3, rtol=2e-3)
-        features = language_model(target, N, READS).features_along(tokens[0].tolist()).reshape(length, 3, 16)
+        features = states_of(language_model(target, N, READS), tokens[0].tolist()).reshape(length, 3, 16)
         torch.testing.assert_close(kept[:, :-1], features[:, :-1], atol=4e-3, rtol=2e-3)
         for number, temperature in enumerate(TEMPERATURES):
             sums = torch.from_numpy(known.log_sums[place][first - 1 :, number])
@@ -129,9 +130,10 @@ def _distances(
         tokens = known.tokens[known.place(text)].astype(int).tolist()
         of_text = []
         for length in range(int(known.written[text]), len(tokens) + 1):
-            features = models[0].features_along(tokens[: max(length - 1 - own, 0)])
-            p = models[0].logits_along(tokens, [length])[0]
-            q = models[1].spread_logits(models[1].logits_along(tokens[:length], [length], features))[0]
+            features = states_of(models[0], tokens[: max(length - 1 - own, 0)])
+            p = models[0].full_pass(tokens, [length]).logits[0]
+            logits = models[1].full_pass(tokens[:length], [length], features).logits
+            q = models[1].info.expand_to_vocab(logits, float("-inf"))[0]
             laws = [(logits.detach() / temperature).softmax(-1) for logits in (p, q)]
             of_text.append(1 - float(torch.minimum(*laws).sum()))
         values.append(np.array(of_text))

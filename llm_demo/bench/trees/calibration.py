@@ -75,7 +75,7 @@ def draft_name(fewer: int) -> str:
 
 def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
     """The embedded draft, the target without layers, and prompt lookup, which has no model."""
-    reads = bool(language_model(pair.draft, n).reads) if pair.draft is not None else False
+    reads = bool(language_model(pair.draft, n).info.reads) if pair.draft is not None else False
     drafts = {EMBEDDED_STATES if reads else EMBEDDED: pair.draft} if pair.draft is not None else {}
     shorter = {name: without_layers(pair.target, missing) for name, missing in layers.items()}
     for name, draft in (drafts | shorter).items():

@@ -12,6 +12,8 @@ from torch import Tensor
 from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.cache import SlotCache, causal_mask
 from ot_draft.decoding.language_model import language_model
+from ot_draft.decoding.model_runner import before
+from ot_draft.decoding.probe import check_reads_trees
 
 Prefix = tuple[int, ...]
 
@@ -21,7 +23,7 @@ SLOTS = 256  # by which the cache grows
 
 def behind_places(model: Any, text: Sequence[int], places: Sequence[int], n: int, target: Any) -> list[Tensor]:
     """Logits (n,) of the token at each place of a text, increasing; a draft that reads states is told those of the target all along."""
-    if language_model(model, n).reads:
+    if language_model(model, n).info.reads:
         return list(Pair(target, model).logits_along(text, places)[1])
     prefixes = [tuple(text[places[0] : place]) for place in places]
     return PrefixLogits(model, text[: places[0]], n).at(prefixes)
@@ -41,15 +43,15 @@ class PrefixLogits:
         target: whose states a draft reads. CannotDecode for such a draft without one.
         """
         self._model, self._length = language_model(model, n), len(context)
-        self._model.check_reads_trees()
+        check_reads_trees(self._model)
         self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
         self._cache: Any = self._model.cache(self._length + SLOTS)
-        tokens = torch.tensor([list(context)], device=self._model.device)
+        tokens = torch.tensor([list(context)], device=self._model.info.device)
         slots = torch.arange(self._length, device=tokens.device)[None]
-        sees = causal_mask(self._length, self._cache.live, tokens.device)
-        told = self._told(target, n, tokens, slots, sees) if self._model.reads else None
-        self._keep([()], self._read(tokens, slots, slots, sees, 1, told))
+        attention_mask = causal_mask(self._length, self._cache.live, tokens.device)
+        told = self._told(target, n, tokens, slots, attention_mask) if self._model.info.reads else None
+        self._keep([()], self._read(tokens, slots, slots, attention_mask, 1, told))
 
     @property
     def read(self) -> int:
@@ -62,7 +64,7 @@ class PrefixLogits:
         ways = {prefix[:depth] for prefix in wanted for depth in range(len(prefix) + 1)}
         missing = sorted((way for way in ways if way not in self._logits), key=len)
         # What a draft is told of itself is there after the pass over the place before.
-        levels = [list(level) for _, level in groupby(missing, key=len)] if self._model.reads else [missing]
+        levels = [list(level) for _, level in groupby(missing, key=len)] if self._model.info.reads else [missing]
         for level in levels:
             for start in range(0, len(level), AT_ONCE):
                 self._add(level[start : start + AT_ONCE])
@@ -70,41 +72,48 @@ class PrefixLogits:
 
     def _add(self, prefixes: list[Prefix]) -> None:
         """Read prefixes in one pass, the shorter first; all on the way to them are read or among them."""
-        device, first = self._model.device, self._length + len(self._slots) - 1
+        device, first = self._model.info.device, self._length + len(self._slots) - 1
         for place, prefix in enumerate(prefixes):
             self._slots[prefix] = first + place
         if first + len(prefixes) > self._cache.slots_per_row:
             self._grow(first + len(prefixes) + SLOTS)
         self._cache.narrow(first + len(prefixes))
-        sees = torch.zeros(len(prefixes), self._cache.live, dtype=torch.bool)
-        sees[:, : self._length] = True
+        attention_mask = torch.zeros(len(prefixes), self._cache.live, dtype=torch.bool)
+        attention_mask[:, : self._length] = True
         for row, prefix in enumerate(prefixes):
-            sees[row, [self._slots[prefix[: depth + 1]] for depth in range(len(prefix))]] = True
+            attention_mask[row, [self._slots[prefix[: depth + 1]] for depth in range(len(prefix))]] = True
         slots = first + torch.arange(len(prefixes), device=device)
         positions = torch.tensor([self._length - 1 + len(prefix) for prefix in prefixes], device=device)
         tokens = torch.tensor([prefix[-1] for prefix in prefixes], device=device)
         above = torch.tensor([[self._slots[prefix[:-1]] for prefix in prefixes]], device=device)
-        told = self._model.before_drafted(self._cache, above)
-        self._keep(prefixes, self._read(tokens[None], slots[None], positions[None], sees[None].to(device), 0, told))
+        told = self._cache.states_at(above) if self._model.info.reads else None
+        self._keep(
+            prefixes, self._read(tokens[None], slots[None], positions[None], attention_mask[None].to(device), 0, told)
+        )
 
     @torch.inference_mode()
     def _read(
-        self, tokens: Tensor, slots: Tensor, positions: Tensor, sees: Tensor, last: int, told: Tensor | None
+        self, tokens: Tensor, slots: Tensor, positions: Tensor, attention_mask: Tensor, last: int, told: Tensor | None
     ) -> Tensor:
-        logits = self._model.logits(self._cache, tokens, slots, positions, sees, last, before=told)
-        return self._model.spread_logits(logits)
+        output = self._model.forward(self._cache, tokens, slots, positions, attention_mask, last, told)
+        if output.hidden is not None:
+            self._cache.keep_states(output.hidden, slots)
+        return self._model.info.expand_to_vocab(output.logits, float("-inf"))
 
     @torch.inference_mode()
-    def _told(self, target: Any, n: int, tokens: Tensor, slots: Tensor, sees: Tensor) -> Tensor:
+    def _told(self, target: Any, n: int, tokens: Tensor, slots: Tensor, attention_mask: Tensor) -> Tensor:
         """What the target says of the place before every token of the context."""
         if target is None:
             raise CannotDecode(
                 "the draft reads the target's hidden states, so that it has no laws by itself: take one that reads tokens only"
             )
-        teller = language_model(target, n, self._model.reads)
+        teller = language_model(target, n, self._model.info.reads)
         read = teller.cache(self._cache.slots_per_row)
-        teller.logits(read, tokens, slots, slots, sees, last=1)
-        told: Tensor = self._model.before(read, slots)
+        states = teller.forward(read, tokens, slots, slots, attention_mask, last=1).hidden
+        assert states is not None
+        read.keep_states(states, slots)
+        told = before(self._model, read, slots)
+        assert told is not None
         return told
 
     def _keep(self, prefixes: list[Prefix], logits: Tensor) -> None:
@@ -114,10 +123,10 @@ class PrefixLogits:
     def _grow(self, slots: int) -> None:
         """A larger cache with what is in this one; it does not move on the way, since nothing else holds it."""
         larger = SlotCache(slots, self._cache.layers)
-        read = torch.arange(self._cache.slots_per_row, device=self._model.device)[None]
+        read = torch.arange(self._cache.slots_per_row, device=self._model.info.device)[None]
         larger.slots = read
         for layer, keys in self._cache.keys.items():
             larger.update(keys, self._cache.values[layer], layer)
-        if self._model.reads:
-            larger.keep_states(self._cache.states_at(read))
+        if self._model.info.reads:
+            larger.keep_states(self._cache.states_at(read), read)
         self._cache = larger

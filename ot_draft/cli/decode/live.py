@@ -17,16 +17,16 @@ from rich.theme import Theme
 from ...decoding import Drafting, Pair, Step
 from ...trees import TreeShape
 
-ACCEPTED, CORRECTED, BONUS, PLAIN = "accepted", "corrected", "bonus", "plain"
+ACCEPTED, CORRECTED, BONUS, AUTOREGRESSIVE = "accepted", "corrected", "bonus", "autoregressive"
 MEANING = {
     ACCEPTED: "accepted draft token",
     CORRECTED: "sampled after all draft tokens were rejected",
     BONUS: "sampled after a fully accepted path",
-    PLAIN: "sampled from the target without a draft",
+    AUTOREGRESSIVE: "sampled from the target without a draft",
 }
-COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", PLAIN: "#7F7F7F"}  # Okabe and Ito
+COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", AUTOREGRESSIVE: "#7F7F7F"}  # Okabe and Ito
 # The nearest to those are no four.
-OF_SIXTEEN = {ACCEPTED: "green", CORRECTED: "yellow", BONUS: "blue", PLAIN: "bright_black"}
+OF_SIXTEEN = {ACCEPTED: "green", CORRECTED: "yellow", BONUS: "blue", AUTOREGRESSIVE: "bright_black"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
         kind = (
             ACCEPTED
             if taken is not None
-            else PLAIN
+            else AUTOREGRESSIVE
             if not drafting.tree.bounds.size
             else CORRECTED
             if offered

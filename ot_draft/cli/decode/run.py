@@ -26,8 +26,8 @@ from .page import PageText, page
 from .settings import DecodeSettings
 from .trace import Trace
 
-PLAIN = "autoregressive"
-PLAIN_STEPS = 12  # that a speed is compared with, at least
+AUTOREGRESSIVE = "autoregressive"
+BASELINE_STEPS = 12  # that a speed is compared with, at least
 SPREAD = 20  # of them come while the tokens asked for do, at most; in longer texts one comes every so many steps
 
 
@@ -60,7 +60,7 @@ def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tupl
 
 
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
-    """The methods that were named, the plain one first where they are compared; without names the shape that chooses itself,
+    """The methods that were named, the autoregressive one first where they are compared; without names the shape that chooses itself,
     or more than a dozen."""
     drafts, compare, looks_up = settings.drafts, settings.output.compare, settings.models.looks_up
     by_costs = None if drafts.costs is None else read_costs(drafts.costs)
@@ -68,10 +68,10 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     auto = making.auto_method(Auto(model=not looks_up, lookup=lookup, costs=by_costs))
     if looks_up:
         looked_up = making.lookup_method(lookup_of(drafts, PromptLookup()))
-        return [_plain(), looked_up, auto] if compare else [auto if settings.auto else looked_up]
+        return [_autoregressive(), looked_up, auto] if compare else [auto if settings.auto else looked_up]
     if settings.models.chained:
         chain = making.chain_method(defaults.CHAIN_LENGTH if drafts.length is None else drafts.length)
-        return [_plain(), chain] if compare else [chain]
+        return [_autoregressive(), chain] if compare else [chain]
     if settings.auto and not compare:
         return [auto]
     paths, length = drafts.size
@@ -88,7 +88,7 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
     if not compare:
         return named
     more = [auto] if settings.auto else []
-    return [_plain(), *(method for method in named if method != _plain()), *more]
+    return [_autoregressive(), *(method for method in named if method != _autoregressive()), *more]
 
 
 def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
@@ -101,13 +101,16 @@ def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
             if grower.counts.n_lookup_tokens
             else None
         )
-        return [_plain() if rule == PLAIN else making.dynamic_method(grower, rule, lookup) for rule in rules or (None,)]
+        return [
+            _autoregressive() if rule == AUTOREGRESSIVE else making.dynamic_method(grower, rule, lookup)
+            for rule in rules or (None,)
+        ]
     shape = shape_of(paths, length, drafts.children)
     return [method_called(rule, drafts.draft_law, shape) for rule in rules or (defaults.RULE,)]
 
 
-def _plain() -> Method:
-    return method_called(PLAIN, None, shape_of(1, 1, None))
+def _autoregressive() -> Method:
+    return method_called(AUTOREGRESSIVE, None, shape_of(1, 1, None))
 
 
 def lookup_of(drafts: DraftOptions, otherwise: PromptLookup) -> PromptLookup:
@@ -125,7 +128,7 @@ def show(job: Job, method: Method) -> None:
     if console.is_terminal and output.live:
         with coloured(console):
             console.print(legend())
-    baseline = PlainBaseline(job, method)
+    baseline = Baseline(job, method)
     pages = [] if output.html is None else [PageText(prompt, job.pair, method) for prompt in job.prompts]
     views = [LiveView(job.pair, prompt) for prompt in job.prompts]
     for number in range(len(job.prompts)):
@@ -177,17 +180,17 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
     return f"{said}; estimated detection power at a false positive rate of {FALSE_ALARM:.0%}: {powers}"
 
 
-class PlainBaseline:
-    """The speed of a run against plain decoding: against the plain steps in it, and others of a text beside it.
+class Baseline:
+    """The speed of a run against autoregressive decoding: against the autoregressive steps in it, and others of a text beside it.
 
     Those are taken between the run's own, since a machine's speed drifts: steps behind the text would be another machine's.
     """
 
     def __init__(self, job: Job, method: Method) -> None:
         self._job, self._method = job, method
-        self._plain, self._tokens, self._seconds = list[float](), list[int](), list[float]()
+        self._baseline, self._tokens, self._seconds = list[float](), list[int](), list[float]()
         self._often = min(max(job.options.max_tokens * len(job.tokens) // SPREAD, 1), SPREAD)
-        self._since = 0  # the last plain step
+        self._since = 0  # the last autoregressive step
         self._beside: Iterator[Step] | None = None
 
     def add(self, step: Step) -> None:
@@ -201,18 +204,18 @@ class PlainBaseline:
             self._one_beside()
 
     def _took(self, step: Step) -> None:
-        self._plain.append(step.seconds.total)
+        self._baseline.append(step.seconds.total)
         self._since = 0
 
     def _one_beside(self) -> bool:
-        """Take a plain step of the first prompt; False where there is none."""
-        if self._method == _plain():
+        """Take an autoregressive step of the first prompt; False where there is none."""
+        if self._method == _autoregressive():
             return False
         try:
             if self._beside is None:
-                most = max(self._job.options.max_tokens, PLAIN_STEPS + 1)
+                most = max(self._job.options.max_tokens, BASELINE_STEPS + 1)
                 options = replace(self._job.options, max_tokens=most, stop=(), laws=False, rows=[0])
-                self._beside = decode_steps(self._job.pair, [self._job.tokens[0]], _plain().policy, options)
+                self._beside = decode_steps(self._job.pair, [self._job.tokens[0]], _autoregressive().policy, options)
                 next(self._beside, None)  # takes memory
             step = next(self._beside, None)
         except CannotDecode:  # the model's context has no room for it
@@ -222,33 +225,34 @@ class PlainBaseline:
         return step is not None
 
     def line(self) -> str:
-        """The ratio, its interval of 95 % and what it rests on; empty for plain decoding itself, and where nothing can be said."""
-        if self._method == _plain():
+        """The ratio, its interval of 95 % and what it rests on; empty for autoregressive decoding itself, and where nothing can be said."""
+        if self._method == _autoregressive():
             return ""
-        while len(self._plain) < PLAIN_STEPS and self._one_beside():
+        while len(self._baseline) < BASELINE_STEPS and self._one_beside():
             pass
-        if min(len(self._seconds), len(self._plain)) < 2:
+        if min(len(self._seconds), len(self._baseline)) < 2:
             return ""
-        ratio, low, high = speed_up(self._tokens, self._seconds, self._plain)
+        ratio, low, high = speed_up(self._tokens, self._seconds, self._baseline)
         unsure = "" if low > 1 or high < 1 else " (95 % CI contains 1)"
         return (
             f"{ratio:.2f} [{low:.2f}, {high:.2f}] times as fast as autoregressive decoding{unsure},"
-            f" {1000 * fmean(self._plain):.1f} ms per autoregressive token ({len(self._plain)} steps)"
+            f" {1000 * fmean(self._baseline):.1f} ms per autoregressive token ({len(self._baseline)} steps)"
         )
 
 
-def speed_up(tokens: Sequence[int], seconds: Sequence[float], plain: Sequence[float]) -> tuple[float, float, float]:
-    """Tokens a second of some steps by those of plain steps, and an interval of 95 % around it; two of each at least.
+def speed_up(tokens: Sequence[int], seconds: Sequence[float], baseline: Sequence[float]) -> tuple[float, float, float]:
+    """Tokens a second of some steps by those of autoregressive steps, and an interval of 95 % around it; two of each at least.
 
-    Steps count as independent: the logarithm's variance is that of the tokens' mean given the seconds, and of the plain steps' mean.
+    Steps count as independent: the logarithm's variance is that of the tokens' mean given the seconds, and of the autoregressive steps'
+    mean.
     """
     from scipy.special import stdtrit
 
-    rate, middle = sum(tokens) / sum(seconds), fmean(plain)
+    rate, middle = sum(tokens) / sum(seconds), fmean(baseline)
     left = [count - rate * time for count, time in zip(tokens, seconds, strict=True)]
     spread = len(left) / (len(left) - 1) * sum(each**2 for each in left) / sum(tokens) ** 2
-    spread += sum((time / middle - 1) ** 2 for time in plain) / (len(plain) - 1) / len(plain)
-    width = exp(float(stdtrit(min(len(left), len(plain)) - 1, 0.975)) * sqrt(spread))
+    spread += sum((time / middle - 1) ** 2 for time in baseline) / (len(baseline) - 1) / len(baseline)
+    width = exp(float(stdtrit(min(len(left), len(baseline)) - 1, 0.975)) * sqrt(spread))
     return rate * middle, rate * middle / width, rate * middle * width
 
 

@@ -34,17 +34,17 @@ def table(comparison: Comparison, title: str) -> Table:
     best = max(comparison.rows, key=lambda row: row.tokens_a_second)
     for row in comparison.rows:
         speed_up, error = comparison.speed_up(row)
-        plain, predicted = row is comparison.rows[0], comparison.predicted(row)
+        baseline, predicted = row is comparison.rows[0], comparison.predicted(row)
         columns.add_row(
             row.method.label,
             row.method.drafts,
-            f"{row.block_efficiency:.2f}" + ("" if plain else _spread(row.error)),
+            f"{row.block_efficiency:.2f}" + ("" if baseline else _spread(row.error)),
             " ".join("–" if share != share else f"{share:.2f}".lstrip("0") for share in row.by_position),
             f"{row.tokens_a_second:.1f}",
             *("" if row.part(name) != row.part(name) else f"{1000 * row.part(name):.1f}" for name in PARTS),
             f"{1000 * row.step:.1f}",
-            "1" if plain else f"{speed_up:.2f}{_spread(error)}",
-            "" if plain or predicted is None else f"{predicted:.2f}",
+            "1" if baseline else f"{speed_up:.2f}{_spread(error)}",
+            "" if baseline or predicted is None else f"{predicted:.2f}",
             comparison.reason(row),
             style="bold" if row is best else "",
         )
@@ -63,12 +63,12 @@ def footnotes(comparison: Comparison) -> str:
 
 def why(comparison: Comparison) -> str:
     """The costs behind the fastest speculative method, in one sentence or two."""
-    plain, costed = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
+    baseline, costed = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
     drafted = [row for row in costed if row.method.drafting.tree.bounds.size]
     if not drafted:
         return ""
     best = max(drafted, key=lambda row: row.tokens_a_second)
-    costs, one = comparison.costs[best.method], comparison.costs[plain.method].verify
+    costs, one = comparison.costs[best.method], comparison.costs[baseline.method].verify
     positions, drafting = best.method.drafting.tree.bounds.size + 1, best.method.drafting
     times = comparison.cost(best)
     said = (
@@ -77,7 +77,7 @@ def why(comparison: Comparison) -> str:
         f" {1000 * costs.draft:.0f} ms, the selection {1000 * costs.select:.1f} ms. A step costs as much as {times:.2f} autoregressive"
         f" steps and emits {best.block_efficiency:.2f} tokens."
     )
-    if best.tokens_a_second > plain.tokens_a_second:
+    if best.tokens_a_second > baseline.tokens_a_second:
         return said + f" Speculation saves time above {times:.2f} tokens per target call."
     reasons = []
     if costs.verify > 1.3 * one:

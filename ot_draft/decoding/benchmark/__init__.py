@@ -3,8 +3,9 @@
 Every speed that this project prints comes from here: the table of `ot-draft decode --compare`, the repository's bench, and the
 costs that `ot-draft plan` reads. Two numbers stand for speed:
 
-speed-up: tokens a second of a text over the plain method's, in runs that take turns; without the prefill.
-predicted: the wall-clock model of `ot_draft.trees.plan`, block efficiency * (a plain step) / (verify + draft + select), with costs
+speed-up: tokens a second of a text over the autoregressive method's, in runs that take turns; without the prefill.
+predicted: the wall-clock model of `ot_draft.trees.plan`, block efficiency * (an autoregressive step) / (verify + draft + select), with
+costs
 from short runs before. Everything that a step does is in them: verify is the target call, draft all calls of the draft model, and
 select what comes after both, choosing the path and keeping it in the caches and texts.
 """
@@ -107,28 +108,28 @@ class MethodCosts:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Measurements, the plain method first, and the costs by method. Methods without costs are not predicted."""
+    """Measurements, the autoregressive method first, and the costs by method. Methods without costs are not predicted."""
 
     rows: list[Measured]
     costs: dict[Method, MethodCosts]
 
     @property
-    def plain_step(self) -> float:
-        """Seconds of a step of the plain method, as measured before the runs."""
+    def baseline_step(self) -> float:
+        """Seconds of a step of the autoregressive method, as measured before the runs."""
         return self.costs[self.rows[0].method].step
 
     def speed_up(self, row: Measured) -> tuple[float, float]:
-        """Tokens a second over the plain method's, and the jackknife's standard error over groups (NaN for one)."""
-        plain, groups = self.rows[0], len(row.groups)
-        ratio = row.rate() / plain.rate()
+        """Tokens a second over the autoregressive method's, and the jackknife's standard error over groups (NaN for one)."""
+        baseline, groups = self.rows[0], len(row.groups)
+        ratio = row.rate() / baseline.rate()
         if groups < 2:
             return ratio, float("nan")
-        ratios = np.array([row.rate(group) / plain.rate(group) for group in range(groups)])
+        ratios = np.array([row.rate(group) / baseline.rate(group) for group in range(groups)])
         return ratio, float(np.sqrt((groups - 1) * np.mean((ratios - ratios.mean()) ** 2)))
 
     def cost(self, row: Measured) -> float:
-        """The wall-clock model's cost of a step in plain steps."""
-        return self.costs[row.method].step / self.plain_step
+        """The wall-clock model's cost of a step in autoregressive steps."""
+        return self.costs[row.method].step / self.baseline_step
 
     def predicted(self, row: Measured) -> float | None:
         """Block efficiency over the cost of a step; None for a method without costs."""
@@ -136,8 +137,8 @@ class Comparison:
 
     def reason(self, row: Measured) -> str:
         """Name of the cost that changed most between the costs' measurement and the run, where the prediction is off; else nothing."""
-        plain, predicted = self.rows[0], self.predicted(row)
-        if row is plain or predicted is None:
+        baseline, predicted = self.rows[0], self.predicted(row)
+        if row is baseline or predicted is None:
             return ""
         off = self.speed_up(row)[0] / predicted - 1
         if abs(off) <= OFF:
@@ -146,9 +147,9 @@ class Comparison:
         before, now = {name: getattr(expected, name) for name in COSTS}, {name: row.cost(name) for name in COSTS}
         before["loop"], now["loop"] = 0.0, row.step - sum(now.values())
         changes = {name: (now[name] - before[name]) / expected.step for name in before}
-        before["plain step"], now["plain step"] = self.plain_step, plain.step
-        # A plain step that became dearer raises the speed-up like a step that became cheaper.
-        changes["plain step"] = 1 - plain.step / self.plain_step
+        before["autoregressive step"], now["autoregressive step"] = self.baseline_step, baseline.step
+        # A autoregressive step that became dearer raises the speed-up like a step that became cheaper.
+        changes["autoregressive step"] = 1 - baseline.step / self.baseline_step
         name = (max if off < 0 else min)(changes, key=lambda part: changes[part])
         if abs(changes[name]) < NOISE:
             return "no cost by so much: noise of the runs"
@@ -156,7 +157,7 @@ class Comparison:
 
     def plan_costs(self) -> dict[str, dict[Any, float]]:
         """The costs as `ot_draft.trees.Costs` takes them, in milliseconds; of draft calls, those of i.i.d. paths."""
-        verify, draft, select = {1: 1000 * self.plain_step}, dict[int, list[float]](), dict[str, float]()
+        verify, draft, select = {1: 1000 * self.baseline_step}, dict[int, list[float]](), dict[str, float]()
         for method, costs in self.costs.items():
             tree = method.drafting.tree
             if not tree.bounds.size:
@@ -180,7 +181,8 @@ def compare_methods(
 ) -> Comparison:
     """Every method continues every group of prompts; they take turns group by group, after a short run of each.
 
-    methods: the plain one first. peers: those that no costs are measured of, as their steps differ or have no parts. watch: sees every
+    methods: the autoregressive one first. peers: those that no costs are measured of, as their steps differ or have no parts. watch: sees
+    every
     step, outside the time that is measured. A text's random numbers depend on its number among all texts.
     """
     costs = measure_costs(pair, groups[0], methods, options, progress)
@@ -206,7 +208,7 @@ def measure_costs(
     timed: int = TIMED,
     rounds: int = ROUNDS,
 ) -> dict[Method, MethodCosts]:
-    """Costs of a step of every method, the plain one first, from short runs, which also warm up.
+    """Costs of a step of every method, the autoregressive one first, from short runs, which also warm up.
 
     Costs that methods have in common are pooled. warm_up, timed: steps of each of its `rounds` runs that do not count and that do.
     """

@@ -1,4 +1,4 @@
-"""The same two models in transformers' own generation: plain sampling, assisted generation with one draft, prompt lookup."""
+"""The same two models in transformers' own generation: autoregressive sampling, assisted generation with one draft, prompt lookup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .calls import Call, Watch, calls, nobody
 
 __all__ = ["OneByOne", "Peer", "peers"]
 
-PLAIN, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
+GENERATE, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
 
 
 class SubsetHead(nn.Module):
@@ -140,7 +140,7 @@ def generate(
     seed: int,
     lookup: PromptLookup | None = None,
 ) -> GeneratedText:
-    """One text by transformers' `generate`; helper: from `assistant`, or None for plain sampling.
+    """One text by transformers' `generate`; helper: from `assistant`, or None for autoregressive sampling.
 
     length: drafted tokens a call, kept constant as in our own runs. decoding: of which sampling and max_tokens are taken.
     lookup: prompt lookup in the place of a helper.
@@ -189,7 +189,7 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
 def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list[Peer]:
     """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
     models = generating(pair)
-    plain = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), PLAIN, models=models)
+    generate = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), GENERATE, models=models)
     assisted = []
     if models.assisting is not None:
         helper, drafted = (
@@ -198,7 +198,11 @@ def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list
         )
         methods = [method_called("speculativesampling", None, shape) for shape in drafted]
         assisted = [Peer.like(method, ASSISTED, models=models, helper=helper) for method in methods]
-    return [plain, *assisted, Peer.like(lookup_method(lookup), LOOKUP, models=models, lookup=lookup or PromptLookup())]
+    return [
+        generate,
+        *assisted,
+        Peer.like(lookup_method(lookup), LOOKUP, models=models, lookup=lookup or PromptLookup()),
+    ]
 
 
 def generating(pair: Pair) -> Pair:

@@ -11,10 +11,10 @@ from ...selection import approximate_for
 from ...trees import BlockVerification, FixedTree, NaivePath, PathRule, TreeDrafter, TreeShape
 from ...trees import drafting as tree_drafters
 from ...trees import rules as path_rules
+from ..cascade import CascadePath
 from ..drafting import Drafting
-from ..policy import Policy
+from ..policy import PolicySettings
 from ..prompt_lookup import PromptLookup
-from ..staged import StagedPath
 from ..tuning import Auto
 from ..watermark import Watermarked
 
@@ -28,7 +28,8 @@ LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hy
 class Method:
     """A way of decoding, and its names. rule, law: as on the command line; label, drafts: as in tables.
 
-    drafting: of its steps; plain decoding where the policy chooses among many. policy: what a run is decoded by. fixed_shape: whether all
+    drafting: of its steps; autoregressive decoding where the policy chooses among many. policy: what a run is decoded by. fixed_shape:
+    whether all
     steps have one shape, so that their costs and the speed can be estimated beforehand.
     """
 
@@ -37,7 +38,7 @@ class Method:
     label: str
     drafts: str
     drafting: Drafting
-    policy: Policy = field(compare=False)
+    policy: PolicySettings = field(compare=False)
     fixed_shape: bool
 
     @classmethod
@@ -64,7 +65,7 @@ class Method:
 
 def auto_method(auto: Auto | None = None) -> Method:
     """The method by the name of auto: its every step has the shape that promises most."""
-    return Method(AUTO, "", AUTO, "chosen in every step", Drafting.plain(), auto or Auto(), fixed_shape=False)
+    return Method(AUTO, "", AUTO, "chosen in every step", Drafting.autoregressive(), auto or Auto(), fixed_shape=False)
 
 
 def lookup_method(lookup: PromptLookup | None = None) -> Method:
@@ -75,7 +76,7 @@ def lookup_method(lookup: PromptLookup | None = None) -> Method:
 
 def chain_method(length: int) -> Method:
     """One path of a draft model that has a draft of its own, by block verification on both levels."""
-    tree = StagedPath.of(length)
+    tree = CascadePath.of(length)
     return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, BlockVerification()))
 
 
@@ -99,7 +100,7 @@ def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> TreeShape:
 def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
     """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
     if rule.lower() == AUTOREGRESSIVE:
-        return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting.plain())
+        return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting.autoregressive())
     path_rule = _rule_called(rule, AUTOREGRESSIVE)
     if law == "top" or (law is None and isinstance(path_rule, NaivePath)):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")

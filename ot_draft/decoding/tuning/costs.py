@@ -2,45 +2,49 @@
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median_low
 
 from ...trees import Costs
 from ...trees import rules as path_rules
 from ..drafting import Drafting
+from ..model import CallSizes
 from ..step import Step
 
-OLD = 100  # steps after which a plain one is measured again
+OLD = 100  # steps after which an autoregressive one is measured again
 RECENT = 25  # measurements of each part that count: the last ones
 ENOUGH = 2  # measurements of the draft model before anything is decided
 KEPT = 12  # measurements of each part that another process begins with
 ALIKE = 1.5  # how many times as dear as then a part of a step may be now, or the other way round, for what was kept to be believed
-LEAST = 0.1  # of a plain call, that a call may take
+LEAST = 0.1  # of an autoregressive call, that a call may take
 FEW = 4.0  # measurements of a number of positions that the line through all others weighs
 SURE = 2  # measurements of a number of positions that weigh as much as any number of them in that line
 # How much of a step's surprise is put down to the machine's speed, and the largest that is believed.
 FOLLOWS, AT_ONCE = 0.25, 1.5
-# Before anything was measured, in plain steps: a further position of the target, for every text of a batch, and what selection takes.
+# Before anything was measured, in autoregressive steps: a further position of the target, for every text of a batch, and what selection
+# takes.
 POSITION_ON_CPU, POSITION_ELSEWHERE, SELECTION = 0.05, 0.005, 0.03
 STRENGTH = 8.0  # of the guess for a further position: so many squared positions of measurements outweigh it
 
 
-def call_size(drafting: Drafting, texts: int, least: int, fitted: Container[int] = ()) -> int:
+ANY_SIZE = CallSizes()
+
+
+def call_size(drafting: Drafting, texts: int, sizes: CallSizes) -> int:
     """Rows of its target call on so many texts, where another number of them may take time by itself: graphs are fitted to it.
 
-    0 for a number that has a graph of its own, which leaves all others as they are. least: what the target's passes have at least,
-    `Passes.least_rows`; fitted: `Passes.fitted`.
+    0 for a number that has a graph of its own, which leaves all others as they are. sizes: of the target.
     """
-    rows = max(texts * (drafting.tree.bounds.size + 1), least)
-    return 0 if rows in fitted else rows
+    rows = max(texts * (drafting.tree.bounds.size + 1), sizes.min_rows)
+    return 0 if rows in sizes.fitted else rows
 
 
 class StepCosts(ABC):
     """Seconds of a step of any drafting, or any other unit."""
 
     @abstractmethod
-    def plain(self) -> float:
-        """Of a plain step."""
+    def baseline(self) -> float:
+        """Of an autoregressive step."""
 
     @abstractmethod
     def step(self, drafting: Drafting) -> float:
@@ -59,18 +63,13 @@ class StepCosts(ABC):
         return 0.0
 
     @property
-    def known(self) -> bool:
-        """Whether enough was measured to begin."""
-        return True
-
-    @property
-    def plain_is_old(self) -> bool:
-        """Whether a plain step has to be measured again."""
+    def unknown(self) -> bool:
+        """Whether too little was measured to estimate any cost."""
         return False
 
-    def lacks(self, drafting: Drafting) -> bool:
-        """Whether the draft model has to be measured by some steps of this drafting before anything is decided."""
-        return False
+    def needs(self, candidates: Sequence[Drafting]) -> int | None:
+        """Index of a candidate whose cost has to be measured next, autoregressive decoding being the first; None if there is none."""
+        return None
 
     def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         """Take a step's time in; unread: tokens that the draft model read up in it."""
@@ -85,7 +84,7 @@ class GivenCosts(StepCosts):
     def __init__(self, costs: Costs) -> None:
         self._costs, self._target = costs, Costs(costs.verify, dict.fromkeys(costs.draft, 0.0), costs.select)
 
-    def plain(self) -> float:
+    def baseline(self) -> float:
         return self._costs.verify[1]
 
     def change(self) -> float:
@@ -93,7 +92,7 @@ class GivenCosts(StepCosts):
 
     def step(self, drafting: Drafting) -> float:
         if not drafting.tree.bounds.size:
-            return self.plain()
+            return self.baseline()
         costs = self._costs if drafting.tree.counts.n_model_calls else self._target
         bounds, width = drafting.tree.bounds, drafting.tree.counts.n_paths
         return costs.of_tree(bounds.size, bounds.length, width, path_rules.short_name(drafting.rule))
@@ -113,27 +112,28 @@ class MeasuredCosts(StepCosts):
     """Learnt from steps: target calls by positions, draft calls by rows, and the rest of a step by kind of drafting.
 
     What was not measured yet is guessed from what was: between measured numbers of positions by a line, beyond them by
-    their slope, and before there is any by a guess in plain steps. share: a draft call's, of a plain step. least, fitted: see
+    their slope, and before there is any by a guess in autoregressive steps. share: a draft call's, of an autoregressive step. least,
+    fitted: see
     `call_size`.
 
     A machine with other work changes its speed within a text, and what was measured at one speed would be compared with what was measured
-    at another. So all measurements count in plain target calls of their time, which every step tells, whatever it drafted.
+    at another. So all measurements count in autoregressive target calls of their time, which every step tells, whatever it drafted.
     """
 
     PARTS = "verify", "draft", "rest", "read", "change"
 
-    def __init__(self, share: float, on_cpu: bool, batch: int = 1, least: int = 1, fitted: Container[int] = ()) -> None:
+    def __init__(self, share: float, on_cpu: bool, batch: int = 1, sizes: CallSizes = ANY_SIZE) -> None:
         self._share, self._position = share, batch * (POSITION_ON_CPU if on_cpu else POSITION_ELSEWHERE)
-        self._batch, self._least, self._fitted = batch, least, fitted
+        self._batch, self._sizes = batch, sizes
         self._verify, self._draft, self._rest = (defaultdict[int, deque[float]](_recent) for _ in range(3))
         self._read, self._change = _recent(), _recent()
         self._size = 0  # of the last call whose size matters
-        self._steps, self._plain_at, self._plain_steps = 0, 0, 0
-        self._plain_call = 0.0  # seconds, at present
-        self._line: float | None = None  # the slope, until there is another call: it is asked for all of a menu
+        self._steps, self._baseline_at, self._baseline_steps = 0, 0, 0
+        self._baseline_call = 0.0  # seconds, at present
+        self._line: float | None = None  # the slope, until there is another call: it is asked for by all candidates
 
     def measured(self) -> dict[str, dict[int, list[float]]]:
-        """The last measurements by part, and by positions, rows or kind of step, in plain target calls."""
+        """The last measurements by part, and by positions, rows or kind of step, in autoregressive target calls."""
         return {
             name: {at: list(recent)[-KEPT:] for at, recent in part.items() if recent}
             for name, part in zip(self.PARTS, self._parts(), strict=True)
@@ -160,16 +160,19 @@ class MeasuredCosts(StepCosts):
         return all(here <= ALIKE * there and there <= ALIKE * here for here, there in both)
 
     @property
-    def known(self) -> bool:
-        return self._plain_steps > 1
+    def unknown(self) -> bool:
+        return self._baseline_steps < 2
 
-    @property
-    def plain_is_old(self) -> bool:
-        """The text has grown since, and the machine may do other things now."""
-        return self._steps - self._plain_at > OLD
-
-    def lacks(self, drafting: Drafting) -> bool:
-        return len(self._draft.get(drafting.tree.counts.n_paths, ())) < ENOUGH
+    def needs(self, candidates: Sequence[Drafting]) -> int | None:
+        if self.unknown:
+            return 0
+        for index, drafting in enumerate(candidates):
+            if counts := drafting.tree.counts if drafting.tree.counts.n_model_calls else None:
+                if len(self._draft.get(counts.n_paths, ())) < ENOUGH:
+                    return index
+                break
+        # The sequence has grown since the last autoregressive step, and the machine may do other things now.
+        return 0 if self._steps - self._baseline_at > OLD else None
 
     def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         drafting, parts = step.drafting, step.seconds
@@ -181,8 +184,8 @@ class MeasuredCosts(StepCosts):
         )  # else it is the time of choosing and looking up
         self._rest[self._kind(drafting)].append((seconds - parts.verify - drafted) / unit)
         if not size:
-            self._plain_at = self._steps
-            self._plain_steps += 1
+            self._baseline_at = self._steps
+            self._baseline_steps += 1
         elif drafting.tree.counts.n_model_calls:
             self._learn_draft(width, drafting.tree.bounds.length, drafted / unit, unread)
 
@@ -190,17 +193,18 @@ class MeasuredCosts(StepCosts):
         self._size = self._size_of(step.drafting) or self._size
 
     def _size_of(self, drafting: Drafting) -> int:
-        return call_size(drafting, self._batch, self._least, self._fitted)
+        return call_size(drafting, self._batch, self._sizes)
 
     def _learn_call(self, positions: int, size: int, seconds: float) -> float:
-        """Take in a target call; seconds of a plain one at its time. One of another size than the call before tells what a change costs,
+        """Take in a target call; seconds of an autoregressive one at its time. One of another size than the call before tells what a
+        change costs,
         once it is known what the call itself does."""
         changed = 0 not in (size, self._size) and self._size != size
         self._size = size or self._size
         change = self._changing() if changed else 0.0
         known = positions == 1 or len(self._verify.get(positions, ())) >= ENOUGH
         told = not changed or len(self._change) >= ENOUGH  # what such a call takes beside its own
-        unit = self._unit(positions, seconds, change) if told or not self._plain_call else self._plain_call
+        unit = self._unit(positions, seconds, change) if told or not self._baseline_call else self._baseline_call
         if changed and known:
             self._change.append(max(seconds / unit - self._verified(positions), 0.0))
         elif positions > 1:
@@ -215,8 +219,8 @@ class MeasuredCosts(StepCosts):
         else:
             self._draft[width].append(max(drafted - self._reading(unread), 0.0) / length)
 
-    def plain(self) -> float:
-        return self._plain_call * (1 + median_low(self._rest[0]))
+    def baseline(self) -> float:
+        return self._baseline_call * (1 + median_low(self._rest[0]))
 
     def step(self, drafting: Drafting) -> float:
         cost = self._verified(drafting.tree.bounds.size + 1) + self._remaining(drafting)
@@ -225,13 +229,13 @@ class MeasuredCosts(StepCosts):
             if drafting.tree.counts.n_model_calls
             else 0.0
         )
-        return self._plain_call * cost
+        return self._baseline_call * cost
 
     def reading(self, unread: int) -> float:
-        return self._plain_call * self._reading(unread)
+        return self._baseline_call * self._reading(unread)
 
     def change(self) -> float:
-        return self._plain_call * self._changing()
+        return self._baseline_call * self._changing()
 
     def _changing(self) -> float:
         return median_low(self._change) if len(self._change) else 0.0
@@ -241,17 +245,17 @@ class MeasuredCosts(StepCosts):
         return one * unread
 
     def _unit(self, positions: int, seconds: float, change: float) -> float:
-        """Seconds of a plain target call when this one, on so many positions, was made."""
-        if not self._plain_call:
-            self._plain_call = seconds
-        before = self._plain_call
+        """Seconds of an autoregressive target call when this one, on so many positions, was made."""
+        if not self._baseline_call:
+            self._baseline_call = seconds
+        before = self._baseline_call
         if positions == 1 or positions in self._verify:
             surprise = seconds / (before * (self._verified(positions) + change))
-            self._plain_call = before * min(max(surprise, 1 / AT_ONCE), AT_ONCE) ** FOLLOWS
+            self._baseline_call = before * min(max(surprise, 1 / AT_ONCE), AT_ONCE) ** FOLLOWS
         return before
 
     def _kind(self, drafting: Drafting) -> int:
-        """0: plain, -1: looked up, else the number of paths."""
+        """0: autoregressive, -1: looked up, else the number of paths."""
         return (
             0
             if not drafting.tree.bounds.size

@@ -50,7 +50,6 @@ from ot_draft.decoding import (  # noqa: E402
 from ot_draft.decoding.draft_models import StateDraft  # noqa: E402
 from ot_draft.decoding.gguf_files import write_blocks  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
-from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
 from ot_draft.trees import BlockVerification, FixedTree, Joint, TreeShape  # noqa: E402
 
@@ -82,16 +81,16 @@ def test_the_law_is_that_of_the_files_weights(kind: str, other: str | None, tmp_
     """Float activations give the file's distribution to rounding; int8 activations differ by their rounding, where the CPU has it."""
     places = list(range(1, len(TEXT)))
     exact, model = target_of(tmp_path, kind, True, other)
-    wanted = language_model(model, N).logits_along(TEXT, places)
-    assert far(language_model(exact, N).logits_along(TEXT, places), wanted) < 1e-5
+    wanted = language_model(model, N).full_pass(TEXT, places).logits
+    assert far(language_model(exact, N).full_pass(TEXT, places).logits, wanted) < 1e-5
     other_target = FastTarget(tmp_path, False)
-    distance = far(language_model(other_target, N).logits_along(TEXT, places), wanted)
+    distance = far(language_model(other_target, N).full_pass(TEXT, places).logits, wanted)
     if quantizes_activations():
         assert 1e-5 < distance < 0.25 and other_target.law == fast_models.INT8
     else:
         assert distance < 1e-5 and other_target.law == fast_models.NO_INT8
     planted, _ = target_of(tmp_path / "other", kind, True, seed=8)
-    assert far(language_model(planted, N).logits_along(TEXT, places), wanted) > 0.25
+    assert far(language_model(planted, N).full_pass(TEXT, places).logits, wanted) > 0.25
 
 
 @pytest.mark.parametrize(("bits", "groups", "least"), [(4, 3, True), (4, 3, False), (8, 3, False), (8, 1, False)])
@@ -122,12 +121,12 @@ def test_it_says_how_many_rows_its_passes_have(exact: bool, tmp_path: Path, monk
     """As many as a pass of one token was given, which is read twice where a row by itself has other bits."""
     target, _ = target_of(tmp_path, "Q4_1", exact)
     passes, read = language_model(target, N), list[int]()
-    for least in (passes.least_rows, 3 - passes.least_rows):
+    for least in (passes.call_sizes.min_rows, 3 - passes.call_sizes.min_rows):
         target.least = least
         monkeypatch.setattr(target, "_compiled", lambda x, rows: read.append(len(x)) or [torch.zeros(len(rows), N)])
         one = torch.zeros(1, 1, dtype=torch.int64)
-        passes.logits(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
-        assert passes.least_rows == least == read[-1]
+        passes.forward(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
+        assert passes.call_sizes.min_rows == least == read[-1]
 
 
 def test_without_graphs_of_their_own_where_these_would_have_other_bits(
@@ -143,28 +142,28 @@ def test_without_graphs_of_their_own_where_these_would_have_other_bits(
 
     monkeypatch.setattr(FastTarget, "run", other_bits)
     passes = language_model(target, N)
-    assert passes.fitted == () and passes.least_rows in (1, 2)
+    assert passes.call_sizes.fitted == () and passes.call_sizes.min_rows in (1, 2)
     monkeypatch.setattr(FastTarget, "run", run)
-    assert language_model(target_of(tmp_path, "Q4_1")[0], N).fitted == (1, 2)
-    assert language_model(FastTarget(tmp_path, False, ()), N).fitted == ()
+    assert language_model(target_of(tmp_path, "Q4_1")[0], N).call_sizes.fitted == (1, 2)
+    assert language_model(FastTarget(tmp_path, False, ()), N).call_sizes.fitted == ()
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_graphs_of_their_own_give_what_the_general_one_gives(exact: bool, tmp_path: Path) -> None:
     """Logits, features and the cache after passes of one to four rows, of one text and of two: bitwise with int8 activations."""
     own, general = target_of(tmp_path, "Q4_1", exact)[0], FastTarget(tmp_path, exact, ())
-    both = [own.passes(N, (1,)), general.passes(N, (1,))]
-    assert [passes.fitted for passes in both] == [(1, 2), ()]
+    both = [own.as_model(N, (1,)), general.as_model(N, (1,))]
+    assert [passes.call_sizes.fitted for passes in both] == [(1, 2), ()]
     tokens, slots = torch.tensor(TEXT)[None], torch.arange(len(TEXT))[None]
-    sees = torch.ones(len(TEXT), len(TEXT), dtype=torch.bool).tril()[None]
+    attention_mask = torch.ones(len(TEXT), len(TEXT), dtype=torch.bool).tril()[None]
     caches = [passes.cache(len(TEXT)) for passes in both]
     for start, rows, last in ((0, 20, 1), (20, 1, 0), (21, 2, 0), (23, 3, 0), (26, 2, 1), (28, 1, 0), (29, 4, 2)):
         at = slice(start, start + rows)
         one, other = (
-            passes.logits(cache, tokens[:, at], slots[:, at], slots[:, at], sees[:, at], last)
+            passes.forward(cache, tokens[:, at], slots[:, at], slots[:, at], attention_mask[:, at], last)
             for passes, cache in zip(both, caches, strict=True)
         )
-        pairs = [(one, other), *(zip(*((cache.states_at(slots[:, at]),) for cache in caches), strict=True))]
+        pairs = [(one.logits, other.logits), (one.hidden, other.hidden)]
         pairs += [tuple(torch.from_numpy(getattr(cache, name)) for cache in caches) for name in ("keys", "values")]
         for mine, theirs in pairs:
             assert mine.shape == theirs.shape
@@ -183,7 +182,7 @@ def test_few_tokens_are_not_worth_graphs_of_their_own(
     monkeypatch.setattr("llm_demo.backends.in_openvino.folder_of", lambda name, progress: tmp_path)
     monkeypatch.setattr("llm_demo.backends.in_openvino.tokenizer_of", lambda folder, role: None)
     pair, other = (load_pair(str(file), "lookup", backend="openvino", tokens=given) for given in (tokens, FEW))
-    assert language_model(pair.target, N).fitted == fitted
+    assert language_model(pair.target, N).call_sizes.fitted == fitted
     assert (pair.name == other.name) == bool(fitted)
 
 
@@ -199,7 +198,7 @@ def test_a_pass_may_run_on_every_processor(tmp_path: Path, monkeypatch: pytest.M
         attend(now, *arguments)
 
     monkeypatch.setattr(Pass, "attend", noted)
-    passes.logits_along(TEXT, [1])
+    passes.full_pass(TEXT, [1])
     assert allowed and all(each == os.sched_getaffinity(0) for each in allowed)
 
 
@@ -214,7 +213,7 @@ def test_passes_of_other_numbers_of_rows_leave_nothing_behind(tmp_path: Path) ->
 
     def read(rows: int) -> Any:
         slots = torch.arange(rows)[None]
-        return passes.logits(cache, slots, slots, slots, torch.ones(1, rows, 8, dtype=torch.bool).tril(), 1)
+        return passes.forward(cache, slots, slots, slots, torch.ones(1, rows, 8, dtype=torch.bool).tril(), 1).logits
 
     first = [read(rows) for rows in (2, 3, 5)]
     before = alive()
@@ -229,11 +228,11 @@ def attended(slots: list[int], reorder: bool = False) -> Any:
     random = np.random.default_rng(0)
     qkv = random.standard_normal((len(slots), (9 + 2 * 3) * 64)).astype(np.float32)
     keys, values = random.standard_normal((2, 64, 3, 64)).astype(np.float32)
-    sees = np.zeros((1, len(slots), 64), bool)
+    attention_mask = np.zeros((1, len(slots), 64), bool)
     for row in range(len(slots)):
-        sees[0, row, slots[: row + 1]] = True
+        attention_mask[0, row, slots[: row + 1]] = True
     found, counts = np.zeros((len(slots), 64), np.int64), np.zeros(len(slots), np.int64)
-    fill(sees, 64, found, counts)
+    fill(attention_mask, 64, found, counts)
     if reorder:
         found[:, :2] = found[:, 1::-1]
     angles = np.arange(32) * np.arange(len(slots))[:, None] / 7
@@ -319,7 +318,7 @@ def test_the_shape_that_chooses_itself(tmp_path: Path) -> None:
     target.compiled(draft.reads)  # as `load_pair` does
     pair, auto = Pair(target, draft), Auto()
     made = decode(pair, [TEXT[:9]], auto, DecodeOptions(max_tokens=20, stop=()))
-    assert len(made.tokens[0]) == 20 and all(costs.known for costs in auto.measured.values())
+    assert len(made.tokens[0]) == 20 and not any(costs.unknown for costs in auto.measured.values())
 
 
 def test_texts_of_several_threads_are_those_of_one(tmp_path: Path) -> None:
@@ -360,14 +359,6 @@ def test_texts_follow_the_law_of_that_target(
     finally:
         monkeypatch.undo()
         texts_law.exact_law.cache_clear()
-
-
-def test_passes_have_no_names_of_their_own() -> None:
-    """One that the engine does not know is one that it never calls."""
-    kinds = [fast_models.FastPasses, *fast_models.FastPasses.__subclasses__()]
-    assert (
-        not {name for kind in kinds for name in vars(kind) if name[0] != "_"} - set(dir(Passes)) - {"model", "config"}
-    )
 
 
 def test_what_it_cannot_read_is_named(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_an_older_configuration_is_read_as_transformers_reads_it(tmp_path: Path)
         file.write_text(json.dumps(older))
         model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
         wanted = model(torch.tensor([text])).logits[0].detach()
-        found = language_model(FastTarget(tmp_path, True), 40).logits_along(text, list(range(1, 30)))
+        found = language_model(FastTarget(tmp_path, True), 40).full_pass(text, list(range(1, 30))).logits
         torch.testing.assert_close(found, wanted, **FEW)
 
 
@@ -87,7 +87,7 @@ def test_a_folder_is_read_without_transformers(models: list[str]) -> None:
     read = (
         "import sys; from ot_draft.decoding import load_pair, decode, Drafting, DecodeOptions\n"
         f"pair = load_pair({models[1]!r}, 'lookup', backend='openvino-float')\n"
-        "print(decode(pair, [pair.encode('a b c')], Drafting.plain(), DecodeOptions(max_tokens=9)).tokens[0])\n"
+        "print(decode(pair, [pair.encode('a b c')], Drafting.autoregressive(), DecodeOptions(max_tokens=9)).tokens[0])\n"
         "print([name for name in ('transformers', 'torch._dynamo', 'sympy') if name in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True).stdout
@@ -96,7 +96,7 @@ def test_a_folder_is_read_without_transformers(models: list[str]) -> None:
     by_transformers = load_pair(models[1], models[3])
     assert isinstance(by_transformers.target, transformers.LlamaForCausalLM)
     prompt = by_transformers.encode("a b c")
-    assert tokens == decode(by_transformers, [prompt], Drafting.plain(), DecodeOptions(max_tokens=9)).tokens[0]
+    assert tokens == decode(by_transformers, [prompt], Drafting.autoregressive(), DecodeOptions(max_tokens=9)).tokens[0]
 
 
 def test_transformers_generates_with_models_of_its_own(models: list[str]) -> None:

@@ -54,5 +54,7 @@ def test_laws_by_trees_are_those_of_plain_decoding_in_every_bit(pair: Pair) -> N
     far, equal, _ = compared(pair, prompt, 24, seed=5).T
     assert len(far) >= 48 and not far.any() and equal.all()
     greedy = DecodeOptions(SamplingParams(0.0), max_tokens=24, stop=())
-    tree, plain = (decode(pair, [prompt], each, greedy) for each in (Drafting.of(FixedTree(TREE)), Drafting.plain()))
+    tree, plain = (
+        decode(pair, [prompt], each, greedy) for each in (Drafting.of(FixedTree(TREE)), Drafting.autoregressive())
+    )
     assert tree.tokens == plain.tokens and tree.block_efficiency > 1

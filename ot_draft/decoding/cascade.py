@@ -1,4 +1,5 @@
-"""Chains of models: a draft model whose own tokens are drafted by a third one, and verified by it, before the target sees them.
+"""Chains of models: a draft model whose own tokens are drafted by a third model (a cascade), and verified by it, before the target sees
+them.
 
 It ran on CPUs only.
 
@@ -19,22 +20,22 @@ from .. import arrays as xp
 from ..errors import CannotDecode
 from ..trees import BlockVerification, FixedTree, TreeShape
 from ..trees.drafting.drafter import DraftCounts
-from .cache import Texts
+from .cache import SequenceBatch
 from .drafters import Drafter, ModelDrafter
-from .reader import Reader
+from .model_runner import ModelRunner
 
 AHEAD = 3  # tokens that the third model drafts at a time
 RULE = BlockVerification()  # by which the draft model takes what the third one drafts
 
 
 @dataclass(frozen=True)
-class StagedPath(FixedTree):
+class CascadePath(FixedTree):
     """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
 
     ahead: int = AHEAD
 
     @classmethod
-    def of(cls, length: int, ahead: int | None = None) -> StagedPath:
+    def of(cls, length: int, ahead: int | None = None) -> CascadePath:
         """A path of so many tokens, in pieces of AHEAD or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
         ahead = min(AHEAD, length) if ahead is None else ahead
         if not 1 <= ahead <= length:
@@ -52,29 +53,29 @@ class StagedPath(FixedTree):
     def counts(self) -> DraftCounts:
         uniforms = self.length * (self.ahead + RULE.n_uniforms(self.piece.bounds))  # each piece brings a token at least
         slots = self.length + 2 * self.ahead + 1  # a text that has its path is read with those that have not
-        return replace(super().counts, n_uniforms=uniforms, n_draft_slots=slots, n_staged_tokens=self.ahead)
+        return replace(super().counts, n_uniforms=uniforms, n_draft_slots=slots, n_cascade_tokens=self.ahead)
 
     @property
     def label(self) -> str:
         return f"1 × {self.length}, drafted {self.ahead} at a time"
 
 
-class StagedDrafter(Drafter):
+class CascadeDrafter(Drafter):
     """The draft model decodes behind the texts, with the third model as its draft; what it emits is the path, with its own laws."""
 
     recordable = False  # how many pieces it takes is not known beforehand
 
-    def __init__(self, tree: Any, draft: Reader, third: Reader, n: int, number: torch.dtype) -> None:
-        """tree: a `StagedPath`."""
+    def __init__(self, tree: Any, draft: ModelRunner, cascade: ModelRunner, n: int, number: torch.dtype) -> None:
+        """tree: a `CascadePath`."""
         super().__init__(tree, draft.texts, n, number)
-        self.path: StagedPath = tree
+        self.path: CascadePath = tree
         self.outer = draft.texts
         self.parents = tree.shape.parents_of(self.tokens).clone()
         batch, device = len(self.tokens), self.tokens.device
         room = torch.zeros(
-            batch, tree.bounds.length + 2 * tree.counts.n_staged_tokens + 2, dtype=torch.int64, device=device
+            batch, tree.bounds.length + 2 * tree.counts.n_cascade_tokens + 2, dtype=torch.int64, device=device
         )
-        self.inner = Texts(
+        self.inner = SequenceBatch(
             tokens=torch.cat((self.outer.tokens, room), 1),
             lengths=self.outer.lengths.clone(),
             emitted=torch.zeros_like(self.outer.emitted),
@@ -83,9 +84,11 @@ class StagedDrafter(Drafter):
             max_tokens=1 << 40,
         )
         self.draft = replace(draft, texts=self.inner)
-        self.third = ModelDrafter(tree.piece, replace(third, texts=self.inner), n, number)
-        layout = tree.piece.bounds.layout(self.third.parents)
-        self._sees, self._depths = (xp.from_view(xp.copy(x), self.tokens) for x in (layout.sees, layout.depths))
+        self.cascade = ModelDrafter(tree.piece, replace(cascade, texts=self.inner), n, number)
+        layout = tree.piece.bounds.layout(self.cascade.parents)
+        self._sees, self._depths = (
+            xp.from_view(xp.copy(x), self.tokens) for x in (layout.attention_mask, layout.depths)
+        )
 
     def propose(self, uniforms: Tensor) -> None:
         inner, length = self.inner, self.path.length
@@ -96,7 +99,7 @@ class StagedDrafter(Drafter):
         self.without_law.zero_()
         # What was drafted last may not be read by either; for the third model that is a leaf and what came behind it.
         self.draft.read_last(2)
-        self.third.unread_tokens = 1
+        self.cascade.unread_tokens = 1
         for numbers in uniforms.chunk(length, 1):
             tokens, laws, taken = self._piece(numbers)
             for i in range(self.path.ahead + 1):
@@ -110,7 +113,7 @@ class StagedDrafter(Drafter):
             inner.advance(taken, tokens)
             count += torch.where(inner.active, taken + 1, 0)
             inner.active.logical_and_(count < length)
-            self.third.unread_tokens = 0
+            self.cascade.unread_tokens = 0
             if not bool(inner.active.any()):
                 return
 
@@ -119,11 +122,11 @@ class StagedDrafter(Drafter):
 
     def _piece(self, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Tokens (B, ahead + 1) that the draft model emits, its laws (B, ahead + 1, n) at them, and how many were drafted (B,)."""
-        ahead, third = self.path.ahead, self.third
-        third.propose(uniforms[:, :ahead])
-        laws, why = self.draft.read_tree(third.tokens, third.parents, self._sees, self._depths)
+        ahead, cascade = self.path.ahead, self.cascade
+        cascade.propose(uniforms[:, :ahead])
+        laws, why = self.draft.read_tree(cascade.tokens, cascade.parents, self._sees, self._depths)
         self.without_law += ~why.isfinite().all(1)
-        laws = self.draft.model.spread_masses(laws).to(self.q)
-        tree = self.path.piece.shape.tree(third.tokens, laws, third.q, self.path.law)
+        laws = self.draft.model.info.expand_to_vocab(laws, 0).to(self.q)
+        tree = self.path.piece.shape.tree(cascade.tokens, laws, cascade.q, self.path.law)
         selection = RULE.select(tree, uniforms[:, ahead:])
         return selection.tokens, laws, selection.length

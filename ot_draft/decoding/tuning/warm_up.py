@@ -16,19 +16,19 @@ from .costs import StepCosts
 
 # Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 2, 5
 # and 17 positions of the target: those that pay on a CPU first, in case the time is up. The step back to 2 tells what a change costs.
-PLAIN_STEPS = 3
+AUTOREGRESSIVE_STEPS = 3
 CHAINS = ((1, 1, 3), (2, 2, 2), (1, 1, 1), (8, 2, 2))
 PROMPT = 16  # tokens
 
 
-class Rehearsal(Policy):
+class WarmUp(Policy):
     """Draftings one after the other; costs learn by all steps but the first of each."""
 
     uses_clock = True
-    menu: tuple[Drafting, ...] = ()
+    candidates: tuple[Drafting, ...] = ()
 
     def __init__(self, draftings: Sequence[Drafting], costs: StepCosts) -> None:
-        self.menu = tuple(dict.fromkeys(draftings))
+        self.candidates = tuple(dict.fromkeys(draftings))
         self._costs, self._left, self._seen = costs, list(draftings), set[Drafting]()
 
     def choose(self, texts: History) -> Drafting:
@@ -43,8 +43,9 @@ class Rehearsal(Policy):
         self._seen.add(drafting)
 
 
-def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: float) -> None:
-    """Let costs learn from steps of a batch of this size: of a few plain ones, and of so many of CHAINS until so many seconds are over.
+def measure(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: float) -> None:
+    """Let costs learn from steps of a batch of this size: of a few autoregressive ones, and of so many of CHAINS until so many seconds
+    are over.
 
     The first step is not in these seconds: it pays what would be paid in any case, once. Nothing is measured where the models'
     contexts are too small for it. The random numbers are its own, and no text is kept.
@@ -52,17 +53,17 @@ def rehearse(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: floa
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
     joint, block = Joint(), BlockVerification()
-    draftings = [Drafting.plain()] * PLAIN_STEPS
+    draftings = [Drafting.autoregressive()] * AUTOREGRESSIVE_STEPS
     for K, L, times in CHAINS[:chains]:
         draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times
     most = sum(drafting.tree.bounds.length + 1 for drafting in draftings)
     options = DecodeOptions(max_tokens=most, stop=(), graphs=False)
     try:
-        steps = decode_steps(pair, [[0] * PROMPT] * batch, Rehearsal(draftings, costs), options)
+        steps = decode_steps(pair, [[0] * PROMPT] * batch, WarmUp(draftings, costs), options)
         next(steps)
         began = perf_counter()
         for number, _ in enumerate(steps, 2):
-            if number == len(draftings) or (number >= PLAIN_STEPS and perf_counter() - began > seconds):
+            if number == len(draftings) or (number >= AUTOREGRESSIVE_STEPS and perf_counter() - began > seconds):
                 return
     except CannotDecode:
         return

@@ -21,7 +21,7 @@ from llm_demo.backends.llama_cpp_cells import TextCells
 from llm_demo.backends.llama_cpp_context import Context
 from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.cache import Cache, causal_mask
-from ot_draft.decoding.passes import Passes
+from ot_draft.decoding.model import Model, ModelInfo, ModelOutput
 from ot_draft.decoding.tokens import Tokenizer
 from ot_draft.optional import load
 
@@ -43,7 +43,7 @@ def api() -> Any:
     return functions
 
 
-class LlamaCppModel:
+class LlamaCppFile:
     """A model of a GGUF file, and the contexts that are free to be used again."""
 
     def __init__(self, file: Path, functions: Any = None, gpu: bool = False) -> None:
@@ -68,9 +68,9 @@ class LlamaCppModel:
         self.generation_config = SimpleNamespace(eos_token_id=ends)
         self.law = self._law(gpu)
 
-    def beside(self, file: Path) -> LlamaCppModel:
+    def beside(self, file: Path) -> LlamaCppFile:
         """Another model, on the same device."""
-        return LlamaCppModel(file, self.api, self._gpu)
+        return LlamaCppFile(file, self.api, self._gpu)
 
     def _law(self, gpu: bool) -> str:
         name = ctypes.create_string_buffer(256)
@@ -117,17 +117,17 @@ class LlamaCppModel:
             context.clear()
         self._free += contexts
 
-    def passes(self, n: int, keeps: Sequence[int] = ()) -> Passes:
-        """As the engine calls it. CannotDecode where a draft wants states."""
-        if keeps:
+    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+        """Return it as the decoding loop calls it. CannotDecode if hidden states are asked for."""
+        if hidden_layers:
             raise CannotDecode(NO_STATES)
-        return LlamaCppPasses(self, n)
+        return LlamaCppModel(self, n)
 
 
 class LlamaCppCache(Cache):
     """A context a text, taken when the first pass says of how many."""
 
-    def __init__(self, slots_per_row: int, model: LlamaCppModel) -> None:
+    def __init__(self, slots_per_row: int, model: LlamaCppFile) -> None:
         super().__init__(slots_per_row)
         self._model, self.texts = model, list[TextCells]()
         self._contexts = list[Context]()
@@ -143,66 +143,64 @@ class LlamaCppCache(Cache):
         for text, here, there in zip(self.texts, sources.tolist(), destinations.tolist(), strict=True):
             text.move(here, there)
 
+    def keep_states(self, states: Tensor, slots: Tensor) -> None:
+        raise CannotDecode(NO_STATES)
+
     def states_at(self, slots: Tensor) -> Tensor:
         raise CannotDecode(NO_STATES)
 
 
-class LlamaCppPasses(Passes):
-    """A `LlamaCppModel`. Texts of a batch are read one after the other; only what is not in the cache is read, but for wanted logits."""
+class LlamaCppModel(Model):
+    """A `LlamaCppFile`. Sequences of a batch are read one after the other; a token in the cache is read again only if its logits are
+    wanted."""
 
-    def __init__(self, model: LlamaCppModel, n: int) -> None:
-        self.model, self.n, self.config = model, n, model.config
-        self.device, self.dtype = torch.device("cpu"), torch.float32
-        width = model.vocabulary_size
-        self.scored = torch.arange(width) if width < n else None
+    def __init__(self, file: LlamaCppFile, n: int) -> None:
+        width = file.vocabulary_size
+        self.file = file
+        self.info = ModelInfo(
+            n=n,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+            scored=torch.arange(width) if width < n else None,
+            max_length=file.config.max_position_embeddings or None,
+            unsupported=f"{file.file.name} {file.unread}: take a model with plain attention" if file.unread else "",
+        )
 
     def cache(self, slots: int) -> LlamaCppCache:
-        return LlamaCppCache(slots, self.model)
+        return LlamaCppCache(slots, self.file)
 
-    def logits(
+    def forward(
         self,
         cache: LlamaCppCache,
         tokens: Tensor,
         slots: Tensor,
         positions: Tensor,
-        sees: Tensor,
+        attention_mask: Tensor,
         last: int = 0,
-        before: Tensor | None = None,
-    ) -> Tensor:
+        hidden: Tensor | None = None,
+    ) -> ModelOutput:
         cache.begin(len(tokens))
         length = tokens.shape[1]
         first = length - last if last else 0
         wanted = [place >= first for place in range(length)]
-        logits = torch.zeros(len(tokens), length - first, self.model.vocabulary_size)
-        seen = sees.expand(len(tokens), -1, -1).numpy()
+        logits = torch.zeros(len(tokens), length - first, self.file.vocabulary_size)
+        seen = attention_mask.expand(len(tokens), -1, -1).numpy()
         given = (x.expand(len(tokens), -1).tolist() for x in (tokens, slots, positions))
         for row, (text, *asked) in enumerate(zip(cache.texts, *given, strict=True)):
             for place, found in enumerate(text.read(*asked, seen[row], wanted)[first:]):
                 if found is not None:
                     logits[row, place] = torch.from_numpy(found)
-        return logits[..., : self.n]
+        return ModelOutput(logits[..., : self.info.n])
 
-    def logits_along(self, text: Sequence[int], places: Sequence[int], context: Any = None) -> Tensor:
-        length, cache = places[-1], self.cache(places[-1])
-        slots, asked = torch.arange(length)[None], set(places)
+    def full_pass(self, tokens: Sequence[int], positions: Sequence[int], context: Any = None) -> ModelOutput:
+        length, cache = positions[-1], self.cache(positions[-1])
+        slots, asked = list(range(length)), set(positions)
         cache.begin(1)
         wanted = [place + 1 in asked for place in range(length)]
-        sees = causal_mask(length, length, self.device)[0].numpy()
-        (tokens, slots_of) = list(text[:length]), slots[0].tolist()
-        found = cache.texts[0].read(tokens, slots_of, slots_of, sees, wanted)
+        attention_mask = causal_mask(length, length, self.info.device)[0].numpy()
+        found = cache.texts[0].read(list(tokens[:length]), slots, slots, attention_mask, wanted)
         rows = [torch.from_numpy(logits) for logits in found if logits is not None]
-        return torch.stack(rows)[:, : self.n]
-
-    def features_along(self, text: Sequence[int]) -> Tensor:
-        raise CannotDecode(NO_STATES)
-
-    def check_reads_trees(self) -> None:
-        if self.model.unread:
-            raise CannotDecode(f"{self.model.file.name} {self.model.unread}: take a model with plain attention")
-
-    @property
-    def limit(self) -> tuple[int | None, str]:
-        return self.config.max_position_embeddings or None, "context"
+        return ModelOutput(torch.stack(rows)[:, : self.info.n])
 
 
 class Vocabulary:

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 from llm_demo.backends.llama_cpp_cells import TextCells  # noqa: E402
 from llm_demo.backends.llama_cpp_context import Context  # noqa: E402
-from llm_demo.backends.llama_cpp_passes import LlamaCppModel, LlamaCppPasses  # noqa: E402
+from llm_demo.backends.llama_cpp_model import LlamaCppFile  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Auto,
     CannotDecode,
@@ -30,24 +30,23 @@ from ot_draft.decoding import (  # noqa: E402
     decode_steps,
     load_pair,
 )
+from ot_draft.decoding.cascade import CascadePath  # noqa: E402
 from ot_draft.decoding.language_model import language_model  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
-from ot_draft.decoding.passes import Passes  # noqa: E402
 from ot_draft.decoding.reference import reference_decode  # noqa: E402
-from ot_draft.decoding.staged import StagedPath  # noqa: E402
 from ot_draft.errors import MissingPackage  # noqa: E402
 from ot_draft.trees import BlockVerification, CountedTree, FixedTree, TreeShape  # noqa: E402
 
 PROMPTS = [3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1], [8]
 GREEDY = SamplingParams(0.0)
-CHAIN = Drafting(StagedPath.of(4, 2), BlockVerification())
+CHAIN = Drafting(CascadePath.of(4, 2), BlockVerification())
 SHAPES = (0, 0, 1, 1, 3), (0, 0, 0, 2, 2, 3, 5), (0, 1, 2, 3)
 
 
 def toy_pair(apart: float = 0.4) -> Pair:
     """A target and a draft near it."""
     functions = ToyLlamaCpp({"target.gguf": ToyModel(LETTERS, 0.0), "draft.gguf": ToyModel(LETTERS, apart)})
-    target = LlamaCppModel(Path("target.gguf"), functions)
+    target = LlamaCppFile(Path("target.gguf"), functions)
     return Pair(target, target.beside(Path("draft.gguf")), target.tokenizer, law=target.law)
 
 
@@ -66,7 +65,7 @@ def apart_from_plain(pair: Pair, shape: tuple[int, ...], tokens: int = 24) -> in
         laws += [step.p[0, node] for node in [0, *step.nodes[0].tolist()][: len(born)]]
         text += born
     places = list(range(len(PROMPTS[0]), len(text)))
-    wanted = language_model(pair.target, pair.n).logits_along(text, places).softmax(-1)
+    wanted = language_model(pair.target, pair.n).full_pass(text, places).logits.softmax(-1)
     return int((torch.stack(laws) != wanted).any(-1).sum())
 
 
@@ -80,7 +79,9 @@ def test_greedy_texts_are_those_of_plain_decoding(shape: tuple[int, ...]) -> Non
     """Several texts at a time, of other lengths, too."""
     pair, options = toy_pair(), DecodeOptions(GREEDY, max_tokens=30, stop=())
     made = decode(pair, PROMPTS, of_trees(shape), options)
-    assert made.tokens == decode(pair, PROMPTS, Drafting.plain(), options).tokens and made.block_efficiency > 1.2
+    assert (
+        made.tokens == decode(pair, PROMPTS, Drafting.autoregressive(), options).tokens and made.block_efficiency > 1.2
+    )
 
 
 RULES = [
@@ -110,12 +111,12 @@ def test_what_grows_by_levels_is_looked_up_or_has_a_draft_of_its_own() -> None:
     counted = Drafting.of(CountedTree(12))
     assert decode(pair, [PROMPTS[0]], counted, options).tokens == [reference_decode(pair, PROMPTS[0], counted, options)]
     greedy = DecodeOptions(GREEDY, max_tokens=30, stop=())
-    plain = decode(pair, [PROMPTS[0]], Drafting.plain(), greedy).tokens
-    third = replace(pair, third=pair.target)
+    plain = decode(pair, [PROMPTS[0]], Drafting.autoregressive(), greedy).tokens
+    cascade = replace(pair, cascade=pair.target)
     for made_of, policy in (
         (pair, Drafting.looked_up()),
         (pair, Auto()),
-        (third, CHAIN),
+        (cascade, CHAIN),
     ):
         assert decode(made_of, [PROMPTS[0]], policy, greedy).tokens == plain
 
@@ -213,9 +214,9 @@ def causal(count: int, width: int = 64) -> Any:
 def test_what_a_pass_may_not_ask_is_refused() -> None:
     text = cells()
     text.read([1, 2, 3], [0, 1, 2], [0, 1, 2], causal(3), [False, False, True])
-    sees = causal(4)[3:]
+    attention_mask = causal(4)[3:]
     with pytest.raises(CannotDecode, match="slot 3 has position 5 and sees 3 tokens before it"):
-        text.read([4], [3], [5], sees, [True])
+        text.read([4], [3], [5], attention_mask, [True])
     with pytest.raises(CannotDecode, match="slot 3 does not see itself"):
         text.read([4], [3], [3], causal(3)[2:], [True])
     text.read([4, 5], [3, 4], [3, 3], np.stack((causal(4)[3], causal(3)[2] | (np.arange(64) == 4))), [True, True])
@@ -228,18 +229,18 @@ def test_what_a_pass_may_not_ask_is_refused() -> None:
 
 
 def test_a_tree_of_too_many_ways_is_refused() -> None:
-    text, sees = cells(400), np.zeros((200, 400), bool)
-    sees[:, 0] = sees[np.arange(200), np.arange(200)] = True
+    text, attention_mask = cells(400), np.zeros((200, 400), bool)
+    attention_mask[:, 0] = attention_mask[np.arange(200), np.arange(200)] = True
     with pytest.raises(CannotDecode, match="more than 126 ways"):
-        text.read([1] * 200, list(range(200)), [0] + [1] * 199, sees, [True] * 200)
+        text.read([1] * 200, list(range(200)), [0] + [1] * 199, attention_mask, [True] * 200)
 
 
 def test_long_passes_are_read_in_parts_with_the_same_logits() -> None:
     pair = toy_pair()
     long = [place % 15 for place in range(150)]
-    along = language_model(pair.target, pair.n).logits_along(long, list(range(1, 151)))
+    along = language_model(pair.target, pair.n).full_pass(long, list(range(1, 151))).logits
     assert max(pair.target.api.passes) == 63
-    last = language_model(pair.target, pair.n).logits_along(long, [100])
+    last = language_model(pair.target, pair.n).full_pass(long, [100]).logits
     assert torch.equal(along[99:100], last) and max(pair.target.api.passes) == 100
 
 
@@ -263,22 +264,20 @@ def test_words_of_the_file() -> None:
 def test_what_it_does_not_do_is_named() -> None:
     pair = toy_pair()
     functions = ToyLlamaCpp({"mamba.gguf": ToyModel(LETTERS, 0.0, "toy recurrent F16")})
-    recurrent = LlamaCppModel(Path("mamba.gguf"), functions)
+    recurrent = LlamaCppFile(Path("mamba.gguf"), functions)
     assert recurrent.law == "the file's weights (F16), llama.cpp's"
     with pytest.raises(CannotDecode, match=r"mamba.gguf has recurrent layers"):
         decode(Pair(recurrent, None), [[1, 2]], options=DecodeOptions(max_tokens=3))
     with pytest.raises(CannotDecode, match=r"cannot load nothing.gguf"):
-        LlamaCppModel(Path("nothing.gguf"), functions)
+        LlamaCppFile(Path("nothing.gguf"), functions)
     with pytest.raises(CannotDecode, match="has no GPU"):
-        LlamaCppModel(Path("mamba.gguf"), functions, gpu=True)
+        LlamaCppFile(Path("mamba.gguf"), functions, gpu=True)
     for ask in (
         lambda: language_model(pair.target, pair.n, (1,)),
-        lambda: language_model(pair.target, pair.n).features_along([1]),
         lambda: language_model(pair.target, pair.n).cache(8).states_at(torch.zeros(1, 1)),
     ):
         with pytest.raises(CannotDecode, match="no hidden states"):
             ask()
-    assert not {name for name in vars(LlamaCppPasses) if name[0] != "_"} - set(dir(Passes)) - {"model", "config"}
 
 
 def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,19 +290,19 @@ def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {name: str(tmp_path / name) for name in files}
     for name in names.values():
         Path(name).write_bytes(b"")
-    monkeypatch.setattr("llm_demo.backends.llama_cpp_passes.api", lambda: functions)
+    monkeypatch.setattr("llm_demo.backends.llama_cpp_model.api", lambda: functions)
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: object())
 
     def loaded(draft: str, **settings: Any) -> Pair:
         return load_pair(names["t.gguf"], draft, backend="llama.cpp", **settings)
 
     pair, options = loaded(names["d.gguf"]), DecodeOptions(GREEDY, max_tokens=20, stop=())
-    plain = decode(pair, [PROMPTS[1]], Drafting.plain(), options).tokens
+    plain = decode(pair, [PROMPTS[1]], Drafting.autoregressive(), options).tokens
     drafted = decode(pair, [PROMPTS[1]], of_trees(SHAPES[0]), options)
     assert drafted.tokens == plain and drafted.block_efficiency > 1 and pair.name
     assert loaded("lookup").draft is None and loaded(names["t.gguf"]).draft is not None
     chain = loaded(f"chain:{names['d.gguf']},{names['t.gguf']}")
-    assert chain.third.vocabulary_size == 16 and chain.draft.vocabulary_size == 14
+    assert chain.cascade.vocabulary_size == 16 and chain.draft.vocabulary_size == 14
     with pytest.raises(CannotDecode, match="the tokenizers differ"):
         loaded(names["o.gguf"])
     with pytest.raises(CannotDecode, match=r"gives no access to embeddings and hidden states"):

@@ -1,4 +1,5 @@
-"""What steps cost, kept in the cache folder from one process to the next: in plain target calls, whatever the machine's speed is now."""
+"""What steps cost, kept in the cache folder from one process to the next: in autoregressive target calls, whatever the machine's speed is
+now."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from .costs import MeasuredCosts
 PACKAGES = "ot_draft", "torch"  # by whose versions costs may differ
 PASSES = 3  # one more where ours cost something else than before, within a version
 WEEK = 604_800.0  # seconds, after which all is measured again: drivers and systems change, too
-MOST = 1000.0  # plain calls that a part of a step may be believed to take
+MOST = 1000.0  # autoregressive calls that a part of a step may be believed to take
 
 
 def file_of(pair: Pair, batch: int) -> Path | None:

@@ -2,35 +2,35 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from ..trees.drafting.growing import Growing
-from .cache import Cache, Texts, causal_mask, tree_mask
-from .passes import Passes
+from .cache import Cache, SequenceBatch, causal_mask, tree_mask
+from .model import HiddenStateModel, Model
 from .sampling import NodeLaws, NodeLogits, Way
 
 
 @dataclass(frozen=True)
-class Reader:
+class ModelRunner:
     """A model with its own cache, on the texts of a batch. target_cache: the target's, from which a draft may be given states.
 
     read: (B,) how many tokens of each text the target has in the cache, for a draft that shares it, and writes behind them only.
     """
 
-    model: Passes
+    model: Model
     cache: Cache
     sampling: NodeLaws
-    texts: Texts
+    texts: SequenceBatch
     target_cache: Cache
     read: Tensor | None = None
 
     @property
     def recordable(self) -> bool:
         """Whether a CUDA graph can hold a pass: the model whole on one device, and nobody looks at values on the way."""
-        return self.sampling.recordable and not self.model.spread
+        return self.sampling.recordable and not self.model.info.sharded
 
     def sharing(self) -> Self:
         """The same in the target's cache."""
@@ -44,14 +44,13 @@ class Reader:
         if self.read is not None:
             return
         longest = max(max(len(prompt) for prompt in prompts) - 1, 1)
-        device = self.model.device
+        device = self.model.info.device
         filled = [[*prompt[:-1], *[0] * (longest - len(prompt) + 1)] for prompt in prompts]
         tokens = torch.tensor(filled, dtype=torch.int64, device=device)
         slots = torch.arange(longest, device=device).expand_as(tokens)
         self.cache.narrow(longest)
-        sees = causal_mask(longest, self.cache.live, device)
-        before = self.model.before(self.target_cache, slots)
-        self.model.logits(self.cache, tokens, slots, slots, sees, last=1, before=before)
+        attention_mask = causal_mask(longest, self.cache.live, device)
+        self._forward(tokens, slots, slots, attention_mask, last=1, hidden=self._hidden_before(slots))
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:
@@ -64,47 +63,71 @@ class Reader:
         # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
         places = lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)
         places = places.clamp(min=0 if self.read is None else self.read[:, None])
-        sees = (slots <= places[..., None]).to(self.model.device)
-        tokens, before = self.texts.tokens.gather(1, places), self.model.before(self.target_cache, places)
-        return self.model.logits(self.cache, tokens, places, places, sees, last=1, before=before)
+        attention_mask = (slots <= places[..., None]).to(self.model.info.device)
+        tokens, hidden = self.texts.tokens.gather(1, places), self._hidden_before(places)
+        return self._forward(tokens, places, places, attention_mask, last=1, hidden=hidden)
 
-    def read_level(self, growing: Growing, sees: Tensor, slots: Tensor, depth: int) -> Tensor:
+    def read_level(self, growing: Growing, attention_mask: Tensor, slots: Tensor, depth: int) -> Tensor:
         """Logits (B, W, n or fewer) behind the present level of growing trees, which is to stand in these slots behind the texts.
 
         sees: bool (B, W, M), the slots of the trees that each node sees.
         """
         lengths = self.texts.lengths[:, None]
         positions = (lengths + depth).expand_as(slots)
-        before = self.model.before_drafted(self.cache, lengths + growing.above)
-        return self.model.logits(
-            self.cache, growing.read, lengths + slots, positions, self._tree_mask(sees), before=before
-        )
+        reads = isinstance(self.model, HiddenStateModel)
+        hidden = self.cache.states_at(lengths + growing.above) if reads else None
+        return self._forward(growing.read, lengths + slots, positions, self._tree_mask(attention_mask), hidden=hidden)
 
-    def read_tree(self, tokens: Tensor, parents: Tensor, sees: Tensor, depths: Tensor) -> tuple[Tensor, Tensor]:
+    def read_tree(
+        self, tokens: Tensor, parents: Tensor, attention_mask: Tensor, depths: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Laws (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one pass; see `laws`.
 
         sees: bool (B, N + 1, N + 1), which nodes each node sees; depths: (B, N + 1). The keys and values of node i come to stand in slot
         length + i of the cache.
         """
-        lengths, nodes = self.texts.lengths[:, None], torch.arange(sees.shape[1], device=sees.device)
-        logits = self.model.logits(
-            self.cache,
+        lengths, nodes = (
+            self.texts.lengths[:, None],
+            torch.arange(attention_mask.shape[1], device=attention_mask.device),
+        )
+        logits = self._forward(
             tokens=torch.cat((self.texts.last[:, None], tokens), 1),
             slots=lengths + nodes,
             positions=lengths + depths,
-            sees=self._tree_mask(sees),
+            attention_mask=self._tree_mask(attention_mask),
         )
-        return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(sees.shape[1])))
+        return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(attention_mask.shape[1])))
 
     def laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> tuple[Tensor, Tensor]:
         """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M), and why there is none, (B, W).
 
         ways: of a row's, see `NodeLogits`. A law that is not there is uniform, see `NodeLaws.drawable`.
         """
-        return self.sampling.drawable(NodeLogits(logits, self.model, self.texts, drafted, ways))
+        return self.sampling.drawable(NodeLogits(logits, self.model.info, self.texts, drafted, ways))
 
-    def _tree_mask(self, sees: Tensor) -> Tensor:
-        return tree_mask(sees, self.texts.lengths, self.cache.live).to(self.model.device)
+    def _forward(
+        self, tokens: Tensor, slots: Tensor, positions: Tensor, attention_mask: Tensor, **options: Any
+    ) -> Tensor:
+        """Logits of one pass; its hidden states are kept in the cache."""
+        output = self.model.forward(self.cache, tokens, slots, positions, attention_mask, **options)
+        if output.hidden is not None:
+            self.cache.keep_states(output.hidden, slots)
+        return output.logits
+
+    def _hidden_before(self, positions: Tensor) -> Tensor | None:
+        """What the model reads of the target at the position before each token, 0 before the first token."""
+        return before(self.model, self.target_cache, positions)
+
+    def _tree_mask(self, attention_mask: Tensor) -> Tensor:
+        return tree_mask(attention_mask, self.texts.lengths, self.cache.live).to(self.model.info.device)
+
+
+def before(model: Model, target_cache: Cache, positions: Tensor) -> Tensor | None:
+    """Return the input of a `HiddenStateModel` from the target's hidden states before positions (B, T), 0 before the first token."""
+    if not isinstance(model, HiddenStateModel):
+        return None
+    prepared = model.prepare(target_cache.states_at((positions - 1).clamp(min=0)))
+    return prepared.masked_fill((positions == 0)[..., None].to(prepared.device), 0)
 
 
 def ways_to(parents: Sequence[int], nodes: Sequence[int]) -> list[Way]:
