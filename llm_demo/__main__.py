@@ -12,7 +12,7 @@ from ot_draft.cli import decode_command
 HELP = """The demo: continue texts with the embedded pair, SmolLM2-135M-Instruct and its draft of two layers that reads its states.
 
 On a GPU, in bfloat16, where torch finds one, else on the CPU, in float32; --device and --dtype say otherwise. All else is
-`ot-draft decode`: by default a shape that chooses itself; --compare sets more than a dozen methods side by side."""
+`ot-draft decode`: by default adaptive draft length; --compare sets more than a dozen methods side by side."""
 
 
 def has_gpu() -> bool:

@@ -35,8 +35,9 @@ FINISHED = 3  # min. number of finished items for an estimate of the remaining t
 def progress_bar(total: int, said: str, alike: bool = True) -> Iterator[Advance]:
     """Show progress on standard error: a bar in a terminal, which disappears at the end, elsewhere a line now and then.
 
-    Yields advance(said=None, by=1, to=None), which moves the bar by or to a number. alike: whether the items take about the same
-    time. Only then is the remaining time shown, extrapolated from all finished items once there are FINISHED of them.
+    Yields advance(said=None, by=1, to=None, line=""), which moves the bar by or to a number, and prints a line above it. alike: whether
+    the items take about the same time. Only then is the remaining time shown, extrapolated from all finished items once there are FINISHED
+    of them.
     """
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),
@@ -51,8 +52,10 @@ def progress_bar(total: int, said: str, alike: bool = True) -> Iterator[Advance]
     bar.advance(task, 0)  # starts the clock: the first item counts too
     finished = 0
 
-    def advance(said: str | None = None, by: int = 1, to: int | None = None) -> None:
+    def advance(said: str | None = None, by: int = 1, to: int | None = None, line: str = "") -> None:
         nonlocal finished
+        if line:
+            bar.console.print(line, highlight=False, soft_wrap=True)
         finished += by > 0 or to is not None
         bar.update(task, description=said, completed=to, advance=by if to is None else None, finished=finished)
 

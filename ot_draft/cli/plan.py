@@ -44,7 +44,7 @@ verify: one target call, by number of positions (K L + 1).
 draft: one draft model call, by number of paths K.
 select: one selection, by rule ("": all other rules).
 Costs are interpolated, but not extrapolated.
-The output of `ot-draft decode --compare --json` is valid, too.
+The output of `ot-draft decode --compare json` is valid, too.
 
 \b
 As JSON:
@@ -228,7 +228,7 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
         raise Refused(f"{file} must be valid JSON ({error}). Correct the file.") from error
     if not isinstance(found, dict):
         raise Refused(f"{file} must hold one JSON object with verify, draft and select. Correct the file.")
-    if isinstance(found.get("costs"), dict):  # the whole of what `ot-draft decode --compare --json` prints
+    if isinstance(found.get("costs"), dict):  # the whole of what `ot-draft decode --compare json` prints
         found = found["costs"]
     tables = {what: table if isinstance(table, dict) else {"": table} for what, table in found.items()}
     return [(what, at, cost) for what, table in tables.items() for at, cost in table.items()]

@@ -58,13 +58,13 @@ def call(*words: str) -> Result:
     [
         ("joint", ()),
         ("autoregressive", ()),
-        ("block", ("--length", "3")),
-        ("KSeq", ("--paths", "2", "--length", "3")),
-        ("Optimal", ("--draft-law", "hybrid:1", "--tree", "3,2")),
-        ("recursive-rejection-without-replacement", ("--tree", "3,2,1")),
-        ("naive", ("--tree", "3,2")),
+        ("block", ("--shape", "1x3")),
+        ("KSeq", ("--shape", "2x3")),
+        ("Optimal", ("--draft-law", "hybrid:1", "--shape", "3,2")),
+        ("recursive-rejection-without-replacement", ("--shape", "3,2,1")),
+        ("naive", ("--shape", "3,2")),
         ("NaiveTarget", ("--draft-law", "iid")),
-        ("Optimal", ("--draft-law", "top", "--tree", "2,2")),
+        ("Optimal", ("--draft-law", "top", "--shape", "2,2")),
     ],
 )
 def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, ...]) -> None:
@@ -72,8 +72,9 @@ def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, .
     result = call(*models, *PROMPTS, *sampling, "--rule", rule, *words)
     assert result.exit_code == 0, result.output
     given = dict(zip(words[::2], words[1::2], strict=True))
-    tree = tuple(map(int, given["--tree"].split(","))) if "--tree" in given else None
-    paths, length = int(given.get("--paths", 1 if rule == "block" else 4)), int(given.get("--length", 4))
+    shape = given.get("--shape", "4x4")
+    tree = tuple(map(int, shape.split(","))) if "," in shape else None
+    paths, length = map(int, ["4", "4"] if tree else shape.split("x"))
     method = method_called(rule, given.get("--draft-law"), shape_of(paths, length, tree))
     pair = load_pair(models[1], models[3])
     options = DecodeOptions(SamplingParams(0.8, top_k=6), max_tokens=9, seed=3)
@@ -105,19 +106,18 @@ def test_models_are_loaded_for_so_many_tokens(
     assert given["tokens"] == tokens
 
 
-def test_a_prompt_file_and_no_live_view(models: list[str], tmp_path: Path) -> None:
+def test_a_prompt_file(models: list[str], tmp_path: Path) -> None:
     file = tmp_path / "prompts.txt"
     file.write_text("a b c\n\nd e\n")
     live = call(*models, *PROMPTS, "--max-tokens", "5", "--shape", "2x2")
-    read = call(*models, "--prompt-file", str(file), "--max-tokens", "5", "--shape", "2x2", "--no-live")
+    read = call(*models, "--prompt-file", str(file), "--max-tokens", "5", "--shape", "2x2")
     assert read.stdout == live.stdout and len(read.stdout.split()) == 10
-    assert "tokens in" not in read.stderr
 
 
 @pytest.mark.parametrize("tokens", [6, slow(12)])
 def test_comparison_as_json_feeds_plan(tokens: int, models: list[str], tmp_path: Path) -> None:
-    size = ("--max-tokens", str(tokens), "--paths", "2", "--length", "3")
-    result = call(*models, *PROMPTS, "--compare", "--json", *size)
+    size = ("--max-tokens", str(tokens), "--shape", "2x3")
+    result = call(*models, *PROMPTS, "--compare", "json", *size)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     rows = {(row["rule"], row["law"]): row for row in found["methods"]}
@@ -149,8 +149,10 @@ def test_comparison_as_json_feeds_plan(tokens: int, models: list[str], tmp_path:
 
 
 def test_comparison_as_table_and_csv(models: list[str]) -> None:
-    words = (*models, *PROMPTS, "--compare", "--max-tokens", "6", "--paths", "2", "--length", "2")
-    shown = call(*words).stdout
+    words = (*models, *PROMPTS, "--max-tokens", "6", "--shape", "2x2")
+    table = call(*words, "--compare")
+    shown = table.stdout
+    assert "joint (2 × 2, i.i.d.), 1 of 2 prompts: " in table.stderr
     for method in (
         *methods_to_compare(2, 2, None),
         lookup_method(),
@@ -159,7 +161,7 @@ def test_comparison_as_table_and_csv(models: list[str]) -> None:
     ):
         assert method.label.split()[0] in shown and method.drafts.split(",")[0] in shown
     assert "predicted" in shown and "A target call takes" in shown
-    chosen = call(*words, "--csv", "--rule", "KSeq", "--rule", "joint").stdout.splitlines()
+    chosen = call(*words, "--compare", "csv", "--rule", "KSeq", "--rule", "joint").stdout.splitlines()
     assert [line.split(",")[0] for line in chosen] == ["rule", "autoregressive", "kseq", "joint"]
 
 
@@ -191,7 +193,7 @@ def test_the_shape_chooses_itself_unless_told(models: list[str], tmp_path: Path)
 def test_a_text_of_many_shapes_is_audited_and_has_a_page(models: list[str], tmp_path: Path) -> None:
     page, log = tmp_path / "page.html", tmp_path / "log.jsonl"
     words = (*models, "--prompt", "a b a b a b", "--max-tokens", "30", "--costs", str(costs_file(tmp_path)))
-    shown = call(*words, "--html", str(page), "--audit", str(log))
+    shown = call(*words, "--out", str(page), "--audit", str(log))
     assert shown.exit_code == 0 and "audit:" in shown.stderr, shown.output
     assert len(log.read_text().splitlines()) >= 30
     drawn = page.read_text()
@@ -204,7 +206,7 @@ def test_a_text_of_many_shapes_is_audited_and_has_a_page(models: list[str], tmp_
 
 def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -> None:
     words = (*models[:2], "--draft", "lookup", "--prompt", "a b a b a b", "--max-tokens", "20", "--seed", "4")
-    shown = call(*words, "--prompt-lookup-num-tokens", "3", "--max-matching-ngram-size", "1")
+    shown = call(*words, "--prompt-lookup", "3,1")
     assert shown.exit_code == 0, shown.output
     pair = load_pair(models[1], "lookup")
     assert pair.draft is None
@@ -213,18 +215,16 @@ def test_prompt_lookup_needs_no_draft_model(models: list[str], tmp_path: Path) -
     assert shown.stdout.split() == pair.text(expected).split()
     auto = call(*words, "--shape", "auto", "--costs", str(costs_file(tmp_path)))
     assert auto.exit_code == 0 and len(auto.stdout.split()) == 20, auto.output
-    compared = call(*words, "--compare", "--csv").stdout.splitlines()
+    compared = call(*words, "--compare", "csv").stdout.splitlines()
     names = [line.split(",")[0] for line in compared[1:4]]
     assert names == ["autoregressive", "lookup", "auto"] and "assisted" not in str(compared)
 
 
 def test_the_live_view_as_a_picture(models: list[str], tmp_path: Path) -> None:
     file = tmp_path / "view.svg"
-    words = (*models, *PROMPTS, "--max-tokens", "9", "--rule", "joint", "--svg", str(file))
-    assert call(*words, "--no-live").exit_code == 0
-    quiet = file.read_text()
+    words = (*models, *PROMPTS, "--max-tokens", "9", "--rule", "joint", "--out", str(file))
     assert call(*words).exit_code == 0
-    for drawn in (quiet, file.read_text()):
+    for drawn in (file.read_text(),):
         assert drawn.startswith("<svg") and "#009e73" in drawn.lower() and "tokens/s" in drawn.replace("&#160;", " ")
         assert "url(http" not in drawn  # no font of the network
 
@@ -259,30 +259,31 @@ def test_a_prompt_file_is_text_in_utf_8(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[list[str], str]] = {
-    "no paths": (["--paths", "0"], "K is 0 and L is 4"),
-    "no length": (["--length", "0"], "K is 4 and L is 0"),
+    "no paths": (["--shape", "0x4"], "K is 0 and L is 4"),
+    "no length": (["--shape", "4x0"], "K is 4 and L is 0"),
     "not there": (["--target", "./nowhere"], "'./nowhere' does not exist"),
     "device": (["--device", "abacus"], "got 'abacus'. Use cpu or cuda"),
     "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
     "no law": (["--draft-law", "best"], "no law 'best'"),
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
-    "block and paths": (["--rule", "block", "--paths", "2"], "takes one drafted path"),
-    "tree": (["--tree", "4,x"], "got '4,x'"),
-    "tree and paths": (["--tree", "4,2", "--paths", "3"], "--tree excludes --paths and --length"),
+    "block and paths": (["--rule", "block", "--shape", "2x4"], "takes one drafted path"),
+    "tree": (["--shape", "4,x"], "got '4,x'"),
     "temperature": (["--temperature", "-1"], "temperature is -1"),
     "tokens": (["--max-tokens", "0"], "--max-tokens must be from 1 to 1,000,000, got 0"),
     "too long": (["--max-tokens", "300"], "pass the target's context of 256"),
     "no chat": (["--chat"], "--chat requires a target with a chat template"),
     "prompt file": (["--prompt-file", "nowhere.txt"], "got 'nowhere.txt' (No such file"),
     "two rules": (["--rule", "joint", "--rule", "KSeq"], "several --rule"),
-    "json": (["--json"], "--json and --csv require --compare"),
-    "page of a comparison": (["--compare", "--html", "x.html"], "--html requires a single rule"),
-    "page nowhere": (["--html", "nowhere/x.html"], "must be in an existing folder"),
-    "rows of no trace": (["--trace-rows", "3"], "Add --trace DIR"),
-    "no shape": (["--shape", "wide"], "--shape must be auto or KxL, got 'wide'"),
-    "shape and size": (["--shape", "4x4", "--length", "3"], "--shape excludes --paths, --length and --tree"),
+    "other table": (["--compare", "xml"], "'xml' is not one of"),
+    "page of a comparison": (["--compare", "--out", "x.html"], "--out and --audit require a single rule"),
+    "page nowhere": (["--out", "nowhere/x.html"], "must be in an existing folder"),
+    "other kind of file": (["--out", "x.pdf"], "one .html and one .svg file at most, got 'x.pdf'"),
+    "no shape": (
+        ["--shape", "wide"],
+        "--shape must be auto, KxL, numbers of children per level, or dynamic:NODES, got 'wide'",
+    ),
     "shape and rule": (["--shape", "auto", "--rule", "joint"], "Remove --rule and --draft-law"),
-    "trace of auto": (["--shape", "auto", "--trace", "new"], "--trace requires trees of one shape"),
+    "trace of auto": (["--shape", "auto", "--trace", "new"], "--trace requires a draft model and trees of one shape"),
     "costs of one shape": (["--rule", "joint", "--costs", "x.json"], "--costs requires --shape auto"),
     "costs of named methods": (
         ["--compare", "--rule", "joint", "--costs", "x.json"],
@@ -290,15 +291,17 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "costs nowhere": (["--costs", "nowhere.json"], "nowhere.json"),
     "lookup of one shape": (
-        ["--shape", "2x2", "--max-matching-ngram-size", "3"],
+        ["--shape", "2x2", "--prompt-lookup", "10,3"],
         "this shape does not use prompt lookup",
     ),
-    "size and lookup": (["--draft", "lookup", "--length", "3"], "--draft lookup drafts one path"),
-    "shape and lookup": (["--draft", "lookup", "--shape", "4x4"], "--draft lookup drafts one path"),
-    "rule and lookup": (["--draft", "lookup", "--rule", "joint"], "--draft lookup determines rule and draft law"),
+    "shape and lookup": (["--draft", "lookup", "--shape", "4x4"], "draft one path by their own rule"),
+    "rule and lookup": (["--draft", "lookup", "--rule", "joint"], "draft one path by their own rule"),
     "trace of lookup": (["--draft", "lookup", "--trace", "new"], "--trace requires a draft model"),
-    "nothing looked up": (["--draft", "lookup", "--prompt-lookup-num-tokens", "0"], "prompt-lookup-num-tokens is 0"),
-    "picture nowhere": (["--svg", "nowhere/x.svg"], "must be in an existing folder"),
+    "nothing looked up": (
+        ["--draft", "lookup", "--prompt-lookup", "0"],
+        "must be one or two positive integers, got '0'",
+    ),
+    "picture nowhere": (["--out", "nowhere/x.svg"], "must be in an existing folder"),
     "trace in use": (["--trace", "."], "--trace must be a new or empty folder"),
 }
 
@@ -351,7 +354,7 @@ def test_a_method_of_its_own_law_and_label() -> None:
 def test_the_embedded_pair(tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace"
     words = ("--prompt", "The capital of France is", "--no-chat", "--temperature", "0", "--max-tokens", "6")
-    result = call(*words, "--rule", "KSeq", "--html", str(page), "--trace", str(trace))
+    result = call(*words, "--rule", "KSeq", "--out", str(page), "--trace", str(trace))
     assert result.exit_code == 0, result.output
     assert "Paris" in result.stdout
     assert page.stat().st_size > 10_000 and (trace / "pairs-00000.npz").is_file()

@@ -22,27 +22,29 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def decode(*words: str) -> Result:
-    return CliRunner().invoke(main, ["decode", "--prompt", "a b c", "--max-tokens", "12", "--no-live", *words])
+    return CliRunner().invoke(main, ["decode", "--prompt", "a b c", "--max-tokens", "12", *words])
 
 
-@pytest.mark.parametrize("words", [(), ("--rule", "race"), ("--rule", "KSeq", "--paths", "2", "--length", "2")])
+@pytest.mark.parametrize("words", [(), ("--rule", "race"), ("--rule", "KSeq", "--shape", "2x2")])
 def test_a_watermark_is_told_with_each_text(models: list[str], words: tuple[str, ...]) -> None:
-    result = decode(*models, "--watermark", "secret", *words)
+    result = decode(*models, "--draft-law", "watermark:secret", *words)
     assert result.exit_code == 0, result.output
     assert "watermark: z = " in result.stderr and "for 50 tokens" in result.stderr and "for 200 tokens" in result.stderr
 
 
 def test_the_watermarked_text_is_the_same_without_the_draft_model(models: list[str]) -> None:
     target = models[: models.index("--draft")]
-    texts = [decode(*words, "--watermark", "secret").stdout for words in (models, [*target, "--draft", "exit:1"])]
-    assert texts[0] == texts[1] != decode(*models, "--watermark", "other").stdout
+    texts = [
+        decode(*words, "--draft-law", "watermark:secret").stdout for words in (models, [*target, "--draft", "exit:1"])
+    ]
+    assert texts[0] == texts[1] != decode(*models, "--draft-law", "watermark:other").stdout
 
 
 def test_chains_and_layers_are_drafts(models: list[str]) -> None:
     target, draft = models[: models.index("--draft")], models[-1]
     for name in ("skip:0", "exit:1", f"chain:{draft},exit:1", "chain:exit:1,skip:0"):
         result = decode(
-            *target, "--draft", name, *(("--length", "3") if name.startswith("chain") else ("--rule", "block"))
+            *target, "--draft", name, *(("--shape", "1x3") if name.startswith("chain") else ("--rule", "block"))
         )
         assert result.exit_code == 0, result.output
 
@@ -50,10 +52,10 @@ def test_chains_and_layers_are_drafts(models: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--watermark", "k", "--compare"), "one draft model and one rule"),
-        (("--watermark", "k", "--shape", "auto"), "paths of one size"),
-        (("--watermark", "k", "--rule", "joint"), "further down"),
-        (("--watermark", ""), "empty"),
+        (("--draft-law", "watermark:k", "--compare"), "one draft model and one rule"),
+        (("--draft-law", "watermark:k", "--shape", "auto"), "paths of one size"),
+        (("--draft-law", "watermark:k", "--rule", "joint"), "further down"),
+        (("--draft-law", "watermark:"), "empty"),
     ],
 )
 def test_what_does_not_go_with_a_watermark(models: list[str], words: tuple[str, ...], says: str) -> None:
@@ -65,8 +67,8 @@ def test_what_does_not_go_with_a_watermark(models: list[str], words: tuple[str, 
     ("draft", "words", "says"),
     [
         ("chain:exit:1", (), "Name two draft models"),
-        ("chain:exit:1,exit:1", ("--paths", "2"), "use --length only"),
-        ("slem:nowhere", ("--shape", "auto"), "one path by text"),
+        ("chain:exit:1,exit:1", ("--shape", "2x4"), "other --shape than auto or 1xL"),
+        ("slem:nowhere", ("--shape", "auto"), "draft one path by their own rule"),
         ("skip:9", (), "layers 0 to"),
         ("exit:x", (), "numbers of layers"),
     ],

@@ -1,4 +1,4 @@
-"""`ot-draft decode --tree dynamic:N`: texts, pages, the comparison, and one clear line for what does not fit."""
+"""`ot-draft decode --shape dynamic:N`: texts, pages, the comparison, and one clear line for what does not fit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def call(*words: str) -> Result:
 )
 def test_texts_are_the_engines(models: list[str], tree: str, rule: str | None) -> None:
     sampling = ["--temperature", "0.8", "--top-k", "6", "--seed", "3", "--max-tokens", "9"]
-    result = call(*models, *PROMPTS, *sampling, "--tree", tree, *(["--rule", rule] if rule else []))
+    result = call(*models, *PROMPTS, *sampling, "--shape", tree, *(["--rule", rule] if rule else []))
     assert result.exit_code == 0, result.output
     pair, method = load_pair(models[1], models[3]), dynamic_method(otd.trees.drafting.called(tree), rule)
     options = DecodeOptions(SamplingParams(0.8, top_k=6), max_tokens=9, seed=3)
@@ -56,17 +56,17 @@ def test_texts_are_the_engines(models: list[str], tree: str, rule: str | None) -
 
 def test_the_page_and_the_audit_take_trees_of_several_shapes(models: list[str], tmp_path: Path) -> None:
     page, log = tmp_path / "page.html", tmp_path / "log.jsonl"
-    words = ["--max-tokens", "9", "--html", str(page), "--audit", str(log)]
+    words = ["--max-tokens", "9", "--out", str(page), "--audit", str(log)]
     for tree in ("dynamic:6", "dynamic:6:dyspec"):
-        result = call(*models, *PROMPTS, "--tree", tree, *words)
+        result = call(*models, *PROMPTS, "--shape", tree, *words)
         assert result.exit_code == 0, result.output
         assert "drafted tree" in page.read_text() and len(log.read_text().splitlines()) > 1
         log.unlink()
 
 
 def test_the_comparison_measures_every_way(models: list[str]) -> None:
-    words = ["--compare", "--max-tokens", "6", "--tree", "dynamic:5:adaptive"]
-    result = call(*models, *PROMPTS, *words, "--rule", "joint", "--rule", "naive", "--json")
+    words = ["--compare", "json", "--max-tokens", "6", "--shape", "dynamic:5:adaptive"]
+    result = call(*models, *PROMPTS, *words, "--rule", "joint", "--rule", "naive")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["methods"]
     assert [row["rule"] for row in rows] == ["autoregressive", "joint", "naive"]
@@ -82,18 +82,17 @@ def test_the_comparison_measures_every_way(models: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--tree", "dynamic"], "give dynamic:32"),
-        (["--tree", "dynamic:0"], "give dynamic:32"),
-        (["--tree", "dynamic:32:medusa"], "lookup, counted, adaptive, eagle2, opt-tree, dyspec, specdec"),
-        (["--tree", "2;3"], "or dynamic:32"),
-        (["--tree", "dynamic:8", "--draft-law", "iid"], "Remove --draft-law"),
-        (["--tree", "dynamic:8", "--length", "3"], "Use one of them"),
-        (["--tree", "dynamic:8", "--rule", "KSeq"], "valid on trees whose children follow"),
-        (["--tree", "dynamic:8:dyspec", "--rule", "joint"], "valid on trees whose children follow"),
-        (["--tree", "dynamic:8", "--rule", "joint"], "valid on trees whose children follow"),
-        (["--tree", "dynamic:8:counted", "--prompt-lookup-num-tokens", "3"], "does not use prompt lookup"),
-        (["--tree", "dynamic:8", "--rule", "best"], "rule must be a known name, got 'best'"),
-        (["--tree", "dynamic:8", "--trace", "somewhere"], "trees of one shape"),
+        (["--shape", "dynamic"], "give dynamic:32"),
+        (["--shape", "dynamic:0"], "give dynamic:32"),
+        (["--shape", "dynamic:32:medusa"], "lookup, counted, adaptive, eagle2, opt-tree, dyspec, specdec"),
+        (["--shape", "2;3"], "or dynamic:32"),
+        (["--shape", "dynamic:8", "--draft-law", "iid"], "Remove --rule and --draft-law"),
+        (["--shape", "dynamic:8", "--rule", "KSeq"], "valid on trees whose children follow"),
+        (["--shape", "dynamic:8:dyspec", "--rule", "joint"], "valid on trees whose children follow"),
+        (["--shape", "dynamic:8", "--rule", "joint"], "valid on trees whose children follow"),
+        (["--shape", "dynamic:8:counted", "--prompt-lookup", "3"], "does not use prompt lookup"),
+        (["--shape", "dynamic:8", "--rule", "best"], "rule must be a known name, got 'best'"),
+        (["--shape", "dynamic:8", "--trace", "somewhere"], "trees of one shape"),
     ],
 )
 def test_what_does_not_fit_is_refused(models: list[str], words: list[str], text: str) -> None:

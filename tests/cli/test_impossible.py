@@ -31,27 +31,28 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["text.txt/x.jsonl", "loop/x.jsonl", "x" * 300, "/proc/x.jsonl"]
 
 
-@pytest.mark.parametrize("option", ["--audit", "--html", "--svg", "--trace"])
+@pytest.mark.parametrize("option", ["--audit", "--out", "--trace"])
 def test_decode_refuses_before_the_models_are_loaded(option: str, places: list[str]) -> None:
     for place in (*places, *([] if option == "--trace" else ["nowhere/x.jsonl"])):
         assert option in refusal(*DECODE, option, place)
-    assert "target './nowhere' does not exist" in refusal(*DECODE, option, "fine")  # and nothing is left behind
-    assert not Path("fine").is_file() and sorted(path.name for path in Path().glob(".ot*")) == []
+    fine = "fine.svg" if option == "--out" else "fine"
+    assert "target './nowhere' does not exist" in refusal(*DECODE, option, fine)  # and nothing is left behind
+    assert not Path(fine).is_file() and sorted(path.name for path in Path().glob(".ot*")) == []
 
 
 def test_decode_refuses_one_name_for_two_files(places: list[str]) -> None:
-    assert "must be distinct" in refusal(*DECODE, "--html", "both", "--svg", "both")
-    assert "must be distinct" in refusal(*DECODE, "--html", "text.txt", "--prompt-file", "text.txt")
+    assert "must be distinct" in refusal(*DECODE, "--out", "text.html", "--audit", "text.html")
+    assert "one .html and one .svg file at most" in refusal(*DECODE, "--out", "a.html", "--out", "b.html")
 
 
 def test_what_is_there_stays_as_it_is(places: list[str]) -> None:
     page = Path("page.html")
     page.write_text("old")
-    refusal(*DECODE, "--html", "page.html")
+    refusal(*DECODE, "--out", "page.html")
     assert page.read_text() == "old"
-    Path("link").symlink_to("later.html")
-    refusal(*DECODE, "--html", "link")
-    assert Path("link").is_symlink() and not Path("later.html").exists()
+    Path("link.html").symlink_to("later.html")
+    refusal(*DECODE, "--out", "link.html")
+    assert Path("link.html").is_symlink() and not Path("later.html").exists()
 
 
 def test_folders_of_the_other_commands(places: list[str]) -> None:
@@ -69,13 +70,13 @@ def test_folders_of_the_other_commands(places: list[str]) -> None:
         [*COMPARE, "--samples", "99999999999999"],
         [*COMPARE, "--lp-limit", "99999999999999"],
         [*COMPARE, "--jobs", "1000000"],
-        [*DECODE, "--paths", "1000000"],
-        [*DECODE, "--length", "1" + 40 * "0"],
+        [*DECODE, "--shape", "1000000x4"],
+        [*DECODE, "--shape", "4x1" + 40 * "0"],
         [*DECODE, "--shape", "1000000x1000000"],
-        [*DECODE, "--tree", "1000,1000,1000"],
-        [*DECODE, "--tree", "dynamic:100000000"],
+        [*DECODE, "--shape", "1000,1000,1000"],
+        [*DECODE, "--shape", "dynamic:100000000"],
         [*DECODE, "--max-tokens", "1000000000000"],
-        ["decode", *NOWHERE, "--prompt", "a", "--draft", "lookup", "--prompt-lookup-num-tokens", "100000000"],
+        ["decode", *NOWHERE, "--prompt", "a", "--draft", "lookup", "--prompt-lookup", "100000000"],
         ["plan", "--costs", "costs.json", "--paths", "1000000"],
         ["plan", "--costs", "costs.json", "--length", "1000000"],
         ["plan", "--costs", "costs.json", "--vocabulary", "1000000000000"],

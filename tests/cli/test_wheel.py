@@ -54,8 +54,8 @@ def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     decode = ["decode", *models, "--prompt", "a b c", "--max-tokens", "6"]
     commands = {
         "live": decode,
-        "page": [*decode, "--html", "page.html", "--trace", "trace", "--rule", "KSeq"],
-        "compare": [*decode, "--compare", "--rule", "KSeq", "--json"],
+        "page": [*decode, "--out", "page.html", "--trace", "trace", "--rule", "KSeq"],
+        "compare": [*decode, "--compare", "json", "--rule", "KSeq"],
         "capture": ["capture", *models, "--text", "text.txt", "--out", "captured"],
         "no models": ["decode", "--prompt", "a"],
         "no backend": [*decode, "--backend", "openvino"],

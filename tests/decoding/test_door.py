@@ -239,7 +239,7 @@ def test_padding_is_taken_off_and_behind_the_text_refused() -> None:
 
 def test_the_page_says_why_a_draft_model_gives_no_mass(models: list[str], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    words = ["decode", *models, "--prompt", "a b c", "--max-tokens", "8", "--html", str(page), "--rule", "joint"]
+    words = ["decode", *models, "--prompt", "a b c", "--max-tokens", "8", "--out", str(page), "--rule", "joint"]
     assert CliRunner().invoke(main, [*words, "--top-k", "2"]).exit_code == 0
     assert (
         "if (token.q === 0)" in page.read_text()

@@ -40,7 +40,7 @@ def decode(**groups: Any) -> None:
             from .run import prepare, show
 
             job, methods = prepare(settings, say)
-        if not settings.output.compare:
+        if settings.output.compare is None:
             show(job, methods[0])
             return
         from .comparison import compare  # with the benchmark, which one text does without

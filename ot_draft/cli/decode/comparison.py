@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...decoding import PromptLookup, Step
-from ...decoding.benchmark import compare_methods
+from ...decoding.benchmark import Measured, compare_methods
 from ...decoding.benchmark.peers import peers
 from ...decoding.methods import Method
 from ..console import print_csv, print_json, progress_bar, table_console, without_nan
 from .run import Job, close_traces, lookup_of, open_trace
-from .table import csv_rows, footnotes, records, table
+from .table import csv_rows, footnotes, interim, records, table
 
 WIDE = 192  # columns of the table where the output is no terminal
 
@@ -23,7 +23,7 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
         others += peers(job.pair, drafts.size[1], lookup=lookup_of(drafts, PromptLookup()))
     methods = [method for method in methods if method.fixed_shape]
     folders = {method: output.trace and output.trace / method.slug for method in methods}
-    traces = {method: open_trace(output, folder, method, job.options) for method, folder in folders.items()}
+    traces = {method: open_trace(folder, method, job.options) for method, folder in folders.items()}
     positions: dict[tuple[Method, int], int] = {}
 
     def watch(method: Method, prompt: int, step: Step) -> None:
@@ -36,12 +36,17 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
     groups = [[tokens] for tokens in job.tokens]
     runs = len(methods) * (len(groups) + 2) + len(others) * len(groups)
     with progress_bar(runs, "decoding", alike=False) as advance:  # warm-ups are short, methods differ
-        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others)
+
+        def show(row: Measured) -> None:
+            advance(by=0, line=interim(row, len(groups)))
+
+        shown = show if output.compare == "table" else None
+        comparison = compare_methods(job.pair, groups, methods, job.options, watch, advance, others, shown)
     close_traces([trace for trace in traces.values() if trace is not None])
-    if output.as_json:
+    if output.compare == "json":
         rows, costs = without_nan(records(comparison)), comparison.plan_costs()
         print_json({"settings": dict(job.settings.summary_rows()), "methods": rows, "costs": costs})
-    elif output.as_csv:
+    elif output.compare == "csv":
         print_csv(csv_rows(comparison))
     else:
         console, count = table_console(WIDE), len(job.prompts)

@@ -18,48 +18,62 @@ from ..options import Place, option, whole_numbers
 from ..refused import Refused
 
 AUTO = "auto"
+DEVICE_MAPS = "auto", "balanced", "balanced_low_0", "sequential"  # of accelerate
+WATERMARK = "watermark:"
 FILE = Place(dir_okay=False)
 SHOWN: dict[str, Any] = {"show_default": True}
 
 
 @dataclass(frozen=True)
-class TreeAsked:
-    """Value of --tree: numbers of children by level, or a way to grow trees that follow the draft."""
+class Shape:
+    """Value of --shape: auto, or K paths of length L, or numbers of children per level, or a tree that adapts to each step."""
 
+    auto: bool = False
+    paths: int | None = None
+    length: int | None = None
     children: tuple[int, ...] | None = None
-    grower: TreeDrafter | None = None
+    adaptive: TreeDrafter | None = None
 
 
-class Tree(click.ParamType):
-    """Numbers of children by level, like 4,2,1, or the name of a dynamic tree."""
-
-    name = "tree"
-
-    def convert(self, value: Any, param: Any, context: Any) -> TreeAsked:
-        if str(value).lower().startswith(drafting.FAMILY):
-            try:
-                return TreeAsked(grower=drafting.called(value))
-            except InvalidArgument as error:
-                raise Refused(f"--tree: {error}") from None
-        numbers = whole_numbers(value)
-        if not numbers:
-            remedy = "Use 4,2,1 for fixed numbers of children, or dynamic:32 for an adaptive tree of up to 32 nodes."
-            raise Refused(f"--tree must be numbers of children per level, or dynamic:NODES, got {value!r}. {remedy}")
-        return TreeAsked(numbers)
-
-
-class Shape(click.ParamType):
-    """auto, or K x L."""
+class ShapeType(click.ParamType):
+    """auto, KxL, numbers of children by level such as 4,2,1, or the name of a dynamic tree."""
 
     name = "shape"
 
-    def convert(self, value: Any, param: Any, context: Any) -> str | tuple[int, int]:
-        if value == AUTO:
-            return AUTO
-        parts = str(value).lower().replace("×", "x").split("x")
-        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
-            raise Refused(f"--shape must be auto or KxL, got {value!r}. Use 4x4 for four paths of four tokens.")
-        return int(parts[0]), int(parts[1])
+    def convert(self, value: Any, param: Any, context: Any) -> Shape:
+        if isinstance(value, Shape):
+            return value
+        text = str(value).lower()
+        if text == AUTO:
+            return Shape(auto=True)
+        if text.startswith(drafting.FAMILY):
+            try:
+                return Shape(adaptive=drafting.called(value))
+            except InvalidArgument as error:
+                raise Refused(f"--shape: {error}") from None
+        parts = text.replace("×", "x").split("x")
+        if len(parts) == 2 and all(part.strip().isdecimal() for part in parts):
+            return Shape(paths=int(parts[0]), length=int(parts[1]))
+        if numbers := whole_numbers(value):
+            return Shape(children=numbers)
+        raise Refused(
+            f"--shape must be auto, KxL, numbers of children per level, or dynamic:NODES, got {value!r}. Use 4x4 for four paths of four"
+            " tokens, 4,2,1 for a tree, or dynamic:32 for a tree of up to 32 nodes that adapts to each step."
+        )
+
+
+class LookupType(click.ParamType):
+    """Number of tokens of prompt lookup, and n-gram length if wanted."""
+
+    name = "lookup"
+
+    def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
+        numbers = whole_numbers(value)
+        if not 1 <= len(numbers) <= 2:
+            raise Refused(
+                f"--prompt-lookup must be one or two positive integers, got {value!r}. Use 10,2 for up to 10 tokens by up to 2-grams."
+            )
+        return numbers
 
 
 class DraftName(click.ParamType):
@@ -123,10 +137,10 @@ class ModelOptions:
         **SHOWN,
     )
     device: str = option(
-        "--device", default=defaults.DEVICE, help="Device of the models, such as cpu or cuda.", **SHOWN
-    )
-    device_map: str | None = option(
-        "--device-map", help="device_map of accelerate for the target, such as auto [default: --device]."
+        "--device",
+        default=defaults.DEVICE,
+        help="Device of the models, such as cpu or cuda; auto: the target on all devices by accelerate's device_map.",
+        **SHOWN,
     )
     cache: bool = option(
         "--cache/--no-cache",
@@ -134,6 +148,11 @@ class ModelOptions:
         help="Cache converted GGUF files, which then load about ten times as fast.",
         **SHOWN,
     )
+
+    @property
+    def placement(self) -> tuple[str, str | None]:
+        """Device and device map."""
+        return (defaults.DEVICE, self.device) if self.device in DEVICE_MAPS else (self.device, None)
 
     @property
     def spec(self) -> DraftSpec | None:
@@ -200,26 +219,25 @@ class SamplingOptions:
 class DraftOptions:
     """Shape, law and rule of the drafts. None: not given."""
 
-    shape: str | tuple[int, int] | None = option(
+    shape: Shape | None = option(
         "--shape",
-        type=Shape(),
-        help="Draft shape. KxL, such as 4x4: K paths of length L; auto: the shape with the most expected tokens per second, chosen in"
-        " each step [default: auto, unless rule, draft law, size or --trace is given].",
+        type=ShapeType(),
+        help="Draft shape: auto, KxL, numbers of children per level, or dynamic:NODES[:METHOD] [default: auto, or 4x4 if rule, draft law or"
+        " trace is given]. auto: in each step, the shape with the most expected tokens per second. 4x4: 4 paths of 4 tokens. 4,2,1: a"
+        " tree. dynamic:32: a tree of up to 32 nodes that adapts to each step, where METHOD is one of"
+        f" {', '.join(drafting.ALL)} [default METHOD: {drafting.USUAL}].",
     )
     costs: Path | None = option(
         "--costs",
         type=FILE,
-        help="File with the output of --compare --json. --shape auto uses its costs instead of measured times.",
+        help="File with the output of --compare json. --shape auto uses its costs instead of measured times.",
     )
-    lookup_tokens: int | None = option(
-        "--prompt-lookup-num-tokens",
-        type=int,
-        help=f"Maximum number of draft tokens from prompt lookup [default: {defaults.LOOKUP[0]}; auto: {defaults.AUTO_LOOKUP[0]}].",
-    )
-    lookup_ngram: int | None = option(
-        "--max-matching-ngram-size",
-        type=int,
-        help=f"Maximum n-gram length of prompt lookup, in tokens [default: {defaults.LOOKUP[1]}; auto: {defaults.AUTO_LOOKUP[1]}].",
+    lookup: tuple[int, ...] | None = option(
+        "--prompt-lookup",
+        type=LookupType(),
+        metavar="TOKENS[,NGRAM]",
+        help="Maximum number of draft tokens from prompt lookup, and maximum n-gram length [default:"
+        f" {','.join(map(str, defaults.LOOKUP))}; auto: {','.join(map(str, defaults.AUTO_LOOKUP))}].",
     )
     rules: tuple[str, ...] = option(
         "--rule",
@@ -229,34 +247,26 @@ class DraftOptions:
     )
     draft_law: str | None = option(
         "--draft-law",
-        help="Draft law: iid, hybrid:J, hybrid:auto, without-replacement, hub or top [default: that of the rule].",
+        help="Draft law: iid, hybrid:J, hybrid:auto, without-replacement, hub, top, or watermark:KEY [default: that of the rule]."
+        " watermark:KEY: draft tokens, and with --rule race (its default) output tokens, are the winners of exponential races with this"
+        " key; detection statistics are printed.",
     )
-    paths: int | None = option("--paths", type=int, help=f"Number of draft paths K [default: {defaults.PATHS}].")
-    length: int | None = option(
-        "--length", type=int, help=f"Length L of the draft paths, in tokens [default: {defaults.LENGTH}]."
-    )
-    tree: TreeAsked | None = option(
-        "--tree",
-        type=Tree(),
-        help="Draft tree, instead of paths: numbers of children per level, such as 4,2,1; or dynamic:NODES[:METHOD], a tree of up to NODES"
-        f" nodes that adapts to each step, where METHOD is one of {', '.join(drafting.ALL)} [default METHOD: {drafting.USUAL}].",
-    )
-    watermark: str | None = option(
-        "--watermark",
-        metavar="KEY",
-        help="Watermark key. Draft tokens are the winners of exponential races with this key, and detection statistics are printed."
-        " With --rule race (the default), output tokens are winners, too. Other rules: selection rules, such as KSeq.",
-    )
+
+    @property
+    def watermark(self) -> str | None:
+        """Key of the watermark."""
+        law = self.draft_law or ""
+        return law.removeprefix(WATERMARK) if law.startswith(WATERMARK) else None
 
     @property
     def children(self) -> tuple[int, ...] | None:
-        """Numbers of children by level, if --tree gave any."""
-        return None if self.tree is None else self.tree.children
+        """Numbers of children by level, if --shape has any."""
+        return None if self.shape is None else self.shape.children
 
     @property
-    def grower(self) -> TreeDrafter | None:
-        """Drafter of trees that follow the draft, if --tree asked for such."""
-        return None if self.tree is None else self.tree.grower
+    def adaptive(self) -> TreeDrafter | None:
+        """Drafter of trees that adapt to each step, if --shape has one."""
+        return None if self.shape is None else self.shape.adaptive
 
     @property
     def named(self) -> bool:
@@ -266,7 +276,7 @@ class DraftOptions:
     @property
     def given_size(self) -> tuple[int | None, int | None]:
         """Paths and length, as far as given."""
-        return self.shape if isinstance(self.shape, tuple) else (self.paths, self.length)
+        return (None, None) if self.shape is None else (self.shape.paths, self.shape.length)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -276,50 +286,53 @@ class DraftOptions:
 
     @property
     def nodes(self) -> int:
-        """The most nodes that a step may draft."""
+        """Maximum number of nodes that a step drafts."""
         paths, length = self.size
         levels = accumulate(self.children or (), mul)
-        grown = 0 if self.grower is None else self.grower.bounds.size
-        return max(paths * length, sum(levels), grown, self.lookup_tokens or 0, self.lookup_ngram or 0)
+        adaptive = 0 if self.adaptive is None else self.adaptive.bounds.size
+        return max(paths * length, sum(levels), adaptive, *(self.lookup or (0,)))
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Output: views, files and tables."""
+    """Views, files and tables."""
 
-    compare: bool = option(
-        "--compare", is_flag=True, help="Continue every prompt with every method, and print a table."
+    compare: str | None = option(
+        "--compare",
+        is_flag=False,
+        flag_value="table",
+        type=click.Choice(["table", "json", "csv"]),
+        help="Continue every prompt with every method and print a table. json: with the costs for --costs and `ot-draft plan`.",
     )
-    live: bool = option(
-        "--live/--no-live", default=True, help="Print tokens as they are generated, coloured by origin in a terminal."
+    files: tuple[Path, ...] = option(
+        "--out",
+        type=FILE,
+        multiple=True,
+        metavar="FILE",
+        help="Output file: .html for a page that explains every token, .svg for an image of the terminal; repeatable.",
     )
-    html: Path | None = option("--html", type=FILE, help="Output file: HTML page that explains every token.")
-    svg: Path | None = option("--svg", type=FILE, help="Output file: SVG image of the live view.")
     trace: Path | None = option(
         "--trace",
         type=Place(file_okay=False),
-        help="Output folder, new or empty: all steps, with target and draft distributions.",
-    )
-    trace_rows: int | None = option(
-        "--trace-rows",
-        type=click.IntRange(0),
-        help=f"Maximum number of pairs of distributions in the trace [default: {defaults.TRACE_ROWS}].",
-    )
-    trace_keep: int | None = option(
-        "--trace-keep",
-        type=click.IntRange(0),
-        help="Number of most probable tokens stored individually; the others are merged into classes (0: store all tokens)"
-        f" [default: {defaults.TRACE_KEPT}].",
+        help=f"Output folder, new or empty: all steps, with up to {defaults.TRACE_ROWS:,} pairs of target and draft distributions.",
     )
     audit: Path | None = option(
         "--audit",
         type=FILE,
         help="Output file, new: .jsonl log of the emitted tokens and target distributions, which are tested against each other.",
     )
-    as_json: bool = option("--json", is_flag=True, help="Print the comparison as JSON, with costs for `ot-draft plan`.")
-    as_csv: bool = option("--csv", is_flag=True, help="Print the comparison as CSV.")
+
+    @property
+    def html(self) -> Path | None:
+        """The page, if one is wanted."""
+        return next((file for file in self.files if file.suffix == ".html"), None)
+
+    @property
+    def svg(self) -> Path | None:
+        """The image, if one is wanted."""
+        return next((file for file in self.files if file.suffix == ".svg"), None)
 
     @property
     def laws_wanted(self) -> bool:
-        """Whether the full distributions of every step are needed: for the page, the audit, and a trace that records any."""
-        return self.html is not None or self.audit is not None or (self.trace is not None and self.trace_rows != 0)
+        """Whether the full distributions of every step are needed."""
+        return self.html is not None or self.audit is not None or self.trace is not None

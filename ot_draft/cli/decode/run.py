@@ -21,13 +21,14 @@ from ...verify.server import Audit, LogWriter, Token, Verdict, emitted_with_laws
 from ..embedded import load_models
 from ..plan import read_costs
 from .live import LiveView, coloured, legend, picture, stream
-from .options import DraftOptions, OutputOptions
+from .options import DraftOptions
 from .page import PageText, page
 from .settings import DecodeSettings
 from .trace import Trace
 
 AUTOREGRESSIVE = "autoregressive"
 BASELINE_STEPS = 12  # that a speed is compared with, at least
+RARELY = 0.2  # share of steps with draft tokens up to which drafting does not pay
 SPREAD = 20  # of them come while the tokens asked for do, at most; in longer texts one comes every so many steps
 
 
@@ -53,7 +54,7 @@ def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tupl
     draft = "states" if models.target is None and models.draft is None else models.draft
     others: dict[str, Any] = {} if output.compare else {"assistant": None}
     others["backend"], others["tokens"] = models.backend, None if output.compare else len(prompts) * asked.max_tokens
-    where = models.dtype, models.device, models.device_map
+    where = models.dtype, *models.placement
     pair = load_models(models.target, draft, *where, cache=models.cache, progress=progress, **others)
     tokens, _ = encode_prompts(pair, prompts, settings.prompts.chat)
     return Job(pair, prompts, tokens, options, settings), methods
@@ -70,18 +71,18 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
         looked_up = making.lookup_method(lookup_of(drafts, PromptLookup()))
         return [_autoregressive(), looked_up, auto] if compare else [auto if settings.auto else looked_up]
     if settings.models.chained:
-        chain = making.chain_method(defaults.CHAIN_LENGTH if drafts.length is None else drafts.length)
+        chain = making.chain_method(drafts.given_size[1] or defaults.CHAIN_LENGTH)
         return [_autoregressive(), chain] if compare else [chain]
     if settings.auto and not compare:
         return [auto]
     paths, length = drafts.size
     rules = {rule.lower().replace("_", "") for rule in drafts.rules}
-    if drafts.given_size[0] is None and rules and rules <= {"block", "blockverification"}:  # which take one path
+    if drafts.shape is None and rules and rules <= {"block", "blockverification"}:  # which take one path
         paths = 1
     if drafts.watermark is not None:
         return [making.watermark_method(drafts.watermark, paths, length, *drafts.rules)]
     if compare and not drafts.named:
-        grown = [] if drafts.grower is None else making.dynamic_methods(drafts.grower.bounds.size)
+        grown = [] if drafts.adaptive is None else making.dynamic_methods(drafts.adaptive.bounds.size)
         known = making.methods_to_compare(paths, length, drafts.children)
         return [*known, *grown, making.lookup_method(lookup_of(drafts, PromptLookup())), auto]
     named = _named(drafts, paths, length)
@@ -94,8 +95,8 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
 def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
     """A method for every rule that was given, or for the usual one."""
     rules = dict.fromkeys(drafts.rules)
-    if drafts.grower is not None:
-        grower = drafts.grower
+    if drafts.adaptive is not None:
+        grower = drafts.adaptive
         lookup = (
             lookup_of(drafts, PromptLookup(grower.counts.n_lookup_tokens).for_tree)
             if grower.counts.n_lookup_tokens
@@ -115,17 +116,16 @@ def _autoregressive() -> Method:
 
 def lookup_of(drafts: DraftOptions, otherwise: PromptLookup) -> PromptLookup:
     """Prompt lookup as the options say, and as given where they say nothing."""
-    tokens = otherwise.num_tokens if drafts.lookup_tokens is None else drafts.lookup_tokens
-    ngram = otherwise.max_ngram if drafts.lookup_ngram is None else drafts.lookup_ngram
+    tokens, ngram = (*(drafts.lookup or ()), *(otherwise.num_tokens, otherwise.max_ngram)[len(drafts.lookup or ()) :])
     return PromptLookup(tokens, ngram, min(otherwise.min_ngram, ngram))
 
 
 def show(job: Job, method: Method) -> None:
     """One rule: the texts one after the other, each with its own row of random numbers."""
     console, output, key = Console(), job.settings.output, job.settings.drafts.watermark
-    trace = open_trace(output, output.trace, method, job.options)
+    trace = open_trace(output.trace, method, job.options)
     audited = None if output.audit is None else Audited(output.audit)
-    if console.is_terminal and output.live:
+    if console.is_terminal:
         with coloured(console):
             console.print(legend())
     baseline = Baseline(job, method)
@@ -135,22 +135,18 @@ def show(job: Job, method: Method) -> None:
         steps = decode_steps(job.pair, [job.tokens[number]], method.policy, replace(job.options, rows=[number]))
         steps = _recorded(steps, trace, number, len(job.tokens[number]))
         steps = audited(steps, number) if audited is not None else steps
-        if output.live:
-            steps = stream(console, views[number], steps)
+        steps = stream(console, views[number], steps)
         text: list[int] = []
         for step in steps:
             text += step.tokens(0)
             baseline.add(step)
             if pages:
                 pages[number].add(step)
-            if output.svg is not None and not output.live:
-                views[number].add(step)
-        if not output.live:
-            click.echo(job.pair.text(text))
         if key is not None:
             click.echo(_key_found(text, key, number, method.K, job.pair.n), err=True)
-    if compared := baseline.line():
-        click.echo(compared, err=True)
+    for line in (baseline.line(), baseline.advice()):
+        if line:
+            click.echo(line, err=True)
     click.echo(f"target: {job.pair.law}, backend {job.pair.backend}", err=True)
     if job.pair.no_faster:
         click.echo(job.pair.no_faster, err=True)
@@ -190,6 +186,7 @@ class Baseline:
         self._job, self._method = job, method
         self._baseline, self._tokens, self._seconds = list[float](), list[int](), list[float]()
         self._often = min(max(job.options.max_tokens * len(job.tokens) // SPREAD, 1), SPREAD)
+        self._drafted = 0  # steps with draft tokens
         self._since = 0  # the last autoregressive step
         self._beside: Iterator[Step] | None = None
 
@@ -198,6 +195,7 @@ class Baseline:
         self._tokens.append(len(step.tokens(0)))
         self._seconds.append(step.seconds.total)
         self._since += 1
+        self._drafted += step.drafting.tree.bounds.size > 0
         if step.number and not step.drafting.tree.bounds.size:
             self._took(step)
         elif self._since >= self._often:
@@ -223,6 +221,15 @@ class Baseline:
         if step is not None:
             self._took(step)
         return step is not None
+
+    def advice(self) -> str:
+        """What to do if `auto` hardly drafted; empty otherwise."""
+        if self._method.rule != making.AUTO or self._drafted > RARELY * len(self._seconds):
+            return ""
+        return (
+            f"auto drafted in {self._drafted} of {len(self._seconds)} steps: drafting does not pay for these models on this machine. Use"
+            " --shape 4x4 to see accepted and rejected draft tokens."
+        )
 
     def line(self) -> str:
         """The ratio, its interval of 95 % and what it rests on; empty for autoregressive decoding itself, and where nothing can be said."""
@@ -264,18 +271,17 @@ def _recorded(steps: Iterator[Step], trace: Trace | None, prompt: int, position:
         yield step
 
 
-def open_trace(output: OutputOptions, folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
+def open_trace(folder: Path | None, method: Method, options: DecodeOptions) -> Trace | None:
     """A trace of the method in this folder, if there is one."""
     if folder is None:
         return None
-    given = {"kept": output.trace_keep, "rows_stored": output.trace_rows}
-    return Trace(folder, method, options, **{name: value for name, value in given.items() if value is not None})
+    return Trace(folder, method, options)
 
 
 def close_traces(traces: Sequence[Trace]) -> None:
     for trace in traces:
         trace.close()
-        limit = ", the last ones without distributions (--trace-rows was reached)" if trace.full else ""
+        limit = f", the last ones without distributions (limit of {defaults.TRACE_ROWS:,} pairs)" if trace.full else ""
         click.echo(f"trace: {trace.folder}, {trace.steps} steps{limit}", err=True)
 
 

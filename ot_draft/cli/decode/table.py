@@ -7,7 +7,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from ...decoding.benchmark import COSTS, OFF, Comparison, MethodCosts
+from ...decoding.benchmark import COSTS, OFF, Comparison, Measured, MethodCosts
 
 UNKNOWN = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
@@ -49,6 +49,14 @@ def table(comparison: Comparison, title: str) -> Table:
             style="bold" if row is best else "",
         )
     return columns
+
+
+def interim(row: Measured, prompts: int) -> str:
+    """One line about a method after some of the prompts."""
+    return (
+        f"{row.method.label} ({row.method.drafts or 'no draft'}), {len(row.groups)} of {prompts} prompts:"
+        f" {row.block_efficiency:.2f} tokens per target call, {row.tokens_a_second:.1f} tokens/s"
+    )
 
 
 def _spread(error: float) -> str:

@@ -178,12 +178,13 @@ def compare_methods(
     watch: Watch = nobody,
     progress: Progress = lambda done: None,
     peers: Sequence[Method] = (),
+    on_row: Callable[[Measured], None] | None = None,
 ) -> Comparison:
     """Every method continues every group of prompts; they take turns group by group, after a short run of each.
 
     methods: the autoregressive one first. peers: those that no costs are measured of, as their steps differ or have no parts. watch: sees
-    every
-    step, outside the time that is measured. A text's random numbers depend on its number among all texts.
+    every step, outside the time that is measured. on_row: called after each run of a method. The random numbers of a sequence depend on its
+    number among all sequences.
     """
     costs = measure_costs(pair, groups[0], methods, options, progress)
     rows = [Measured(method) for method in (*methods, *peers)]
@@ -194,6 +195,8 @@ def compare_methods(
             row = rows[(turn + number) % len(rows)]  # so that no method always comes after the same other one
             row.groups.append(list(calls(row.method, pair, prompts, replace(options, rows=texts), watch)))
             progress(f"{row.method.label}, {number + 1} of {len(groups)}")
+            if on_row is not None:
+                on_row(row)
         first += len(prompts)
     return Comparison(rows, costs)
 

@@ -43,7 +43,7 @@ class Auto:
     lookup : PromptLookup or None
         Prompt lookup, of as many tokens as pay; None: not.
     costs : ot_draft.trees.Costs, optional
-        Costs of steps, instead of measured ones, as `ot-draft decode --compare --json` prints them. Choices then do not depend on the
+        Costs of steps, instead of measured ones, as `ot-draft decode --compare json` prints them. Choices then do not depend on the
         clock,
         and a seed determines the output, if the same prompts came before.
     paths : tuple of (int, int)

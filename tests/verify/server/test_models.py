@@ -161,7 +161,6 @@ def test_decoding_is_audited_and_its_log_can_be_read_again(tmp_path: Path) -> No
         "--prompt",
         "d e",
         "--no-chat",
-        "--no-live",
         "--max-tokens",
         "40",
         "--rule",
