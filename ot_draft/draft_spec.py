@@ -16,7 +16,7 @@ class DraftSpec:
     --------
     >>> DraftSpec.parse("skip:12,20")
     SkipLayers(layers=(12, 20))
-    >>> DraftSpec.parse("chain:small,lookup-free.gguf").draft
+    >>> DraftSpec.parse("chain:small,smaller.gguf").draft
     NamedModel(name='small')
     """
 

@@ -98,9 +98,10 @@ alike: within two standard errors of the best. More iterations reduce the error.
 )
 @form_options("csv", "json")
 def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: Any, **options: Any) -> None:
-    """Choose the rule, the number of paths K and the path length L with the largest speed-up in the wall-clock model.
+    """Choose the rule, K and L with the largest predicted speed-up.
 
-    speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select). The block efficiency is read from
+    K is the number of paths, L their length. speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select). The
+    block efficiency is read from
     --traces, or simulated with a pair of random models that have the given --acceptance.
     """
     form = form_of(options)

@@ -27,9 +27,23 @@ NOTHING = FixedTree(TreeShape())  # is drafted
 class Drafting:
     """A way to draft trees, and the path rule that selects from them; as a `Policy`, the same in every step.
 
-    tree: `otd.trees.CountedTree(32)` for instance, or an `otd.trees.FixedTree` of N nodes; without nodes: autoregressive decoding. rule:
-    InvalidDrafts where it is not valid on such trees. lookup: what looks up tokens in the text, for a tree that takes such
-    (`otd.trees.LookupTree`, `LookupPath`). `of` says what is usual where no rule and no lookup are given.
+    `of` has the usual rule and lookup for a tree.
+
+    Parameters
+    ----------
+    tree : TreeDrafter
+        How a tree is drafted, such as `otd.trees.CountedTree(32)` or a `otd.trees.FixedTree`; without nodes: autoregressive decoding.
+    rule : PathRule
+        Verification rule.
+    lookup : PromptLookup, optional
+        Source of looked-up tokens, for a tree that takes them (`otd.trees.LookupTree`, `LookupPath`).
+
+    Raises
+    ------
+    InvalidDrafts
+        If the rule is not lossless on such trees.
+    CannotDecode
+        If an argument is of another type, or the tree takes no looked-up tokens.
     """
 
     tree: TreeDrafter
@@ -62,7 +76,7 @@ class Drafting:
         rule: PathRule | None = None,
         lookup: TokenSource | None = None,
     ) -> Self:
-        """Such trees by the rule that is usual for them, and as many looked-up tokens as they take, where nothing else is given."""
+        """Return a drafting with the usual rule of a tree, and as many looked-up tokens as it takes, unless they are given."""
         if lookup is None and tree.counts.n_lookup_tokens:
             lookup = PromptLookup(tree.counts.n_lookup_tokens).for_tree
         return cls(tree, tree.rule if rule is None else rule, lookup)
@@ -74,7 +88,7 @@ class Drafting:
 
     @classmethod
     def chains(cls, paths: int, length: int, rule: PathRule, law: DraftLaw | None = None) -> Self:
-        """K paths of length L that share nothing but the root."""
+        """Return a drafting of K paths of length L that share only the root."""
         check_whole("K, the number of paths,", paths)
         check_whole("L, their length,", length)
         if paths < 1 or length < 1:
@@ -83,9 +97,9 @@ class Drafting:
 
     @classmethod
     def looked_up(cls, lookup: PromptLookup | None = None) -> Self:
-        """One path of prompt lookup, followed as far as the target's own draws agree with it (`ot_draft.trees.NaivePath`).
+        """Return a drafting of one path of prompt lookup, accepted as far as the target's own samples agree (`otd.trees.NaivePath`).
 
-        Every step has as many nodes as were found.
+        Each step has as many nodes as tokens were found.
         """
         lookup = PromptLookup() if lookup is None else lookup
         return cls.of(LookupPath.chains(1, lookup.num_tokens), lookup=lookup)

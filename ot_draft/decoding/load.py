@@ -56,14 +56,43 @@ def load_pair(
     backend: str = defaults.BACKEND,
     tokens: int | None = None,
 ) -> Pair:
-    """Load two models: each a directory, a GGUF file or the name of a hub model.
+    """Load a target and a draft model.
 
-    draft: as `DraftSpec.parse` reads it; a .safetensors file as `load_draft` does. device_map: how
-    accelerate spreads the target over devices ("auto"), in the place of `device`. assistant: a safetensors file of layers, for
-    transformers' own generation (`Pair`). cache: keep what a GGUF file was converted to, as `converted` does, and read it from there the
-    next time. progress: called with the name of every stage as it begins. backend: torch, where `Pair.target` and its draft are models of
-    transformers and of torch; the name of a registered backend; or auto, the first registered backend that takes the target with these
-    settings, else torch. tokens: how many will be decoded, None where nobody knows: a backend may prepare less for few.
+    Parameters
+    ----------
+    target : str
+        A directory, a GGUF file or the name of a hub model.
+    draft : str
+        As for `DraftSpec.parse`; also a .safetensors file of layers, as `load_draft` reads it.
+    dtype : str, default="float32"
+        Data type of weights and activations: float32, bfloat16, float16 or float64.
+    device : str, default="cpu"
+        Torch device of the models.
+    device_map : str, optional
+        device_map of accelerate for the target, instead of `device`.
+    assistant : str, optional
+        A .safetensors file of layers, for transformers' own generation.
+    cache : bool, default=True
+        Whether to keep converted GGUF files, and read them from there.
+    progress : callable
+        Called with the name of every stage as it begins.
+    backend : str, default="auto"
+        torch: the models are of transformers and torch. The name of a registered backend. auto: the first registered backend that takes the
+        target with these settings, else torch.
+    tokens : int, optional
+        Number of tokens that will be decoded; a backend may prepare less for few.
+
+    Returns
+    -------
+    pair : Pair
+        Both models and the target's tokenizer.
+
+    Raises
+    ------
+    CannotDecode
+        If a model does not exist, is incomplete, or does not fit the other one or the settings.
+    MissingPackage
+        If a package that the backend needs is not installed.
     """
     spec = DraftSpec.parse(draft)
     named = spec.name if isinstance(spec, NamedModel) else None
@@ -341,11 +370,21 @@ def own_draft(target: Any, file: Path) -> Any:
 
 
 def load_draft(target: Any, file: Path) -> SubsetDraft:
-    """A draft of a file of layers, in the number type of the given target and on its device, with its embedding (shared, not copied).
+    """Return the draft model of a file of layers, on the target's embedding, data type and device.
 
-    The file holds the tensors of a `LlamaModel` without its embedding, and `vocabulary_subset`: the ids (s,) of the tokens that the
-    draft scores. If it holds `reads`, too, the numbers of layers after which the draft reads the target's hidden states, it is a
-    `StateDraft`, and holds its `fuse`, `norm_states` and `project`.
+    Parameters
+    ----------
+    target : transformers.LlamaForCausalLM
+        Its embedding is shared, not copied.
+    file : Path
+        A .safetensors file with the tensors of a `LlamaModel` without its embedding, and `vocabulary_subset`, the token ids (s,) that the
+        draft model scores. With `reads`, the numbers of layers after which it reads the target's hidden states, it also has `fuse`,
+        `norm_states` and `project`.
+
+    Returns
+    -------
+    draft : SubsetDraft
+        A `StateDraft` if it reads hidden states.
     """
     from safetensors.torch import load_file
 

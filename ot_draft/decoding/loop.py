@@ -31,15 +31,28 @@ AUTOREGRESSIVE = Drafting.autoregressive()
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """Sampling, limits, random numbers, and what every step records.
+    """Sampling, limits and random numbers of a run.
 
-    sampling: for both models alike; draft_sampling: for the draft alone, if it is to differ (every rule stays lossless:
-    drafts follow the q that the rule sees). processed: for each text the logits processors of both models, in
-    the place of both samplings.
-    max_tokens: a text. stop: tokens that end a text, None for the target's own.
-    seed, rows: the random numbers of a text depend on the seed and on its row number only, which is its place in the batch
-    unless `rows` says otherwise. laws: record whole p and q in every step.
-    graphs: CUDA graphs, where there is CUDA and each model is whole on one device.
+    Parameters
+    ----------
+    sampling : SamplingParams
+        Sampling parameters of both models. Default: temperature 1.
+    draft_sampling : SamplingParams, optional
+        Sampling parameters of the draft model, if they differ. Every rule stays lossless, since draft tokens follow the q that it sees.
+    processed : sequence of Processed, optional
+        For each prompt the logits processors of both models, instead of sampling parameters.
+    max_tokens : int, default=64
+        Maximum number of new tokens per prompt.
+    stop : sequence of int, optional
+        Tokens that end a sequence. Default: the target's own.
+    seed : int, default=0
+        Random seed.
+    rows : sequence of int, optional
+        Row number of each prompt. Its random numbers depend on the seed and the row only. Default: its index in the batch.
+    laws : bool, default=False
+        Whether each step records p and q of all nodes.
+    graphs : bool, default=True
+        Whether to use CUDA graphs, on CUDA and if each model is on one device.
     """
 
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -64,12 +77,35 @@ class DecodeOptions:
 def decode_steps(
     pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, options: DecodeOptions | None = None
 ) -> Iterator[Step]:
-    """Continue B prompts of token ids, one target call a step, until every text has ended.
+    """Continue prompts, one target call per step, until every sequence has ended.
 
-    policy: one `Drafting` for all steps, or what chooses one before each, such as `Auto`.
-    Every text follows the target's law under `options.sampling`, whatever the draft model, if the path rules are lossless. CannotDecode
-    where the target has no law at a place that a text comes to (NaN or inf among its logits); a draft model without one draws its
-    drafts uniformly there, which `Step.without_law` counts, and a warning says once.
+    Every sequence follows the target distribution under `options.sampling`, whatever the draft model, if the path rules are lossless.
+
+    Parameters
+    ----------
+    pair : Pair
+        Target and draft model.
+    prompts : sequence of sequences of int
+        Token ids of B prompts.
+    policy : Drafting, Auto or Policy
+        One drafting for all steps, or the choice of one before each step.
+    options : DecodeOptions, optional
+        Sampling, limits and random numbers.
+
+    Yields
+    ------
+    step : Step
+        What each step drafted and emitted.
+
+    Raises
+    ------
+    CannotDecode
+        If the inputs do not fit the models, or the target's logits give no distribution at a position that is reached (NaN or inf).
+
+    Warns
+    -----
+    RuntimeWarning
+        If the draft model's logits give no distribution; its drafts there are uniform, see `Step.without_law`.
     """
     options = options or DecodeOptions()
     engines = begin(pair, prompts, policy, options)
@@ -100,19 +136,27 @@ def decode_steps(
 
 @dataclass(frozen=True)
 class Decoded:
-    """Texts and the steps that made them. tokens: of every text, without its prompt."""
+    """New tokens of every prompt, and the steps that emitted them.
+
+    Attributes
+    ----------
+    tokens : list of lists of int
+        New tokens by prompt.
+    steps : list of Step
+        All steps.
+    """
 
     tokens: list[list[int]]
     steps: list[Step]
 
     @property
     def seconds(self) -> Seconds:
-        """Time of all steps, prefill not counted."""
+        """Time of all steps, without the prefill."""
         return sum((step.seconds for step in self.steps), Seconds())
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens chosen a target call, over all calls of texts that were going on; what a stop cuts off counts as chosen."""
+        """Tokens per target call, over all calls of active sequences; tokens that a stop token cuts off count."""
         calls = sum(int(step.active.sum()) for step in self.steps)
         return sum(int((step.length + 1)[step.active].sum()) for step in self.steps) / calls
 
@@ -123,7 +167,24 @@ def decode(
     policy: PolicySettings = AUTOREGRESSIVE,
     options: DecodeOptions | None = None,
 ) -> Decoded:
-    """All steps of `decode_steps`, and the texts."""
+    """Continue prompts and return all new tokens and steps.
+
+    Parameters
+    ----------
+    pair : Pair
+        Target and draft model.
+    prompts : sequence of sequences of int
+        Token ids of B prompts.
+    policy : Drafting, Auto or Policy
+        One drafting for all steps, or the choice of one before each step. Default: autoregressive decoding.
+    options : DecodeOptions, optional
+        Sampling, limits and random numbers.
+
+    Returns
+    -------
+    decoded : Decoded
+        New tokens by prompt, and the steps of `decode_steps`.
+    """
     steps = list(decode_steps(pair, prompts, policy, options))
     return Decoded([[token for step in steps for token in step.tokens(row)] for row in range(len(prompts))], steps)
 

@@ -18,19 +18,42 @@ from .model import Model
 
 @dataclass(frozen=True)
 class Pair:
-    """Target, draft (None: nothing can be drafted but by prompt lookup) and tokenizer (None where texts are given as token ids).
+    """A target and a draft model that share a vocabulary.
 
-    shared_prefix: the models may know different numbers of tokens; equal ids mean equal tokens as far as both go. What
-    only the target knows is never drafted, what only the draft knows is cut off: both cost acceptance, not losslessness.
-    assistant: another draft for transformers' own generation, which hands no hidden states to a draft that reads them.
-    by_transformers: where these models are not transformers' own, what loads the pair as such, for that generation.
-    acceptance: how often drafts of this pair are accepted, as it was counted, for trees that go by it (`ot_draft.trees.CountedTree`).
-    text_draft: what drafts by text in the place of prompt lookup, of a draft model with another tokenizer (`TextDraft`).
-    cascade: a model that drafts for the draft model.
-    law: in words, by which numbers and products the target computes: the law that texts follow.
-    backend: what computes the passes, by its name. no_faster: in words, why it is not a faster one that there is, with the remedy.
-    name: what is one name for the same models loaded in the same way, by which `Auto` keeps what steps cost; empty: it does not.
-    CannotDecode where the models do not know the same tokens.
+    Parameters
+    ----------
+    target : causal language model
+        Of transformers, or of a backend.
+    draft : causal language model, optional
+        The draft model. None: draft tokens come from prompt lookup only.
+    tokenizer : transformers tokenizer, optional
+        Not needed if prompts are given as token ids.
+    shared_prefix : bool, default=False
+        Whether the models may know different numbers of tokens, where equal ids mean equal tokens as far as both go. Tokens of the target
+        only are never drafted, those of the draft model only are cut off.
+    assistant : causal language model, optional
+        Another draft model for transformers' own generation, which gives no hidden states to a draft model that reads them.
+    acceptance : PairAcceptance, optional
+        Counts of accepted draft tokens of this pair, for `otd.trees.CountedTree`.
+    text_draft : TextDraft, optional
+        A draft model with another tokenizer, which replaces prompt lookup.
+    cascade : causal language model, optional
+        A model that drafts for the draft model.
+    by_transformers : callable, optional
+        Loader of the same pair by transformers, if these models are of another engine.
+    law : str
+        The numbers and matmuls by which the target computes, in words.
+    backend : str
+        Name of the backend that computes the forward passes.
+    no_faster : str
+        Why it is not a faster one, with the remedy.
+    name : str
+        Key under which `Auto` caches costs of steps; empty: it does not.
+
+    Raises
+    ------
+    CannotDecode
+        If the models do not know the same tokens, or are not causal language models.
     """
 
     target: Any
@@ -91,7 +114,7 @@ class Pair:
         return (ends,) if isinstance(ends, int) else tuple(ends)
 
     def logits_along(self, text: Sequence[int], places: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Logits of target and draft, (rows, n) each, of the token at each place of a text, given those before it.
+        """Return logits of target and draft model, (rows, n) each, of the token at each position of a sequence, given those before it.
 
         places: increasing, from 1 on. Passes of each model over the text, without a cache. -inf where the draft does not
         score a token of the target's vocabulary.
@@ -109,13 +132,13 @@ class Pair:
         return target.full_pass(text, places).logits, draft.info.expand_to_vocab(logits, float("-inf"))
 
     def encode(self, text: str, chat: bool = False) -> list[int]:
-        """Token ids of a prompt; with `chat`, as the user's turn in the model's chat template."""
+        """Return the token ids of a prompt; with `chat`, as a user message in the model's chat template."""
         if chat:
             return chat_tokens(self.tokenizer, [{"role": "user", "content": text}])[0]
         return list(self.tokenizer(text).input_ids)
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Token ids as text, without special tokens."""
+        """Return token ids as text, without special tokens."""
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
 

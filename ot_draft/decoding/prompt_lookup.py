@@ -29,12 +29,32 @@ class TokenSource(Protocol):
 
 @dataclass(frozen=True)
 class PromptLookup:
-    """Settings as in transformers' `generate`, under the same names there.
+    """Prompt lookup: draft tokens that followed the last tokens where they occurred before.
 
-    num_tokens: `prompt_lookup_num_tokens`, drafted at most. max_ngram: `max_matching_ngram_size`, so many last tokens of the text are
-    looked for first, then one less, and so on. The first place where they stand, and something follows, counts. min_ngram: fewer than so
-    many are not looked for (transformers has no such setting, and looks for a single one).
-    Source: Saxena, prompt lookup decoding, 2023.
+    The first occurrence that something follows counts.
+
+    Parameters
+    ----------
+    num_tokens : int, default=10
+        Maximum number of draft tokens; `prompt_lookup_num_tokens` in transformers.
+    max_ngram : int, default=2
+        Number of last tokens that are searched first, then one less, and so on; `max_matching_ngram_size` in transformers.
+    min_ngram : int, default=1
+        Number of last tokens that are searched at least; 1 in transformers.
+
+    Raises
+    ------
+    CannotDecode
+        If a number is not a positive integer, or min_ngram exceeds max_ngram.
+
+    References
+    ----------
+    .. [1] Saxena, "Prompt Lookup Decoding", 2023.
+
+    Examples
+    --------
+    >>> PromptLookup(num_tokens=4).find([7, 8, 9, 5, 7, 8])
+    Match(tokens=(9, 5, 7, 8), matched=2)
     """
 
     num_tokens: int = defaults.LOOKUP[0]

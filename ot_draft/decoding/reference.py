@@ -26,9 +26,23 @@ from .sampling import NodeLaws, uniforms
 def reference_decode(
     pair: Pair, prompt: Sequence[int], policy: PolicySettings, options: DecodeOptions | None = None, row: int = 0
 ) -> list[int]:
-    """Continue one prompt; row is its row number in the batch that it is compared with.
+    """Continue one prompt without cache, mask and batch: every sequence of a step is read from its first token on.
 
-    Of a policy that chooses, the choices have to depend on this text alone: they are asked for, and never told what a step did.
+    `decode` returns the same tokens from the same random numbers.
+
+    Parameters
+    ----------
+    pair, policy, options
+        As for `decode`. Choices of a policy must depend on this sequence alone; it is not told what a step did.
+    prompt : sequence of int
+        Token ids.
+    row : int, default=0
+        Row number of the prompt in the batch that it is compared with.
+
+    Returns
+    -------
+    tokens : list of int
+        New tokens.
     """
     options = options or DecodeOptions()
     stop = pair.stop_tokens if options.stop is None else options.stop

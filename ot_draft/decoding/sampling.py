@@ -70,12 +70,26 @@ class NodeLaws(ABC):
 
 @dataclass(frozen=True)
 class SamplingParams(NodeLaws):
-    """Temperature and truncations by which logits become probabilities.
+    """Temperature and truncations by which logits become probabilities, in the order of transformers' `generate`.
 
-    temperature: 0 puts all mass on the largest logit. top_k: tokens kept (0: all). top_p: the fewest tokens that hold
-    this mass together are kept (1: all; 0: one). min_p: tokens below this share of the largest mass are dropped (0: none).
-    They apply in this order, as in transformers' `generate`, ties included (16-bit logits are full of them): of tokens that tie with the
-    last one kept, top-k and min-p keep all, top-p as many as it needs, those that transformers' sort puts last.
+    Of tokens that tie with the last one kept, top-k and min-p keep all, and top-p as many as it needs, those that transformers' sort puts
+    last.
+
+    Parameters
+    ----------
+    temperature : float, default=1
+        Sampling temperature; 0 puts all mass on the largest logit.
+    top_k : int, default=0
+        Number of most probable tokens to sample from; 0: all.
+    top_p : float, default=1
+        Total probability of the most probable tokens to sample from; 1: all, 0: one.
+    min_p : float, default=0
+        Minimum probability of sampled tokens, relative to the largest one; 0: all.
+
+    Raises
+    ------
+    CannotDecode
+        If a parameter is out of its range.
     """
 
     recordable: ClassVar[bool] = True
@@ -169,12 +183,19 @@ def _dropped_by_generate(masses: Tensor, logits: Tensor, top_p: float) -> Tensor
 
 @dataclass(frozen=True)
 class Processed:
-    """In the place of a `SamplingParams`, for one text: any processors of transformers' kind, one after the other, and a softmax.
+    """Logits processors of transformers' kind for one sequence, instead of `SamplingParams`.
 
-    processors: functions of tokens (w, t) and scores (w, n) to scores (w, n), whose answer for a row depends on its tokens and
-    scores alone, and not on earlier calls: they are asked at every node, for both models, mostly about a text that will not be.
-    greedy: all mass on the largest score. before: what they see before the text; padding, where the host shows it to them.
-    Every answer is a call of Python: no CUDA graphs, and a wait for the device.
+    Each call is a call of Python: there are no CUDA graphs, and the device is waited for.
+
+    Parameters
+    ----------
+    processors : sequence of callables
+        Functions of tokens (w, t) and scores (w, n) to scores (w, n), applied in order. A row of the result must depend on its tokens and
+        scores alone, not on earlier calls: they are called at every node, for both models.
+    greedy : bool, default=False
+        Whether all mass is on the largest score.
+    before : sequence of int
+        Tokens that the processors see before the sequence, such as padding.
     """
 
     processors: Sequence[Callable[[Tensor, Tensor], Tensor]]

@@ -130,16 +130,38 @@ class Summary:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of the target, for a batch of B texts.
+    """Drafts and result of one step, for a batch of B sequences, on the CPU.
 
-    drafted: (B, N) tokens of the tree, -1 absent. length: (B,) accepted drafted tokens. nodes: (B, L) accepted nodes, -1
-    beyond. chosen: (B, L + 1) the accepted tokens and the one after them, -1 beyond. emitted: chosen, cut at a stop
-    token, at the last token allowed, and empty for a text that had ended. root: (B,) the token before. active: (B,) texts
-    that were still going on when the step began; finished: (B,) texts that have ended now. p (B, N + 1, n) and q (B, M, n):
-    the distributions at all nodes and at nodes 0 .. M - 1, the last of them the last with children, where asked for.
-    drafting: by which the trees were drafted and selected from. parents (B, N), and fixed_count (B, N + 1) where the law does not say it
-    without q, as in `ot_draft.trees.drafting.growing.Grown`; p and q may end behind the last node of the largest tree.
-    without_law: (B,) nodes at which the draft model gave no law, NaN or inf among its logits; their children are uniform draws.
+    p and q may end after the last node of the largest tree.
+
+    Attributes
+    ----------
+    number : int
+        Number of the step, from 0 on.
+    root : int64 tensor of shape (B,)
+        Last token before the step.
+    drafted, parents : int64 tensors of shape (B, N)
+        Tokens of the tree, -1 if absent, and their parents.
+    length : int64 tensor of shape (B,)
+        Number of accepted draft tokens.
+    nodes : int64 tensor of shape (B, L)
+        Accepted nodes, -1 beyond.
+    chosen : int64 tensor of shape (B, L + 1)
+        Accepted tokens and the one after them, -1 beyond.
+    emitted : int64 tensor of shape (B, L + 1)
+        The same, cut at a stop token and at the maximum number of tokens, and empty for a sequence that had ended.
+    active, finished : bool tensors of shape (B,)
+        Sequences that had not ended when the step began, and those that have ended now.
+    seconds : Seconds
+        Time by part.
+    p, q : float tensors of shape (B, N + 1, n) and (B, M, n), or None
+        Distributions of the target at all nodes, and of the draft model at nodes 0 to M - 1, the last one with children, if recorded.
+    drafting : Drafting
+        How the trees were drafted and selected from.
+    fixed_count : int64 tensor of shape (B, N + 1), or None
+        Number of fixed tokens of each node, if the draft law does not determine it.
+    without_law : int64 tensor of shape (B,)
+        Number of nodes at which the draft model's logits give no distribution (NaN or inf); their children are uniform samples.
     """
 
     number: int

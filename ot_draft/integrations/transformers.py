@@ -120,7 +120,7 @@ def multi_draft(
         raise CannotDecode(f"shape is {shape!r}: give 'auto' alone, or rule, paths, length, law or tree in its place")
     if one_shape and not (lookup is None and costs is None):
         raise CannotDecode(
-            "costs and prompt lookup are for the shape that chooses itself: leave them away, or rule, paths, length, law and tree"
+            "costs and prompt lookup require shape 'auto'. Remove them, or rule, paths, length, law and tree."
         )
     if one_shape:
         policy: PolicySettings = _one_shape(rule, paths, length, law, tree)

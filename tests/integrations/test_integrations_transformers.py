@@ -561,7 +561,7 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
     with pytest.raises(CannotDecode, match="shape is 'wide'"):
         multi_draft(None, shape="wide")
     for given in ({"costs": FREE_POSITIONS}, {"prompt_lookup_num_tokens": 4}):
-        with pytest.raises(CannotDecode, match="for the shape that chooses itself"):
+        with pytest.raises(CannotDecode, match="require shape 'auto'"):
             multi_draft(None, paths=2, **given)
 
 

@@ -24,7 +24,7 @@ from .settings import DecodeSettings
     ("output", OutputOptions),
 )
 def decode(**groups: Any) -> None:
-    """Continue prompts by speculative decoding with several draft paths.
+    """Continue prompts by speculative decoding with real models.
 
     The output has the target distribution for every shape and rule. By default, each step drafts the shape with the most expected
     tokens per second, estimated from the times and acceptances of earlier steps. With a rule or a size, the shape is fixed. Its

@@ -61,8 +61,8 @@ def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tupl
 
 
 def chosen_methods(settings: DecodeSettings) -> list[Method]:
-    """The methods that were named, the autoregressive one first where they are compared; without names the shape that chooses itself,
-    or more than a dozen."""
+    """The methods that were named, the autoregressive one first where they are compared; without names `auto`, or more than a
+    dozen."""
     drafts, compare, looks_up = settings.drafts, settings.output.compare, settings.models.looks_up
     by_costs = None if drafts.costs is None else read_costs(drafts.costs)
     lookup = lookup_of(drafts, PromptLookup(*defaults.AUTO_LOOKUP))

@@ -36,8 +36,9 @@ from ..options import Place
 def skip(
     target: str | None, most: int, prompts: tuple[str, ...], prompt_file: Path | None, max_tokens: int, seed: int
 ) -> None:
-    """Find the layers that the target can skip as its own draft model, adding in each step the one that costs the least acceptance.
+    """Find the layers that a target can skip as its own draft.
 
+    Each step adds the layer that costs the least acceptance.
     Use the result with `ot-draft decode --draft skip:...`. Acceptance is the mean of sum min(p, q) over continuations by the target,
     at temperature 1. A target of 30 layers takes some minutes on one core.
     """
