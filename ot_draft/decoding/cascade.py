@@ -40,7 +40,7 @@ class CascadePath(FixedTree):
         ahead = min(AHEAD, length) if ahead is None else ahead
         if not 1 <= ahead <= length:
             raise CannotDecode(
-                f"a path of {length} tokens in pieces of {ahead}: give pieces of at least 1, at most the path"
+                f"ahead must be from 1 to the length of the path ({length}), got {ahead}. Use such a number."
             )
         return cls(TreeShape.chains(1, length), ahead=ahead)
 

@@ -79,7 +79,9 @@ class IntersectionDraft(nn.Module):
             elif number < n:
                 others.append(number)
         if not common:
-            raise CannotDecode("the two vocabularies have no token in common: draft by text, slem:NAME")
+            raise CannotDecode(
+                "draft must have a token in common with the target, got none. Use slem:NAME, which drafts text."
+            )
         texts = [target_tokenizer.decode([number]) for number in others]
         made = tokenizer(texts, add_special_tokens=False).input_ids if texts else []
         for number, ids in zip(others, made, strict=True):

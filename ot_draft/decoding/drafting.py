@@ -54,16 +54,20 @@ class Drafting:
 
     def __post_init__(self) -> None:
         if not isinstance(self.tree, TreeDrafter):
-            raise CannotDecode(f"tree is {self.tree!r}: give a way to draft, as otd.trees.FixedTree.chains(4, 4)")
+            raise CannotDecode(
+                f"tree must be a TreeDrafter, got {self.tree!r}. Use one, such as otd.trees.FixedTree.chains(4, 4)."
+            )
         if not isinstance(self.rule, PathRule):
-            raise CannotDecode(f"rule is {self.rule!r}: give a path rule, as otd.trees.Joint()")
+            raise CannotDecode(f"rule must be a path rule, got {self.rule!r}. Use one, such as otd.trees.Joint().")
         if not isinstance(self.tree.law, DraftLaw):
-            raise CannotDecode(f"law is {self.tree.law!r}: give a draft law, as otd.IID()")
+            raise CannotDecode(f"law must be a draft law, got {self.tree.law!r}. Use one, such as otd.IID().")
         if self.rule != self.tree.rule and not self.tree.bounds.size:
-            raise CannotDecode("a path rule needs a tree: give one, or no rule to decode autoregressively")
+            raise CannotDecode(
+                f"rule must be the default without a tree, got {self.rule!r}. Pass a tree, or no rule for autoregressive decoding."
+            )
         if self.lookup is not None and not self.tree.counts.n_lookup_tokens:
             raise CannotDecode(
-                f"{self.tree.label} takes no looked-up tokens: leave the lookup away, or take LookupTree"
+                f"lookup must be None for {self.tree.label}, which takes no looked-up tokens. Remove it, or use LookupTree."
             )
         self.rule.check(self.tree.bounds, self.tree.law)
         for count in self.tree.bounds.branching:
@@ -89,10 +93,10 @@ class Drafting:
     @classmethod
     def chains(cls, paths: int, length: int, rule: PathRule, law: DraftLaw | None = None) -> Self:
         """Return a drafting of K paths of length L that share only the root."""
-        check_whole("K, the number of paths,", paths)
-        check_whole("L, their length,", length)
+        check_whole("paths", paths)
+        check_whole("length", length)
         if paths < 1 or length < 1:
-            raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
+            raise CannotDecode(f"paths and length must be at least 1, got {paths} and {length}. Use positive numbers.")
         return cls(FixedTree.chains(paths, length, law), rule)
 
     @classmethod

@@ -314,7 +314,9 @@ def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]
             part()
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise CannotDecode(f"no CUDA graph can be recorded of this step ({reason}): decode without graphs") from error
+        raise CannotDecode(
+            f"graphs must be False for this step, of which CUDA records no graph ({reason}). Use DecodeOptions(graphs=False)."
+        ) from error
     graph.replay()  # recording computes nothing: tensors that it made hold no numbers yet, and the next part may read them as indices
     return graph.replay
 

@@ -1,4 +1,4 @@
-"""What a caller gives is a number of the kind that is wanted, or the error says what it is and what to give."""
+"""Checks of integers that callers pass."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from ..errors import CannotDecode
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:
-    """CannotDecode for what is no whole number, or one below the least."""
+    """CannotDecode for what is not an integer, or less than `least`."""
     try:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
         number = None
     if number is None:
-        raise CannotDecode(f"{name} is {value!r}: give a whole number")
+        raise CannotDecode(f"{name} must be an integer, got {value!r}. Pass an integer.")
     if least is not None and number < least:
-        raise CannotDecode(f"{name} is {value}: give at least {least}")
+        raise CannotDecode(f"{name} must be at least {least}, got {value}. Pass a larger number.")
 
 
-def check_each_whole(name: str, one: str, values: Any) -> None:
-    """CannotDecode for what is no list of whole numbers; one: what each of them is called."""
+def check_each_whole(name: str, given: Any) -> None:
+    """CannotDecode for what is not a list of integers."""
     try:
-        values = None if isinstance(values, str | bytes) else list(values)
+        values = None if isinstance(given, str | bytes) else list(given)
     except TypeError:
         values = None
     if values is None:
-        raise CannotDecode(f"{name} is not a list: give a list of whole numbers, [2]")
+        raise CannotDecode(f"{name} must be a list of integers, got {given!r}. Pass a list, such as [2].")
     for value in values:
-        check_whole(one, value)
+        check_whole(f"each of {name}", value)

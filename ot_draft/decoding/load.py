@@ -364,7 +364,7 @@ def own_draft(target: Any, file: Path) -> Any:
         return target.draft(file) if hasattr(target, "as_model") else load_draft(target, file)
     except (RuntimeError, KeyError, AttributeError, IndexError) as error:
         raise CannotDecode(
-            f"draft {file.name} does not fit the target: it belongs to another target, name a draft for this one "
+            f"draft must be made for this target, got {file.name}, which belongs to another one. Use another draft "
             f"({type(error).__name__})"
         ) from None
 

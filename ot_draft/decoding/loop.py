@@ -193,7 +193,7 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, 
     """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
     check_kinds(prompts, policy)
     if not isinstance(pair, Pair):
-        raise CannotDecode(f"{pair!r}"[:200] + " is no pair of models: give one, as load_pair makes it")
+        raise CannotDecode(f"pair must be a Pair, got {pair!r}"[:200] + ". Use load_pair.")
     target, draft = pair.target_model, pair.draft_model
     for model in (target, draft):
         if model is not None:
@@ -226,7 +226,7 @@ def _with_drafts(pair: Pair, prompts: Sequence[Sequence[int]], cascade: bool) ->
     """Return the target, with the hidden states that the draft model reads, and the draft models."""
     draft = pair.draft_model
     if draft is None:
-        raise CannotDecode("there is no draft model: give one, or draft by prompt lookup")
+        raise CannotDecode("draft must be a model for this drafting, got None. Load one, or draft by prompt lookup.")
     check_prompts(prompts, draft.info, "draft")
     target = language_model(pair.target, pair.n, draft.info.reads) if draft.info.reads else pair.target_model
     return [target, draft, _cascade_of(pair)] if cascade else [target, draft]
@@ -334,44 +334,48 @@ def check_kinds(prompts: Any, policy: Any) -> None:
     """CannotDecode for prompts that are no lists of whole numbers, and for what cannot choose a drafting."""
     if isinstance(prompts, str) or not isinstance(prompts, Sequence):
         raise CannotDecode(
-            f"prompts are of the kind {type(prompts).__name__}: give a list with a list of token ids for each text"
+            f"prompts must be a list of lists of token ids, got {type(prompts).__name__}. Pass one list per prompt."
         )
     for row, prompt in enumerate(prompts):
         if isinstance(prompt, str) or not isinstance(prompt, Sequence):
             raise CannotDecode(
-                f"prompt {row} is {prompt!r}"[:200] + ": give a list of token ids, as pair.encode makes it of a text"
+                f"prompt {row} must be a list of token ids, got {prompt!r}"[:200] + ". Use pair.encode(text)."
             )
         if other := [token for token in prompt if not isinstance(token, Integral)]:
-            raise CannotDecode(f"prompt {row} holds {other[0]!r}: give token ids, whole numbers")
+            raise CannotDecode(f"prompt {row} must hold integers, got {other[0]!r}. Pass token ids.")
     if isinstance(policy, type) or not hasattr(policy, "begin"):
         raise CannotDecode(
-            f"{policy!r} chooses no drafting: give Drafting.chains(4, 4, otd.trees.Joint()), Auto() or a Policy of your own"
+            f"policy must be a Drafting, Auto or Policy, got {policy!r}. Use Drafting.chains(4, 4, otd.trees.Joint())."
         )
 
 
 def check_options(options: DecodeOptions, texts: int) -> None:
     """CannotDecode for options of another kind than they must be, and for those of each text where there are more or fewer."""
     if not isinstance(options, DecodeOptions):
-        raise CannotDecode(f"options are {options!r}: give DecodeOptions(max_tokens=64, seed=1)")
+        raise CannotDecode(f"options must be DecodeOptions, got {options!r}. Use DecodeOptions(max_tokens=64, seed=1).")
     for name, sampling in (("sampling", options.sampling), ("draft_sampling", options.draft_sampling)):
         if not isinstance(sampling, NodeLaws) and (sampling is not None or name == "sampling"):
-            raise CannotDecode(f"{name} is {sampling!r}: give SamplingParams(temperature=0.8)")
+            raise CannotDecode(f"{name} must be SamplingParams, got {sampling!r}. Use SamplingParams(temperature=0.8).")
     check_whole("max-tokens", options.max_tokens, 1)
     check_whole("seed", options.seed)
     if options.stop is not None:
-        check_each_whole(f"stop = {options.stop!r}", "a token of stop", options.stop)
+        check_each_whole("stop", options.stop)
     if options.rows is not None:
-        check_each_whole(f"rows = {options.rows!r}", "a row number", options.rows)
+        check_each_whole("rows", options.rows)
     if options.rows is not None and len(options.rows) != texts:
-        raise CannotDecode(f"{len(options.rows)} row numbers for {texts} prompts: give one for each")
+        raise CannotDecode(f"rows must hold one number per prompt ({texts}), got {len(options.rows)}. Pass as many.")
     if options.processed is not None and (
         isinstance(options.processed, str)
         or not isinstance(options.processed, Sequence)
         or not all(isinstance(each, Processed) for each in options.processed)
     ):
-        raise CannotDecode(f"processed is {options.processed!r}"[:200] + ": give a list with a Processed for each text")
+        raise CannotDecode(
+            f"processed must be a list of Processed, got {options.processed!r}"[:200] + ". Pass one per prompt."
+        )
     if options.processed is not None and len(options.processed) != texts:
-        raise CannotDecode(f"processors of {len(options.processed)} texts for {texts} prompts: give one for each")
+        raise CannotDecode(
+            f"processed must hold one entry per prompt ({texts}), got {len(options.processed)}. Pass as many."
+        )
 
 
 def check_one_side(prompts: Sequence[Sequence[int]], longrope_threshold: int, more: int) -> None:
@@ -390,21 +394,24 @@ def check_one_side(prompts: Sequence[Sequence[int]], longrope_threshold: int, mo
 def check_prompts(prompts: Sequence[Sequence[int]], info: ModelInfo, name: str, max_tokens: int = 0) -> None:
     context, called, n = info.max_length, info.max_length_source, info.n
     if not prompts:
-        raise CannotDecode("no prompt was given: give at least one")
+        raise CannotDecode("prompts must hold at least one prompt, got none. Pass one.")
     for row, prompt in enumerate(prompts):
         if len(prompt) == 0:
             raise CannotDecode(
-                f"prompt {row} has no token: give at least one, for example the token that begins a text"
+                f"prompt {row} must have at least one token, got none. Pass, for example, the beginning-of-sequence token."
             )
         outside = [token for token in prompt if not 0 <= token < n]
         if outside:
-            raise CannotDecode(f"prompt {row} holds token {outside[0]}: the vocabulary is 0 .. {n - 1}")
+            raise CannotDecode(
+                f"prompt {row} must hold token ids from 0 to {n - 1}, got {outside[0]}. Use the tokenizer of the target."
+            )
         if context is not None and len(prompt) >= context:
             raise CannotDecode(
-                f"prompt {row} has {len(prompt)} tokens, the {name}'s {called} {context}: shorten the prompt"
+                f"prompt {row} must be shorter than the {name}'s {called} of {context} tokens, got {len(prompt)}. Shorten it."
             )
         if context is not None and len(prompt) + max_tokens > context:
             raise CannotDecode(
-                f"prompt {row} of {len(prompt)} tokens and {max_tokens} new ones pass the {name}'s {called} of {context}:"
-                f" give max-tokens of at most {context - len(prompt)}"
+                f"max-tokens must be at most {context - len(prompt)} for prompt {row} of {len(prompt)} tokens, since the {name}'s"
+                f" {called} is"
+                f" {context} tokens, got {max_tokens}. Use a smaller number."
             )

@@ -76,7 +76,7 @@ class Pair:
         sizes = self.n, vocabulary_size(self.draft)
         if self.tokenizer is None and not self.shared_prefix and sizes[0] != sizes[1]:
             raise CannotDecode(
-                f"the target knows {sizes[0]} tokens and the draft {sizes[1]}: take two models with one vocabulary"
+                f"draft must have the target's vocabulary of {sizes[0]} tokens, got {sizes[1]}. Use two models of one family."
             )
 
     @property

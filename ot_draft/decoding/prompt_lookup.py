@@ -67,7 +67,7 @@ class PromptLookup:
         check_whole("min_ngram", self.min_ngram)
         if not 1 <= self.min_ngram <= self.max_ngram:
             raise CannotDecode(
-                f"min_ngram is {self.min_ngram}, max_ngram {self.max_ngram}: give at least 1, and at most max_ngram"
+                f"min_ngram must be from 1 to max_ngram ({self.max_ngram}), got {self.min_ngram}. Use such a number."
             )
 
     @property

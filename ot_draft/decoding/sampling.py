@@ -108,9 +108,9 @@ class SamplingParams(NodeLaws):
             try:
                 good = fits(value)
             except (TypeError, ValueError):  # no number
-                raise CannotDecode(f"{name} is {value!r}: give a number, {wanted}") from None
+                raise CannotDecode(f"{name} must be a number, {wanted}, got {value!r}. Pass such a number.") from None
             if not good:
-                raise CannotDecode(f"{name} is {value}: give {wanted}")
+                raise CannotDecode(f"{name} must be {wanted}, got {value}. Pass such a number.")
 
     def laws(self, logits: NodeLogits) -> Tensor:
         return self.masses(logits.values)

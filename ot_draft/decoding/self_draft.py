@@ -33,7 +33,7 @@ def _layers_of(target: Any) -> Any:
     layers = getattr(getattr(target, "model", None), "layers", None)
     if layers is None or not hasattr(target.model, "rotary_emb"):
         raise CannotDecode(
-            f"{type(target).__name__} cannot draft for itself without layers: take a Llama or Qwen2, or a draft"
+            f"target must be a Llama or Qwen2 to draft for itself, got {type(target).__name__}. Use a draft model."
         )
     return layers
 

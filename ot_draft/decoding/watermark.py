@@ -101,11 +101,13 @@ class Watermarked(Drafting):
     def by(cls, key: str, paths: int, length: int, rule: PathRule | None = None) -> Watermarked:
         """rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead."""
         if not key:
-            raise CannotDecode("the watermark's key is empty: give some text")
+            raise CannotDecode("the key of the watermark must not be empty. Pass some text.")
         races = Races(key, paths, length)
         tree = FixedTree.chains(paths, length, RaceLaw(races))
         if rule is not None and not isinstance(rule, PathRule):
-            raise CannotDecode(f"rule is {rule!r}: give a path rule, as otd.trees.TokenWise(otd.rules.KSeq())")
+            raise CannotDecode(
+                f"rule must be a path rule, got {rule!r}. Use one, such as otd.trees.TokenWise(otd.rules.KSeq())."
+            )
         if rule is not None and path_rules.looks_ahead(rule):
             raise CannotDecode(
                 f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"

@@ -259,8 +259,8 @@ def test_a_prompt_file_is_text_in_utf_8(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[list[str], str]] = {
-    "no paths": (["--shape", "0x4"], "K is 0 and L is 4"),
-    "no length": (["--shape", "4x0"], "K is 4 and L is 0"),
+    "no paths": (["--shape", "0x4"], "paths and length must be at least 1, got 0 and 4"),
+    "no length": (["--shape", "4x0"], "paths and length must be at least 1, got 4 and 0"),
     "not there": (["--target", "./nowhere"], "'./nowhere' does not exist"),
     "device": (["--device", "abacus"], "got 'abacus'. Use cpu or cuda"),
     "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
@@ -268,9 +268,9 @@ BAD: dict[str, tuple[list[str], str]] = {
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
     "block and paths": (["--rule", "block", "--shape", "2x4"], "takes one drafted path"),
     "tree": (["--shape", "4,x"], "got '4,x'"),
-    "temperature": (["--temperature", "-1"], "temperature is -1"),
+    "temperature": (["--temperature", "-1"], "temperature must be 0 (greedy) or more, got -1"),
     "tokens": (["--max-tokens", "0"], "--max-tokens must be from 1 to 1,000,000, got 0"),
-    "too long": (["--max-tokens", "300"], "pass the target's context of 256"),
+    "too long": (["--max-tokens", "300"], "the target's context is 256 tokens"),
     "no chat": (["--chat"], "--chat requires a target with a chat template"),
     "prompt file": (["--prompt-file", "nowhere.txt"], "got 'nowhere.txt' (No such file"),
     "two rules": (["--rule", "joint", "--rule", "KSeq"], "several --rule"),

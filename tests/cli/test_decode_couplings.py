@@ -55,7 +55,7 @@ def test_chains_and_layers_are_drafts(models: list[str]) -> None:
         (("--draft-law", "watermark:k", "--compare"), "one draft model and one rule"),
         (("--draft-law", "watermark:k", "--shape", "auto"), "paths of one size"),
         (("--draft-law", "watermark:k", "--rule", "joint"), "further down"),
-        (("--draft-law", "watermark:"), "empty"),
+        (("--draft-law", "watermark:"), "must not be empty"),
     ],
 )
 def test_what_does_not_go_with_a_watermark(models: list[str], words: tuple[str, ...], says: str) -> None:

@@ -59,74 +59,89 @@ def run_by(policy: Any) -> Any:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "prompts as one text": (lambda: start("abc"), "of the kind str: give a list"),
-    "prompts as a tensor": (lambda: start(torch.ones(1, 2).long()), "of the kind Tensor: give a list"),
-    "a text for tokens": (lambda: start([[1], "abc"]), "prompt 1 is 'abc': give a list of token ids"),
-    "one prompt alone": (lambda: start([1, 2]), "prompt 0 is 1: give a list of token ids"),
-    "tokens with a point": (lambda: start([[1, 1.5]]), "prompt 0 holds 1.5: give token ids"),
-    "half a token": (lambda: start([[1]], max_tokens=2.5), "max-tokens is 2.5: give a whole number"),
-    "a path rule for a drafting": (lambda: run_by(paths.Joint()), "chooses no drafting: give Drafting"),
-    "a class for a policy": (lambda: run_by(Auto), "chooses no drafting: give Drafting"),
+    "prompts as one text": (lambda: start("abc"), "list of lists of token ids, got str"),
+    "prompts as a tensor": (lambda: start(torch.ones(1, 2).long()), "list of lists of token ids, got Tensor"),
+    "a text for tokens": (
+        lambda: start([[1], "abc"]),
+        "prompt 1 must be a list of token ids, got 'abc'. Use pair.encode",
+    ),
+    "one prompt alone": (lambda: start([1, 2]), "prompt 0 must be a list of token ids, got 1"),
+    "tokens with a point": (lambda: start([[1, 1.5]]), "prompt 0 must hold integers, got 1.5"),
+    "half a token": (lambda: start([[1]], max_tokens=2.5), "max-tokens must be an integer, got 2.5"),
+    "a path rule for a drafting": (lambda: run_by(paths.Joint()), "policy must be a Drafting, Auto or Policy, got"),
+    "a class for a policy": (lambda: run_by(Auto), "policy must be a Drafting, Auto or Policy, got"),
     "no candidates": (lambda: run_by(Choice((), PLAN)), "candidates of Choice must be draftings, got none"),
     "no candidate": (lambda: run_by(Choice((Drafting.chains(1, 1, K_SEQ),), PLAN)), "not one of its candidates"),
     "no drafting chosen": (
         lambda: run_by(Choice((PLAN,), None)),
         "Choice chose None, which is not one of its candidates",
     ),
-    "vocabularies differ": (lambda: Pair(tiny_llama(0, 8), tiny_llama(0, 9)), "8 tokens and the draft 9"),
+    "vocabularies differ": (lambda: Pair(tiny_llama(0, 8), tiny_llama(0, 9)), "vocabulary of 8 tokens, got 9"),
     "prompt longer than the context": (
         lambda: start([[1], [1] * 256]),
-        "prompt 1 has 256 tokens, the target's context 256",
+        "prompt 1 must be shorter than the target's context of 256 tokens, got 256",
     ),
-    "no room for new tokens": (lambda: start([[1] * 200], max_tokens=64), "max-tokens of at most 56"),
-    "no prompt": (lambda: start([]), "no prompt"),
-    "empty prompt": (lambda: start([[1], []]), "prompt 1 has no token"),
-    "token outside the vocabulary": (lambda: start([[1, 8]]), "token 8: the vocabulary is 0 .. 7"),
-    "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens is 0"),
-    "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "2 row numbers for 1 prompts"),
-    "half a seed": (lambda: start([[1]], seed=1.5), "seed is 1.5: give a whole number"),
-    "no seed": (lambda: start([[1]], seed=None), "seed is None: give a whole number"),
-    "a word for a seed": (lambda: start([[1]], seed="a"), "seed is 'a': give a whole number"),
-    "one stop": (lambda: start([[1]], stop=3), "stop = 3 is not a list: give a list of whole numbers"),
-    "a word for a stop": (lambda: start([[1]], stop="a"), "stop = 'a' is not a list"),
-    "half a stop": (lambda: start([[1]], stop=[2, 1.5]), "a token of stop is 1.5: give a whole number"),
-    "one row": (lambda: start([[1]], rows=3), "rows = 3 is not a list"),
-    "half a row": (lambda: start([[1]], rows=[1.5]), "a row number is 1.5: give a whole number"),
-    "no sampling": (lambda: start([[1]], sampling=None), "sampling is None: give SamplingParams"),
+    "no room for new tokens": (
+        lambda: start([[1] * 200], max_tokens=64),
+        "max-tokens must be at most 56 for prompt 0 of 200 tokens",
+    ),
+    "no prompt": (lambda: start([]), "prompts must hold at least one prompt"),
+    "empty prompt": (lambda: start([[1], []]), "prompt 1 must have at least one token"),
+    "token outside the vocabulary": (lambda: start([[1, 8]]), "token ids from 0 to 7, got 8"),
+    "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens must be at least 1, got 0"),
+    "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "rows must hold one number per prompt (1), got 2"),
+    "half a seed": (lambda: start([[1]], seed=1.5), "seed must be an integer, got 1.5"),
+    "no seed": (lambda: start([[1]], seed=None), "seed must be an integer, got None"),
+    "a word for a seed": (lambda: start([[1]], seed="a"), "seed must be an integer, got 'a'"),
+    "one stop": (lambda: start([[1]], stop=3), "stop must be a list of integers, got 3"),
+    "a word for a stop": (lambda: start([[1]], stop="a"), "stop must be a list of integers, got 'a'"),
+    "half a stop": (lambda: start([[1]], stop=[2, 1.5]), "each of stop must be an integer, got 1.5"),
+    "one row": (lambda: start([[1]], rows=3), "rows must be a list of integers, got 3"),
+    "half a row": (lambda: start([[1]], rows=[1.5]), "each of rows must be an integer, got 1.5"),
+    "no sampling": (lambda: start([[1]], sampling=None), "sampling must be SamplingParams, got None"),
     "a number for a draft's sampling": (
         lambda: start([[1]], draft_sampling=5),
-        "draft_sampling is 5: give SamplingParams",
+        "draft_sampling must be SamplingParams, got 5",
     ),
-    "a number for processors": (lambda: start([[1]], processed=[3]), "processed is [3]: give a list with a Processed"),
+    "a number for processors": (lambda: start([[1]], processed=[3]), "processed must be a list of Processed, got [3]"),
     "a dictionary for options": (
         lambda: decode(tiny_pair(), [[1]], options={"seed": 1}),
-        "options are {'seed': 1}: give DecodeOptions",
+        "options must be DecodeOptions, got {'seed': 1}",
     ),  # type: ignore[arg-type]
-    "no pair": (lambda: decode(None, [[1]]), "None is no pair of models: give one, as load_pair makes it"),  # type: ignore[arg-type]
-    "a word for a temperature": (lambda: SamplingParams("a"), "temperature is 'a': give a number, 0"),  # type: ignore[arg-type]
-    "no top-k": (lambda: SamplingParams(top_k=None), "top-k is None: give a number, 0"),  # type: ignore[arg-type]
-    "a word for top-p": (lambda: SamplingParams(top_p="a"), "top-p is 'a': give a number"),  # type: ignore[arg-type]
-    "half a token looked up": (lambda: PromptLookup(1.5), "prompt-lookup-num-tokens is 1.5: give a whole number"),  # type: ignore[arg-type]
-    "half a match": (lambda: PromptLookup(2, 1.5), "max-matching-ngram-size is 1.5: give a whole number"),  # type: ignore[arg-type]
-    "half a least match": (lambda: PromptLookup(2, 2, 1.5), "min_ngram is 1.5: give a whole number"),  # type: ignore[arg-type]
-    "warm_up of -1 s": (lambda: Auto(warm_up=-1), "warm_up is -1: give seconds, 0 for none"),
-    "warm_up of NaN": (lambda: Auto(warm_up=float("nan")), "warm_up is nan: give seconds"),
-    "a number to look up by": (lambda: Auto(lookup=5), "lookup is 5: give PromptLookup(16), or None"),  # type: ignore[arg-type]
-    "a number for costs": (lambda: Auto(costs=5), "costs are 5: give otd.trees.Costs"),  # type: ignore[arg-type]
-    "one number for paths": (lambda: Auto(paths=5), "paths are 5: give numbers and lengths"),  # type: ignore[arg-type]
-    "no path of two": (lambda: Auto(paths=((0, 2),)), "a number or a length of paths is 0: give at least 1"),
-    "half a path": (lambda: Drafting.chains(1.5, 2, K_SEQ), "K, the number of paths, is 1.5: give a whole number"),  # type: ignore[arg-type]
-    "a number for a tree": (lambda: Drafting(5, K_SEQ), "tree is 5: give a way to draft"),  # type: ignore[arg-type]
-    "a selection rule": (lambda: Drafting(PLAN.tree, rules.KSeq()), "KSeq(factor=None, law=IID()): give a path rule"),  # type: ignore[arg-type]
-    "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "K is 0 and L is 4"),
-    "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "K is 4 and L is 0"),
-    "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "a path rule needs a tree"),
+    "no pair": (lambda: decode(None, [[1]]), "pair must be a Pair, got None. Use load_pair"),  # type: ignore[arg-type]
+    "a word for a temperature": (
+        lambda: SamplingParams("a"),
+        "temperature must be a number, 0 (greedy) or more, got 'a'",
+    ),  # type: ignore[arg-type]
+    "no top-k": (lambda: SamplingParams(top_k=None), "top-k must be a number, 0 (all) or more tokens, got None"),  # type: ignore[arg-type]
+    "a word for top-p": (
+        lambda: SamplingParams(top_p="a"),
+        "top-p must be a number, at least 0 and at most 1, got 'a'",
+    ),  # type: ignore[arg-type]
+    "half a token looked up": (lambda: PromptLookup(1.5), "prompt-lookup-num-tokens must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "half a match": (lambda: PromptLookup(2, 1.5), "max-matching-ngram-size must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "half a least match": (lambda: PromptLookup(2, 2, 1.5), "min_ngram must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "warm_up of -1 s": (lambda: Auto(warm_up=-1), "warm_up must be a number of seconds, got -1. Use 0 for none"),
+    "warm_up of NaN": (lambda: Auto(warm_up=float("nan")), "warm_up must be a number of seconds, got nan"),
+    "a number to look up by": (lambda: Auto(lookup=5), "lookup must be a PromptLookup or None, got 5"),  # type: ignore[arg-type]
+    "a number for costs": (lambda: Auto(costs=5), "costs must be otd.trees.Costs or None, got 5"),  # type: ignore[arg-type]
+    "one number for paths": (lambda: Auto(paths=5), "paths must be pairs of a number and a length, got 5"),  # type: ignore[arg-type]
+    "no path of two": (lambda: Auto(paths=((0, 2),)), "each number and length of paths must be at least 1, got 0"),
+    "half a path": (lambda: Drafting.chains(1.5, 2, K_SEQ), "paths must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "a number for a tree": (lambda: Drafting(5, K_SEQ), "tree must be a TreeDrafter, got 5"),  # type: ignore[arg-type]
+    "a selection rule": (
+        lambda: Drafting(PLAN.tree, rules.KSeq()),
+        "rule must be a path rule, got KSeq(factor=None, law=IID())",
+    ),  # type: ignore[arg-type]
+    "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "paths and length must be at least 1, got 0 and 4"),
+    "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "paths and length must be at least 1, got 4 and 0"),
+    "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "rule must be the default without a tree"),
     "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, otd.WithoutReplacement()), "drawn by WithoutReplacement"),
     "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), otd.SpecHubLaw()), "k = 2"),
-    "temperature": (lambda: SamplingParams(-1), "temperature is -1"),
-    "top-p": (lambda: SamplingParams(top_p=1.5), "top-p is 1.5"),
-    "top-k": (lambda: SamplingParams(top_k=-3), "top-k is -3"),
-    "min-p": (lambda: SamplingParams(min_p=2), "min-p is 2"),
+    "temperature": (lambda: SamplingParams(-1), "temperature must be 0 (greedy) or more, got -1"),
+    "top-p": (lambda: SamplingParams(top_p=1.5), "top-p must be at least 0 and at most 1, got 1.5"),
+    "top-k": (lambda: SamplingParams(top_k=-3), "top-k must be 0 (all) or more tokens, got -3"),
+    "min-p": (lambda: SamplingParams(min_p=2), "min-p must be at least 0 and at most 1, got 2"),
     "dtype": (lambda: load_pair(dtype="int8"), "dtype must be one of float32, bfloat16, float16, float64, got 'int8'"),
     "device": (lambda: load_pair(device="abacus"), "got 'abacus'. Use cpu or cuda"),
     "no such path": (lambda: load_pair("./nowhere"), "target './nowhere' does not exist"),
@@ -236,10 +251,10 @@ def test_half_precision_weights_give_laws_in_single_precision(folder: Path) -> N
 def test_models_that_do_not_belong_together(folder: Path) -> None:
     with pytest.raises(CannotDecode, match="the tokenizers differ"):
         load_pair(str(folder / "target"), str(folder / "other"))
-    with pytest.raises(CannotDecode, match="does not fit the target") as raised:
+    with pytest.raises(CannotDecode, match="draft must be made for this target") as raised:
         load_pair(str(folder / "target"))  # the embedded draft is for the embedded target
     assert "\n" not in str(raised.value)
-    with pytest.raises(CannotDecode, match="does not fit the target"):
+    with pytest.raises(CannotDecode, match="draft must be made for this target"):
         load_pair(str(folder / "target"), str(DRAFT_FILE))
     with pytest.raises(CannotDecode, match="must be an existing file"):
         load_pair(str(folder / "target"), str(folder / "no.safetensors"))

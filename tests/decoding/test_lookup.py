@@ -131,13 +131,13 @@ def test_for_a_tree_one_equal_token_is_not_enough() -> None:
 
 
 def test_bad_settings_are_told() -> None:
-    with pytest.raises(CannotDecode, match="prompt-lookup-num-tokens is 0"):
+    with pytest.raises(CannotDecode, match="prompt-lookup-num-tokens must be at least 1, got 0"):
         PromptLookup(0)
-    with pytest.raises(CannotDecode, match="max-matching-ngram-size is -1"):
+    with pytest.raises(CannotDecode, match="max-matching-ngram-size must be at least 1, got -1"):
         PromptLookup(max_ngram=-1)
-    with pytest.raises(CannotDecode, match="min_ngram is 3, max_ngram 2"):
+    with pytest.raises(CannotDecode, match=r"min_ngram must be from 1 to max_ngram \(2\), got 3"):
         PromptLookup(min_ngram=3)
-    with pytest.raises(CannotDecode, match="there is no draft model"):
+    with pytest.raises(CannotDecode, match="draft must be a model for this drafting"):
         decode(Pair(tiny_llama(3)), [[1]], Drafting.chains(1, 2, otd.trees.BlockVerification()))
 
 
@@ -161,6 +161,6 @@ def test_a_text_is_searched_once_a_step(alone: bool) -> None:
 
 
 def test_only_a_tree_that_takes_them_is_given_looked_up_tokens() -> None:
-    with pytest.raises(CannotDecode, match="counted takes no looked-up tokens"):
+    with pytest.raises(CannotDecode, match="counted, which takes no looked-up tokens"):
         Drafting.of(trees.CountedTree(6), lookup=PromptLookup())
     assert Drafting.of(trees.LookupTree(6, 4)).lookup == PromptLookup(4, max_ngram=2, min_ngram=2)

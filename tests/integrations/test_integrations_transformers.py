@@ -529,8 +529,8 @@ REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"output_hidden_states": True, "return_dict_in_generate": True}, "output_hidden_states is set"),
     (lambda: {"assistant_model": pair().draft}, "an assistant_model was given"),
     (lambda: {"synced_gpus": True}, "synced_gpus is set"),
-    (lambda: {"max_new_tokens": 400}, "pass the target's context of 256"),
-    (lambda: {"rows": [1]}, "1 row numbers for 3 prompts"),
+    (lambda: {"max_new_tokens": 400}, "the target's context is 256 tokens"),
+    (lambda: {"rows": [1]}, r"rows must hold one number per prompt \(3\), got 1"),
 ]
 
 
@@ -614,11 +614,11 @@ def test_a_rule_that_does_not_fit_the_draws() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"seed": 1.5}, "seed is 1.5: give a whole number"),
-        ({"seed": "3"}, "seed is '3': give a whole number"),
-        ({"paths": 1.5}, "K, the number of paths, is 1.5: give a whole number"),
-        ({"paths": "a"}, "K, the number of paths, is 'a': give a whole number"),
-        ({"length": 2.5}, "L, their length, is 2.5: give a whole number"),
+        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
+        ({"seed": "3"}, "seed must be an integer, got '3'"),
+        ({"paths": 1.5}, "paths must be an integer, got 1.5"),
+        ({"paths": "a"}, "paths must be an integer, got 'a'"),
+        ({"length": 2.5}, "length must be an integer, got 2.5"),
         ({"rule": otd.trees.NaivePath(), "law": 5}, "law is 5: give a draft law, as otd.IID"),
         ({"tree": 5}, "tree is 5: give a shape"),
         ({"tree": (2, 2)}, r"tree is \(2, 2\): give a shape"),
@@ -639,8 +639,8 @@ def test_an_argument_of_another_kind_is_named(given: dict[str, Any], says: str) 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"seed": 1.5}, "seed is 1.5: give a whole"),
-        ({"seed": "3"}, "seed is '3'"),
+        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
+        ({"seed": "3"}, "seed must be an integer, got '3'"),
         ({"generator": 5}, "generator is 5: give a torch.Generator"),
     ],
 )

@@ -50,7 +50,7 @@ def assistant(draft: Any) -> Any:
         return draft
     if draft.reads:
         raise CannotDecode(
-            "the draft reads the target's hidden states, which transformers gives to no assistant: take one that reads tokens only"
+            "assistant must be a draft model that reads tokens, got one that reads the target's hidden states. Use another draft model."
         )
     from transformers import AutoModelForCausalLM
 

@@ -93,7 +93,7 @@ def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> TreeShape:
     if tree is not None:
         return TreeShape.by_level(tuple(tree))
     if paths < 1 or length < 1:
-        raise CannotDecode(f"K is {paths} and L is {length}: give at least 1 path of at least 1 token")
+        raise CannotDecode(f"paths and length must be at least 1, got {paths} and {length}. Use positive numbers.")
     return TreeShape.chains(paths, length)
 
 

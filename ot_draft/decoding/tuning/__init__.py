@@ -69,20 +69,22 @@ class Auto:
     def __post_init__(self) -> None:
         if not self.model and self.lookup is None:
             raise CannotDecode(
-                "neither the draft model nor prompt lookup may draft: allow one of them, or decode autoregressively"
+                "model and lookup must not both be off. Allow one of them, or use Drafting.autoregressive()."
             )
         if not isinstance(self.warm_up, Real) or not 0 <= self.warm_up < float("inf"):
-            raise CannotDecode(f"warm_up is {self.warm_up!r}: give seconds, 0 for none")
+            raise CannotDecode(f"warm_up must be a number of seconds, got {self.warm_up!r}. Use 0 for none.")
         if self.lookup is not None and not isinstance(self.lookup, PromptLookup):
-            raise CannotDecode(f"lookup is {self.lookup!r}: give PromptLookup(16), or None")
+            raise CannotDecode(f"lookup must be a PromptLookup or None, got {self.lookup!r}. Use PromptLookup(16).")
         if self.costs is not None and not isinstance(self.costs, Costs):
-            raise CannotDecode(f"costs are {self.costs!r}: give otd.trees.Costs, or None to measure them")
+            raise CannotDecode(f"costs must be otd.trees.Costs or None, got {self.costs!r}. Use None to measure them.")
         if not isinstance(self.paths, Sequence) or not all(
             isinstance(each, Sequence) and len(each) == 2 for each in self.paths
         ):
-            raise CannotDecode(f"paths are {self.paths!r}: give numbers and lengths of paths, ((2, 2), (4, 2))")
+            raise CannotDecode(
+                f"paths must be pairs of a number and a length, got {self.paths!r}. Use ((2, 2), (4, 2))."
+            )
         for number in (number for each in self.paths for number in each):
-            check_whole("a number or a length of paths", number, 1)
+            check_whole("each number and length of paths", number, 1)
 
     @property
     def uses_clock(self) -> bool:
@@ -92,7 +94,10 @@ class Auto:
     def begin(self, pair: Pair, batch: int) -> AutoRun:
         """Return a run, with what the runs before it have learnt."""
         if self.costs is None and split_between_processes(pair.target):
-            raise CannotDecode("the processes of a split target have to choose alike: give costs, or one shape")
+            raise CannotDecode(
+                "costs must be given for a target that is split between processes, each of which has its own clock. Pass costs, or one"
+                " drafting."
+            )
         self.acceptance.begin(() if pair.acceptance is None else pair.acceptance.of_path)
         costs, sizes = self._costs_of(pair, batch), pair.target_model.call_sizes
         candidates = [drafting for drafting in self._candidates(pair) if costs.reach(drafting)]
