@@ -71,12 +71,6 @@ def option(*names: str, **settings: Any) -> Any:
     return field(metadata={"option": (names, settings)})
 
 
-def given(group: Any) -> dict[str, bool]:
-    """Of every option of a group, by its first name, whether it was given; of one with a default of its own always."""
-    values = {each.metadata["option"][0][0]: getattr(group, each.name) for each in fields(group)}
-    return {name: value not in (None, False, ()) for name, value in values.items()}
-
-
 def with_options(*groups: tuple[str, type]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options of a command that are fields of dataclasses; the command is given one object of each, by these names."""
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from contributing import example
 
 from ot_draft.cli.decode import settings
-from ot_draft.cli.decode.options import DraftOptions, ModelOptions, OutputOptions, PromptOptions, SamplingOptions
+from ot_draft.cli.decode.options import DraftOptions, ModelOptions, PromptOptions, SamplingOptions
 from ot_draft.cli.options import with_options
 
 GROUPS = (
@@ -50,25 +50,4 @@ def test_it_is_parsed_and_refused_by_its_row(command: click.Command) -> None:
 
 def test_it_is_in_the_help_after_the_options_that_were_there(command: click.Command) -> None:
     said = call(command, "--help").output
-    assert said.index("--prompt ") < said.index("--temperature") < said.index("--csv") < said.index("--quiet")
-
-
-def test_every_row_asks_for_what_is_known() -> None:
-    """A row with a name that nobody knows would be an internal error, whatever was asked."""
-    facts = settings.DecodeSettings(**_groups())._facts()
-    assert {name.removeprefix("no ") for first, second, _ in settings.EXCLUSIONS for name in (first, second)} <= set(
-        facts
-    )
-
-
-def _groups() -> dict[str, Any]:
-    """What the command makes of no words."""
-    made: dict[str, Any] = {}
-
-    @click.command()
-    @with_options(*GROUPS, ("output", OutputOptions))
-    def decode(**groups: Any) -> None:
-        made.update(groups)
-
-    assert call(decode).exit_code == 0
-    return made
+    assert said.index("--prompt ") < said.index("--temperature") < said.index("--audit") < said.index("--quiet")
