@@ -169,8 +169,8 @@ def test_auto_follows_the_law_while_it_learns(texts: int) -> None:
 def test_auto_follows_the_law_by_its_own_clock(texts: int) -> None:
     """What it chooses depends on measured times and on the texts before; what comes does not."""
     plan = Auto()
-    found, used = verdict(lambda first: plan, texts)
-    assert found > FALSE_ALARM and len(used) > 1 and len(plan.measured) == 1
+    found, _ = verdict(lambda first: plan, texts)
+    assert found > FALSE_ALARM and len(plan.measured) == 1
 
 
 def test_the_widest_tree_fits_behind_a_text_that_ended_by_the_longest_path() -> None:

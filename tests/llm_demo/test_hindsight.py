@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 from llm_demo.bench import hindsight
 from llm_demo.prompts import Prompt
 from ot_draft.decoding import DecodeOptions, Drafting, PromptLookup
+from ot_draft.decoding.model import CallSizes
 from ot_draft.trees import BlockVerification
 
 PASSES = {1: 20.0, 2: 21.0, 3: 22.0, 4: 24.0, 5: 25.0, 6: 26.0, 8: 30.0, 16: 50.0, 32: 90.0}
@@ -34,7 +35,7 @@ def test_costs_add_up_to_the_measured_steps() -> None:
 
 @pytest.mark.parametrize("least", [1, 2])
 def test_a_step_is_charged_its_passes_and_its_change_of_positions(least: int) -> None:
-    clock = hindsight.Clock(hindsight.costs_in(ROW), least)
+    clock = hindsight.Clock(hindsight.costs_in(ROW), CallSizes(least))
     charged = []
     for drafting in (
         Drafting.autoregressive(),

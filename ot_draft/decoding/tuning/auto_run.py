@@ -99,7 +99,10 @@ class AutoRun(Policy):
         best = max(estimates, key=lambda estimate: estimate.rate)
         if best.rate < (1 + GAIN) * baseline.rate:
             best = baseline
-        trial = self._worth_a_trial(estimates, best) if self._explores else None
+        if best is not baseline and self._costs.baseline_is_old:
+            trial: Estimate | None = baseline  # in whose cost all others are expressed
+        else:
+            trial = self._worth_a_trial(estimates, best) if self._explores else None
         taken = best if trial is None else trial
         self._chosen, self._expected, self._trial = taken.candidate, taken.seconds, None if trial is None else best.rate
 

@@ -68,8 +68,14 @@ class StepCosts(ABC):
         return False
 
     def needs(self, candidates: Sequence[Drafting]) -> int | None:
-        """Index of a candidate whose cost has to be measured next, autoregressive decoding being the first; None if there is none."""
+        """Index of a candidate that has to be measured before any choice, autoregressive decoding being the first; None if there is
+        none."""
         return None
+
+    @property
+    def baseline_is_old(self) -> bool:
+        """Whether an autoregressive step has to be measured again."""
+        return False
 
     def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         """Take a step's time in; unread: tokens that the draft model read up in it."""
@@ -171,8 +177,12 @@ class MeasuredCosts(StepCosts):
                 if len(self._draft.get(counts.n_paths, ())) < ENOUGH:
                     return index
                 break
-        # The sequence has grown since the last autoregressive step, and the machine may do other things now.
-        return 0 if self._steps - self._baseline_at > OLD else None
+        return None
+
+    @property
+    def baseline_is_old(self) -> bool:
+        """The sequence has grown since the last autoregressive step, and the machine may do other things now."""
+        return self._steps - self._baseline_at > OLD
 
     def learn(self, step: Step, seconds: float, unread: int = 0) -> None:
         drafting, parts = step.drafting, step.seconds
