@@ -31,8 +31,7 @@ from llm_demo.rows import write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
-from ot_draft.decoding.model import Model
-from ot_draft.decoding.model_runner import before
+from ot_draft.decoding.model import Model, hidden_before
 from ot_draft.trees import BlockVerification
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
@@ -69,7 +68,7 @@ def pass_times(pair: Pair, visits: int) -> Times:
         read(draft, own, at, own.states_at(above) if draft.info.reads else None)
 
     read(target, cache, known, last=1)
-    read(draft, own, known, before(draft, cache, places[:, known]), last=1)
+    read(draft, own, known, hidden_before(draft, cache, places[:, known]), last=1)
     sizes: dict[str, Callable[[], None]] = {
         f"ms_{number}": partial(read, target, cache, slice(CONTEXT, CONTEXT + number)) for number in POSITIONS
     }

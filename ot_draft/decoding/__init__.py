@@ -40,6 +40,7 @@ __all__ = [
     "load_draft",
     "load_pair",
     "methods",
+    "model",
     "reference_decode",
     "tokens",
 ]

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from .cache import Cache
 
+__all__ = ["CallSizes", "HiddenStateModel", "Model", "ModelInfo", "ModelOutput", "hidden_before"]
+
 
 @dataclass(frozen=True)
 class ModelInfo:
@@ -158,3 +160,11 @@ class HiddenStateModel(Model):
     @abstractmethod
     def prepare(self, hidden: Tensor) -> Tensor:
         """Return hidden states (..., width) of the target, as its cache holds them, as input of `forward`."""
+
+
+def hidden_before(model: Model, target_cache: Cache, positions: Tensor) -> Tensor | None:
+    """Return the input of a `HiddenStateModel` from the target's hidden states before positions (B, T), 0 before the first token."""
+    if not isinstance(model, HiddenStateModel):
+        return None
+    prepared = model.prepare(target_cache.states_at((positions - 1).clamp(min=0)))
+    return prepared.masked_fill((positions == 0)[..., None].to(prepared.device), 0)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..trees.drafting.growing import Growing
 from .cache import Cache, SequenceBatch, causal_mask, tree_mask
-from .model import HiddenStateModel, Model
+from .model import HiddenStateModel, Model, hidden_before
 from .sampling import NodeLaws, NodeLogits, Way
 
 
@@ -116,18 +116,10 @@ class ModelRunner:
 
     def _hidden_before(self, positions: Tensor) -> Tensor | None:
         """What the model reads of the target at the position before each token, 0 before the first token."""
-        return before(self.model, self.target_cache, positions)
+        return hidden_before(self.model, self.target_cache, positions)
 
     def _tree_mask(self, attention_mask: Tensor) -> Tensor:
         return tree_mask(attention_mask, self.texts.lengths, self.cache.live).to(self.model.info.device)
-
-
-def before(model: Model, target_cache: Cache, positions: Tensor) -> Tensor | None:
-    """Return the input of a `HiddenStateModel` from the target's hidden states before positions (B, T), 0 before the first token."""
-    if not isinstance(model, HiddenStateModel):
-        return None
-    prepared = model.prepare(target_cache.states_at((positions - 1).clamp(min=0)))
-    return prepared.masked_fill((positions == 0)[..., None].to(prepared.device), 0)
 
 
 def ways_to(parents: Sequence[int], nodes: Sequence[int]) -> list[Way]:

@@ -214,8 +214,8 @@ def test_reading_as_many_tokens_in_every_step_changes_nothing(name: str, monkeyp
 
 
 def _not_moved_by_one(patch: pytest.MonkeyPatch) -> None:
-    made = model_runner.before
-    patch.setattr(model_runner, "before", lambda model, target, positions: made(model, target, positions + 1))
+    made = model_runner.hidden_before
+    patch.setattr(model_runner, "hidden_before", lambda model, target, positions: made(model, target, positions + 1))
 
 
 def _zero_before_drafted_tokens(patch: pytest.MonkeyPatch) -> None:

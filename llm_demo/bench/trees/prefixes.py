@@ -12,8 +12,7 @@ from torch import Tensor
 from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.cache import SlotCache, causal_mask
 from ot_draft.decoding.language_model import language_model
-from ot_draft.decoding.model_runner import before
-from ot_draft.decoding.probe import check_reads_trees
+from ot_draft.decoding.model import hidden_before
 
 Prefix = tuple[int, ...]
 
@@ -43,7 +42,8 @@ class PrefixLogits:
         target: whose states a draft reads. CannotDecode for such a draft without one.
         """
         self._model, self._length = language_model(model, n), len(context)
-        check_reads_trees(self._model)
+        if self._model.info.unsupported:
+            raise CannotDecode(self._model.info.unsupported)
         self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
         self._cache: Any = self._model.cache(self._length + SLOTS)
@@ -112,7 +112,7 @@ class PrefixLogits:
         states = teller.forward(read, tokens, slots, slots, attention_mask, last=1).hidden
         assert states is not None
         read.keep_states(states, slots)
-        told = before(self._model, read, slots)
+        told = hidden_before(self._model, read, slots)
         assert told is not None
         return told
 
