@@ -29,7 +29,7 @@ from llm_demo.backends.fast_graph import (
 from llm_demo.backends.fast_weights import ADAPTER, GROUP, WEIGHTS, DraftWeights, FolderWeights, in_8_bits
 from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.cache import Cache, causal_mask
-from ot_draft.decoding.model import CallSizes, HiddenStateModel, Model, ModelInfo, ModelOutput
+from ot_draft.decoding.model import CallSizes, DecoderModel, HiddenStateModel, ModelInfo, ModelOutput
 
 DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
 DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, which have a graph of their own
@@ -173,7 +173,7 @@ class FastTarget(FastModel):
         self._keeps: tuple[int, ...] | None = None
         self.asked = fitted
 
-    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> DecoderModel:
         """Return it as the decoding loop calls it."""
         return TargetModel(self, n, tuple(hidden_layers))
 
@@ -241,7 +241,7 @@ class FastTarget(FastModel):
         return 1 if torch.equal(alone, two) else 2
 
 
-class OpenVinoModel(Model):
+class OpenVinoModel(DecoderModel):
     """Base of target and draft model."""
 
     def __init__(self, model: Any, n: int, hidden_layers: tuple[int, ...] = ()) -> None:
@@ -357,7 +357,7 @@ class FastDraft(FastModel):
         layers.forget()
         return made
 
-    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> DecoderModel:
         """Return it as the decoding loop calls it."""
         return (StateDraftModel if self.reads else DraftModel)(self, n)
 

@@ -21,7 +21,7 @@ from llm_demo.backends.llama_cpp_cells import TextCells
 from llm_demo.backends.llama_cpp_context import Context
 from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.cache import Cache, causal_mask
-from ot_draft.decoding.model import Model, ModelInfo, ModelOutput
+from ot_draft.decoding.model import DecoderModel, ModelInfo, ModelOutput
 from ot_draft.decoding.tokens import Tokenizer
 from ot_draft.optional import load
 
@@ -117,7 +117,7 @@ class LlamaCppFile:
             context.clear()
         self._free += contexts
 
-    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+    def as_model(self, n: int, hidden_layers: Sequence[int] = ()) -> DecoderModel:
         """Return it as the decoding loop calls it. CannotDecode if hidden states are asked for."""
         if hidden_layers:
             raise CannotDecode(NO_STATES)
@@ -150,7 +150,7 @@ class LlamaCppCache(Cache):
         raise CannotDecode(NO_STATES)
 
 
-class LlamaCppModel(Model):
+class LlamaCppModel(DecoderModel):
     """A `LlamaCppFile`. Sequences of a batch are read one after the other; a token in the cache is read again only if its logits are
     wanted."""
 

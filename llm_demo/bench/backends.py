@@ -31,7 +31,7 @@ from llm_demo.rows import write
 from ot_draft.cli import progress_bar
 from ot_draft.decoding import DecodeOptions, Drafting, Pair, SamplingParams, decode_steps
 from ot_draft.decoding.language_model import language_model
-from ot_draft.decoding.model import Model, hidden_before
+from ot_draft.decoding.model import DecoderModel, hidden_before
 from ot_draft.trees import BlockVerification
 
 OUT = Path("figures/data/bench_backends_cpu.csv")
@@ -57,7 +57,7 @@ def pass_times(pair: Pair, visits: int) -> Times:
     attention_mask = torch.ones(slots, slots, dtype=torch.bool).tril()[None]
     known = slice(0, CONTEXT)
 
-    def read(model: Model, its: Any, at: slice, hidden: Any = None, last: int = 0) -> None:
+    def read(model: DecoderModel, its: Any, at: slice, hidden: Any = None, last: int = 0) -> None:
         output = model.forward(its, tokens[:, at], places[:, at], places[:, at], attention_mask[:, at], last, hidden)
         if output.hidden is not None:
             its.keep_states(output.hidden, places[:, at])

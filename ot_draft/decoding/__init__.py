@@ -15,13 +15,14 @@ from .policy import Policy
 from .prompt_lookup import PromptLookup
 from .reference import reference_decode
 from .sampling import Processed, SamplingParams
-from .step import Step, Summary
+from .step import DecodeSummary, Step
 from .tuning import Auto
 
 __all__ = [
     "Auto",
     "CannotDecode",
     "DecodeOptions",
+    "DecodeSummary",
     "Decoded",
     "Drafting",
     "Pair",
@@ -30,7 +31,6 @@ __all__ = [
     "PromptLookup",
     "SamplingParams",
     "Step",
-    "Summary",
     "backends",
     "benchmark",
     "decode",

@@ -21,7 +21,7 @@ from .cache import Cache, SequenceBatch
 from .cascade import CascadeDrafter
 from .drafters import Drafter, LookupDrafter, ModelDrafter
 from .drafting import Drafting
-from .model import Model
+from .model import DecoderModel
 from .model_runner import ModelRunner
 from .policy import Policy
 from .prompt_lookup import History
@@ -50,7 +50,7 @@ class DecodeState:
     @classmethod
     def of(
         cls,
-        models: Sequence[Model | None],
+        models: Sequence[DecoderModel | None],
         prompts: Sequence[Sequence[int]],
         draftings: Sequence[Drafting],
         sampling: tuple[NodeLaws, NodeLaws],

@@ -1,4 +1,4 @@
-"""Causal language models of transformers as `Model`s."""
+"""Causal language models of transformers as `DecoderModel`s."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch.nn.functional import pad
 from ..errors import CannotDecode
 from .cache import SlotCache, causal_mask, with_cache
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft, features_of
-from .model import HiddenStateModel, Model, ModelInfo, ModelOutput
+from .model import DecoderModel, HiddenStateModel, ModelInfo, ModelOutput
 
 # What bounds a sequence, in tokens: as configurations call it, and as messages do. After a sliding window, a token does not attend to the
 # beginning of the sequence; the masks of the decoding loop let it, and so are right within the window.
 LIMITS = {
     "max_position_embeddings": "context",
-    "sliding_window": "sliding window, over which this engine does not go,",
-    "attention_chunk_size": "chunks of attention, over which this engine does not go,",
-    "keep_window_size": "window of its own mask, over which this engine does not go,",
+    "sliding_window": "sliding window",
+    "attention_chunk_size": "attention chunk size",
+    "keep_window_size": "window of its own mask",
 }
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
-class LanguageModel(Model):
+class LanguageModel(DecoderModel):
     """A causal language model of transformers.
 
     Logits of tokens from n on are dropped: models of one family pad their embeddings differently.
@@ -182,7 +182,7 @@ class SelfModel(LanguageModel):
         return ModelOutput(logits[0, torch.searchsorted(places, last)])
 
 
-def target_context(draft: Model, target: Any, tokens: Sequence[int], room: int) -> Any:
+def target_context(draft: DecoderModel, target: Any, tokens: Sequence[int], room: int) -> Any:
     """Return what a draft model reads of the target along a sequence, for its `full_pass` over up to `room` tokens that begin so.
 
     Hidden states (T, f), or a cache in which the target has read the tokens, with their number, or None.
@@ -200,7 +200,7 @@ def target_context(draft: Model, target: Any, tokens: Sequence[int], room: int) 
     return cache, known
 
 
-def hidden_states(target: Model, tokens: Sequence[int]) -> Tensor:
+def hidden_states(target: DecoderModel, tokens: Sequence[int]) -> Tensor:
     """Return the hidden states (T, f) of a target with `hidden_layers` at all tokens."""
     if tokens:
         states = target.full_pass(tokens, [len(tokens)]).hidden
@@ -219,13 +219,13 @@ def additive(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
     return hidden.masked_fill(~attention_mask, torch.finfo(dtype).min)[:, None]
 
 
-def language_model(model: Any, n: int, hidden_layers: Sequence[int] = ()) -> Model:
+def language_model(model: Any, n: int, hidden_layers: Sequence[int] = ()) -> DecoderModel:
     """Return the model as the decoding loop calls it, on a vocabulary of n tokens.
 
     hidden_layers: of a target, whose hidden states a draft model reads. A model of another engine has a method `as_model` for it.
     """
     if hasattr(model, "as_model"):
-        made: Model = model.as_model(n, hidden_layers)
+        made: DecoderModel = model.as_model(n, hidden_layers)
         return made
     kinds: dict[type, type[LanguageModel]] = {
         StateDraft: StateModel,

@@ -19,7 +19,7 @@ from .drafting import Drafting
 from .engine import DecodeState, Engine, Engines
 from .given import check_each_whole, check_whole
 from .language_model import language_model
-from .model import Model, ModelInfo
+from .model import DecoderModel, ModelInfo
 from .pair import Pair
 from .policy import PolicySettings
 from .probe import check_reads_trees
@@ -210,7 +210,7 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, 
     check_prompts(prompts, target.info, "target", options.max_tokens)
     if target.info.longrope_threshold is not None:
         check_one_side(prompts, target.info.longrope_threshold, options.max_tokens + depth)
-    models: list[Model] = [target]
+    models: list[DecoderModel] = [target]
     if asks:
         models = _with_drafts(pair, prompts, any(drafting.tree.counts.n_cascade_tokens for drafting in candidates))
     for drafting in {type(drafting.rule): drafting for drafting in candidates if _warms_up(drafting)}.values():
@@ -222,7 +222,7 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, 
     return Engines(state, run, prompts, options.graphs, min(lengths, default=None))
 
 
-def _with_drafts(pair: Pair, prompts: Sequence[Sequence[int]], cascade: bool) -> list[Model]:
+def _with_drafts(pair: Pair, prompts: Sequence[Sequence[int]], cascade: bool) -> list[DecoderModel]:
     """Return the target, with the hidden states that the draft model reads, and the draft models."""
     draft = pair.draft_model
     if draft is None:
@@ -241,7 +241,7 @@ def _warm_up(drafting: Drafting, n: int) -> None:
     drafting.warm_up(n)
 
 
-def _cascade_of(pair: Pair) -> Model:
+def _cascade_of(pair: Pair) -> DecoderModel:
     """Return the model that drafts for the draft model; CannotDecode if there is none, or if it reads hidden states."""
     if pair.cascade_model is None:
         raise CannotDecode(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .cache import Cache
 
-__all__ = ["CallSizes", "HiddenStateModel", "Model", "ModelInfo", "ModelOutput", "hidden_before"]
+__all__ = ["CallSizes", "DecoderModel", "HiddenStateModel", "ModelInfo", "ModelOutput", "hidden_before"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ModelOutput:
     hidden: Tensor | None = None
 
 
-class Model(ABC):
+class DecoderModel(ABC):
     """Target or draft model as the decoding loop calls it."""
 
     info: ModelInfo
@@ -154,7 +154,7 @@ class Model(ABC):
         """
 
 
-class HiddenStateModel(Model):
+class HiddenStateModel(DecoderModel):
     """A draft model that reads hidden states: the target's, or its own of drafted tokens."""
 
     @abstractmethod
@@ -162,7 +162,7 @@ class HiddenStateModel(Model):
         """Return hidden states (..., width) of the target, as its cache holds them, as input of `forward`."""
 
 
-def hidden_before(model: Model, target_cache: Cache, positions: Tensor) -> Tensor | None:
+def hidden_before(model: DecoderModel, target_cache: Cache, positions: Tensor) -> Tensor | None:
     """Return the input of a `HiddenStateModel` from the target's hidden states before positions (B, T), 0 before the first token."""
     if not isinstance(model, HiddenStateModel):
         return None

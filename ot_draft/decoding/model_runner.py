@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..trees.drafting.growing import Growing
 from .cache import Cache, SequenceBatch, causal_mask, tree_mask
-from .model import HiddenStateModel, Model, hidden_before
+from .model import DecoderModel, HiddenStateModel, hidden_before
 from .sampling import NodeLaws, NodeLogits, Way
 
 
@@ -20,7 +20,7 @@ class ModelRunner:
     read: (B,) how many tokens of each text the target has in the cache, for a draft that shares it, and writes behind them only.
     """
 
-    model: Model
+    model: DecoderModel
     cache: Cache
     sampling: NodeLaws
     texts: SequenceBatch

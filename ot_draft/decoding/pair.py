@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import CannotDecode
 from ..trees.drafting.counted_acceptance import PairAcceptance
 from .language_model import language_model, target_context, vocabulary_size
-from .model import Model
+from .model import DecoderModel
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,17 @@ class Pair:
         return vocabulary_size(self.target)
 
     @cached_property
-    def target_model(self) -> Model:
+    def target_model(self) -> DecoderModel:
         """The target as the decoding loop calls it, without hidden states."""
         return language_model(self.target, self.n)
 
     @cached_property
-    def draft_model(self) -> Model | None:
+    def draft_model(self) -> DecoderModel | None:
         """The draft model as the decoding loop calls it."""
         return None if self.draft is None else language_model(self.draft, self.n)
 
     @cached_property
-    def cascade_model(self) -> Model | None:
+    def cascade_model(self) -> DecoderModel | None:
         """The model that drafts for the draft model, as the decoding loop calls it."""
         return None if self.cascade is None else language_model(self.cascade, self.n)
 

@@ -16,7 +16,7 @@ from ..errors import CannotDecode
 from ..trees import FixedTree, TreeShape
 from .cache import SequenceBatch
 from .language_model import LanguageModel
-from .model import Model
+from .model import DecoderModel
 from .model_runner import ModelRunner
 from .sampling import SamplingParams
 
@@ -48,7 +48,7 @@ FAILURES = (
 _known: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # of every model that was tried, what was found
 
 
-def check_reads_trees(model: Model) -> None:
+def check_reads_trees(model: DecoderModel) -> None:
     """CannotDecode where its laws at the nodes of a small tree, in a batch of two, are not those along the text without a cache."""
     if model.info.unsupported:
         raise CannotDecode(model.info.unsupported)
@@ -92,7 +92,7 @@ def _found(model: LanguageModel) -> str:
     return f"reads a small tree otherwise than a text, its laws being {far:.2g} off in total variation"
 
 
-def _off(model: Model, prompt: list[int], tokens: list[int], laws: Tensor) -> float:
+def _off(model: DecoderModel, prompt: list[int], tokens: list[int], laws: Tensor) -> float:
     """The largest total variation between a law on the way down the tree and the same one along the text."""
     text = [*prompt, *(tokens[node - 1] for node in WAY[1:])]
     places = [len(prompt) + place for place in range(len(WAY))]

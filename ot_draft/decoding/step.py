@@ -69,7 +69,7 @@ class Stopwatch:
         return event
 
 
-class Summary:
+class DecodeSummary:
     """Totals of steps, over the sequences that were still active.
 
     Attributes

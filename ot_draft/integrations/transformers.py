@@ -26,7 +26,7 @@ from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, Prompt
 from ..decoding.given import check_whole
 from ..decoding.language_model import split_between_processes, vocabulary_size
 from ..decoding.policy import PolicySettings
-from ..decoding.step import Summary
+from ..decoding.step import DecodeSummary
 from ..laws import IID, DraftLaw
 from ..selection import SelectionRule
 from ..trees import Costs, FixedTree, Joint, PathRule, TokenWise, TreeShape
@@ -166,7 +166,7 @@ class MultiDraft:
 
     Attributes
     ----------
-    summary : Summary
+    summary : DecodeSummary
         Target calls, tokens per target call, acceptance by depth and seconds of the last call.
     """
 
@@ -176,7 +176,7 @@ class MultiDraft:
     on_step: Callable[[Step], None] | None = None
     stateless: tuple[type, ...] = ()
     tokenizer: Any = None
-    summary: Summary = field(default_factory=Summary, init=False, compare=False, repr=False)
+    summary: DecodeSummary = field(default_factory=DecodeSummary, init=False, compare=False, repr=False)
 
     def __call__(
         self,

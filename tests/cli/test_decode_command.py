@@ -152,7 +152,7 @@ def test_comparison_as_table_and_csv(models: list[str]) -> None:
     words = (*models, *PROMPTS, "--max-tokens", "6", "--shape", "2x2")
     table = call(*words, "--compare")
     shown = table.stdout
-    assert "joint (2 × 2, i.i.d.), 1 of 2 prompts: " in table.stderr
+    assert "autoregressive (no draft), 1 of 2 prompts: 1.00 tokens per target call, " in table.stderr
     for method in (
         *methods_to_compare(2, 2, None),
         lookup_method(),

@@ -468,7 +468,7 @@ def test_reading_up_is_told_from_drafting() -> None:
     assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
 
 
-def test_its_candidates_fits_the_models() -> None:
+def test_its_candidates_fit_the_models() -> None:
     pair = tiny_pair(n=7)
     alone = Auto().begin(Pair(pair.target), 1)
     assert not any(drafting.tree.counts.n_model_calls for drafting in alone.candidates) and len(alone.candidates) > 5
@@ -478,7 +478,7 @@ def test_its_candidates_fits_the_models() -> None:
         1,
         2,
     }  # nothing is extrapolated from what was given
-    with pytest.raises(CannotDecode, match="neither"):
+    with pytest.raises(CannotDecode, match="must not both be off"):
         Auto(model=False, lookup=None)
 
 

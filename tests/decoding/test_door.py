@@ -215,9 +215,7 @@ def windowed(**settings: Any) -> Pair:
 
 def test_a_sliding_window_is_no_context() -> None:
     few = DecodeOptions(max_tokens=20)
-    with pytest.raises(
-        CannotDecode, match=r"sliding window, over which this engine does not go, of 16: give max-tokens"
-    ):
+    with pytest.raises(CannotDecode, match=r"the target.s sliding window is 16 tokens"):
         decode(windowed(sliding_window=16), [[1, 2, 3]], Drafting.autoregressive(), few)
     assert len(
         decode(

@@ -333,7 +333,7 @@ def test_drafts_end_where_a_context_does(positions: int, way: str) -> None:
     for drafts in (draft, target):
         made = target.generate(PROMPTS, custom_generate=multi_draft(drafts, **settings), **given)
         assert made.tolist() == plain
-    with pytest.raises(CannotDecode, match=r"pass the target's context of 32: give max-tokens of at most 28"):
+    with pytest.raises(CannotDecode, match=r"max-tokens must be at most 28 .* the target's context is 32 tokens"):
         target.generate(PROMPTS[:1], custom_generate=multi_draft(draft, **settings), max_new_tokens=29)
 
 
@@ -619,7 +619,7 @@ def test_a_rule_that_does_not_fit_the_draws() -> None:
         ({"paths": 1.5}, "paths must be an integer, got 1.5"),
         ({"paths": "a"}, "paths must be an integer, got 'a'"),
         ({"length": 2.5}, "length must be an integer, got 2.5"),
-        ({"rule": otd.trees.NaivePath(), "law": 5}, "law is 5: give a draft law, as otd.IID"),
+        ({"rule": otd.trees.NaivePath(), "law": 5}, "law must be a draft law, got 5. Use one, such as otd.IID"),
         ({"tree": 5}, "tree is 5: give a shape"),
         ({"tree": (2, 2)}, r"tree is \(2, 2\): give a shape"),
         ({"tree": otd.trees.TreeShape.by_level((2, 1)), "paths": 3}, "tree stands in the place of paths and length"),
