@@ -92,7 +92,7 @@ def processed(
         if kind in STATELESS:
             continue
         if vars(logits_process).get(name) is kind:
-            raise CannotDecode(f"{name} looks at the whole batch, runs a model, or remembers its calls: leave it out")
+            raise CannotDecode(f"logits processors must depend on input_ids and scores alone, got {name}. Remove it.")
         if kind not in stateless:
             raise CannotDecode(
                 f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
@@ -139,7 +139,9 @@ def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tens
 def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
     """Return the prompts without padding. CannotDecode if a pass of `generate` would read anything else, the first one or a later one."""
     if not input_ids.shape[-1]:
-        raise CannotDecode("the prompts have no token: give at least one, for example the token that begins a text")
+        raise CannotDecode(
+            "prompts must have at least one token, got none. Pass, for example, the beginning-of-sequence token."
+        )
     prepared = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **inputs)
     _check_prepared(model, prepared, input_ids, inputs)
     for name in CACHE_NAMES:
@@ -153,12 +155,14 @@ def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[li
                 " take a model with plain attention, such as Llama, Qwen or GPT-2"
             ) from None
         if held > 0:
-            raise CannotDecode(f"{name} holds tokens already: give the whole prompt and no cache")
+            raise CannotDecode(
+                f"{name} must be empty, got a cache that holds tokens. Pass the whole prompt and no cache."
+            )
     mask = inputs.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
     positions = prepared.get("position_ids")
     if positions is not None and bool(((positions != mask.cumsum(-1) - 1) & mask.bool()).any()):
-        raise CannotDecode("position_ids differ from the places of the tokens: leave them out")
+        raise CannotDecode("position_ids must be the positions of the tokens. Remove them.")
     longer = torch.cat((input_ids, input_ids[:, -1:]), 1)
     later = {
         name: value for name, value in inputs.items() if name not in (*CACHE_NAMES, "position_ids", "cache_position")
@@ -201,17 +205,19 @@ def _ignored(model: Any, name: str, value: Any, prepared: dict[str, Any]) -> boo
 def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) -> None:
     """CannotDecode for settings of `generate` that go past one text a row from a causal language model."""
     if model.config.is_encoder_decoder:
-        raise CannotDecode(f"{type(model).__name__} has an encoder: give a causal language model")
+        raise CannotDecode(
+            f"model must be a causal language model, got {type(model).__name__}. Use a decoder-only model."
+        )
     mode = generation_config.get_generation_mode()
     if mode not in ("greedy_search", "sample"):
         raise CannotDecode(
-            f"{mode.value.replace('_', ' ')} was asked for: several drafts replace greedy decoding and sampling"
+            f"generation mode must be greedy search or sampling, got {mode.value.replace('_', ' ')}. Remove its settings."
         )
     for name in OUTPUTS:
         if getattr(generation_config, name, False):
-            raise CannotDecode(f"{name} is set: several drafts return token ids only")
+            raise CannotDecode(f"{name} must be False, since multi_draft returns token ids only. Remove it.")
     if synced_gpus:
-        raise CannotDecode("synced_gpus is set: every process would have to make as many steps as the others")
+        raise CannotDecode("synced_gpus must be False, since processes take different numbers of steps. Remove it.")
 
 
 def hidden_from_callables(name: str) -> Any:

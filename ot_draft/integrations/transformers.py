@@ -107,9 +107,11 @@ def multi_draft(
     if draft_model is not None:
         vocabulary_size(draft_model)
     if on_step is not None and not callable(on_step):
-        raise CannotDecode(f"on_step is {on_step!r}: give a function of a Step")
+        raise CannotDecode(f"on_step must be a function of a Step, got {on_step!r}. Pass a callable.")
     if not isinstance(stateless, list | tuple) or not all(isinstance(each, type) for each in stateless):
-        raise CannotDecode(f"stateless is {stateless!r}: give the types of your processors, (MyProcessor,)")
+        raise CannotDecode(
+            f"stateless must be a list of types, got {stateless!r}. Pass the types of your processors, (MyProcessor,)."
+        )
     if seed is not None:
         check_whole("seed", seed)
     named = {"num_tokens": prompt_lookup_num_tokens, "max_ngram": max_matching_ngram_size}
@@ -117,7 +119,9 @@ def multi_draft(
     lookup = PromptLookup(**settings) if settings else None
     one_shape = any(given is not None for given in (rule, paths, length, law, tree))
     if shape not in (None, "auto") or (shape == "auto" and one_shape):
-        raise CannotDecode(f"shape is {shape!r}: give 'auto' alone, or rule, paths, length, law or tree in its place")
+        raise CannotDecode(
+            f"shape must be 'auto' alone, got {shape!r}. Remove it, or rule, paths, length, law and tree."
+        )
     if one_shape and not (lookup is None and costs is None):
         raise CannotDecode(
             "costs and prompt lookup require shape 'auto'. Remove them, or rule, paths, length, law and tree."
@@ -144,14 +148,16 @@ def _one_shape(
     chosen = Joint() if rule is None else rule
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
         raise CannotDecode(
-            f"rule is {rule!r}: give a path rule, as otd.trees.Joint(), or a selection rule, as otd.rules.KSeq()"
+            f"rule must be a path rule or a selection rule, got {rule!r}. Use one, such as otd.trees.Joint() or otd.rules.KSeq()."
         )
     law = IID() if law is None else law
     if tree is not None:
         if not isinstance(tree, TreeShape):
-            raise CannotDecode(f"tree is {tree!r}: give a shape, as otd.trees.TreeShape.by_level((4, 2, 1))")
+            raise CannotDecode(
+                f"tree must be a TreeShape, got {tree!r}. Use one, such as otd.trees.TreeShape.by_level((4, 2, 1))."
+            )
         if paths is not None or length is not None:
-            raise CannotDecode("tree stands in the place of paths and length: give the one or the others")
+            raise CannotDecode("tree must not be given together with paths or length. Remove one of them.")
         return Drafting(FixedTree(tree, law), chosen)
     return Drafting.chains(
         defaults.PATHS if paths is None else paths, defaults.LENGTH if length is None else length, chosen, law
@@ -199,7 +205,7 @@ class MultiDraft:
         `rows=[3]` makes of one prompt what it became as row 3 of a batch.
         """
         if hidden_from_callables("assistant_model") is not None:
-            raise CannotDecode("an assistant_model was given beside the draft model: leave it out")
+            raise CannotDecode("assistant_model must be None with multi_draft. Remove it.")
         stopping_criteria = self._with_strings(stopping_criteria, stop_strings)
         check_request(model, generation_config, synced_gpus or hidden_from_callables("synced_gpus"))
         streamer = streamer or hidden_from_callables("streamer")
@@ -260,7 +266,7 @@ class MultiDraft:
             check_whole("seed", wanted)
             return int(wanted)
         if generator is not None and not isinstance(generator, torch.Generator):
-            raise CannotDecode(f"generator is {generator!r}: give a torch.Generator")
+            raise CannotDecode(f"generator must be a torch.Generator, got {generator!r}. Pass one, or seed.")
         drawn = torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu")
         if split_between_processes(model):  # all must draw the same numbers, or they would wait for each other for ever
             drawn = drawn.to(model.device)

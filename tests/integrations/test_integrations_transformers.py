@@ -520,15 +520,15 @@ def _own() -> Any:
 
 
 REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
-    (lambda: {"num_beams": 2}, "beam search was asked for"),
-    (lambda: {"encoder_repetition_penalty": 1.2}, "EncoderRepetitionPenaltyLogitsProcessor looks at the whole batch"),
+    (lambda: {"num_beams": 2}, "generation mode must be greedy search or sampling, got beam search"),
+    (lambda: {"encoder_repetition_penalty": 1.2}, "scores alone, got EncoderRepetitionPenaltyLogitsProcessor"),
     (lambda: {"logits_processor": _own()}, r"stateless=\(function,\)"),
-    (lambda: {"return_dict_in_generate": True, "output_scores": True}, "output_scores is set"),
-    (lambda: {CACHE: _a_cache_with_a_prompt()}, f"{CACHE} holds tokens"),
-    (lambda: {"position_ids": torch.tensor([[5, 6, 7, 8]] * 3)}, "position_ids differ"),
-    (lambda: {"output_hidden_states": True, "return_dict_in_generate": True}, "output_hidden_states is set"),
-    (lambda: {"assistant_model": pair().draft}, "an assistant_model was given"),
-    (lambda: {"synced_gpus": True}, "synced_gpus is set"),
+    (lambda: {"return_dict_in_generate": True, "output_scores": True}, "output_scores must be False"),
+    (lambda: {CACHE: _a_cache_with_a_prompt()}, f"{CACHE} must be empty, got a cache that holds tokens"),
+    (lambda: {"position_ids": torch.tensor([[5, 6, 7, 8]] * 3)}, "position_ids must be the positions of the tokens"),
+    (lambda: {"output_hidden_states": True, "return_dict_in_generate": True}, "output_hidden_states must be False"),
+    (lambda: {"assistant_model": pair().draft}, "assistant_model must be None"),
+    (lambda: {"synced_gpus": True}, "synced_gpus must be False"),
     (lambda: {"max_new_tokens": 400}, "the target's context is 256 tokens"),
     (lambda: {"rows": [1]}, r"rows must hold one number per prompt \(3\), got 1"),
 ]
@@ -556,9 +556,9 @@ def test_prompt_lookup_by_the_names_that_generate_has_for_it() -> None:
 
 
 def test_a_shape_of_its_own_beside_a_given_one() -> None:
-    with pytest.raises(CannotDecode, match="give 'auto' alone"):
+    with pytest.raises(CannotDecode, match="must be 'auto' alone"):
         multi_draft(None, shape="auto", paths=2)
-    with pytest.raises(CannotDecode, match="shape is 'wide'"):
+    with pytest.raises(CannotDecode, match="must be 'auto' alone, got 'wide'"):
         multi_draft(None, shape="wide")
     for given in ({"costs": FREE_POSITIONS}, {"prompt_lookup_num_tokens": 4}):
         with pytest.raises(CannotDecode, match="require shape 'auto'"):
@@ -577,10 +577,13 @@ def test_a_shape_of_its_own_beside_a_given_one() -> None:
             {"draft_model": transformers.LlamaForSequenceClassification(tiny_llama(1).config)},
             "causal language model, got LlamaForSequenceClassification",
         ),
-        ({"rule": "joint"}, r"rule is 'joint': give a path rule, as otd\.trees\.Joint\(\)"),
-        ({"rule": otd.trees.Joint}, r"rule is <class .*Joint'>: give a path rule"),
-        ({"rule": otd.rules.KSeq}, r"rule is <class .*KSeq'>: give a path rule"),
-        ({"rule": lambda p, q: p}, "rule is <function .*: give a path rule"),
+        (
+            {"rule": "joint"},
+            r"rule must be a path rule or a selection rule, got 'joint'. Use one, such as otd\.trees\.Joint\(\)",
+        ),
+        ({"rule": otd.trees.Joint}, r"got <class .*Joint'>"),
+        ({"rule": otd.rules.KSeq}, r"got <class .*KSeq'>"),
+        ({"rule": lambda p, q: p}, "got <function .*"),
     ],
 )
 def test_a_name_in_the_place_of_a_model_or_a_rule(given: dict[str, Any], says: str) -> None:
@@ -620,14 +623,17 @@ def test_a_rule_that_does_not_fit_the_draws() -> None:
         ({"paths": "a"}, "paths must be an integer, got 'a'"),
         ({"length": 2.5}, "length must be an integer, got 2.5"),
         ({"rule": otd.trees.NaivePath(), "law": 5}, "law must be a draft law, got 5. Use one, such as otd.IID"),
-        ({"tree": 5}, "tree is 5: give a shape"),
-        ({"tree": (2, 2)}, r"tree is \(2, 2\): give a shape"),
-        ({"tree": otd.trees.TreeShape.by_level((2, 1)), "paths": 3}, "tree stands in the place of paths and length"),
-        ({"tree": otd.trees.TreeShape.by_level((2, 1)), "length": 3}, "tree stands in the place of paths and length"),
-        ({"on_step": 5}, "on_step is 5: give a function of a Step"),
-        ({"stateless": 5}, "stateless is 5: give the types"),
-        ({"stateless": "a"}, "stateless is 'a': give the types"),
-        ({"stateless": (5,)}, r"stateless is \(5,\): give the types"),
+        ({"tree": 5}, "tree must be a TreeShape, got 5"),
+        ({"tree": (2, 2)}, r"tree must be a TreeShape, got \(2, 2\)"),
+        ({"tree": otd.trees.TreeShape.by_level((2, 1)), "paths": 3}, "must not be given together with paths or length"),
+        (
+            {"tree": otd.trees.TreeShape.by_level((2, 1)), "length": 3},
+            "must not be given together with paths or length",
+        ),
+        ({"on_step": 5}, "on_step must be a function of a Step, got 5"),
+        ({"stateless": 5}, "stateless must be a list of types, got 5"),
+        ({"stateless": "a"}, "stateless must be a list of types, got 'a'"),
+        ({"stateless": (5,)}, r"stateless must be a list of types, got \(5,\)"),
     ],
     ids=lambda each: str(each)[:40],
 )
@@ -641,7 +647,7 @@ def test_an_argument_of_another_kind_is_named(given: dict[str, Any], says: str) 
     [
         ({"seed": 1.5}, "seed must be an integer, got 1.5"),
         ({"seed": "3"}, "seed must be an integer, got '3'"),
-        ({"generator": 5}, "generator is 5: give a torch.Generator"),
+        ({"generator": 5}, "generator must be a torch.Generator, got 5"),
     ],
 )
 def test_what_generate_hands_on_is_named(given: dict[str, Any], says: str) -> None:

@@ -39,7 +39,7 @@ def table(comparison: Comparison, title: str) -> Table:
             row.method.label,
             row.method.drafts,
             f"{row.block_efficiency:.2f}" + ("" if baseline else _spread(row.error)),
-            " ".join("–" if share != share else f"{share:.2f}".lstrip("0") for share in row.by_position),
+            " ".join("–" if share != share else f"{share:.2f}" for share in row.by_position),
             f"{row.tokens_a_second:.1f}",
             *("" if row.part(name) != row.part(name) else f"{1000 * row.part(name):.1f}" for name in PARTS),
             f"{1000 * row.step:.1f}",
