@@ -14,4 +14,6 @@ class OutputOptions(options.OutputOptions):  # here that the example can run; el
 
 
 # ot_draft/cli/decode/settings.py: what it does not go with, and the remedy
-EXCLUSIONS = (("--quiet", "--compare", "--quiet requires a single rule. Remove --compare."),)
+EXCLUSIONS = (
+    (lambda s: s.output.quiet and s.output.compare is not None, "--quiet requires a single rule. Remove --compare."),
+)

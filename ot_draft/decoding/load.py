@@ -93,6 +93,11 @@ def load_pair(
         If a model does not exist, is incomplete, or does not fit the other one or the settings.
     MissingPackage
         If a package that the backend needs is not installed.
+
+    Examples
+    --------
+    >>> load_pair("HuggingFaceTB/SmolLM2-1.7B-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct")  # doctest: +SKIP
+    >>> load_pair("my-target.gguf", "skip:12,20")  # doctest: +SKIP
     """
     spec = DraftSpec.parse(draft)
     named = spec.name if isinstance(spec, NamedModel) else None
@@ -385,6 +390,10 @@ def load_draft(target: Any, file: Path) -> SubsetDraft:
     -------
     draft : SubsetDraft
         A `StateDraft` if it reads hidden states.
+
+    Examples
+    --------
+    >>> load_draft(target, Path("draft.safetensors"))  # doctest: +SKIP
     """
     from safetensors.torch import load_file
 

@@ -106,6 +106,11 @@ def decode_steps(
     -----
     RuntimeWarning
         If the draft model's logits give no distribution; its drafts there are uniform, see `Step.without_law`.
+
+    Examples
+    --------
+    >>> for step in decode_steps(pair, [pair.encode("Hello")], Auto()):  # doctest: +SKIP
+    ...     print(pair.text(step.tokens(0)), end="")
     """
     options = options or DecodeOptions()
     engines = begin(pair, prompts, policy, options)
@@ -184,6 +189,10 @@ def decode(
     -------
     decoded : Decoded
         New tokens by prompt, and the steps of `decode_steps`.
+
+    Examples
+    --------
+    >>> decode(pair, [pair.encode("Hello")], Drafting.chains(4, 4, Joint())).block_efficiency  # doctest: +SKIP
     """
     steps = list(decode_steps(pair, prompts, policy, options))
     return Decoded([[token for step in steps for token in step.tokens(row)] for row in range(len(prompts))], steps)

@@ -76,8 +76,12 @@ class ModelInfo:
 class CallSizes:
     """Numbers of tokens of a forward pass, of all sequences together, that matter for its time.
 
-    min_rows: a pass of fewer tokens takes the time of so many. fitted: numbers whose pass takes the same time whatever the pass before
-    had, since they have a graph of their own.
+    Attributes
+    ----------
+    min_rows : int
+        A pass of fewer tokens takes the time of so many.
+    fitted : tuple of int
+        Numbers whose pass takes the same time whatever the pass before had, since they have a graph of their own.
     """
 
     min_rows: int = 1
@@ -86,7 +90,15 @@ class CallSizes:
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """Result of a forward pass. logits: (B, T or last, n or s). hidden: (B, T, width), of a model that returns hidden states."""
+    """Result of a forward pass.
+
+    Attributes
+    ----------
+    logits : float tensor of shape (B, T or last, n or s)
+        Logits of the token after each token.
+    hidden : float tensor of shape (B, T, width), or None
+        Hidden states, of a model that returns them.
+    """
 
     logits: Tensor
     hidden: Tensor | None = None
@@ -163,7 +175,27 @@ class HiddenStateModel(DecoderModel):
 
 
 def hidden_before(model: DecoderModel, target_cache: Cache, positions: Tensor) -> Tensor | None:
-    """Return the input of a `HiddenStateModel` from the target's hidden states before positions (B, T), 0 before the first token."""
+    """Return the input of a `HiddenStateModel` from the target's hidden states at the position before each token.
+
+    Parameters
+    ----------
+    model : DecoderModel
+        A draft model.
+    target_cache : Cache
+        Cache in which the target has read these positions.
+    positions : int64 tensor of shape (B, T)
+        Positions of the tokens.
+
+    Returns
+    -------
+    hidden : float tensor of shape (B, T, width), or None
+        Zero before the first token; None if the model reads no hidden states.
+
+    Examples
+    --------
+    >>> hidden = hidden_before(draft_model, target_cache, positions)  # doctest: +SKIP
+    >>> draft_model.forward(cache, tokens, slots, positions, mask, hidden=hidden).logits  # doctest: +SKIP
+    """
     if not isinstance(model, HiddenStateModel):
         return None
     prepared = model.prepare(target_cache.states_at((positions - 1).clamp(min=0)))

@@ -28,7 +28,13 @@ class PolicySettings(Protocol):
 
 
 class Policy(PolicySettings, Protocol):
-    """Choice of the drafting of every step: a `Drafting`, the same in all steps, or a class of your own."""
+    """Choice of the drafting of every step: a `Drafting`, the same in all steps, or a class of your own.
+
+    Attributes
+    ----------
+    candidates : sequence of Drafting
+        All draftings that it may choose.
+    """
 
     if TYPE_CHECKING:  # a property here could not be replaced by an attribute
 

@@ -43,6 +43,12 @@ def reference_decode(
     -------
     tokens : list of int
         New tokens.
+
+    Examples
+    --------
+    >>> prompt = pair.encode("Hello")  # doctest: +SKIP
+    >>> reference_decode(pair, prompt, drafting) == decode(pair, [prompt], drafting).tokens[0]  # doctest: +SKIP
+    True
     """
     options = options or DecodeOptions()
     stop = pair.stop_tokens if options.stop is None else options.stop
