@@ -338,7 +338,7 @@ def test_user_problems_laws_and_numbers_of_drafts() -> None:
         "problem 0, n = 2, k = 3"
     ]
     assert check_sampler(textbook, k=1, samples=10).tried["k"] == [1]
-    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.Hub(), batched=True, samples=2000)
+    hub = check_sampler(of_rule(otd.rules.SpecHub()), law=otd.SpecHubLaw(), batched=True, samples=2000)
     assert hub.passed and hub.tried["k"] == [2]
     wrong = check_sampler(of_rule(otd.rules.RecursiveRejection()), law=otd.WithoutReplacement(), batched=True)
     assert wrong["output_distribution"].status == "failed"
