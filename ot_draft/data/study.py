@@ -38,7 +38,7 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
 SEVERAL_DRAFTS: tuple[SelectionRule, ...] = (rules.RecursiveRejection(), rules.KSeq(), rules.Optimal())
 # Those whose acceptance has a formula that is quick on many pairs at a time.
 QUICK_RULES: tuple[SelectionRule, ...] = (rules.SpeculativeSampling(), rules.NaiveTarget(), *SEVERAL_DRAFTS)
-MOST_DRAFTS = 32_767  # what a column of 16 bits holds
+MOST_DRAFTS = 32_767  # max. number of drafts that a column of 16 bits holds
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,18 @@ class Study:
 
     def __post_init__(self) -> None:
         if not self.ks or not self.rules:
-            raise InvalidArgument("a study needs at least one rule and one k")
-        for name, value in (("samples", self.samples), *(("k", k) for k in self.ks)):
-            if value < 1:
-                raise InvalidArgument(f"{name} is {value}: give a whole number from 1 on")
-        if max(self.ks) > MOST_DRAFTS:
-            raise InvalidArgument(f"k is {max(self.ks)}: give numbers up to {MOST_DRAFTS}")
-
-        for what, given in (("k", list(self.ks)), ("rule", list(self.rules))):
-            again = [one for number, one in enumerate(given) if one in given[:number]]
-            if again:
-                raise InvalidArgument(
-                    f"{what} {again[0]} stands twice in a study, its pairs would count twice: give it once"
-                )
+            raise InvalidArgument(
+                f"ks and rules must not be empty, got {self.ks} and {self.rules}. Give at least one of each."
+            )
+        if min(self.samples, *self.ks) < 1 or max(self.ks) > MOST_DRAFTS:
+            raise InvalidArgument(
+                f"samples and ks must be integers from 1, and ks at most {MOST_DRAFTS:,}, got {self.samples} and {self.ks}."
+                " Change the one that is not."
+            )
+        for name, given in (("ks", self.ks), ("rules", self.rules)):
+            twice = [one for number, one in enumerate(given) if one in given[:number]]
+            if twice:
+                raise InvalidArgument(f"{name} must differ, got {twice[0]} twice. Give it once.")
 
     def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
         """The pairs (..., n) with k drafts by the law, their target replaced where another is wanted."""

@@ -61,19 +61,25 @@ class Sweep:
 
     def __post_init__(self) -> None:
         if not self.shards:
-            raise InvalidArgument("a sweep needs at least one shard")
+            raise InvalidArgument("shards must not be empty. Give files with open_shards.")
         if self.rows is not None and self.rows < 1:
-            raise InvalidArgument(f"rows is {self.rows}: give a whole number from 1 on")
+            raise InvalidArgument(f"rows must be an integer from 1, got {self.rows}. Leave it out for the default.")
         if not 0 < self.temperature < inf:
-            raise InvalidArgument(f"temperature is {self.temperature}: give a finite number above 0")
+            raise InvalidArgument(
+                f"temperature must be finite and above 0, got {self.temperature}. Give 1 for the logits as they are."
+            )
         rules, ks = self.study.rules, self.study.ks
         if not any(is_defined(rule.law, k) for rule in rules for k in ks):
             named = ", ".join(rule.name for rule in rules)
-            raise InvalidArgument(f"no law of {named} is defined for k = {', '.join(map(str, ks))}: give another k")
+            raise InvalidArgument(
+                f"ks must have a k for which the draft law of {named} is defined, got {', '.join(map(str, ks))}. Give another k."
+            )
         labels = [shard.label for shard in self.shards]
         if len(set(labels)) < len(labels):
             twice = max(labels, key=labels.count)
-            raise InvalidArgument(f"two shards are called {twice}: open all with one open_shards")
+            raise InvalidArgument(
+                f"shards must have labels that differ, got {twice} twice. Open all with one open_shards."
+            )
 
     @property
     def parts(self) -> list[Part]:

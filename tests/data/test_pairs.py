@@ -108,10 +108,10 @@ def test_logits_as_far_apart_as_floats_go() -> None:
 @pytest.mark.parametrize(
     ("study", "said"),
     [
-        ({"ks": (2, 4, 2)}, "k 2 stands twice in a study"),
+        ({"ks": (2, 4, 2)}, "ks must differ, got 2 twice"),
         (
             {"rules": (otd.rules.KSeq(), otd.rules.KSeq())},
-            r"rule KSeq\(.*\) stands twice in a study, .*: give it once",
+            r"rules must differ, got KSeq\(.*\) twice. Give it once",
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_shards_of_one_name_in_two_folders_are_told_apart(shard: Path, tmp_path:
         2, -1
     )
     assert not np.allclose(first, second) and np.allclose(first, second, atol=0.5)
-    with pytest.raises(otd.DraftSelectionError, match=r"two shards are called shard\.npz"):
+    with pytest.raises(otd.DraftSelectionError, match=r"got shard\.npz twice"):
         Sweep((*open_shards([shard]), *open_shards([other])))
 
 
