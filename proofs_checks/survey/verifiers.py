@@ -156,6 +156,7 @@ class AlongPath:
     """A path rule, or a function of (model, drafts) that gives the law of what is emitted.
 
     drafting: a tree shape with the law of its children, or None: the case's k i.i.d. paths, each of `length` tokens.
+    measured: the rule is fast enough for large vocabularies, on which its acceptance is measured.
     """
 
     rule: Callable[[Any, Any], Any]
@@ -163,6 +164,7 @@ class AlongPath:
     length: int = 2
     shape: Any = None
     law: otd.DraftLaw | None = None
+    measured: bool = True
 
     @property
     def many_trees(self) -> bool:
@@ -196,7 +198,7 @@ class AlongPath:
 
     def on_real(self, p: Any, q: Any) -> tuple[float, float] | None:
         """Accepted tokens of drafted paths of three tokens, along strings of the pairs; i.i.d. paths only."""
-        if self.best is None:
+        if self.best is None or not self.measured:
             return None
         k, generator, found = max(self.ks), np.random.default_rng(0), []
         for start in range(len(p)):

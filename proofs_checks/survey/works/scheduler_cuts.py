@@ -85,19 +85,23 @@ READS_BEFORE = (
 )
 READS_KEPT = "no decision that lets in a token reads it or a later one, or the numbers that verify them"
 PROVED = "theorem `what a scheduler's cut may depend on` (prove scheduled)"
-RIGHT = AlongPath(cut(BEFORE))
+RIGHT = AlongPath(cut(BEFORE), measured=False)
 WORK = Work(
     "scheduler-cuts", "Scheduler cuts (DSpark)", "2607.05147",
     "code of the schedule and of the acceptance; pull 30204; vLLM 47808, llama.cpp 25173 by their threads", "lossless", "none",
     (Form("cut before verification", RIGHT, PROVED, condition=READS_BEFORE, when="DSpark's verify lengths"),
-     Form("accepted prefix shortened: a verified token follows", AlongPath(cut(KEPT)), "a prefix of a lossless text; exact checks",
+     Form("accepted prefix shortened: a verified token follows", AlongPath(cut(KEPT), measured=False),
+          "a prefix of a lossless text; exact checks",
           condition=READS_KEPT, when="SGLang's cutoff_verify_lens",
           code="sgl-project/sglang python/sglang/kernels/ops/speculative/dspark/dspark_accept.py@118baaf, accept_sampling"),
-     biased("cut by the draft's own probability", AlongPath(cut(BEFORE, own=True)), by_hand(BEFORE, True),
+     biased("cut by the draft's own probability", AlongPath(cut(BEFORE, own=True), measured=False),
+            by_hand(BEFORE, True),
             "position i is let in where q(x_i) is largest", RIGHT, "read the tokens before i",
             when="the condition violated; in no engine that was read"),
-     biased("accepted prefix shortened: a fresh token of p follows", AlongPath(cut(FRESH)), by_hand(FRESH, False),
-            "min(accepted, allowed), then a sample of p at the cut", AlongPath(cut(KEPT)), "keep the token that was verified there",
+     biased("accepted prefix shortened: a fresh token of p follows", AlongPath(cut(FRESH), measured=False),
+            by_hand(FRESH, False),
+            "min(accepted, allowed), then a sample of p at the cut", AlongPath(cut(KEPT), measured=False),
+            "keep the token that was verified there",
             when="the condition violated; in no engine that was read")),
     "sgl-project/sglang python/sglang/kernels/ops/speculative/dspark/dspark_schedule.py@9898421",
     undecided=(("llama.cpp pull 27694, p/q for draft models and MTP", "open; to be evaluated when it is merged"),),

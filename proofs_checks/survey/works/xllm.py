@@ -44,7 +44,7 @@ FILE = "jd-opensource/xllm xllm/core/framework/sampling/rejection_sampler.cpp@2e
 BUILD = "xllm/core/runtime/spec_input_builder.cpp@2efef04, build_validate_tensors"
 WORK = Work(
     "xllm", "xLLM", "", "code of the sampler and of the MTP worker; pull 2175", "the target's distribution", "none",
-    (biased("MTP, EAGLE-3: drawn drafts, q of the token alone", AlongPath(one_entry), by_hand,
+    (biased("MTP, EAGLE-3: drawn drafts, q of the token alone", AlongPath(one_entry, measured=False), by_hand,
             "dense_probs.scatter_(-1, draft_token_ids, selected_probs), and recovered_probs.sub_(draft_probs).clamp_min_(0)", PATH,
             "keep the whole row of q", mode=CHAIN, when="sampling, before pull 2175 (10 August 2026)",
             seen="run: build_validate_tensors and random_sample, compiled: within .001 of the law in 400,000 rounds",
