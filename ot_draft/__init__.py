@@ -29,7 +29,7 @@ _PUBLIC = {
     "rules.from_function": ("rule_from_function",),
     "verify": ("Report",),
     "verify.rule": ("check_rule", "parametrize_with_rule_checks"),
-    "verify.sampler": ("bias_seen", "check_draws", "check_sampler", "check_step", "samples_for"),
+    "verify.sampler": ("detectable_bias", "check_draws", "check_sampler", "check_step", "required_samples"),
     "verify.server": ("Audit",),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -75,11 +75,11 @@ if TYPE_CHECKING:  # the same for type checkers and editors, which do not run `_
     from .verify import Report as Report
     from .verify.rule import check_rule as check_rule
     from .verify.rule import parametrize_with_rule_checks as parametrize_with_rule_checks
-    from .verify.sampler import bias_seen as bias_seen
     from .verify.sampler import check_draws as check_draws
     from .verify.sampler import check_sampler as check_sampler
     from .verify.sampler import check_step as check_step
-    from .verify.sampler import samples_for as samples_for
+    from .verify.sampler import detectable_bias as detectable_bias
+    from .verify.sampler import required_samples as required_samples
     from .verify.server import Audit as Audit
 else:
 

@@ -56,13 +56,13 @@ class ServerOptions:
     top_k: int
     top_p: float
     mode: str | None
-    listed: int
+    top_logprobs: int
     reference: Path | None
     draft: Path | int | None
 
     def law(self, mode: str, temperature_last: bool | None = False) -> Reported:
         """The way from reported log-probabilities of this mode to the law; CannotAudit where they do not."""
-        return Reported(self.temperature, self.top_k, self.top_p, mode, self.listed, temperature_last)
+        return Reported(self.temperature, self.top_k, self.top_p, mode, self.top_logprobs, temperature_last)
 
 
 class Draft(click.ParamType):
@@ -110,7 +110,7 @@ class AuditCommand(click.Command):
               help="Log-probabilities that the server reports: raw (of the model), tempered (after the temperature) or processed (of "
               "the distribution that is sampled from) [default: tempered for SGLang, else raw].")  # fmt: skip
 @click.option(
-    "--listed",
+    "--top-logprobs",
     type=click.IntRange(1),
     default=20,
     show_default=True,

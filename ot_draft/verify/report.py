@@ -66,7 +66,7 @@ class Report(Generic[E_co]):
             raise AssertionError(str(self))
 
     @property
-    def bias_seen(self) -> dict[str, float]:
+    def detectable_bias(self) -> dict[str, float]:
         """For every check of a distribution that passed, a total variation distance that it missed with probability 1e-6 at most.
 
         1.0 where even the greatest might have been missed. The distance is between the events that the check counts.
@@ -86,7 +86,7 @@ class Report(Generic[E_co]):
             "status": self.status.value,
             "false_alarm": self.false_alarm,
             "tried": dict(self.tried),
-            "bias_seen": self.bias_seen,
+            "detectable_bias": self.detectable_bias,
             "outcomes": [outcome.record for outcome in self.outcomes],
         }
 

@@ -43,7 +43,7 @@ DRAFTS = {"probabilistic": {"num_speculative_tokens": 3}, "ngram": {}}
 BY_TEXTS = {False: ("--settings", "plain"), True: ("--settings", "temperature 0.6,top-k 5")}
 BY_LAWS = {False: (), True: ("--temperature", "0.6", "--top-k", "5")}
 COUNTED = re.compile(r"^vllm:spec_decode_num_(draft|accepted)_tokens_total\S* (\S+)$", re.MULTILINE)
-ASKED = ("--listed", "8", "--ignore-eos")
+ASKED = ("--top-logprobs", "8", "--ignore-eos")
 
 
 class Pair:

@@ -22,7 +22,7 @@ ASKED = [
     "16",
     "--concurrency",
     "48",
-    "--listed",
+    "--top-logprobs",
     "8",
     "--ignore-eos",
 ]

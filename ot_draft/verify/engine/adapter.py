@@ -171,6 +171,6 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
             report.tried["rows"],
             "; ".join(map(line, report.failures))
             or report["output_distribution"].evidence.reason * (not report.passed),
-            max(report.bias_seen.values(), default=None),
+            max(report.detectable_bias.values(), default=None),
         )
     return getattr(module, function)(*given, **options)

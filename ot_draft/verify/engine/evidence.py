@@ -40,7 +40,7 @@ class PValue:
     least: int = 0
     sure: bool = False
 
-    def bias_seen(self, level: float) -> float:
+    def detectable_bias(self, level: float) -> float:
         """By how much, in total variation, the law of every token behind the first must be off to be seen at the level but by MISS.
 
         In so far as the eighths of the law in the order of q / p show it, along which an error of a verifier moves mass; 1 if none. Of a

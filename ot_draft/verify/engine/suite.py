@@ -360,7 +360,7 @@ class EngineTrial:
         level, p = self.level / ROWS, found.p
         verdict = Status.FAILED if p < level else Status.PASSED if found.enough else Status.UNDECIDED
         few = "" if found.enough else "; too few texts: not judged"
-        seen = found.bias_seen(level) if found.least else None
+        seen = found.detectable_bias(level) if found.least else None
         return self._row(name, tried, f"p = {p:.2g} ({found.said}){few}", verdict, p, seen)
 
     def _row(

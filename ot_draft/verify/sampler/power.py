@@ -35,31 +35,71 @@ class Run(Protocol):
     """A finished run: a `SamplerReport`, an audit's `Verdict` or a report of `conform`."""
 
     @property
-    def bias_seen(self) -> dict[str, float]:
+    def detectable_bias(self) -> dict[str, float]:
         """Of each thing that was looked at, the bias that would have been found but with probability 1e-6."""
 
 
-def bias_seen(run: Run) -> dict[str, float]:
-    """What a finished run would have found but with probability 1e-6: a total variation distance by what was looked at.
+def detectable_bias(run: Run) -> dict[str, float]:
+    """Return the bias that a finished run would have missed with probability 1e-6 at most.
 
-    run: what `otd.check_sampler`, `otd.check_draws` or `otd.check_step` returned, `otd.Audit().verdict()`, or a report of
-    `ot_draft.verify.engine.suite.conform`. 1.0 where nothing was sure to be found. The run's own false alarms have the
-    probability that it was given.
+    Parameters
+    ----------
+    run : Report or Verdict
+        What `check_sampler`, `check_draws`, `check_step` or `ot_draft.verify.engine.suite.conform` returned, or `Audit().verdict()`.
+
+    Returns
+    -------
+    bias : dict of str to float
+        Total variation distance by name of the check; 1.0 where no bias is detected so surely.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> sampler = lambda p, q, drafts, generator: int(generator.choice(len(p), p=p))
+    >>> report = otd.check_sampler(sampler, [otd.Problem([0.5, 0.5], [0.5, 0.5])], samples=1000)
+    >>> detectable_bias(report)["output_distribution"] < 0.2
+    True
     """
-    return run.bias_seen
+    return run.detectable_bias
 
 
-def samples_for(
+def required_samples(
     bias: float, n: int = 2, k: int = 1, check: str = "check_sampler", *, problems: int = 1, batched: bool = False, level: float = 1e-6
 ) -> int:  # fmt: skip
-    """Samples after which `check` has found a law of n tokens that is `bias` off, but with probability 1e-6.
+    """Return the number of samples after which a check has found a bias, except with probability 1e-6.
 
-    bias: total variation distance, above 0 and below 1. check: "check_sampler", "check_draws" or "check_step" on so many problems with k
-    drafts, i.i.d., or "check_step, path": calls a problem, for `samples=`, with `seconds=None` and `false_alarm=level`. "audit": tokens,
-    at that level, whatever n and k are. InvalidArgument where no number is enough, or an argument makes no sense.
+    More than 64 tokens are counted in 64 classes: neighbours in p / q, ids modulo 64, random classes. Only a bias between such
+    classes counts.
 
-    More than 64 tokens are counted in 64 classes: neighbours in p / q, ids modulo 64, random classes. Only a bias between such classes
-    counts.
+    Parameters
+    ----------
+    bias : float
+        Total variation distance of the distribution, above 0 and below 1.
+    n, k : int
+        Number of tokens, and of i.i.d. draft tokens.
+    check : str, default="check_sampler"
+        "check_sampler", "check_draws", "check_step" or "check_step, path": the samples are calls per problem, for `samples=` with
+        `seconds=None` and `false_alarm=level`. "audit": the samples are tokens, whatever n and k are.
+    problems : int, default=1
+        Number of problems of the check.
+    batched : bool, default=False
+        Whether the checked function is called with batches.
+    level : float, default=1e-6
+        Probability that a correct sampler is rejected.
+
+    Returns
+    -------
+    samples : int
+
+    Raises
+    ------
+    InvalidArgument
+        If no number of samples is enough, or an argument is out of range.
+
+    Examples
+    --------
+    >>> required_samples(0.1, 16)
+    4000
     """
     if not 0 < bias < 1 or not 0 < level < 1 or min(n, problems) < 1 or k < 0:
         raise InvalidArgument(

@@ -60,13 +60,11 @@ class SamplerReport(Report[SamplerEvidence]):
             return line(worst)
         number = len({outcome.evidence.label for outcome in self.outcomes if outcome.check == name})
         text = f"{number} cases, {evidence.samples:,} calls each; largest e-value {evidence.e_value:.2g} of {evidence.limit:.2g}"
-        if self.bias_seen.get(name, 1) < 1:
-            pooled = (
-                ""
-                if max(self.tried["n"], default=0) <= MOST_TOKENS
-                else " (above 64 tokens: between the classes counted)"
-            )
-            text += f"; a law {self.bias_seen[name]:.3f} off{pooled} is missed with probability 1e-6 (false alarms: {self.false_alarm:.0e})"
+        if (distance := self.detectable_bias.get(name, 1)) < 1:
+            wide = max(self.tried["n"], default=0) > MOST_TOKENS
+            pooled = " (above 64 tokens: between the classes counted)" * wide
+            alarms = f"false alarms: {self.false_alarm:.0e}"
+            text += f"; a law {distance:.3f} off{pooled} is missed with probability 1e-6 ({alarms})"
         return f"{name:<20} {worst.status:<8} {text}"
 
     def html(self) -> str:

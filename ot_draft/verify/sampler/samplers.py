@@ -129,7 +129,7 @@ def check_sampler(
 
     A right sampler fails with probability at most `false_alarm`, all problems, checks and looks together (Ville's
     inequality, Bonferroni over the tests). Each outcome states which total variation distance
-    would have been missed with probability 1e-6; `otd.samples_for` says how many samples see a given one.
+    would have been missed with probability 1e-6; `otd.required_samples` says how many samples see a given one.
     """
     calls = (samples, seconds, false_alarm, seed)
     return examine(TokenSampler(sampler, batched, draft), problems, law, k, calls, draft=draft)

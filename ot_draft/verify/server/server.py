@@ -42,7 +42,7 @@ MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
 BY_IDS = "let the server name tokens by ids (return_tokens_as_token_ids, which --engine vllm sends)"
 TEXTS = (
     "the lists name tokens by their texts, several tokens may have one, and then lists are shorter than asked: "
-    f"{BY_IDS}, or ask for as many as it lists (--listed)"
+    f"{BY_IDS}, or ask for as many as it lists (--top-logprobs)"
 )
 ONE_OF_SEVERAL = (
     "the lists are of texts, and one entry stands for several tokens, now for one, now for another, or for their sum ({seen:,} tokens show "

@@ -176,8 +176,8 @@ class Verdict:
         return {"verdict": self.word, **asdict(self), "text": str(self)}
 
     @property
-    def bias_seen(self) -> dict[str, float]:
-        """`visible`, by the event that it is about: see `otd.bias_seen`."""
+    def detectable_bias(self) -> dict[str, float]:
+        """`visible`, by the event that it is about: see `otd.detectable_bias`."""
         return {EVEN: self.visible}
 
     @property

@@ -632,7 +632,7 @@ def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, referen
     """Right texts of which every token behind the first is off by so much, half of the places in its law up and half of them down."""
     level, generator = 1e-6 / suite.ROWS, np.random.default_rng(0)
     right = generator.random((count, DEPTH))
-    stated = evidence.PValue(1.0, "", views=11, least=count).bias_seen(level)
+    stated = evidence.PValue(1.0, "", views=11, least=count).detectable_bias(level)
     for _ in range(20):
         biased = generator.random((count, DEPTH))
         up = generator.random((count, DEPTH - 1)) < 0.5 + stated

@@ -134,12 +134,12 @@ def test_a_path_has_one_draft_a_place() -> None:
 
 def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None:
     report = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None)
-    far = report.bias_seen["output_distribution"]
-    assert 0 < far < 0.2 and set(report.bias_seen) == {"output_distribution", "declared_draft_law"}
+    far = report.detectable_bias["output_distribution"]
+    assert 0 < far < 0.2 and set(report.detectable_bias) == {"output_distribution", "declared_draft_law"}
     tried = "k = 1 with n = 2; in batches of 1, 2, 5, 33, 256"
     read = json.loads(report.json())
     assert (
-        read["bias_seen"]["output_distribution"] == far
+        read["detectable_bias"]["output_distribution"] == far
         and read["tried"]["batches"] == [1, 2, 5, 33, 256]
         and read["status"] == "passed"
     )
@@ -147,14 +147,14 @@ def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None
         assert tried in text and f"a law {far:.3f} off is missed with probability 1e-6" in text
     wrong = otd.check_step(Step(residual=lambda p, q: p), TWO, batched=True, seconds=None)
     assert (
-        wrong.bias_seen == {}
+        wrong.detectable_bias == {}
         and "The same calls again" in wrong.html()
         and json.loads(wrong.json())["status"] == "failed"
     )
 
 
 def test_a_law_as_far_off_as_stated_is_found_in_the_drafts_too() -> None:
-    far = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None).bias_seen["declared_draft_law"]
+    far = otd.check_step(Step(), TWO, batched=True, samples=4000, seconds=None).detectable_bias["declared_draft_law"]
     off = np.array([0.4 + far, 0.6 - far])
 
     class Off(Step):

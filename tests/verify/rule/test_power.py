@@ -1,4 +1,4 @@
-"""What `otd.samples_for` asks for finds a bias of this size, much less does not; what a run says it would have seen, it sees."""
+"""What `otd.required_samples` asks for finds a bias of this size, much less does not; what a run says it would have seen, it sees."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_three_tokens_miss_it_with_probability_1e_6_exactly() -> None:
 def test_the_samples_asked_for_find_a_sampler_of_this_bias(n: int, bias: float) -> None:
     law = np.full(n, 1 / n)
     wrong, problem = off(law, bias), otd.Problem(law, law, k=1)
-    samples = otd.samples_for(bias, n, 1, batched=True)
+    samples = otd.required_samples(bias, n, 1, batched=True)
 
     def emitted(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
         return generator.choice(n, len(p), p=wrong / wrong.sum())
@@ -71,25 +71,25 @@ def test_a_run_of_the_samples_asked_for_says_that_it_sees_the_bias() -> None:
     def right(p: Array, q: Array, drafts: Array, generator: Any) -> Array:
         return generator.choice(16, len(p))
 
-    samples = otd.samples_for(0.1, 16, 1, batched=True)
+    samples = otd.required_samples(0.1, 16, 1, batched=True)
     report = otd.check_sampler(
         right, [otd.Problem(law, law, k=1)], batched=True, samples=samples, seconds=None, false_alarm=1e-6
     )
     assert report.passed
-    assert 0.095 < otd.bias_seen(report)["output_distribution"] <= 0.1
+    assert 0.095 < otd.detectable_bias(report)["output_distribution"] <= 0.1
 
 
 def test_a_step_takes_no_fewer_samples_than_its_drafts_do() -> None:
     """Tuples of drafts have more cells than tokens; a path of two thousand classes has still more."""
-    by = {check: otd.samples_for(0.05, 8, 3, check) for check in ("check_sampler", "check_draws", "check_step")}
+    by = {check: otd.required_samples(0.05, 8, 3, check) for check in ("check_sampler", "check_draws", "check_step")}
     assert by["check_sampler"] < by["check_draws"] <= by["check_step"]
-    assert otd.samples_for(0.05, 8, 3, problems=20) > by["check_sampler"]
-    assert otd.samples_for(0.05, 151_936, 2, "check_draws") < 10 * otd.samples_for(0.05, 64, 1, "check_draws")
+    assert otd.required_samples(0.05, 8, 3, problems=20) > by["check_sampler"]
+    assert otd.required_samples(0.05, 151_936, 2, "check_draws") < 10 * otd.required_samples(0.05, 64, 1, "check_draws")
 
 
 @pytest.mark.parametrize("bias", [0.2, slow(0.05), slow(0.02)])
 def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
-    tokens = otd.samples_for(bias, check="audit")
+    tokens = otd.required_samples(bias, check="audit")
     law = np.array([0.5, 0.5])
 
     def audited(count: int, share: float, seed: int) -> Any:
@@ -102,7 +102,7 @@ def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
     assert not all(audited(tokens // 4, 0.5 + bias, seed).biased for seed in range(3))
     right = audited(tokens, 0.5, 0)
     assert not right.biased
-    assert 0.95 * bias < otd.bias_seen(right)["an event of probability 1/2"] <= 1.03 * bias
+    assert 0.95 * bias < otd.detectable_bias(right)["an event of probability 1/2"] <= 1.03 * bias
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
 )
 def test_what_no_samples_show_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(otd.InvalidArgument, match=said):
-        otd.samples_for(**given)
+        otd.required_samples(**given)
 
 
 def test_more_samples_miss_less() -> None:

@@ -38,7 +38,7 @@ def main() -> None:
         kept = right > 0
         bias, grows = float((wrong - right).abs().sum() / 2), float(((wrong - right)[kept] ** 2 / right[kept]).sum())
         bar = 10 * (2 * (n - 1)) ** 0.5
-        calls = otd.samples_for(bias, n, 1, "check_step", batched=True)
+        calls = otd.required_samples(bias, n, 1, "check_step", batched=True)
         print(
             f"{n} tokens, {trials} trials: bias {bias:.3f}, grows by {trials * grows:.0f} of {bar:.0f}, check_step {calls}"
         )

@@ -116,18 +116,20 @@ RIGHT: dict[str, tuple[dict[str, Any], Any, str, tuple[str, ...]]] = {
                      ("--top-p", ".8", "--top-k", "8"))
        for raw, style in ((True, columns), (False, entries))},
     **{f"ties in steps of {grid}, {words}": ({"grid": grid}, kinds.ties_by_high_id, "vllm", words)
-       for grid in (0.25, 1.0, 4.0) for words in ((), ("--top-k", "20"), ("--listed", "5"), ("--listed", "2"))},
+       for grid in (0.25, 1.0, 4.0) for words in ((), ("--top-k", "20"), ("--top-logprobs", "5"), ("--top-logprobs", "2"))},
     "logarithms in bfloat16": ({}, kinds.in_bfloat16, "vllm", ()),
     "1 digit, logarithms": ({}, rounded_logs(1), "vllm", ()),
     "top-p by 2 digits": ({"raw": True}, rounded_logs(2), "vllm", ("--top-p", ".8")),
     "processed at .3": ({}, columns, "vllm", ("--temperature", ".3", "--logprobs", "processed")),
     "one at a time": ({"noise": 0.05}, columns, "vllm", ("--concurrency", "1")),
-    "two listed": ({"noise": 0.05}, columns, "vllm", ("--listed", "2")),
-    "one listed": ({"noise": 0.05}, entries, "vllm", ("--listed", "1")),
+    "two listed": ({"noise": 0.05}, columns, "vllm", ("--top-logprobs", "2")),
+    "one listed": ({"noise": 0.05}, entries, "vllm", ("--top-logprobs", "1")),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", slow_except(RIGHT, "4 digits, logarithms", "ties in steps of 0.25, ('--listed', '2')"))
+@pytest.mark.parametrize(
+    "name", slow_except(RIGHT, "4 digits, logarithms", "ties in steps of 0.25, ('--top-logprobs', '2')")
+)
 def test_no_false_alarm(name: str) -> None:
     given, style, owner, words = RIGHT[name]
     done, _ = asked(Source(**given), *words, style=style, owner=owner, tokens=4000)

@@ -115,7 +115,7 @@ def test_unverified_drafts_are_found_with_the_draft_models_folder(style: Any, fo
         "8",
         "--concurrency",
         "4",
-        "--listed",
+        "--top-logprobs",
         str(N - 2),
     )
     for share in (0.3, 0.0):

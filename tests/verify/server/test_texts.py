@@ -215,11 +215,11 @@ def test_the_reported_server(seed: int) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--listed", "5"),
+        ("--top-logprobs", "5"),
         slow(("--top-k", "20")),
         slow(("--top-p", ".8")),
         slow(("--temperature", "0")),
-        slow(("--listed", "2")),
+        slow(("--top-logprobs", "2")),
     ],
 )
 @pytest.mark.parametrize("way", [WAYS[0], *map(slow, WAYS[1:3])])
@@ -234,8 +234,8 @@ def test_other_settings(words: tuple[str, ...], way: tuple[str, str]) -> None:
 
 def test_lists_shorter_than_asked_may_hide_a_text() -> None:
     done = audit(Chain(40, 1), style(names(), most=5), "--tokens", "2000")
-    assert done.exit_code == 2 and "--listed" in said(done), done.output
-    done = audit(Chain(40, 1), style(names(), most=5), "--tokens", "2000", "--listed", "5")
+    assert done.exit_code == 2 and "--top-logprobs" in said(done), done.output
+    done = audit(Chain(40, 1), style(names(), most=5), "--tokens", "2000", "--top-logprobs", "5")
     assert done.exit_code in (0, 2), done.output
 
 
