@@ -29,7 +29,7 @@ TEXT: dict[str, Callable[[Path], dict[str, Column]]] = {
     ".csv": partial(kept, read_table), ".tsv": partial(kept, read_table),
 }  # fmt: skip
 TENSORS: dict[str, Callable[[Path], dict[str, Column]]] = {
-    ".npz": read_npz, ".npy": partial(kept, read_npy), ".safetensors": tensors, ".parquet": partial(kept, read_parquet),
+    ".npz": read_npz, ".npy": read_npy, ".safetensors": tensors, ".parquet": partial(kept, read_parquet),
     ".pt": partial(kept, read_torch), ".pth": partial(kept, read_torch), ".bin": partial(kept, read_torch),
 }  # fmt: skip
 READERS = TENSORS | TEXT | {f"{kind}.gz": read for kind, read in TEXT.items()}

@@ -11,24 +11,41 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from ..array_files import Column, reading, stored_array
+from ..array_files import Column, Stored, reading, stored_array
 from ..arrays import Array
 from ..errors import InvalidDistribution
 from ..optional import load
 from .records import HOLDS, KNOWN, by_known_name, known_name, stack_records
 
 
-def read_npy(file: Path) -> dict[str, Array]:
+@dataclass(frozen=True)
+class Half(Column):
+    """p or q of an .npy file that holds both stacked, unread. index: 0 for p, 1 for q."""
+
+    both: Stored
+    index: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.both.shape[1:]
+
+    def rows(self, start: int, stop: int) -> Array:
+        begin = self.index * self.count
+        return self.both.rows(begin + start, begin + stop)
+
+
+def read_npy(file: Path) -> dict[str, Column]:
     """p and q stacked, (2, ..., n)."""
-    return _unstacked(stored_array(file, "", HOLDS).whole(), file)
+    both = stored_array(file, "", HOLDS)
+    _check_stacked(both.shape, file)
+    return {name: Half(both, index) for index, name in enumerate("pq")}
 
 
-def _unstacked(array: Array, file: Path) -> dict[str, Array]:
-    if array.ndim < 2 or len(array) != 2:
+def _check_stacked(shape: tuple[int, ...], file: Path) -> None:
+    if len(shape) < 2 or shape[0] != 2:
         raise InvalidDistribution(
-            f"{file} must hold p and q stacked, shape (2, ..., n), got shape {array.shape}. Stack them, or give two .npy files."
+            f"{file} must hold p and q stacked, shape (2, ..., n), got shape {shape}. Stack them, or give two .npy files."
         )
-    return dict(zip("pq", array, strict=True))
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,9 @@ def read_torch(file: Path) -> dict[str, Array]:
     """Tensors and NumPy arrays by name, records of them, or one stacked. Nothing in the file is run."""
     found = _load_torch(file)
     if hasattr(found, "shape"):
-        return _unstacked(_array(found), file)
+        array = _array(found)
+        _check_stacked(array.shape, file)
+        return dict(zip("pq", array, strict=True))
     if isinstance(found, list) and found and all(isinstance(entry, Mapping) for entry in found):
         return stack_records(((f"object {number}", _named(entry, file)) for number, entry in enumerate(found)), file)
     if not isinstance(found, Mapping):

@@ -339,7 +339,7 @@ def test_states_leave_room_for_the_models(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2000)
     for size, full in ((2399, False), (2401, True)):
         monkeypatch.setattr(distil.HeldStates, "bytes_of", lambda *given, size=size: size)
-        assert distil._full(target, [Text([1], 1)]) is full
+        assert distil.fills_memory(target, [Text([1], 1)]) is full
 
 
 def test_along_a_path_the_target_itself_is_always_accepted_and_others_are_less() -> None:
