@@ -1,11 +1,11 @@
-"""What each rule's numbers mean, in words and in a form that a program reads: the field `convention` of a file of vectors."""
+"""Convention of each rule (which random number is used where), as text that a program reads: the field `convention` of a file of vectors."""
 
 GITHUB = "https://github.com/"
 CUMULATIVE = "the first token, in the order of ids, at which the running sum of the weights is above u times their sum"
 RACE = "the token with the largest weight / E"
 GUMBEL = "the token with the largest log weight + G"
-REST = "(p - q)+ at the refused draft, p if that is empty; p behind the last draft if all are kept"
-CHOSEN = "no law: q counts as 1 at the draft and 0 elsewhere, so that the rest is p without the draft"
+REST = "(p - q)+ at the rejected draft token, p if that is empty; p after the last draft token if all are accepted"
+CHOSEN = "deterministic: q is 1 at the draft token and 0 elsewhere, so the residual is p without the draft token"
 FIRST_RUNNER = (
     GITHUB + "vllm-project/vllm/blob/0097a7bbf1d91c71f03e35dc6c6fe978b88181f5/vllm/v1/sample/rejection_sampler.py"
 )
@@ -20,44 +20,44 @@ TREE_KERNEL = (
 PYEXECUTOR = GITHUB + "NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/_torch/pyexecutor"
 V1 = {
     "source": FIRST_RUNNER, "keeps": "q > 0 and p/q >= u, p > 0", "draws": RACE, "weights": REST,
-    "uniforms": "one a draft", "noise": "exponentials: row 0 for a recovered token, row 1 for the token behind the last draft",
+    "uniforms": "one per draft token", "noise": "exponentials: row 0 for a recovered token, row 1 for the token after the last draft token",
 }  # fmt: skip
 V2 = {
-    "source": SECOND_RUNNER, "keeps": "p > u q", "draws": GUMBEL, "weights": REST, "uniforms": "one a draft, in (0, 1]",
-    "noise": "Gumbel: row i for the token that is drawn after i kept drafts; the engine takes logarithms of p and q",
+    "source": SECOND_RUNNER, "keeps": "p > u q", "draws": GUMBEL, "weights": REST, "uniforms": "one per draft token, in (0, 1]",
+    "noise": "Gumbel: row i for the token that is sampled after i accepted draft tokens; the engine takes logarithms of p and q",
 }  # fmt: skip
 BLOCK = V2 | {
-    "keeps": "the longest chain whose last test passes: u <= R/(R + 1 - w) before the last draft, u <= w there; w is the product of"
-    " p/q, cut to 1 at every draft, R the sum of (w p - q)+ one place on",
-    "weights": "(w p - q)+ with the w of what is kept, w = 1 at the root; p if that is empty, and behind the last draft",
+    "keeps": "the longest chain whose last test passes: u <= R/(R + 1 - w) before the last draft token, u <= w there; w is the product of"
+    " p/q, capped at 1 after every draft token, R the sum of (w p - q)+ at the next position",
+    "weights": "(w p - q)+ with the w of the accepted tokens, w = 1 at the root; p if that is empty, and after the last draft token",
 }  # fmt: skip
 FLASHINFER = {
     "source": GITHUB + "flashinfer-ai/flashinfer/blob/main/include/flashinfer/sampling.cuh, ChainSpeculativeSampling",
     "keeps": "u q < p", "draws": CUMULATIVE, "weights": REST, "noise": "none",
-    "uniforms": "number i for draft i; after i kept of L drafts number min(i + 1, L) draws the last token",
+    "uniforms": "number i for draft token i; after i of L draft tokens are accepted, number min(i + 1, L) samples the last token",
 }  # fmt: skip
-MULTINOMIAL = {"draws": RACE + ", as torch.multinomial for one sample", "weights": REST, "uniforms": "one a draft",
+MULTINOMIAL = {"draws": RACE + ", as torch.multinomial for one sample", "weights": REST, "uniforms": "one per draft token",
                "noise": "exponentials: one row, for the last token"}  # fmt: skip
 TREE = {
     "draws": CUMULATIVE,
     "noise": "none",
-    "shape": "tree: children are gone through in the order in which they are given",
+    "shape": "tree: children are tested in the order in which they are given",
 }
 CONVENTIONS: dict[str, dict[str, str]] = {
     "vllm-v1": V1,
     "vllm-v1-chosen": V1 | {"drafts": CHOSEN},
     "vllm-v2": V2,
-    "vllm-v2-chosen": V2 | {"drafts": CHOSEN + "; an id that is no token is refused and p is due"},
+    "vllm-v2-chosen": V2 | {"drafts": CHOSEN + "; an id outside the vocabulary is rejected, and the token is sampled from p"},
     "vllm-v2-block": BLOCK,
     "vllm-v2-block-chosen": BLOCK | {"drafts": CHOSEN},
     "sglang-chain": FLASHINFER | {
         "source": GITHUB + "sgl-project/sglang/blob/main/python/sglang/kernels/ops/speculative/reject_sampling.py",
-        "uniforms": "number i for draft i; the one behind them draws the last token"},
+        "uniforms": "number i for draft token i; the next one samples the last token"},
     "sglang-tree": TREE | {
         "source": TREE_KERNEL,
         "keeps": "u <= the sum of p over the children up to this one, p > 0; thresholds 1",
-        "weights": "p without the children that were refused",
-        "uniforms": "number 0 for the root's children, number i + 1 for those of draft i; the one behind them draws the last token"},
+        "weights": "p without the rejected children",
+        "uniforms": "number 0 for the root's children, number i + 1 for those of draft token i; the next one samples the last token"},
     "flashinfer-chain": FLASHINFER,
     "tensorrt-llm": MULTINOMIAL | {
         "source": PYEXECUTOR + "/sampling_utils.py, get_rejected_indices, sample_rejected",
@@ -67,22 +67,22 @@ CONVENTIONS: dict[str, dict[str, str]] = {
         "keeps": "u <= p/q, p > 0; the engine takes logarithms of p and q"},
     "llama.cpp-server": {
         "source": GITHUB + "ggml-org/llama.cpp/blob/master/common/sampling.cpp, common_sampler_sample_and_accept_n; src/llama-sampler.cpp",
-        "keeps": "the target's own sample is the draft", "draws": CUMULATIVE + "; candidates stand in this order", "weights": "p",
-        "uniforms": "number i for the sample after i kept drafts", "noise": "none", "drafts": CHOSEN},
+        "keeps": "the target's own sample is the draft token", "draws": CUMULATIVE + ", which is the order of the candidates", "weights": "p",
+        "uniforms": "number i for the sample after i accepted draft tokens", "noise": "none", "drafts": CHOSEN},
     "greedy": {
-        "source": "any engine at temperature 0", "keeps": "p is largest at the draft; of equal masses at the first token",
-        "draws": "the token with the largest mass, the first of equal ones", "weights": "p", "uniforms": "none", "noise": "none"},
+        "source": "any engine at temperature 0", "keeps": "p is largest at the draft token; of equal probabilities the first token counts",
+        "draws": "the most probable token, the first of equal ones", "weights": "p", "uniforms": "none", "noise": "none"},
     "recursive-rejection": TREE | {
         "source": "https://arxiv.org/abs/2305.09781, multi-step speculative sampling", "keeps": "u q < p",
-        "weights": "p as it is left: after each refusal norm((p - q)+), p if that is empty",
-        "uniforms": "number i for draft i; the one behind them draws the last token"},
+        "weights": "the residual: after each rejection norm((p - q)+), p if that is empty",
+        "uniforms": "number i for draft token i; the next one samples the last token"},
     "recursive-rejection-distinct": TREE | {
         "source": "https://arxiv.org/abs/2402.12374, SWOR", "keeps": "u q < p",
-        "weights": "p as it is left: after each refusal norm((p - q)+), p if that is empty; q loses what was refused and is normalised",
-        "uniforms": "number i for draft i; the one behind them draws the last token"},
+        "weights": "the residual: after each rejection norm((p - q)+), p if that is empty; q loses the rejected token and is normalised",
+        "uniforms": "number i for draft token i; the next one samples the last token"},
     "k-seq": {
         "source": "https://arxiv.org/abs/2310.15141, K-SEQ with factor k", "keeps": "u k q < p", "draws": CUMULATIVE, "noise": "none",
-        "weights": "(p - c min(q, p/k))+ with c = (1 - (1 - b)^k)/b, b the sum of min(q, p/k); behind a kept draft the row of p there",
-        "uniforms": "number i for draft i of k; number k after k refusals, number k + 1 behind a kept draft",
+        "weights": "(p - c min(q, p/k))+ with c = (1 - (1 - b)^k)/b, b the sum of min(q, p/k); after an accepted draft token the row of p there",
+        "uniforms": "number i for draft token i of k; number k after k rejections, number k + 1 after an accepted draft token",
         "shape": "k children of the root"},
 }  # fmt: skip

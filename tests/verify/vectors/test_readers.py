@@ -25,7 +25,7 @@ def build(words: Words, folder: Path) -> None:
 
 def of_cpp(folder: Path) -> tuple[Words, Words]:
     """The commands of the right and of the wrong verifier."""
-    for name, options in (("right", ()), ("wrong", ("-DCOIN_AGAIN",))):
+    for name, options in (("right", ()), ("wrong", ("-DREUSED_UNIFORM",))):
         words = ("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *options, f"-I{READERS}", "-o", name)
         build((*words, str(HERE / "verifier.cpp")), folder)
     return (str(folder / "right"), str(CORPUS)), (str(folder / "wrong"), str(CORPUS))

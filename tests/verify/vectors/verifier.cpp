@@ -1,47 +1,65 @@
-// A verifier in C++ for two rules, of tests/verify/vectors: FlashInfer's chain and greedy.
+// A verifier in C++ for two rules of the test vectors: greedy, and FlashInfer's chain.
+//   g++ -std=c++17 -O1 -I readers verifier.cpp -o verifier && ./verifier corpus flashinfer-chain greedy
 #include "read.hpp"
 #include <algorithm>
 #include <random>
 #include <stdexcept>
 
-static double mass(const Row& row, long token) { return token >= 0 && token < long(row.size()) ? row[token] : 0; }
+// Probability of a token; 0 for an id outside the vocabulary.
+static double probability(const Row& row, long token) {
+  return token >= 0 && token < long(row.size()) ? row[token] : 0;
+}
 
-static long place(const Row& weights, double u) {
-  double sum = 0, reached = 0; long last = 0;
+// The first token, in the order of ids, at which the running sum of the weights is above u times their sum.
+static long sample(const Row& weights, double u) {
+  double sum = 0, reached = 0;
+  long last = 0;
   for (double weight : weights) sum += weight;
   for (size_t token = 0; token < weights.size(); token++) {
-    if (weights[token] > 0) last = long(token);
-    if ((reached += weights[token]) > u * sum && weights[token] > 0) return long(token);
+    if (weights[token] == 0) continue;
+    last = long(token);
+    if ((reached += weights[token]) > u * sum) return last;
   }
   return last;
 }
 
 Tokens verify(const std::string& rule, const Case& problem, const Numbers& numbers) {
-  Tokens drafts = problem.drafts, given; std::mt19937_64 source(numbers.seed); std::uniform_real_distribution<double> coin;
-  const bool draws = drafts.empty() && !problem.parents.empty();
-  if (draws) for (size_t i = 0; i < problem.parents.size(); i++) drafts.push_back(place(problem.q[i], coin(source)));
-  const size_t length = drafts.size(); Row u = numbers.uniforms;
-  if (!numbers.replay) for (size_t i = 0; i <= length; i++) u.push_back(coin(source));
-  if (draws) given = drafts;
+  std::mt19937_64 source(numbers.seed);
+  std::uniform_real_distribution<double> uniform;
+  Tokens drafts = problem.drafts, emitted;
+  if (drafts.empty() && !problem.parents.empty()) {  // level joint: sample the draft tokens, and return them first
+    for (size_t i = 0; i < problem.parents.size(); i++) drafts.push_back(sample(problem.q[i], uniform(source)));
+    emitted = drafts;
+  }
+  const size_t length = drafts.size();
+  Row u = numbers.uniforms;  // level replay: the random numbers are given
+  if (!numbers.replay)
+    for (size_t i = 0; i <= length; i++) u.push_back(uniform(source));
+
   for (size_t i = 0; i <= length; i++) {
-    Row left = problem.p[i]; size_t number = std::min(i + 1, length);
+    Row weights = problem.p[i];
     if (rule == "greedy") {
-      given.push_back(long(std::max_element(left.begin(), left.end()) - left.begin()));
-      if (i == length || given.back() != drafts[i]) return given;
+      emitted.push_back(long(std::max_element(weights.begin(), weights.end()) - weights.begin()));
+      if (i == length || emitted.back() != drafts[i]) return emitted;
       continue;
     }
+    size_t number = std::min(i + 1, length);  // the convention: after i accepted draft tokens
     if (i < length) {
-      if (u[i] * mass(problem.q[i], drafts[i]) < mass(left, drafts[i])) { given.push_back(drafts[i]); continue; }
+      if (u[i] * probability(problem.q[i], drafts[i]) < probability(weights, drafts[i])) {
+        emitted.push_back(drafts[i]);
+        continue;
+      }
       double sum = 0;
-      for (size_t y = 0; y < left.size(); y++) sum += left[y] = std::max(left[y] - problem.q[i][y], 0.0);
-      if (sum == 0) left = problem.p[i];
-#ifdef COIN_AGAIN
+      for (size_t y = 0; y < weights.size(); y++) sum += weights[y] = std::max(weights[y] - problem.q[i][y], 0.0);
+      if (sum == 0) weights = problem.p[i];
+#ifdef REUSED_UNIFORM  // a bug that the vectors find: the number that rejected the draft token samples the last token
       number = i;
 #endif
     }
-    given.push_back(place(left, u[number])); return given;
+    emitted.push_back(sample(weights, u[number]));
+    return emitted;
   }
-  throw std::logic_error("no end");
+  throw std::logic_error("unreachable");
 }
 
 int main(int argc, char** argv) { return run(argc, argv); }
