@@ -277,104 +277,266 @@ def dropped_only(q: Row, token: int) -> Row:
 
 
 HISTORIC_CHAINS = (
-    Fault("openvino-4190", "after a rejection the token is sampled from p of the next position", changed(ALL_CHAINS, rest=row_behind),
-          GITHUB + "openvinotoolkit/openvino.genai/issues/4190"),
-    Fault("vllm-40149", "q is not passed on: the draft token counts as deterministic (the output distribution stays right, acceptance is lost)",
-          changed(("vllm-v1", "vllm-v2"), test=as_chosen, rest=rest_as_chosen), GITHUB + "vllm-project/vllm/issues/40149"),
-    Fault("vllm-45060", "first runner: a NaN in p gives the token id n, outside the vocabulary",
-          {name: NanToken(V1, False, lambda n: n) for name in ("vllm-v1", "vllm-v1-chosen")}, GITHUB + "vllm-project/vllm/pull/45060"),
-    Fault("vllm-50183", "second runner: a NaN in p gives the token id n, outside the vocabulary",
-          {name: NanToken(V2, False, lambda n: n) for name in ("vllm-v2", "vllm-v2-chosen")}, GITHUB + "vllm-project/vllm/pull/50183"),
-    Fault("vllm-41834", "a NaN in q gives token 0, the rejected draft token", {"vllm-v1": NanToken(V1, True, lambda n: 0)},
-          GITHUB + "vllm-project/vllm/pull/41834"),
-    Fault("vllm-44744", "an empty residual (p - q)+ gives the token id n, outside the vocabulary",
-          {"vllm-v1": EmptyRest(V1, lambda n: n)}, GITHUB + "vllm-project/vllm/pull/44744"),
-    Fault("vllm-ascend-13730", "the uniform random number is always 0: every draft token is accepted", changed(("vllm-v2",), test=always),
-          GITHUB + "vllm-project/vllm-ascend/issues/13730"),
-    Fault("transformers-28508", "the number of matches is wrong: every draft token is accepted", changed(("transformers",), test=always),
-          GITHUB + "huggingface/transformers/pull/28508"),
-    Fault("transformers-28166", "an index is wrong: p is read one position late", changed(("transformers",), **with_rows(p=row_behind)),
-          GITHUB + "huggingface/transformers/pull/28166"),
-    Fault("transformers-zero", "u <= p / q alone: u = 0 accepts a token with p = 0 (code of 5.24, as read)",
-          {"transformers": Told(MULTINOMIAL, ZeroPasses)},
-          GITHUB + "huggingface/transformers/blob/v5.24.0/src/transformers/generation/utils.py"),
-    Fault("tensorrt-llm-15098", "the wrong slice of logits: p is read one position late",
-          changed(("tensorrt-llm",), **with_rows(p=row_behind)) | changed(("sglang-tree",), row=row_behind),
-          GITHUB + "NVIDIA/TensorRT-LLM/pull/15098"),
-    Fault("tensorrt-llm-nan", "rejected where u > min(1, p/q): 0/0 rejects nothing (code as read)",
-          changed(("tensorrt-llm",), test=of_nothing),
-          GITHUB + "NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/_torch/pyexecutor/sampling_utils.py"),
-    Fault("flashinfer-424", "the uniform random number that rejected the draft token also samples the final token",
-          changed(("flashinfer-chain",), last=lambda kept, length: kept),
-          GITHUB + "flashinfer-ai/flashinfer/pull/424"),
-    Fault("flashinfer-879", "a padded draft token, -1, reads the probability stored before its row", changed(("flashinfer-chain",), test=before_the_row),
-          GITHUB + "flashinfer-ai/flashinfer/issues/879"),
-    Fault("sglang-42568", "a draft token whose q rounds to more than 1 is rejected", changed(("sglang-chain",), test=above_one),
-          GITHUB + "sgl-project/sglang/issues/42568"),
-    Fault("rtp-llm-1295", "accepted by the test of p/q, or if the target's own sample is the same token; here one uniform random number serves both",
-          changed(("flashinfer-chain",), test=or_same_sample), GITHUB + "alibaba/rtp-llm/pull/1295"),
-)  # fmt: skip
+    Fault(
+        "openvino-4190",
+        "after a rejection the token is sampled from p of the next position",
+        changed(ALL_CHAINS, rest=row_behind),
+        GITHUB + "openvinotoolkit/openvino.genai/issues/4190",
+    ),
+    Fault(
+        "vllm-40149",
+        "q is not passed on: the draft token counts as deterministic (the output distribution stays right, acceptance is lost)",
+        changed(("vllm-v1", "vllm-v2"), test=as_chosen, rest=rest_as_chosen),
+        GITHUB + "vllm-project/vllm/issues/40149",
+    ),
+    Fault(
+        "vllm-45060",
+        "first runner: a NaN in p gives the token id n, outside the vocabulary",
+        {name: NanToken(V1, False, lambda n: n) for name in ("vllm-v1", "vllm-v1-chosen")},
+        GITHUB + "vllm-project/vllm/pull/45060",
+    ),
+    Fault(
+        "vllm-50183",
+        "second runner: a NaN in p gives the token id n, outside the vocabulary",
+        {name: NanToken(V2, False, lambda n: n) for name in ("vllm-v2", "vllm-v2-chosen")},
+        GITHUB + "vllm-project/vllm/pull/50183",
+    ),
+    Fault(
+        "vllm-41834",
+        "a NaN in q gives token 0, the rejected draft token",
+        {"vllm-v1": NanToken(V1, True, lambda n: 0)},
+        GITHUB + "vllm-project/vllm/pull/41834",
+    ),
+    Fault(
+        "vllm-44744",
+        "an empty residual (p - q)+ gives the token id n, outside the vocabulary",
+        {"vllm-v1": EmptyRest(V1, lambda n: n)},
+        GITHUB + "vllm-project/vllm/pull/44744",
+    ),
+    Fault(
+        "vllm-ascend-13730",
+        "the uniform random number is always 0: every draft token is accepted",
+        changed(("vllm-v2",), test=always),
+        GITHUB + "vllm-project/vllm-ascend/issues/13730",
+    ),
+    Fault(
+        "transformers-28508",
+        "the number of matches is wrong: every draft token is accepted",
+        changed(("transformers",), test=always),
+        GITHUB + "huggingface/transformers/pull/28508",
+    ),
+    Fault(
+        "transformers-28166",
+        "an index is wrong: p is read one position late",
+        changed(("transformers",), **with_rows(p=row_behind)),
+        GITHUB + "huggingface/transformers/pull/28166",
+    ),
+    Fault(
+        "transformers-zero",
+        "u <= p / q alone: u = 0 accepts a token with p = 0 (code of 5.24, as read)",
+        {"transformers": Told(MULTINOMIAL, ZeroPasses)},
+        GITHUB + "huggingface/transformers/blob/v5.24.0/src/transformers/generation/utils.py",
+    ),
+    Fault(
+        "tensorrt-llm-15098",
+        "the wrong slice of logits: p is read one position late",
+        changed(("tensorrt-llm",), **with_rows(p=row_behind)) | changed(("sglang-tree",), row=row_behind),
+        GITHUB + "NVIDIA/TensorRT-LLM/pull/15098",
+    ),
+    Fault(
+        "tensorrt-llm-nan",
+        "rejected where u > min(1, p/q): 0/0 rejects nothing (code as read)",
+        changed(("tensorrt-llm",), test=of_nothing),
+        GITHUB + "NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/_torch/pyexecutor/sampling_utils.py",
+    ),
+    Fault(
+        "flashinfer-424",
+        "the uniform random number that rejected the draft token also samples the final token",
+        changed(("flashinfer-chain",), last=lambda kept, length: kept),
+        GITHUB + "flashinfer-ai/flashinfer/pull/424",
+    ),
+    Fault(
+        "flashinfer-879",
+        "a padded draft token, -1, reads the probability stored before its row",
+        changed(("flashinfer-chain",), test=before_the_row),
+        GITHUB + "flashinfer-ai/flashinfer/issues/879",
+    ),
+    Fault(
+        "sglang-42568",
+        "a draft token whose q rounds to more than 1 is rejected",
+        changed(("sglang-chain",), test=above_one),
+        GITHUB + "sgl-project/sglang/issues/42568",
+    ),
+    Fault(
+        "rtp-llm-1295",
+        "accepted by the test of p/q, or if the target's own sample is the same token; here one uniform random number serves both",
+        changed(("flashinfer-chain",), test=or_same_sample),
+        GITHUB + "alibaba/rtp-llm/pull/1295",
+    ),
+)
 HISTORIC_OTHERS = (
-    Fault("sglang-37134", "verification is greedy, whatever the temperature",
-          {"sglang-tree": greedy_tree, "sglang-chain": RULES["greedy"]}, GITHUB + "sgl-project/sglang/pull/37134"),
-    Fault("sglang-7207", "the uniform random number of the children also samples the final token",
-          changed(("sglang-tree",), final=lambda case, node: node), GITHUB + "sgl-project/sglang/pull/7207"),
-    Fault("sglang-35771", "u = 0 accepts a token with p = 0", {"sglang-tree": Told(RULES["sglang-tree"], ZeroPasses)},
-          GITHUB + "sgl-project/sglang/issues/35771"),
-    Fault("sglang-22643", "u above the sum of all probabilities gives the last token of the vocabulary",
-          {"sglang-tree": Told(RULES["sglang-tree"], LastToken)}, GITHUB + "sgl-project/sglang/pull/22643"),
-    Fault("vllm-ascend-7807", "products of p/q and of uniform random numbers replace the test, and the residual is that of one token",
-          {"vllm-v2-block": running_products}, GITHUB + "vllm-project/vllm-ascend/issues/7807"),
-    Fault("vllm-ascend-7603", "the same for deterministic draft tokens", {"vllm-v2-block-chosen": running_products},
-          GITHUB + "vllm-project/vllm-ascend/pull/7603"),
-    Fault("vllm-ascend-15673", "block verification is requested, and token-wise verification is done",
-          {name: replace(V2, closed=True) for name in BLOCKS}, GITHUB + "vllm-project/vllm-ascend/pull/15673"),
-    Fault("hsd", "the last test uses the ratio of the whole chain without a cap at 1",
-          changed(("vllm-v2-block",), test=uncapped_at_the_end),
-          "https://arxiv.org/abs/2601.05724"),
-)  # fmt: skip
+    Fault(
+        "sglang-37134",
+        "verification is greedy, whatever the temperature",
+        {"sglang-tree": greedy_tree, "sglang-chain": RULES["greedy"]},
+        GITHUB + "sgl-project/sglang/pull/37134",
+    ),
+    Fault(
+        "sglang-7207",
+        "the uniform random number of the children also samples the final token",
+        changed(("sglang-tree",), final=lambda case, node: node),
+        GITHUB + "sgl-project/sglang/pull/7207",
+    ),
+    Fault(
+        "sglang-35771",
+        "u = 0 accepts a token with p = 0",
+        {"sglang-tree": Told(RULES["sglang-tree"], ZeroPasses)},
+        GITHUB + "sgl-project/sglang/issues/35771",
+    ),
+    Fault(
+        "sglang-22643",
+        "u above the sum of all probabilities gives the last token of the vocabulary",
+        {"sglang-tree": Told(RULES["sglang-tree"], LastToken)},
+        GITHUB + "sgl-project/sglang/pull/22643",
+    ),
+    Fault(
+        "vllm-ascend-7807",
+        "products of p/q and of uniform random numbers replace the test, and the residual is that of one token",
+        {"vllm-v2-block": running_products},
+        GITHUB + "vllm-project/vllm-ascend/issues/7807",
+    ),
+    Fault(
+        "vllm-ascend-7603",
+        "the same for deterministic draft tokens",
+        {"vllm-v2-block-chosen": running_products},
+        GITHUB + "vllm-project/vllm-ascend/pull/7603",
+    ),
+    Fault(
+        "vllm-ascend-15673",
+        "block verification is requested, and token-wise verification is done",
+        {name: replace(V2, closed=True) for name in BLOCKS},
+        GITHUB + "vllm-project/vllm-ascend/pull/15673",
+    ),
+    Fault(
+        "hsd",
+        "the last test uses the ratio of the whole chain without a cap at 1",
+        changed(("vllm-v2-block",), test=uncapped_at_the_end),
+        "https://arxiv.org/abs/2601.05724",
+    ),
+)
 MADE_UP = (
-    Fault("last-coin-zero", "u = 0 samples the first token even if its probability is 0: the first running sum at or above u",
-          {name: Told(RULES[name], AtOrAbove) for name in ZERO_TRIED}),
-    Fault("threshold-scaled", "acceptance at 1.15 p/q", changed(ALL_CHAINS, test=scaled) | changed(RECURSIVE, scale=Fraction(23, 20))
-          | changed(("k-seq",), factor=lambda k: k * Fraction(20, 23)) | changed(("sglang-tree",), grow=Fraction(23, 20))),
-    Fault("residual-is-p", "after a refusal the token comes from p", changed(ALL_CHAINS, rest=lambda case, node: case.p[node])
-          | changed(BLOCKS, rest=lambda case, weights, node: case.p[node]) | changed(RECURSIVE, update=lambda p, q: p)
-          | changed(("k-seq",), repeat=lambda k: 0) | changed(("sglang-tree",), without=False)),
-    Fault("residual-upside-down", "after a rejection the token is sampled from (q - p)+",
-          changed(CHAINS, rest=lambda case, node: or_else(excess(case.draft_row(node), case.p[node]), case.p[node]))
-          | changed(RECURSIVE, update=lambda p, q: excess(q, p))),
+    Fault(
+        "last-coin-zero",
+        "u = 0 samples the first token even if its probability is 0: the first running sum at or above u",
+        {name: Told(RULES[name], AtOrAbove) for name in ZERO_TRIED},
+    ),
+    Fault(
+        "threshold-scaled",
+        "acceptance at 1.15 p/q",
+        changed(ALL_CHAINS, test=scaled)
+        | changed(RECURSIVE, scale=Fraction(23, 20))
+        | changed(("k-seq",), factor=lambda k: k * Fraction(20, 23))
+        | changed(("sglang-tree",), grow=Fraction(23, 20)),
+    ),
+    Fault(
+        "residual-is-p",
+        "after a refusal the token comes from p",
+        changed(ALL_CHAINS, rest=lambda case, node: case.p[node])
+        | changed(BLOCKS, rest=lambda case, weights, node: case.p[node])
+        | changed(RECURSIVE, update=lambda p, q: p)
+        | changed(("k-seq",), repeat=lambda k: 0)
+        | changed(("sglang-tree",), without=False),
+    ),
+    Fault(
+        "residual-upside-down",
+        "after a rejection the token is sampled from (q - p)+",
+        changed(CHAINS, rest=lambda case, node: or_else(excess(case.draft_row(node), case.p[node]), case.p[node]))
+        | changed(RECURSIVE, update=lambda p, q: excess(q, p)),
+    ),
     Fault("test-upside-down", "acceptance at q/p", changed(CHAINS, test=upside_down)),
-    Fault("bonus-of-last-draft", "the token after the last draft token is sampled from p of the position before",
-          changed((*ALL_CHAINS, *BLOCKS), bonus=lambda case: case.p[len(case.drafts) - 1])),
-    Fault("stale-q", "q is that of the position before", changed(CHAINS, **with_rows(q=lambda case, node: case.draft_row(max(node - 1, 0))))),
-    Fault("colder-q", "q squared and normalised", changed(CHAINS, **with_rows(q=lambda case, node: squared(case.draft_row(node))))),
-    Fault("colder-p", "p squared and normalised", changed(ALL_CHAINS, **with_rows(p=lambda case, node: squared(case.p[node])))),
-    Fault("one-coin", "one uniform random number for all positions", changed((*ALL_CHAINS, *BLOCKS, "sglang-tree", "llama.cpp-server", *RECURSIVE, "k-seq"),
-          coin=lambda node: 0)),
+    Fault(
+        "bonus-of-last-draft",
+        "the token after the last draft token is sampled from p of the position before",
+        changed((*ALL_CHAINS, *BLOCKS), bonus=lambda case: case.p[len(case.drafts) - 1]),
+    ),
+    Fault(
+        "stale-q",
+        "q is that of the position before",
+        changed(CHAINS, **with_rows(q=lambda case, node: case.draft_row(max(node - 1, 0)))),
+    ),
+    Fault(
+        "colder-q",
+        "q squared and normalised",
+        changed(CHAINS, **with_rows(q=lambda case, node: squared(case.draft_row(node)))),
+    ),
+    Fault(
+        "colder-p",
+        "p squared and normalised",
+        changed(ALL_CHAINS, **with_rows(p=lambda case, node: squared(case.p[node]))),
+    ),
+    Fault(
+        "one-coin",
+        "one uniform random number for all positions",
+        changed((*ALL_CHAINS, *BLOCKS, "sglang-tree", "llama.cpp-server", *RECURSIVE, "k-seq"), coin=lambda node: 0),
+    ),
     Fault("row-behind", "p is read one position late", changed(("llama.cpp-server", "greedy"), row=row_behind)),
-    Fault("last-of-equals", "of equal probabilities the last",
-          changed(("greedy",), best=lambda row: max(range(len(row)), key=lambda y: (row[y], y)))),
-    Fault("sampled-squared", "the target distribution at half its temperature", changed(("llama.cpp-server", "sglang-tree"),
-          row=lambda case, node: squared(case.p[node]))),
-    Fault("equal-siblings-twice", "a token that occurs twice among the children counts twice",
-          changed(("sglang-tree",), children=lambda case, node: case.children(node))),
-    Fault("empty-rest", "an empty residual (p - q)+ gives token 0",
-          {name: EmptyRest(RULES[name], lambda n: 0) for name in CHAINS if not name.startswith("vllm-v2")}),
-    Fault("refused-q-kept", "q keeps the rejected token", changed(("recursive-rejection-distinct",), drop=lambda q, token: q)),
-    Fault("refused-q-dropped", "q loses the rejected token and is not normalised",
-          changed(("recursive-rejection-distinct",), drop=dropped_only)),
+    Fault(
+        "last-of-equals",
+        "of equal probabilities the last",
+        changed(("greedy",), best=lambda row: max(range(len(row)), key=lambda y: (row[y], y))),
+    ),
+    Fault(
+        "sampled-squared",
+        "the target distribution at half its temperature",
+        changed(("llama.cpp-server", "sglang-tree"), row=lambda case, node: squared(case.p[node])),
+    ),
+    Fault(
+        "equal-siblings-twice",
+        "a token that occurs twice among the children counts twice",
+        changed(("sglang-tree",), children=lambda case, node: case.children(node)),
+    ),
+    Fault(
+        "empty-rest",
+        "an empty residual (p - q)+ gives token 0",
+        {name: EmptyRest(RULES[name], lambda n: 0) for name in CHAINS if not name.startswith("vllm-v2")},
+    ),
+    Fault(
+        "refused-q-kept",
+        "q keeps the rejected token",
+        changed(("recursive-rejection-distinct",), drop=lambda q, token: q),
+    ),
+    Fault(
+        "refused-q-dropped",
+        "q loses the rejected token and is not normalised",
+        changed(("recursive-rejection-distinct",), drop=dropped_only),
+    ),
     Fault("factor-one", "K-SEQ at factor 1", changed(("k-seq",), factor=lambda k: 1)),
     Fault("residual-of-one", "the residual of one draft", changed(("k-seq",), repeat=lambda k: 1)),
     Fault("uncapped-weights", "the weights of a block exceed 1", changed(("vllm-v2-block",), weights=uncapped)),
-    Fault("block-rest-of-one", "the residual of one token after a block", changed(("vllm-v2-block",), rest=token_wise_rest)),
-    Fault("block-of-single-ratios", "weights of a block from the last ratio alone", changed(BLOCKS, weights=token_wise_weights)),
-    Fault("comparison-turned", "u q < p instead of u q <= p, or the reverse",
-          {name: replace(RULES[name], closed=not RULES[name].closed)  # type: ignore[type-var,attr-defined]
-           for name in ("vllm-v1", "vllm-v1-chosen", "sglang-chain", "flashinfer-chain", "tensorrt-llm")}),
-    Fault("zero-passes", "u = 0 accepts a token with p = 0", {name: Told(RULES[name], ZeroPasses)
-          for name in ("vllm-v1", "vllm-v1-chosen", "tensorrt-llm")}),
-)  # fmt: skip
+    Fault(
+        "block-rest-of-one",
+        "the residual of one token after a block",
+        changed(("vllm-v2-block",), rest=token_wise_rest),
+    ),
+    Fault(
+        "block-of-single-ratios",
+        "weights of a block from the last ratio alone",
+        changed(BLOCKS, weights=token_wise_weights),
+    ),
+    Fault(
+        "comparison-turned",
+        "u q < p instead of u q <= p, or the reverse",
+        {
+            name: replace(RULES[name], closed=not RULES[name].closed)  # type: ignore[type-var,attr-defined]
+            for name in ("vllm-v1", "vllm-v1-chosen", "sglang-chain", "flashinfer-chain", "tensorrt-llm")
+        },
+    ),
+    Fault(
+        "zero-passes",
+        "u = 0 accepts a token with p = 0",
+        {name: Told(RULES[name], ZeroPasses) for name in ("vllm-v1", "vllm-v1-chosen", "tensorrt-llm")},
+    ),
+)
 
 
 # How drafts are drawn: numbers from FRESH on are used by nothing else.
@@ -441,32 +603,73 @@ def drawn(names: Iterable[str], **parts: Any) -> dict[str, Program]:
 
 
 _IN_DRAFTS = (
-    Fault("vllm-54282", "the recovered token uses the noise that sampled the draft token",
-          drawn(("vllm-v2", "vllm-v2-block"), number=lambda place: place),
-          GITHUB + "vllm-project/vllm/pull/54282"),
-    Fault("transformers-30778", "draft tokens are the most probable ones, tested with q as if they were sampled from it (reverted by 33534)",
-          drawn(("transformers",), seen=likeliest), GITHUB + "huggingface/transformers/pull/33534"),
-    Fault("transformers-47932", "draft tokens are sampled from the top tokens of q, and the full q is reported", drawn(("transformers",), seen=top_two),
-          GITHUB + "huggingface/transformers/issues/47932"),
-    Fault("deepspec-31", "draft tokens are sampled from logits rounded to bfloat16 and tested with q in float32; here neighbours become equal",
-          drawn(CHAINS, seen=rounded), GITHUB + "deepseek-ai/DeepSpec/issues/31"),
-    Fault("llama.cpp-example", "one sequence: the most probable candidate is tested with p/q as if it were sampled from q",
-          drawn(("recursive-rejection",), seen=likeliest),
-          GITHUB + "ggml-org/llama.cpp/blob/master/examples/speculative/speculative.cpp"),
-    Fault("redrafter", "beams of a deterministic search are tested with p/q; here the first beam", drawn(("tensorrt-llm",), seen=likeliest),
-          GITHUB + "apple/ml-recurrent-drafter"),
-    Fault("top-children", "the most probable tokens as children, tested with q as if they were sampled from it", {"recursive-rejection": top_of_all}),
-    Fault("drafts-of-colder-q", "draft tokens are sampled at half the reported temperature",
-          drawn(DRAFTED, seen=lambda case, node: squared(case.draft_row(node)))),
-    Fault("drafts-of-place-before", "draft tokens are sampled from q of the position before",
-          drawn((*CHAINS, "vllm-v2-block"), seen=lambda case, node: case.draft_row(max(node - 1, 0)))),
-    Fault("coin-drew-the-draft", "the uniform random number of the test also sampled the draft token",
-          drawn((*CHAINS, *RECURSIVE, "k-seq"), by="place", number=lambda place: place)),
-    Fault("drawn-with-replacement", "draft tokens sampled with replacement instead of without",
-          drawn(("recursive-rejection-distinct",), distinct=False)),
-    Fault("drawn-without-replacement", "draft tokens sampled without replacement instead of with",
-          drawn(("recursive-rejection", "k-seq"), distinct=True)),
-)  # fmt: skip
+    Fault(
+        "vllm-54282",
+        "the recovered token uses the noise that sampled the draft token",
+        drawn(("vllm-v2", "vllm-v2-block"), number=lambda place: place),
+        GITHUB + "vllm-project/vllm/pull/54282",
+    ),
+    Fault(
+        "transformers-30778",
+        "draft tokens are the most probable ones, tested with q as if they were sampled from it (reverted by 33534)",
+        drawn(("transformers",), seen=likeliest),
+        GITHUB + "huggingface/transformers/pull/33534",
+    ),
+    Fault(
+        "transformers-47932",
+        "draft tokens are sampled from the top tokens of q, and the full q is reported",
+        drawn(("transformers",), seen=top_two),
+        GITHUB + "huggingface/transformers/issues/47932",
+    ),
+    Fault(
+        "deepspec-31",
+        "draft tokens are sampled from logits rounded to bfloat16 and tested with q in float32; here neighbours become equal",
+        drawn(CHAINS, seen=rounded),
+        GITHUB + "deepseek-ai/DeepSpec/issues/31",
+    ),
+    Fault(
+        "llama.cpp-example",
+        "one sequence: the most probable candidate is tested with p/q as if it were sampled from q",
+        drawn(("recursive-rejection",), seen=likeliest),
+        GITHUB + "ggml-org/llama.cpp/blob/master/examples/speculative/speculative.cpp",
+    ),
+    Fault(
+        "redrafter",
+        "beams of a deterministic search are tested with p/q; here the first beam",
+        drawn(("tensorrt-llm",), seen=likeliest),
+        GITHUB + "apple/ml-recurrent-drafter",
+    ),
+    Fault(
+        "top-children",
+        "the most probable tokens as children, tested with q as if they were sampled from it",
+        {"recursive-rejection": top_of_all},
+    ),
+    Fault(
+        "drafts-of-colder-q",
+        "draft tokens are sampled at half the reported temperature",
+        drawn(DRAFTED, seen=lambda case, node: squared(case.draft_row(node))),
+    ),
+    Fault(
+        "drafts-of-place-before",
+        "draft tokens are sampled from q of the position before",
+        drawn((*CHAINS, "vllm-v2-block"), seen=lambda case, node: case.draft_row(max(node - 1, 0))),
+    ),
+    Fault(
+        "coin-drew-the-draft",
+        "the uniform random number of the test also sampled the draft token",
+        drawn((*CHAINS, *RECURSIVE, "k-seq"), by="place", number=lambda place: place),
+    ),
+    Fault(
+        "drawn-with-replacement",
+        "draft tokens sampled with replacement instead of without",
+        drawn(("recursive-rejection-distinct",), distinct=False),
+    ),
+    Fault(
+        "drawn-without-replacement",
+        "draft tokens sampled without replacement instead of with",
+        drawn(("recursive-rejection", "k-seq"), distinct=True),
+    ),
+)
 IN_DRAFTS = tuple(replace(fault, drafts=True) for fault in _IN_DRAFTS)
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in (*HISTORIC_CHAINS, *HISTORIC_OTHERS, *IN_DRAFTS, *MADE_UP)}
 

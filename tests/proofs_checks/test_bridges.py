@@ -60,7 +60,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "q",
         ONE_TOKEN,
     ),
-    (ONE_TOKEN_ERRORS[5].error, KSeq.__call__, "factor * share, 1 - share", "factor, 0", ONE_TOKEN),
+    (ONE_TOKEN_ERRORS[5].error, KSeq._select, "factor * share, 1 - share", "factor, 0", ONE_TOKEN),
     (HYBRID_ERRORS[0].error, Optimal.__call__, "where(fixed >= 0, -1, drafts)", "drafts", HYBRID),
     (TREE_ERRORS[0].error, traversal._refused, "rest + 1 - weight", "rest", TREES),
     (f"{TREE_ERRORS[0].error}, paths", traversal._refused, "rest + 1 - weight", "rest", PATHS),
@@ -158,7 +158,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     ),
     ("the 1 of the cut is left out", optimum._least_cut, "return 1 + ", "return ", OPTIMUM),
     ("K-SEQ's factor for one draft fewer", division_factor._is_valid, "count)", "count - 1)", OPTIMUM),
-    ("K-SEQ's factor is k", division_factor._search, "high = factor", "high = high", OPTIMUM),
+    ("K-SEQ's factor is k", division_factor.newton_in_rows, "high = factor", "high = high", OPTIMUM),
     (
         "K-SEQ's factor is rounded down and not tried",
         division_factor._rational_factor,

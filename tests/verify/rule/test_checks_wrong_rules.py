@@ -31,7 +31,7 @@ def refute(rule: otd.SelectionRule) -> None:
     """Fail unless a property of the first lines refutes the rule: those of an engine's sizes first, which find most."""
     first = ["engine_sizes", "output_law_in_batches", "repeated_calls", "float_distribution", "inputs_unchanged"]
     chosen = choose([*first, *(each.name for each in (*LOSSLESS, *FLOATS) if each.name not in first)])
-    with Child(Search(rule, 100, 0, rule.name), chosen) as child:
+    with Child(Search(rule, 100, 0), chosen) as child:
         assert any(child.outcome(each).refutes for each in chosen)
 
 

@@ -1,11 +1,9 @@
-"""Reads test vectors for verifiers of drafts and holds a function to them. Standard library alone; copy this file where it is needed.
+"""Test a verifier with test vectors: python read.py FOLDER module:function [RULE ...]. Standard library only; copy this file.
 
-    python read.py FOLDER module:function [RULE ...]
-
-function(rule, case, numbers) gives the emitted tokens. case: {"p": rows, "q": rows or None, "drafts": tokens, "parents": places}.
-numbers: at the level replay {"uniforms": [..], "noise": rows}; at law and joint a whole number, the seed of one run. At joint, drafts is
-empty: draw a token at each place of parents, by the row of q at its parent, and give the drafts and then what is emitted.
-An exception is a failure, but where the vector allows a refusal. `convention` of a file says which number its rule uses where.
+function(rule, case, numbers) returns the emitted tokens. case: {"p": rows, "q": rows or None, "drafts": tokens, "parents": indices}.
+numbers: at the level replay {"uniforms": [..], "noise": rows}; at law and joint an integer, the seed of one run. At joint, drafts is
+empty: sample a token for each entry of parents from the row of q at its parent; return the draft tokens, then the emitted tokens.
+An exception fails the vector, unless its field `refusal` allows one. `convention` of a file says which number its rule uses where.
 """
 
 import importlib
