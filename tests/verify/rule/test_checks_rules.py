@@ -74,7 +74,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("rule", "names"), [*cases()])
 def test_every_rule_passes(rule: otd.SelectionRule, names: list[str]) -> None:
     """The one place where every rule meets every kind of pair, of array and of batch."""
-    check_rule(rule, max_examples=6, properties=names).raise_if_failed()
+    check_rule(rule, max_examples=4, properties=names).raise_if_failed()
 
 
 VARIANTS = (
