@@ -27,7 +27,34 @@ WRONG_DRAFTS = (
 
 @dataclass(frozen=True)
 class RuleReport(Report[RuleEvidence]):
-    """Outcomes of all properties of one selection rule, and what they say together."""
+    """Outcomes of all properties of one selection rule, and the verdict that follows from them.
+
+    `str(report)` gives the verdict, the smallest counterexample as Python code, and one line per property that did not pass.
+
+    Attributes
+    ----------
+    subject : str
+        Name of the rule.
+    outcomes : tuple of Outcome
+        One outcome per property, in the order in which the properties were checked.
+    tried : mapping
+        `max_examples`, `seed` and `k` of the run, as plain data.
+    false_alarm : float, default=0.0
+        Bound on the probability that a correct rule fails. `check_rule` leaves it at 0.
+
+    See Also
+    --------
+    check_rule : Makes the report.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> report = otd.check_rule(otd.rules.KSeq(), max_examples=5, properties=["output_distribution"])
+    >>> report["output_distribution"].status.value
+    'passed'
+    >>> report.lossless.value  # the other properties that decide were not asked for
+    'not decided'
+    """
 
     @property
     def answers(self) -> Answers:
@@ -112,14 +139,64 @@ def check_rule(
     source: RuleSource | None = None,
     k: int | None = None,
 ) -> RuleReport:
-    """Check every property of a selection rule under the law that it declares, and the claims that it makes.
+    """Check every property of a selection rule under the draft law that it declares.
 
-    max_examples: largest number of problems a property, before shrinking. properties: names, or None for all.
-    draft_sampler: `draft(q, k, generator) -> drafts`, code that draws the drafts; the outcome `declared_draft_law` says whether it
-    follows the rule's law. on_outcome: called after every property. name, source: what the report calls the rule, and the Python that
-    makes it; what the rule says itself without them.
-    k: the only number of drafts to try, for a rule of a fixed number. The same seed tries the same problems. Raises nothing that the
-    rule raises: `report.raise_if_failed()` does. On Linux the rule runs in a child process, which is ended where it does not return.
+    The claims in `rule.claims` are properties, too. Small problems are checked in Fractions, with all draft tuples enumerated.
+    Large problems are checked in float64 first; Fractions then confirm a wrong output distribution. Some properties sample drafts.
+
+    Parameters
+    ----------
+    rule : SelectionRule
+        Rule to check: an instance, not a class. `rule.law` is the draft law.
+    max_examples : int, default=100
+        Maximum number of drawn problems per property, before shrinking. Properties on large problems try up to four times as many.
+    properties : iterable of str or RuleProperty, optional
+        Properties to check. None checks all properties, and of the claims those that the rule makes.
+    seed : int, default=0
+        Seed of the problems. The same seed draws the same problems.
+    draft_sampler : callable, optional
+        Function `draft(q, k, generator) -> drafts` that draws the drafts. The outcome `declared_draft_law` then says whether
+        the function follows `rule.law`. `check_draws` documents the arguments.
+    on_outcome : callable, optional
+        Function that is called with each outcome as soon as the outcome is known.
+    name : str, optional
+        Name of the rule in the report. Default: `rule.name`.
+    source : RuleSource, optional
+        Python code that makes the rule, for the counterexamples. Default: code derived from the attributes of the rule.
+    k : int, optional
+        The only number of drafts to try, for a rule that takes one number of drafts. None tries all numbers that the rule takes.
+
+    Returns
+    -------
+    report : RuleReport
+        Outcomes of the properties. `report.lossless` is "yes", "no" or "not decided".
+
+    Raises
+    ------
+    InvalidArgument
+        If `rule` is not a SelectionRule with a draft law, if a property or claim is unknown, if `properties` is a string or empty,
+        if `draft_sampler` is not callable, or if `max_examples`, `seed` or `k` is not an integer in its range.
+
+    See Also
+    --------
+    parametrize_with_rule_checks : The same properties as tests of pytest.
+    check_draws : Check a draft sampler alone.
+
+    Notes
+    -----
+    Errors of the rule are outcomes and are not raised. `report.raise_if_failed()` raises AssertionError unless the report passed.
+
+    On Linux the rule runs in a child process, which is ended if the rule does not return. On other systems, in a daemon process
+    and after torch initialized CUDA, the rule runs in the calling process. A call that does not return is not ended there.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> report = otd.check_rule(otd.rules.KSeq(), max_examples=5, properties=["output_distribution", "exactness"])
+    >>> report.passed
+    True
+    >>> [outcome.check for outcome in report.outcomes]
+    ['output_distribution', 'exactness']
     """
     outcomes: list[RuleOutcome] = []
     if draft_sampler is not None:
@@ -208,11 +285,44 @@ def parametrize_with_rule_checks(
     properties: Iterable[str | RuleProperty] | None = None,
     max_examples: int = 100,
 ) -> Any:
-    """Decorator for a test with the arguments `rule` and `check`, whose body is `check(rule)`.
+    """Return a pytest decorator that runs every property of every rule as one test.
 
-    Ids are like KSeq-output_distribution, to be selected with -k. Without `properties`, all of them, and of the claims those that
-    the rule makes. max_examples: as in `check_rule`; pytest's option --ot-max-examples takes its place.
-    expected_failures: {property or id: reason}; such a test must fail, and is reported as an expected failure.
+    The decorated test takes the arguments `rule` and `check`. Its body is `check(rule)`.
+
+    Parameters
+    ----------
+    rules : iterable of SelectionRule
+        Rules to check: instances, not classes.
+    expected_failures : mapping of str to str, optional
+        Reason by name of a property, or by test id. Such a test must fail, and pytest reports it as an expected failure.
+    properties : iterable of str or RuleProperty, optional
+        Properties to check. None checks all properties, and of the claims those that each rule makes.
+    max_examples : int, default=100
+        Maximum number of drawn problems per property, as in `check_rule`. The pytest option `--ot-max-examples` overrides it.
+
+    Returns
+    -------
+    decorator : pytest.MarkDecorator
+        `pytest.mark.parametrize` of `rule` and `check`. Test ids are `{rule}-{property}`, for example `KSeq-output_distribution`.
+
+    Raises
+    ------
+    InvalidArgument
+        If `rules` is empty or not an iterable of SelectionRule, if `properties` is a string, is empty or holds an unknown name,
+        if `expected_failures` is not a mapping or names no test, or if `max_examples` is not a positive integer.
+
+    See Also
+    --------
+    check_rule : The same properties in one report.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> @otd.parametrize_with_rule_checks([otd.rules.KSeq()], properties=["output_distribution", "exactness"])
+    ... def test_rule(rule, check):
+    ...     check(rule)
+    >>> [test.id for test in test_rule.pytestmark[0].args[1]]
+    ['KSeq-output_distribution', 'KSeq-exactness']
     """
     import pytest
 

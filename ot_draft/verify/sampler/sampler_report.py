@@ -18,11 +18,39 @@ SamplerOutcome = Outcome[SamplerEvidence]
 
 @dataclass(frozen=True)
 class SamplerReport(Report[SamplerEvidence]):
-    """Outcomes of all checks of one sampler: one for every problem where a check is statistical.
+    """Outcomes of all checks of one sampler.
 
-    tried: sizes (n, k) that stood together, and of all n, k; batches: rows of a batch (none where calls had one row), and for each the
-    sizes that it had; rows in all; seconds of the whole run; code, Python that makes the same calls again. `str`, `html()` and
-    `json()` say the same.
+    A statistical check has one outcome per problem. `report[name]` is the outcome of that name with the strongest evidence.
+    `str(report)`, `report.html()` and `report.json()` give the report as text, HTML and JSON.
+
+    Attributes
+    ----------
+    subject : str
+        Name of the function.
+    outcomes : tuple of Outcome
+        Outcomes of the checks.
+    tried : mapping
+        Facts about the calls, as plain data. `n` and `k`: vocabulary sizes and numbers of drafts. `sizes`: the pairs (n, k) that
+        occurred. `batches`: batch sizes, empty without `batched`. `sizes_by_batch`: pairs (n, k) by batch size. `rows`: number of
+        rows in the counted calls. `seconds`: wall-clock time of the run. `code`: Python code that repeats the calls.
+    false_alarm : float, default=0.0
+        Bound on the probability that a correct sampler fails, over all checks together.
+
+    See Also
+    --------
+    check_sampler, check_draws, check_step : Make the report.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> def draft(q, k, generator):
+    ...     return generator.choice(len(q), size=k, p=q)
+    >>> problem = otd.Problem([0.5, 0.5], [0.75, 0.25], k=2)
+    >>> report = otd.check_draws(draft, problems=[problem], samples=500)
+    >>> report["declared_draft_law"].evidence.samples
+    500
+    >>> report.tried["sizes"]
+    [(2, 2)]
     """
 
     def __getitem__(self, check: str) -> SamplerOutcome:

@@ -62,16 +62,75 @@ def check_draws(
     false_alarm: float = 1e-9,
     seed: int = 0,
 ) -> SamplerReport:
-    """Check that `draft(q, k, generator) -> drafts` draws k drafts by the law: all k together, in their order.
+    """Check that a function draws k drafts jointly by a draft law, in their order.
 
-    The function gets float64 numpy q (n,), k and a numpy Generator, and gives int (k,), -1 for an absent draft; with
-    `batched`, q (m, n) and int (m, k). A rule keeps the target's law only under the draft law that it declares: greedy
-    drafts reported as sampled, or drafts of another temperature than q, break every rule. Where fewer than k tokens of q have mass, a
-    law without replacement fills with equal chances from the others (Sequoia's rule): among the default corners there is such a q.
+    A selection rule is lossless only under the draft law that it declares. Greedy drafts that are declared as sampled, or
+    drafts of a temperature other than that of q, bias the output.
 
-    problems: q, k and law are read from them, p is not; by default corner cases, with k drafts or with 1 to 8 in turn.
-    Outcomes: possible_drafts, declared_draft_law, independent_steps, end_uniforms, reproducible, generator_advances,
-    inputs_unchanged; they, the error probabilities and the other arguments are those of `check_sampler`.
+    Parameters
+    ----------
+    draft : callable
+        Function `draft(q, k, generator) -> drafts`. It gets q as a float64 array of shape (n,), the integer k and a
+        `numpy.random.Generator`. It returns int drafts of shape (k,), with -1 for an absent draft.
+    law : DraftLaw, default=IID()
+        Draft law of the default problems.
+    problems : iterable of Problem, optional
+        Problems whose q, k and draft law are used; p is not. Default: corner cases under `law`.
+    k : int, optional
+        Number of drafts in the default problems. None uses numbers from 1 to 8 that the draft law allows.
+    batched : bool, default=False
+        Whether the function takes q of shape (m, n) and returns drafts of shape (m, k).
+    samples : int, optional
+        Maximum number of calls per problem, or of rows with `batched`. Default: 10,000, or 100,000 with `batched`.
+        A sampler that is rejected earlier gets fewer calls.
+    seconds : float or None, default=60.0
+        Time limit of the statistical tests in seconds. Tests that it cuts short are "not decided". None sets no limit.
+    false_alarm : float, default=1e-9
+        Bound on the probability that a correct sampler fails, over all problems, tests and interim looks together.
+    seed : int, default=0
+        Seed. The same seed and number of samples make the same calls.
+
+    Returns
+    -------
+    report : SamplerReport
+        Outcomes possible_drafts, declared_draft_law, independent_steps, end_uniforms, reproducible, generator_advances and
+        inputs_unchanged, and small_batches with `batched`. `check_sampler` explains them.
+
+    Raises
+    ------
+    InvalidArgument
+        If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
+        `samples`, `seconds`, `false_alarm` or `seed` is outside its range.
+    InvalidDrafts
+        If `law` is not a DraftLaw, or `k` is not a number of drafts.
+
+    See Also
+    --------
+    check_sampler : Check a function that emits tokens.
+    check_rule : Check a selection rule; `draft_sampler` adds this check.
+
+    Notes
+    -----
+    If fewer than k tokens of q have positive mass, `WithoutReplacement` draws the remaining drafts uniformly from the other tokens
+    (the rule of Sequoia). Under this draft law, the default problems include such a q, unless k is 1.
+
+    References
+    ----------
+    .. [1] Ville, "Étude critique de la notion de collectif", 1939.
+    .. [2] Shafer, "Testing by betting", Journal of the Royal Statistical Society A, 2021.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> def draft(q, k, generator):
+    ...     return generator.choice(len(q), size=k, p=q)
+    >>> problem = otd.Problem([0.5, 0.5], [0.75, 0.25], k=2)
+    >>> otd.check_draws(draft, problems=[problem], samples=500).passed
+    True
+    >>> def greedy(q, k, generator):
+    ...     return [q.argmax()] * k
+    >>> otd.check_draws(greedy, problems=[problem])["declared_draft_law"].status.value
+    'failed'
     """
     calls = (samples, seconds, false_alarm, seed)
     return examine(DraftSampler(draft, batched), problems, law, k, calls)
@@ -106,30 +165,89 @@ def check_sampler(
     false_alarm: float = 1e-9,
     seed: int = 0,
 ) -> SamplerReport:
-    """Check that `sampler(p, q, drafts, generator) -> token` emits the target's law, by sequential statistical tests.
+    """Check that a sampler emits tokens of the target distribution, by sequential statistical tests.
 
-    The sampler gets float64 numpy p (n,), q (n,), int drafts (k,) and a numpy Generator; with `batched`, p (m, n), q (m, n),
-    drafts (m, k), for m tokens (m,), where neighbouring rows are different problems. It must take its randomness from the
-    generator alone: code that has a generator of its own is seeded at every call by `int(generator.integers(2**63))`.
+    Parameters
+    ----------
+    sampler : callable
+        Function `sampler(p, q, drafts, generator) -> token`. It gets p and q as float64 arrays of shape (n,), int drafts of
+        shape (k,) and a `numpy.random.Generator`, and returns one token id. The generator must be its only source of
+        randomness. Seed other generators at every call by `int(generator.integers(2**63))`.
+    problems : iterable of Problem, optional
+        Problems with their distributions p and q, numbers of drafts and draft laws. Default: corner cases under `law`.
+    law : DraftLaw, default=IID()
+        Draft law of the default problems.
+    k : int, optional
+        Number of drafts in the default problems. None uses numbers from 1 to 8 that the draft law allows.
+    draft : callable, optional
+        Function `draft(q, k, generator) -> drafts` that draws the drafts instead of the draft law. It is batched if `batched`.
+    batched : bool, default=False
+        Whether the sampler takes p and q of shape (m, n) and drafts of shape (m, k), and returns m tokens. Neighbouring rows
+        may be different problems.
+    samples : int, optional
+        Maximum number of calls per problem, or of rows with `batched`. Default: 10,000, or 100,000 with `batched`.
+        A sampler that is rejected earlier gets fewer calls.
+    seconds : float or None, default=60.0
+        Time limit of the statistical tests in seconds. Tests that it cuts short are "not decided". None sets no limit.
+    false_alarm : float, default=1e-9
+        Bound on the probability that a correct sampler fails, over all problems, tests and interim looks together.
+    seed : int, default=0
+        Seed. The same seed and number of samples make the same calls.
 
-    problems: pairs (p, q) with their k and law; by default corner cases under `law`, with k drafts or with 1 to 8 in turn.
-    draft: `draft(q, k, generator) -> drafts` in the place of the law's own draws, batched as the sampler is.
-    samples: calls a problem (10,000; 100,000 with `batched`); a sampler that is rejected earlier gets fewer. seconds: limit after which
-    the answer is "not decided", None for no limit. The same seed and number of samples make the same calls.
+    Returns
+    -------
+    report : SamplerReport
+        Outcomes of the checks in the Notes.
 
-    Outcomes, each failing by itself:
-    possible_tokens: whole numbers in the vocabulary, of positive target mass, and no error.
-    output_distribution: tokens are distributed as p. An e-value against a Dirichlet mixture around p; a chi-square p-value beside it. More
-    than 64 tokens are counted in classes of neighbours in p/q, of ids modulo 64, at random, and by whether a token came before.
-    independent_steps: a token does not depend on the call before, on another row, on this row a batch before, on its place.
-    small_batches: with `batched`, all of that in batches of 1, 2, 5 and 33 rows.
-    end_uniforms: no impossible token or error where `generator.random()` is 0.0 or the largest float below 1.
-    reproducible, generator_advances: the generator's state determines the token, and is used up.
-    inputs_unchanged: p, q and drafts are left as they were.
+    Raises
+    ------
+    InvalidArgument
+        If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
+        `samples`, `seconds`, `false_alarm` or `seed` is outside its range.
+    InvalidDrafts
+        If `law` is not a DraftLaw, or `k` is not a number of drafts.
 
-    A right sampler fails with probability at most `false_alarm`, all problems, checks and looks together (Ville's
-    inequality, Bonferroni over the tests). Each outcome states which total variation distance
-    would have been missed with probability 1e-6; `otd.required_samples` says how many samples see a given one.
+    See Also
+    --------
+    check_draws : Check the function that draws the drafts.
+    check_step : Check code that drafts and verifies in one function.
+    required_samples : Number of samples that detect a given distance.
+
+    Notes
+    -----
+    Each check fails by itself:
+
+    * possible_tokens: tokens are integers in the vocabulary and have positive target mass, and the sampler raises no error.
+    * output_distribution: tokens follow p. The test is an e-value against a Dirichlet mixture around p. Vocabularies of
+      more than 64 tokens are counted in classes of tokens. A chi-square p-value is given for display.
+    * independent_steps: a token does not depend on an earlier call, on another row or on the position of its row.
+    * small_batches: with `batched`, the same two tests hold in batches of 1, 2, 5 and 33 rows.
+    * end_uniforms: there is no impossible token or error if `generator.random()` is 0.0 or the largest float below 1.
+    * reproducible: equal states of the generator give equal tokens.
+    * generator_advances: the sampler changes the state of the generator.
+    * inputs_unchanged: p, q and drafts keep their values.
+
+    The bound `false_alarm` follows from Ville's inequality [1]_ for each e-value [2]_, and from a Bonferroni correction over
+    the tests. `report.detectable_bias` gives the total variation distance that each passed test misses with probability 1e-6
+    at most.
+
+    References
+    ----------
+    .. [1] Ville, "Étude critique de la notion de collectif", 1939.
+    .. [2] Shafer, "Testing by betting", Journal of the Royal Statistical Society A, 2021.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([0.5, 0.5], [0.75, 0.25], k=1)
+    >>> def target_sampler(p, q, drafts, generator):
+    ...     return generator.choice(len(p), p=p)
+    >>> otd.check_sampler(target_sampler, [problem], samples=500).passed
+    True
+    >>> def draft_sampler(p, q, drafts, generator):
+    ...     return drafts[0]
+    >>> otd.check_sampler(draft_sampler, [problem])["output_distribution"].status.value
+    'failed'
     """
     calls = (samples, seconds, false_alarm, seed)
     return examine(TokenSampler(sampler, batched, draft), problems, law, k, calls, draft=draft)
@@ -191,25 +309,91 @@ def check_step(
     false_alarm: float = 1e-9,
     seed: int = 0,
 ) -> SamplerReport:
-    """Check a step that drafts and verifies: `step(p, q, k, generator) -> drafts, accepted, token`.
+    """Check one step that drafts and verifies, by sequential statistical tests.
 
-    One place (the default): p (n,) and q (n,), float64 numpy; k drafts int (k,) by `law`, accepted bool (k,), true at the
-    draft that is taken, if any, and the token that comes out. With `path`, k tokens are drafted one after the other, and p
-    and q are functions, a small model: `p(tokens)`, tokens int (t,) the text so far, t = 0 .. k, gives the law (n,) of the
-    next token, `p()` that of the first, and so does q. accepted is true at the drafts that are kept, the first ones; the
-    token stands behind them. With `batched` everything has m rows in front: p (m, n), tokens (m, t), drafts (m, k), accepted
-    (m, k), token (m,). What comes back may be numpy or torch; randomness as for `check_sampler`.
+    Parameters
+    ----------
+    step : callable
+        Function `step(p, q, k, generator) -> drafts, accepted, token`. Without `path`, it gets p and q as float64 arrays of
+        shape (n,). It returns k alternative drafts of one position, int of shape (k,); flags, bool of shape (k,), true at
+        the accepted draft, if any; and the emitted token. With `path`, p and q are functions, see the Notes.
+        NumPy arrays and torch tensors may be returned. Randomness: as in `check_sampler`.
+    problems : iterable of Problem, optional
+        Problems with their distributions p and q, numbers of drafts and draft laws. Default: corner cases under `law`.
+    law : DraftLaw, default=IID()
+        Draft law of the default problems. With `path`, it must be IID().
+    k : int, optional
+        Number of drafts in the default problems; with `path`, the length of the draft path. None uses numbers from 1 to 8
+        that the draft law allows.
+    path : bool, default=False
+        Whether the step drafts k tokens one after another, instead of k alternatives for one position.
+    rule : SelectionRule, optional
+        Selection rule that the step follows, at every position of a path. The check `given_drafts` then compares the accepted
+        and emitted tokens with the decisions of the rule given the drafts.
+    batched : bool, default=False
+        Whether the step takes p and q of shape (m, n) and returns drafts and flags of shape (m, k) and tokens of shape (m,).
+        With `path`, p and q take tokens of shape (m, t).
+    samples : int, optional
+        Maximum number of calls per problem, or of rows with `batched`. Default: 10,000, or 100,000 with `batched`.
+        A sampler that is rejected earlier gets fewer calls.
+    seconds : float or None, default=60.0
+        Time limit of the statistical tests in seconds. Tests that it cuts short are "not decided". None sets no limit.
+    false_alarm : float, default=1e-9
+        Bound on the probability that a correct sampler fails, over all problems, tests and interim looks together.
+    seed : int, default=0
+        Seed. The same seed and number of samples make the same calls.
 
-    rule: the selection rule that the step is said to follow, at every place of a path; then what it accepts and emits is held
-    to the rule's law given the drafts, so that they are coupled by nothing but the rule.
+    Returns
+    -------
+    report : SamplerReport
+        Outcomes of the checks in the Notes.
 
-    Outcomes, beside those of `check_sampler` (`output_distribution`: of every token of a text, in a path continued by p):
-    possible_step: as possible_tokens; drafts that q can draw; accepted flags and the token agree.
-    declared_draft_law: the drafts follow the law given q.
-    joint_law: with `path`, the whole text, in classes of tokens, follows the target.
-    given_drafts: with `rule`, what is accepted and emitted follows the rule, given the drafts.
-    problems and the other arguments are those of `check_sampler`; k is the length of a path. Sees no more than one step at a
-    time and the step before it: not what a real model, its cache or its batching does.
+    Raises
+    ------
+    InvalidArgument
+        If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
+        `samples`, `seconds`, `false_alarm` or `seed` is outside its range.
+        Also if `rule` is a class or not callable, or if `law` is not IID() with `path`.
+    InvalidDrafts
+        If `law` is not a DraftLaw, or `k` is not a number of drafts.
+
+    See Also
+    --------
+    check_sampler : Check a function that gets the drafts; explains the other checks.
+
+    Notes
+    -----
+    With `path`, `p(tokens)` is the target distribution, of shape (n,), of the token after the int tokens of shape (t,), for t from
+    0 to k. `p()` is that of the first token. The function q gives draft distributions in the same way. The flags are true at
+    the first drafts, those that are kept. The emitted token follows the kept drafts.
+
+    The checks are those of `check_sampler`, with possible_step instead of possible_tokens, and in addition:
+
+    * possible_step: q can draw the drafts, and flags and token agree.
+    * output_distribution: with `path`, every token of a sequence follows the target. The sequence is continued by draws from p.
+    * declared_draft_law: the drafts follow the draft law given q.
+    * joint_law: with `path`, the whole sequence follows the target. Tokens are counted in classes.
+    * given_drafts: with `rule`, the accepted and emitted tokens follow the rule given the drafts.
+
+    Limitations: the tests see one step and the step before it. They do not test a real model, its cache or its batching.
+
+    References
+    ----------
+    .. [1] Ville, "Étude critique de la notion de collectif", 1939.
+    .. [2] Shafer, "Testing by betting", Journal of the Royal Statistical Society A, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> problem = otd.Problem([0.5, 0.5], [0.75, 0.25], k=1)
+    >>> def step(p, q, k, generator):
+    ...     drafts = generator.choice(len(q), size=k, p=q)
+    ...     return drafts, np.zeros(k, dtype=bool), generator.choice(len(p), p=p)
+    >>> otd.check_step(step, [problem], samples=500).passed
+    True
+    >>> otd.check_step(step, [problem], rule=otd.rules.KSeq()).failures[0].check  # it never accepts a draft
+    'given_drafts'
     """
     if path and law != IID():
         raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give otd.IID()")
