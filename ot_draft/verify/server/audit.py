@@ -25,12 +25,56 @@ OUT_OF_ORDER = "not after the token before it in its text: give every token once
 
 
 class Audit:
-    """Whether tokens follow the laws reported for them: an e-value that may be looked at after every token.
+    """Test whether emitted tokens follow the distributions reported for them.
 
-    level: probability of ever calling right tokens biased. confidence: of the bound on what bias is left. tolerance: relative error
-    that the reported probabilities may have; rounding: absolute error of each of them, beside what they show themselves (numbers of 16
-    bits, decimals whose sum misses 1). Memory is constant. Sources: Ville 1939; Shafer 2021 (testing by betting); Fan, Grama,
-    Liu 2015 (the bound).
+    The test is sequential: bets on the tokens give an e-value, and the verdict may be read after every token. Memory is constant.
+
+    Parameters
+    ----------
+    level : float, default=1e-6
+        Bound on the probability that correct tokens are ever called biased, in (0, 1).
+    confidence : float, default=0.999
+        Confidence level of the bound on the remaining bias, in (0, 1).
+    tolerance : float, default=1e-4
+        Relative error that the reported probabilities may have, in [0, 0.1).
+    rounding : float, default=0.0
+        Absolute error that each reported probability may have, in [0, 0.1). Rounding that the numbers show themselves is added:
+        16-bit floats, and decimals whose sum is not 1.
+
+    Raises
+    ------
+    CannotAudit
+        If a parameter is outside its range.
+
+    See Also
+    --------
+    Verdict : The result.
+    read_log : Reads tokens from a log.
+
+    Notes
+    -----
+    `add` takes the tokens of each sequence in their order, each token once. Tokens that come out of order, as
+    their positions show, are not tested. They count as unreadable, and reduce the e-value.
+
+    References
+    ----------
+    .. [1] Ville, "Étude critique de la notion de collectif", 1939.
+    .. [2] Shafer, "Testing by betting", Journal of the Royal Statistical Society A, 2021.
+    .. [3] Fan, Grama, Liu, "Exponential inequalities for martingales with applications", Electronic Journal of Probability, 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft.verify.server import Audit, Token
+    >>> p = np.array([0.5, 0.3, 0.2])
+    >>> generator = np.random.default_rng(0)
+    >>> audit = Audit()
+    >>> audit.add(*Token.of_arrays(generator.choice(3, size=1000, p=p), np.tile(p, (1000, 1))))
+    >>> audit.verdict().word
+    'no bias found'
+    >>> audit.add(*Token.of_arrays(np.zeros(1000, dtype=int), np.tile(p, (1000, 1))))
+    >>> audit.verdict().word
+    'biased'
     """
 
     def __init__(

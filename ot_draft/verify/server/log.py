@@ -65,15 +65,59 @@ def read_log(
     path: Path, leave_out: Callable[[str, str, int], None], advance: Callable[[float], None] = lambda share: None,
     notes: ResponseNotes | None = None
 ) -> Iterator[Token]:  # fmt: skip
-    """The tokens of a log, in its order, for `Audit.add`. leave_out: called with why one cannot be read, and where it stands.
+    """Yield the tokens of a log in its order, for `Audit.add`.
 
-    A line of a .jsonl file, plain or compressed by gzip:
-    {"token": 5, "law": [...]}, or {"token": 5, "ids": [...], "probabilities" or "logprobs": [...]} with the
-    heaviest tokens alone and optionally "own", the probability of the emitted one, and "whole": true if no other token can come; beside
-    that "request", "position", "batch", "place" and "draft_law" as in `Token`. An .npz file: arrays of the same names, one row
-    a token ("ids" with -1 where a row has fewer). Lines of an API (see the module) become requests of their own. advance: called with
-    the share of the file that was read. notes: filled while an API's lines are read.
-    CannotAudit where the file as a whole cannot be read, or nothing in it.
+    Parameters
+    ----------
+    path : Path
+        JSON lines, plain or compressed by gzip, or an `.npz` file.
+    leave_out : callable
+        Function `leave_out(reason, where, tokens)` that is called for tokens that cannot be read: the reason, the line or row
+        and the number of tokens. `Audit.leave_out` is one.
+    advance : callable, optional
+        Function of one float in [0, 1] that is called once per 1,000 entries with the fraction of the file read.
+    notes : ResponseNotes, optional
+        Record of the API responses in the log, updated during reading.
+
+    Yields
+    ------
+    token : Token
+        One emitted token with its distribution.
+
+    Raises
+    ------
+    CannotAudit
+        If the file cannot be read, or if it has tokens and none of them can be read. Raised during the iteration.
+
+    See Also
+    --------
+    LogWriter : Writes a log.
+
+    Notes
+    -----
+    A line is a JSON object with the id `token` and one of these descriptions of its distribution:
+
+    * `law`: probabilities of all n tokens.
+    * `ids`, and `probabilities` or `logprobs`: the most probable tokens. `own` may give the probability of the emitted token,
+      and `"whole": true` says that no other token can be sampled.
+
+    `request`, `position`, `batch`, `place` and `draft_law` are optional, see `Token`. An `.npz` file has arrays of these names,
+    one row per token, with -1 in `ids` where a row has fewer entries. A line may also be an API response with log-probabilities.
+    Each of its choices is a sequence of its own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from ot_draft.verify.server import Audit, read_log
+    >>> audit = Audit()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder, "log.jsonl")
+    ...     size = log.write_text('{"token": 1, "law": [0.5, 0.3, 0.2]}\\n{"token": 1}\\n')
+    ...     audit.add(*read_log(log, audit.leave_out))
+    >>> verdict = audit.verdict()
+    >>> verdict.tokens, verdict.unreadable
+    (1, 1)
     """
     count, unread, notes = 0, LeftOut(), notes or ResponseNotes()
 
@@ -266,7 +310,34 @@ def _entry_of_row(piece: dict[str, Array], row: int) -> Entry:
 
 
 class LogWriter(AbstractContextManager["LogWriter"]):
-    """A .jsonl log, one line a token, each law by its heaviest 64 tokens. FileExistsError where the file is there already."""
+    """Writer of a `.jsonl` log, one line per token, with the 64 most probable tokens of each distribution.
+
+    Parameters
+    ----------
+    path : Path
+        File to create.
+
+    Raises
+    ------
+    FileExistsError
+        If the file exists.
+
+    See Also
+    --------
+    read_log : Reads the log.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from ot_draft.verify.server import LogWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with LogWriter(Path(folder, "log.jsonl")) as log:
+    ...         log.add(1, np.array([0.5, 0.25, 0.25]), request="first", position=0)
+    ...     print(Path(folder, "log.jsonl").read_text().strip())
+    {"token": 1, "ids": [0, 1, 2], "probabilities": [0.5, 0.25, 0.25], "own": 0.25, "request": "first", "position": 0, "whole": true}
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("x", encoding="utf-8")
@@ -301,11 +372,52 @@ class LogWriter(AbstractContextManager["LogWriter"]):
 
 
 def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array | None]]:
-    """Token, target's law (n,) and draft model's law (n,) for every token that a step added to one text.
+    """Yield every token that a step added to one sequence, with its target and draft distributions.
 
-    The law of a token is that at the node it follows: the root, or the accepted draft before it. The draft model's law is None
-    behind the last drafted token. No place in the step is given: with a rule that decides on whole paths, a token that is known to
-    be the third of its step does not follow the target's law, though the text does. CannotAudit for a step without laws.
+    Parameters
+    ----------
+    step : Step
+        Step of `ot_draft.decoding`, decoded with `DecodeOptions(laws=True)`.
+    row : int
+        Index of the sequence in the batch.
+
+    Yields
+    ------
+    token : int
+        Id of the emitted token.
+    law : float64 array of shape (n,)
+        Target distribution at the node that the token follows: the root, or the accepted draft token before it.
+    draft_law : float64 array of shape (n,) or None
+        Distribution of the draft model at this node. None if the step has none there, for example after the last draft token.
+
+    Raises
+    ------
+    CannotAudit
+        If the step has no distributions. Raised during the iteration.
+
+    See Also
+    --------
+    LogWriter : Writes the tokens to a log.
+    Token.of_law : Token of an `Audit`.
+
+    Notes
+    -----
+    The index of the token in its step is not given. Do not pass it to an audit as `place` if the rule decides on whole
+    paths: given its index, a token then does not follow the target distribution, although the sequence does.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> import torch
+    >>> from ot_draft.verify.server import emitted_with_laws
+    >>> step = SimpleNamespace(  # the attributes of a Step that are read; its one draft token is accepted
+    ...     p=torch.tensor([[[0.5, 0.5], [0.25, 0.75]]]), q=torch.tensor([[[0.75, 0.25]]]),
+    ...     nodes=torch.tensor([[1]]), tokens=lambda row: [0, 1],
+    ... )
+    >>> for token, law, draft_law in emitted_with_laws(step, 0):
+    ...     print(token, law, draft_law)
+    0 [0.5 0.5] [0.75 0.25]
+    1 [0.25 0.75] None
     """
     if step.p is None or step.q is None:
         raise CannotAudit(f"step {step.number} has no laws: decode with DecodeOptions(laws=True)")

@@ -228,12 +228,44 @@ class ListedMasses(NamedTuple):
 
 
 class Token(NamedTuple):
-    """One emitted token and its law, checked: what an `Audit` takes in. Made by the functions below, which raise CannotAudit.
+    """One emitted token with its reported distribution: the input of an `Audit`.
 
-    own: reported probability of the token, NaN where nobody said it. request, position: the text it belongs to and where in it, -1
-    where nobody said it (it is counted then; a position that does not go on is left out, or begins another text where none is named).
-    batch: which requests ran together. place: tokens that the same step of speculation had emitted before it, -1 unknown. draft (m,):
-    the draft model's law at the ids of `law`.
+    Make it by `Token.of_law` (whole distribution), `Token.of_top` (the most probable tokens) or `Token.of_arrays`. These check
+    their arguments and raise CannotAudit.
+
+    Attributes
+    ----------
+    token : int
+        Id of the emitted token.
+    law : ListedMasses
+        Reported distribution: token ids and probabilities, of shape (m,) each.
+    own : float
+        Reported probability of the emitted token, NaN if unknown.
+    request : int
+        Number that identifies the sequence.
+    position : int
+        Position in the sequence, -1 if unknown. A sequence without a name ends where a position does not increase.
+        In a named sequence such a token is left out.
+    batch : int
+        Number that identifies the requests of one batch.
+    place : int
+        Number of tokens that the same step of speculative decoding emitted before, -1 if unknown.
+    draft : float array of shape (m,) or None
+        Probabilities of the draft model for the token ids of `law`.
+
+    See Also
+    --------
+    Audit : Takes the tokens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft.verify.server import Token
+    >>> token = Token.of_law(1, np.array([0.5, 0.3, 0.2]), request="first", position=0)
+    >>> token.own, token.position, token.place
+    (0.3, 0, -1)
+    >>> Token.of_top(7, np.array([7, 4]), np.array([0.6, 0.3])).law.ids.tolist()
+    [7, 4]
     """
 
     token: int

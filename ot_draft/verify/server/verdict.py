@@ -77,20 +77,69 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict.
+    """Result of an audit.
 
-    biased: whether the e-value ever reached 1 / level, after decided_at tokens. log_e_value: now; log_largest: at its largest.
-    skipped: tokens left out for a reason that does not depend on them; unreadable: those left out for another, with the first of each
-    kind in left_out. charged: tokens that were drawn, lost and asked for again, or of which nobody can say whether they were bet on
-    (`reported.Lists`). The wealth is charged for both, so that `biased` holds whatever they were; visible: the least bias, of an event of
-    probability 1/2 in every token, that would have been seen all the same but with probability 1e-6; 1/2 if none.
-    undecided: why neither "biased" nor "no bias found" can be said, "" if one can: what the audit was told, or, where the rest is not
-    biased, too many unreadable tokens.
-    bound: with probability `confidence`, on all tested sets of tokens, what came differs from what was reported by less than this,
-    on average over the tokens (see `bound`), those left out and lost included; seen: by how much it differed in those that were read.
-    unnamed: mass of the tokens beyond the lists, on average: between these no bias is seen. rounding: by how much the reports can be off.
-    findings: the bets, the strongest first. more: tokens that would decide, if it goes on like this; None if nothing hints at a bias.
-    for_bounds: tokens in all after which the bound would be so small, about; none where tokens are biased.
+    `str(verdict)` gives it as text, `verdict.word` as "biased", "no bias found" or "cannot be decided".
+
+    Attributes
+    ----------
+    tokens : int
+        Number of tokens tested.
+    skipped : int
+        Number of tokens that were left out for a reason that does not depend on them.
+    charged : int
+        Number of tokens that were sampled and lost, or of which it is unknown whether a bet applied to them.
+        Every bet loses on each of them as much as it can lose at most.
+    visible : float
+        Smallest bias of an event of probability 1/2, present in every token, that is missed with probability 1e-6 at most,
+        after the losses on charged and unreadable tokens. 0.5 if there is none.
+    unreadable : int
+        Number of tokens that were left out for a reason that may depend on them. Every bet loses as for `charged`.
+    left_out : str
+        The most frequent reasons, with the first occurrence of each.
+    undecided : str
+        Reason why the result is "cannot be decided"; empty if it is decided.
+    biased : bool
+        Whether the e-value has reached 1 / level.
+    decided_at : int or None
+        Number of tokens tested when the e-value reached 1 / level, if it did.
+    level : float
+        Bound on the probability that correct tokens are ever called biased.
+    log_e_value, log_largest : float
+        Natural logarithm of the e-value after all tokens, and of the largest e-value so far.
+    bound : float
+        Bound on the remaining bias, with probability `confidence`. On each set of tokens in the test, the mean difference between
+        true and reported probability is smaller. The mean includes unreadable and charged tokens.
+    confidence : float
+        Confidence level of `bound`.
+    seen : float
+        Total variation distance between observed frequencies and mean reported probabilities of the tested tokens, for the
+        partition of the tokens in which it is largest.
+    unnamed : float
+        Mean reported probability of the tokens beyond the lists. The audit does not distinguish these tokens.
+    rounding : float
+        Mean error that rounding may have in the reported distributions, as total variation distance.
+    findings : tuple of Finding
+        The bets, in descending order of their e-values.
+    more : int or None
+        Estimated number of further tokens until the result is "biased". None if it is already, or if the e-value is 20 at most.
+    for_bounds : dict of str to int
+        Estimated total number of tokens at which `bound` reaches each of the values 0.05, 0.01 and 0.001 below it.
+        Empty if the tokens are biased, or if `bound` is 1.
+
+    See Also
+    --------
+    Audit : Makes the verdict.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft.verify.server import Audit, Token
+    >>> audit = Audit()
+    >>> audit.add(*Token.of_arrays(np.zeros(1000, dtype=int), np.full((1000, 2), 0.5)))
+    >>> verdict = audit.verdict()
+    >>> verdict.biased, verdict.decided_at
+    (True, 512)
     """
 
     tokens: int
