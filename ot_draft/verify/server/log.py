@@ -344,9 +344,23 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         self.tokens = 0
 
     def add(self, token: int, law: Array, *, draft_law: Array | None = None, **known: Any) -> None:
-        """Write one emitted token and its whole law (n,); draft_law (n,); known: request, position, batch, place as in `Token.of_law`.
+        """Write one emitted token with its distribution.
 
-        CannotAudit where the law is none.
+        Parameters
+        ----------
+        token : int
+            Id of the emitted token.
+        law : array of shape (n,)
+            Target distribution.
+        draft_law : array of shape (n,), optional
+            Distribution of the draft model.
+        **known : object
+            `request`, `position`, `batch` and `place` as in `Token.of_law`. They are written as given, as JSON.
+
+        Raises
+        ------
+        CannotAudit
+            If a distribution is not a probability vector, or `token` is not an id below n.
         """
         checked = Token.of_law(token, law, draft_law=draft_law)
         ids, mass, rest = checked.law.cut()

@@ -282,7 +282,41 @@ class Token(NamedTuple):
         cls, token: int, law: Array, *, request: object = None, position: int = -1, batch: object = 0, place: int = -1,
         draft_law: Array | None = None
     ) -> Token:  # fmt: skip
-        """A token and its whole law (n,), with the draft model's (n,). request, batch: any names."""
+        """Return a token with its whole distribution.
+
+        Parameters
+        ----------
+        token : int
+            Id of the emitted token.
+        law : array_like of shape (n,)
+            Reported probabilities of all n tokens.
+        request : object, optional
+            Name of the sequence: an integer, a string or another object with a distinct string form.
+        position : int, default=-1
+            Position in the sequence, -1 if unknown.
+        batch : object, default=0
+            Name of the batch that the request ran in.
+        place : int, default=-1
+            Number of tokens that the same step of speculative decoding emitted before, -1 if unknown.
+        draft_law : array_like of shape (n,), optional
+            Probabilities of the draft model.
+
+        Returns
+        -------
+        token : Token
+            The token, checked.
+
+        Raises
+        ------
+        CannotAudit
+            If `law` or `draft_law` is not a probability vector, their lengths differ, or `token` is not an id below n.
+                Also if a name, position or place is invalid.
+
+        Examples
+        --------
+        >>> Token.of_law(1, [0.5, 0.3, 0.2]).own
+        0.3
+        """
         row, law = dense_row(law), np.asarray(law)
         token, draft = whole_number(token, "token"), None
         if token >= len(law):
@@ -300,11 +334,48 @@ class Token(NamedTuple):
         position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
         error: float = 0.0
     ) -> Token:  # fmt: skip
-        """A token, and its law by the heaviest tokens: ids (N,), probabilities (N,); all others share what is left.
+        """Return a token with the most probable tokens of its distribution. The other tokens share the remaining probability.
 
-        own: reported probability of the emitted token, if it is not one of them. draft_law: the draft model's law at ids (N,). whole:
-        no other token can come. error: relative error of these probabilities, if they were logarithms of few digits. The list may hold
-        the emitted token because it was emitted: `past.ListLengths` says which of its entries are read.
+        Parameters
+        ----------
+        token : int
+            Id of the emitted token.
+        ids : array_like of shape (N,)
+            Ids of the listed tokens. A list may hold the emitted token because it was emitted.
+        probabilities : array_like of shape (N,)
+            Reported probabilities of the listed tokens.
+        own : float, optional
+            Reported probability of the emitted token, if it is not listed. Default: NaN, unknown.
+        request : object, optional
+            Name of the sequence: an integer, a string or another object with a distinct string form.
+        position : int, default=-1
+            Position in the sequence, -1 if unknown.
+        batch : object, default=0
+            Name of the batch that the request ran in.
+        place : int, default=-1
+            Number of tokens that the same step of speculative decoding emitted before, -1 if unknown.
+        draft_law : array_like of shape (N,), optional
+            Probabilities of the draft model for `ids`.
+        whole : bool, default=False
+            Whether no other token can be sampled. The probabilities then sum to 1.
+        error : float, default=0.0
+            Relative error of the probabilities, for example from log-probabilities of few digits.
+
+        Returns
+        -------
+        token : Token
+            The token, checked.
+
+        Raises
+        ------
+        CannotAudit
+            If an id occurs twice, the probabilities are not those of a distribution, or the emitted token is not listed although
+            `own` exceeds the least listed probability by more than 10 % and rounding.
+
+        Examples
+        --------
+        >>> Token.of_top(7, [7, 4], [0.6, 0.3]).law.whole
+        False
         """
         row, draft = top_row(ids, probabilities, whole, probability(error, "error")), None
         if draft_law is not None:
@@ -320,7 +391,33 @@ class Token(NamedTuple):
 
     @classmethod
     def of_arrays(cls, tokens: Array, laws: Array, **known: Array) -> list[Token]:
-        """Tokens (T,) with their whole laws (T, n); known: request, position, batch, place (T,) whole numbers, draft (T, n)."""
+        """Return T tokens with their whole distributions.
+
+        Parameters
+        ----------
+        tokens : int array_like of shape (T,)
+            Ids of the emitted tokens.
+        laws : array_like of shape (T, n)
+            Reported probabilities of all n tokens.
+        **known : array_like
+            `request`, `position`, `batch` and `place`, integers of shape (T,), and `draft`, probabilities of the draft model of
+            shape (T, n). Meaning as in `Token.of_law`, with `draft` for `draft_law`.
+
+        Returns
+        -------
+        tokens : list of Token
+            The tokens, checked.
+
+        Raises
+        ------
+        CannotAudit
+            If the shapes do not fit, a name in `known` is unknown, or `Token.of_law` raises for a row.
+
+        Examples
+        --------
+        >>> [token.own for token in Token.of_arrays([0, 1], [[0.5, 0.5], [0.25, 0.75]])]
+        [0.5, 0.75]
+        """
         tokens, laws = whole_numbers(tokens, "tokens"), real_numbers(laws, "laws")
         if laws.ndim != 2 or tokens.shape != laws.shape[:1] or not laws.shape[1]:
             raise CannotAudit(f"{tokens.shape} tokens for laws of shape {laws.shape}: give (T,) and (T, n)")
