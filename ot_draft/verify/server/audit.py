@@ -98,7 +98,13 @@ class Audit:
         self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
 
     def add(self, *tokens: Token) -> None:
-        """Take in tokens with their laws, in the order of their texts: from `Token.of_law` and its like, or `read_log`."""
+        """Add tokens with their distributions, those of each sequence in their order.
+
+        Parameters
+        ----------
+        *tokens : Token
+            Tokens from `Token.of_law`, `Token.of_top`, `Token.of_arrays` or `read_log`.
+        """
         for token in tokens:
             self._rows.append(token)
             if len(self._rows) == BLOCK:
@@ -163,7 +169,19 @@ class Audit:
         return tokens.take(rows[np.argsort(first[text], kind="stable")])
 
     def leave_out(self, reason: str, where: str, tokens: int = 1) -> None:
-        """Count tokens that cannot be read, for a reason that may depend on them: every bet loses what it can lose at most."""
+        """Count tokens that cannot be read, for a reason that may depend on them.
+
+        Every bet loses on each of them as much as it can lose at most.
+
+        Parameters
+        ----------
+        reason : str
+            Reason why they cannot be read.
+        where : str
+            Line or row in a log, or another location.
+        tokens : int, default=1
+            Number of tokens.
+        """
         self._count_out(reason, where, tokens)
 
     def charge(self, tokens: int) -> None:

@@ -310,7 +310,7 @@ class Token(NamedTuple):
         ------
         CannotAudit
             If `law` or `draft_law` is not a probability vector, their lengths differ, or `token` is not an id below n.
-                Also if a name, position or place is invalid.
+            Also if a name, position or place is invalid.
 
         Examples
         --------
