@@ -111,8 +111,9 @@ class DecodeSummary:
 
     @property
     def acceptance_by_depth(self) -> list[float]:
-        """Share of the drafts at each depth that were accepted, given that all earlier ones were."""
-        return [accepted / tried for accepted, tried in zip(self.accepted, self.tried, strict=True)]
+        """Share of the drafts at each depth that were accepted, given that all earlier ones were; NaN where none were tried."""
+        pairs = zip(self.accepted, self.tried, strict=True)
+        return [accepted / tried if tried else float("nan") for accepted, tried in pairs]
 
     @property
     def tokens_per_target_call(self) -> float:

@@ -67,6 +67,14 @@ def other_model(family: str, kind: str) -> Any:
     return getattr(transformers, f"{family}For{kind}")(config)
 
 
+def test_a_depth_that_no_step_reached_has_no_acceptance() -> None:
+    """A draft model that is never right."""
+    summary = multi_draft(pair().draft, paths=2, length=3).summary
+    summary.tried, summary.accepted = [3, 0], [0, 0]
+    assert np.array_equal(summary.acceptance_by_depth, [0, float("nan")], equal_nan=True)
+    assert "0.00 nan" in str(summary)
+
+
 def test_the_summary_counts_what_the_steps_did() -> None:
     steps: list[Any] = []
     loop = multi_draft(pair().draft, paths=2, length=3, seed=5, on_step=steps.append)

@@ -36,7 +36,7 @@ ABOVE_ONE = 0.1  # by how much a list may sum to more than 1: twenty probabiliti
 CONTRADICTS = 0.02  # two reports of one probability in one answer may differ by this, for the same reason
 NO_LAW = (
     "no log-probabilities in it: let the server report them (vLLM: --max-logprobs 20; llama.cpp and SGLang do by themselves; a hosted "
-    "service may refuse), or write a log inside the engine (docs/audit.md, Logs)"
+    "service may refuse), or write a log inside the engine (docs/audit.md: Audit a log)"
 )
 
 

@@ -238,6 +238,8 @@ class Verdict:
 def _too_little(read: int, left_out: LeftOut, bound: Bound) -> str:
     """Why what was read cannot be called right: over UNREADABLE of all tokens were left out, or the reports are too rough or too short."""
     every = read + left_out.tokens
+    if not every:
+        return "no tokens were read"
     if left_out.tokens <= UNREADABLE * every:
         if bound.rest > UNNAMED:
             return (

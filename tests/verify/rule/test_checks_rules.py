@@ -125,6 +125,21 @@ def test_a_report_tells_what_was_done() -> None:
     assert lines[-1].endswith(": " + ", ".join(each.check for each in passed))
 
 
+class Conditional(otd.SelectionRule):
+    """Two tests, one after the other, whose probabilities are returned as they are."""
+
+    law = otd.IID()
+
+    def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+        selection = otd.rules.RecursiveRejection()(p, q, drafts)
+        return otd.Selection(1 + 0 * selection.accept, selection.residual)
+
+
+def test_accept_that_sums_to_more_than_one_is_explained() -> None:
+    (outcome,) = check_rule(Conditional(), 20, ["probabilities"]).outcomes
+    assert outcome.status == "failed" and "each test times the product of (1 - the tests before it)" in str(outcome)
+
+
 def test_a_skipped_property_has_a_reason() -> None:
     (outcome,) = check_rule(otd.rules.FromCoupling(), properties=["no_host_sync"]).outcomes
     assert outcome.status == "skipped" and outcome.evidence.reason and outcome.evidence.cases == 0

@@ -84,6 +84,11 @@ def test_the_bias_of_a_wrong_sampler_is_what_is_said(pair: Pair) -> None:
         assert distance(pair, wrong) - 0.01 < seen < distance(pair, wrong) + noise + 0.01
 
 
+def test_without_tokens_nothing_is_decided() -> None:
+    verdict = Audit().verdict()
+    assert verdict.word == "cannot be decided" and "no tokens" in str(verdict)
+
+
 def test_right_samplers_are_not_called_wrong() -> None:
     """50 runs of 512 tokens at the level .01; `power.py right` is the long form."""
     alarms = 0
