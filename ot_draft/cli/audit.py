@@ -96,7 +96,8 @@ class AuditCommand(click.Command):
 @click.option("--concurrency", type=Numbers(MOST_TOGETHER),
               help="Comma-separated numbers of concurrent requests, up to 256, used in rotation [default: 1, 4, 8 and 32].")  # fmt: skip
 @click.option("--temperature", type=float, default=1.0, show_default=True,
-              help="Sampling temperature. With a log of API responses, pass 1 to state that its tokens were sampled at 1.")  # fmt: skip
+              help="Sampling temperature. With a log of API responses, pass 1 to state that its tokens were sampled at 1 from all tokens, "
+              "and that the end-of-text tokens are in the log.")  # fmt: skip
 @click.option(
     "--top-k",
     type=int,

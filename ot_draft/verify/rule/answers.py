@@ -187,6 +187,8 @@ def _tried(outcomes: Sequence[RuleOutcome]) -> str:
     )
     said = f"for {common}{others}" if common else ""
     if only := next((each.evidence.only for each in outcomes if each.evidence.only), ()):
-        why = f"it refuses other numbers of drafts: {refusal}" if refusal else "no other number of drafts was asked for"
+        why = (
+            f"other numbers of drafts were refused: {refusal}" if refusal else "no other number of drafts was asked for"
+        )
         said += f"; restricted to k = {', '.join(map(str, only))} ({why})"
     return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")

@@ -155,6 +155,7 @@ class Search:
     limit: NoLimit = field(default_factory=NoLimit)
     drawn: Drawn = field(default_factory=dict)
     only: frozenset[int] | None = None
+    taken: frozenset[int] | None = None  # found by the search; empty: all
     refusal: str = ""
     tries: list[Attempts] = field(default_factory=list)  # of the property at work
     begun: float = 0.0
@@ -170,25 +171,23 @@ class Search:
         """
         if reason := claim.skipped(self.rule):
             return claim.outcome(Status.SKIPPED, reason=reason)
-        found = self._searched(claim)
-        if self.only is None and any(each.refused == each.cases for each in found.evidence.by_k):
-            taken = self._taken()
-            if taken and found.status != Status.FAILED:
-                self.only, self.refusal = taken, found.evidence.refusal
-                self.drawn.clear()
-                found = self._searched(claim)
-        evidence = found.evidence
-        return (
-            replace(found, evidence=replace(evidence, refusal=evidence.refusal or self.refusal))
-            if self.refusal
-            else found
-        )
+        found = self._searched(claim, self.only)
+        if self.only is not None or found.status == Status.FAILED:
+            return found
+        tried = found.evidence.by_k
+        if self.taken is None and any(each.refused == each.cases for each in tried):
+            self.taken, self.refusal = self._taken(), found.evidence.refusal
+        # Every property is tried with all k first: a rule may refuse a k in some problems only, and be wrong in the others.
+        if not self.taken or any(each.refused < each.cases for each in tried if each.k not in self.taken):
+            return found
+        found = self._searched(claim, self.taken)
+        return replace(found, evidence=replace(found.evidence, refusal=found.evidence.refusal or self.refusal))
 
-    def _taken(self) -> frozenset[int] | None:
-        """The numbers of drafts that the rule takes; None if it refuses none of them, or all."""
+    def _taken(self) -> frozenset[int]:
+        """The numbers of drafts that the rule takes; empty if it refuses none of them, or all."""
         allowed = [k for k in range(1, MOST_DRAFTS + 1) if is_defined(self.rule.law, k)]
         taken = frozenset(k for k in allowed if any(self._takes(k, n) for n in (2, 3)))
-        return taken if 0 < len(taken) < len(allowed) else None
+        return taken if len(taken) < len(allowed) else frozenset()
 
     def _takes(self, k: int, n: int) -> bool:
         """Whether it takes drafts of the uniform distribution of n tokens; an error is no refusal."""
@@ -202,15 +201,15 @@ class Search:
                 return False
         return True
 
-    def _searched(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
-        token = ONLY.set(self.only)
+    def _searched(self, claim: RuleProperty, only: frozenset[int] | None) -> Outcome[RuleEvidence]:
+        token = ONLY.set(only)
         try:
-            return self._search(claim)
+            return self._search(claim, only)
         finally:
             ONLY.reset(token)
 
-    def _search(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
-        first = Attempts(claim, self.rule, self.limit, self.only)
+    def _search(self, claim: RuleProperty, only: frozenset[int] | None) -> Outcome[RuleEvidence]:
+        first = Attempts(claim, self.rule, self.limit, only)
         self.tries, self.begun = [first], perf_counter()
         few = (
             {"cells": FEW_CELLS} if claim.large and self.rule.cost.solves_program else {}
@@ -222,7 +221,7 @@ class Search:
         else:
             first.first_failure(self._problems(claim, cases, number))
             if first.counterexample is not None:
-                self.tries.append(Attempts(claim, self.rule, self.limit, self.only, first.slow))
+                self.tries.append(Attempts(claim, self.rule, self.limit, only, first.slow))
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample.decides)
         return self._shown().outcome(self.source, perf_counter() - self.begun)
 
@@ -234,7 +233,7 @@ class Search:
         return self.tries[-1] if self.tries[-1].counterexample else self.tries[0]
 
     def _problems(self, claim: RuleProperty, cases: Strategy, number: int) -> list[Problem]:
-        known = self.drawn.setdefault(claim.cases, [])
+        known = self.drawn.setdefault((claim.cases, ONLY.get()), [])
         if len(known) < number:
             known.clear()
             _run(cases, known.append, number, self.seed)
