@@ -180,7 +180,7 @@ def check_rule(
     See Also
     --------
     parametrize_with_rule_checks : The same properties as tests of pytest.
-    check_draws : Check a draft sampler alone.
+    ot_draft.verify.sampler.check_draws : Check a draft sampler alone.
 
     Notes
     -----

@@ -107,7 +107,7 @@ def check_draws(
     See Also
     --------
     check_sampler : Check a function that emits tokens.
-    check_rule : Check a selection rule; `draft_sampler` adds this check.
+    ot_draft.verify.rule.check_rule : Check a selection rule; `draft_sampler` adds this check.
 
     Notes
     -----
