@@ -41,7 +41,7 @@ def is_rounded(masses: Any) -> bool:
     exact = masses.dtype.hasobject and all(isinstance(mass, Fraction | int) for mass in masses.ravel())
     if not exact and masses.dtype.kind != "f":
         return False
-    return bool(np.all(masses >= 0) and np.all(abs(masses.sum(-1) - 1).astype(np.float64) <= float(ROUNDED)))
+    return bool(np.all(masses >= 0) and np.all(np.asarray(abs(masses.sum(-1) - 1), np.float64) <= float(ROUNDED)))
 
 
 def divided(masses: Array) -> Array:
