@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .version import __version__ as __version__
 
-# What is public, by the module that defines it, which is loaded when a name is asked for; without a module: public packages.
+# Public names by the module that defines them. The module is loaded when the name is asked for. "": public packages.
 _PUBLIC = {
     "": ("arrays", "laws", "lossy", "rules", "trees"),
     "errors": (

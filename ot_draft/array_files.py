@@ -241,7 +241,7 @@ def array_names(file: Path, holds: str) -> list[str]:
 def stored_array(file: Path, name: str, holds: str) -> Stored:
     """An array of an .npz file, or (name "") of an .npy file, by its header.
 
-    Raises InvalidDistribution where it is no array of numbers, or not as long as its header says.
+    Raises InvalidDistribution if it is not an array of numbers, or if its length is not that of its header.
     """
     where = f"{file}: array {name}" if name else str(file)
     with reading(file, holds), ExitStack() as stack:

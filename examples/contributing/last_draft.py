@@ -15,7 +15,7 @@ class LastDraft(SelectionRule):
     The output has the target's law for i.i.d. drafts. Source: speculative sampling, on another draft.
     """
 
-    law: DraftLaw = IID()  # the law its drafts must follow
+    law: DraftLaw = IID()  # the joint distribution of its draft tokens
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         present = drafts >= 0

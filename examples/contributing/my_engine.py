@@ -12,7 +12,7 @@ VARIABLE = "OT_DRAFT_MY_ENGINE"  # what switches the adapter on: the name of a r
 
 
 def install(engine: ModuleType, rule: str) -> None:
-    """Put the rule in the place of the engine's `verify(p, q, tokens, uniforms)`. Raises UnsupportedHost, NotLossless."""
+    """Replace the engine's `verify(p, q, tokens, uniforms)`. Raises UnsupportedHost, NotLossless."""
     check_choice(rule, tuple(CHAIN_RULES), VARIABLE)
     ours = partial(verify, rule=CHAIN_RULES[rule])
     check_parameters(engine, "verify", verify, ("rule",))

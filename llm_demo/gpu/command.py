@@ -64,7 +64,7 @@ def kernels(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
 
 
 def _until_wrong(rows: Iterable[Row], most: int = MOST_WRONG) -> Iterator[Row]:
-    """The rows, and `Abort` after so many that did not pass."""
+    """Yield the rows; raise `Abort` after N that did not pass."""
     wrong = 0
     for row in rows:
         yield row
@@ -101,7 +101,7 @@ def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool, m
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory of the CSVs.")
 @click.option("--parts", default=",".join(SHARES), show_default=True, help="Separated by commas.")
 @click.option(
-    "--run", "number", type=click.Choice(["1", "2"]), help="Phases of one of the two runs, in place of --parts."
+    "--run", "number", type=click.Choice(["1", "2"]), help="Phases of one of the two runs, instead of --parts."
 )
 @click.option("--budget", default=540.0, show_default=True, type=click.FloatRange(min=1), help="Seconds for all parts.")
 @click.option(

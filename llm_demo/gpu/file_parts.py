@@ -46,7 +46,7 @@ def split(file: Path, folder: Path, size: int) -> Path:
 
 
 def join(manifest: Path, out: Path) -> Path:
-    """Write the file whose parts lie beside their manifest into the folder `out`.
+    """Write the file whose parts are in the folder of their manifest into the folder `out`.
 
     Parameters
     ----------

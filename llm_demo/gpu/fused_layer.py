@@ -1,14 +1,13 @@
-"""Decoder layers of the Llama family in ten operations each, in the place of transformers' layers (about 45 operations).
+"""Decoder layers of the Llama family in ten operations each, instead of transformers' layers (about 45 operations).
 
 `fuse` replaces the layers of a model in place: merged query-key-value and gate-up projections, residual add with RMSNorm, rotary embedding
 with the write into the cache, SiLU times up projection, and attention with the heads of a group packed as queries. The three kernels are
 Triton's on a GPU (`layer_kernels`) and torch's elsewhere.
 
 liger-kernel 0.8.5 has residual add with RMSNorm and SiLU times up, made for training (they also store what a backward pass needs, and take
-gate and up apart), and no rotary embedding that writes into a cache. torch.compile of one layer fuses the elementwise parts and leaves the
-projections unmerged; each new shape costs a compilation of seconds to minutes, which a run of minutes cannot spend (not measured on a GPU
-here). FlashInfer has all three as CUDA operators, with the cache write for paged caches only, and none of them runs without a GPU, where
-these are tested; hence own kernels for the three.
+gate and up apart), and no rotary embedding that writes into a cache. torch.compile of one layer and FlashInfer's operators were
+not run here: neither can be tested without a GPU. These kernels are tested in Triton's interpreter; compare them on a GPU before relying on
+them.
 """
 
 from __future__ import annotations
@@ -245,7 +244,7 @@ def fuse(model: Any) -> Any:
 
 
 def _merged(*projections: Any) -> nn.Linear:
-    """One projection in the place of several, whose weights become views of its own: memory is not doubled."""
+    """One projection instead of several, whose weights become views of its own: memory is not doubled."""
     weights = [each.weight for each in projections]
     merged = nn.Linear(weights[0].shape[1], sum(map(len, weights)), bias=False, device="meta")
     merged.weight = nn.Parameter(torch.cat([weight.detach() for weight in weights]), requires_grad=False)

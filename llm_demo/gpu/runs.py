@@ -35,7 +35,7 @@ RUNS = {
 }
 TOTAL = {1: 170.0, 2: 560.0}  # seconds
 
-# Runs a part within so many seconds; how it ended, one of the words above, and why.
+# Runs a part with a limit in seconds; returns how it ended, one of the words above, and why.
 Launch = Callable[[str, float], tuple[str, str]]
 
 

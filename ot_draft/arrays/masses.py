@@ -23,7 +23,7 @@ from .kinds import (
 )
 
 BLOCK_TOKENS = 1024  # tokens a block: of what stays in the fastest memory, and of sums in the masses' own type
-MIN_INVERTIBLE = 1e-30  # a total whose inverse is no float32
+MIN_INVERTIBLE = 1e-30  # below this total, the inverse may overflow float32
 
 
 def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:

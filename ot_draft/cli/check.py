@@ -130,7 +130,7 @@ def _reports(
             def on_outcome(outcome: RuleOutcome, name: str = name, seen: list[RuleOutcome] = seen) -> None:
                 advance(name)
                 seen.append(outcome)
-                if outcome.check == LOSSLESS[-1].name:  # the verdict on the law, before torch is loaded
+                if outcome.check == LOSSLESS[-1].name:  # the verdict on the output distribution, before torch is loaded
                     click.echo(f"{name}: {Answers(seen).lines()[0]}", err=True)
 
             reports.append(check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=on_outcome, name=name,

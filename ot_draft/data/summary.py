@@ -166,7 +166,7 @@ def summarise_sweep(out: Path | str) -> list[Summary]:
     Returns
     -------
     list of Summary
-        By temperature, draft law, k and rule. Standard errors take pairs as independent.
+        Rows are grouped by temperature, draft law, k and rule. Standard errors treat the pairs as independent.
 
     Raises
     ------

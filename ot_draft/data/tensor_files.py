@@ -79,7 +79,7 @@ def tensors(file: Path) -> dict[str, Column]:
     """The tensors of a .safetensors file by name, unread."""
     try:
         with _open(file, "np") as found:
-            parts = {name: found.get_slice(name) for name in found.keys()}  # noqa: SIM118  # it is no mapping
+            parts = {name: found.get_slice(name) for name in found.keys()}  # noqa: SIM118  # it is not a mapping
             shapes = {name: (tuple(part.get_shape()), part.get_dtype()) for name, part in parts.items()}
     except load("safetensors", "sweep").SafetensorError as error:
         raise ValueError(str(error)) from error

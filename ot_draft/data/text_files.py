@@ -54,7 +54,7 @@ def read_json(file: Path) -> dict[str, Array]:
 
 
 def read_json_lines(file: Path) -> dict[str, Array]:
-    """One object per line: pairs of one shape, and labels beside them."""
+    """One object per line: pairs of one shape, with their labels."""
     with open_text(file) as stream:
         lines = ((f"line {number}", line) for number, line in enumerate(stream, 1) if line.strip())
         return _stacked(((where, _entry(line, f"{file}, {where}")) for where, line in lines), file)

@@ -165,7 +165,7 @@ class ModelDrafter(Drafter):
 
 
 def _reread_window(runner: ModelRunner, drafted: int) -> int:
-    """Number of tokens before the last two that a draft model reads in every step, where a step drafts so many at most."""
+    """Number of tokens before the last two that a draft model reads in every step, where a step drafts at most that number."""
     if runner.read is not None:
         return -1  # a draft model in the target's cache finds the token before the root there
     # Accepted tokens are read again, with the target's hidden states in place of the draft model's own: as many as there are on a CPU, as

@@ -95,7 +95,7 @@ def decode_steps(
     Yields
     ------
     step : Step
-        What each step drafted and emitted.
+        The steps: what each drafted and emitted.
 
     Raises
     ------

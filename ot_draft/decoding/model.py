@@ -79,7 +79,7 @@ class CallSizes:
     Attributes
     ----------
     min_rows : int
-        A pass of fewer tokens takes the time of so many.
+        A pass of fewer tokens takes the same time.
     fitted : tuple of int
         Numbers whose pass takes the same time whatever the pass before had, since they have a graph of their own.
     """
@@ -116,7 +116,7 @@ class DecoderModel(ABC):
 
     @abstractmethod
     def cache(self, slots: int) -> Cache:
-        """Return an empty cache of so many slots per sequence, for the sequences of one batch."""
+        """Return an empty cache of `slots` slots per sequence, for the sequences of one batch."""
 
     @abstractmethod
     def forward(

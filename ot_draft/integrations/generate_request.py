@@ -47,6 +47,8 @@ STATELESS: tuple[type, ...] = (
     logits_process.WatermarkLogitsProcessor,
 )
 OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+# Methods of `generate`'s loop that the decoding loop replaces. A model's own version would not run.
+REPLACED = ("_sample", "_prefill", "_update_model_kwargs_for_generation")
 # What `generate` prepares for every causal language model. The engine keeps its own cache and positions.
 PREPARED = (
     "input_ids",
@@ -208,6 +210,12 @@ def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) 
         raise CannotDecode(
             f"model must be a causal language model, got {type(model).__name__}. Use a decoder-only model."
         )
+    for name in REPLACED:
+        if not getattr(getattr(model, name, None), "__module__", "transformers.").startswith("transformers."):
+            raise CannotDecode(
+                f"{type(model).__name__}.{name} must be that of transformers, got its own, which multi_draft would not call. Use generate"
+                " without custom_generate."
+            )
     mode = generation_config.get_generation_mode()
     if mode not in ("greedy_search", "sample"):
         raise CannotDecode(

@@ -129,44 +129,8 @@ class EngineEvidence:
     distance: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerEvidence:
-    """Evidence about a server or a log, from bets on its tokens.
-
-    Attributes
-    ----------
-    reason : str
-        The event that the bet is on, or the bets that won most.
-    family : str
-        Bets of one family share one weight.
-    tokens : int
-        Number of tokens that the bet applies to.
-    came, expected : float
-        Share of these tokens in which the event came, and its mean reported probability.
-    log_e_value : float
-        Logarithm of the bet's own e-value.
-    """
-
-    reason: str = ""
-    family: str = ""
-    tokens: int = 0
-    came: float = 0.0
-    expected: float = 0.0
-    log_e_value: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorEvidence:
-    """Evidence of a test vector. reason: what the function gave instead. rule, level: of the vector. kills: bugs that it detects."""
-
-    reason: str = ""
-    rule: str = ""
-    level: str = ""
-    kills: tuple[str, ...] = ()
-
-
-Evidence = RuleEvidence | SamplerEvidence | EngineEvidence | ServerEvidence | VectorEvidence
-E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, ServerEvidence, VectorEvidence, covariant=True)
+Evidence = RuleEvidence | SamplerEvidence | EngineEvidence
+E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import open_shards, read_pairs
 
+LONG = np.dtype(np.longdouble)  # float64 on some machines
 P, Q = np.array([[[0.5, 0.5], [0.25, 0.75], [1, 0]], [[0.25, 0.75], [0.5, 0.5], [0, 1]]])
 LOGITS = np.random.default_rng(5).normal(0, 3, (2, 3, 8)).astype(np.float32)
 SHORT = {"target_logits": LOGITS[0], "draft_logits": LOGITS[1, :, :6]}
@@ -187,6 +188,7 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("bits.pt", tensors(lambda torch: {name: x.view(torch.int16) for name, x in logits("bfloat16")(torch).items()}), "got dtype int16"),
     ("bits.safetensors", tensors(lambda torch: {name: x.view(torch.uint16) for name, x in logits("bfloat16")(torch).items()},
      "safetensors"), "got dtype uint16"),
+    *([("long.npz", saved(np.savez, p=P.astype(LONG), q=Q.astype(LONG)), f"p has dtype {LONG}")] if LONG.itemsize > 8 else []),
     ("value.npz", saved(np.savez, p=P, q=Q, value=[[1, 2, 2]]), "got value. Rename or remove it"),
     ("bits.parquet", parquet({"p_logits": [[16000, 0]], "q_logits": [[16000, 1]]}), "got dtype int64"),
     ("top.npz", saved(np.savez, target_logprobs=np.log([[0.5, 0.25]]), draft_logprobs=np.log([[0.5, 0.5]])), "sum to 0.75"),

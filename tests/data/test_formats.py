@@ -13,6 +13,7 @@ import pytest
 
 import ot_draft as otd
 from ot_draft.data import open_shards, read_pairs
+from ot_draft.data.formats import columns
 
 WEIGHTS = np.random.default_rng(3).integers(1, 9, size=(2, 5, 4)).astype(float)
 WEIGHTS[..., -1] = 64 - WEIGHTS[..., :-1].sum(-1)  # 64ths are exact in every number type
@@ -178,3 +179,12 @@ def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
     write_json(file, {"p": Q, "q": P, "kind": np.array(["a"] * 5)})
     agree(file, Q, P)
     assert read_pairs(file).labels == {"kind": ("a",) * 5}
+
+
+def test_rows_of_stacked_p_and_q_are_read_without_the_rest(tmp_path: Path) -> None:
+    both = np.arange(2 * 3 * 4 * 5, dtype=np.float64).reshape(2, 3, 4, 5)
+    np.save(tmp_path / "both.npy", both)
+    found = columns(tmp_path / "both.npy")
+    for name, half in zip("pq", both, strict=True):
+        assert found[name].shape == (3, 4, 5)
+        assert np.array_equal(found[name].rows(2, 7), half.reshape(-1, 5)[2:7])

@@ -264,9 +264,18 @@ class Later(transformers.LlamaForCausalLM):  # type: ignore[misc]
         return made if is_first_iteration else made | {"input_ids": 0 * made["input_ids"]}
 
 
+class Restarts(transformers.LlamaForCausalLM):  # type: ignore[misc]
+    """Gives every token after the prompt position 0."""
+
+    def _update_model_kwargs_for_generation(self, outputs: Any, model_kwargs: Any, **kwargs: Any) -> Any:
+        made = super()._update_model_kwargs_for_generation(outputs, model_kwargs, **kwargs)
+        return made | {"position_ids": torch.zeros_like(made["attention_mask"][:, -1:])}
+
+
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
+        (Restarts, "Restarts._update_model_kwargs_for_generation must be that of transformers"),
         (Later, "input_ids, as Later"),
         (Soft, "as Soft prepares"),
         (Prefix, "holds tokens"),

@@ -223,7 +223,7 @@ class Baseline:
         return step is not None
 
     def advice(self) -> str:
-        """What to do if `auto` hardly drafted; empty otherwise."""
+        """Return the advice for a run in which `auto` hardly drafted; empty otherwise."""
         if self._method.rule != making.AUTO or self._drafted > RARELY * len(self._seconds):
             return ""
         return (

@@ -28,8 +28,8 @@ BLOCK_VERIFY = (
 
 SAME_NUMBER = (
     "not lossless, by an argument outside the enumeration: the uniform number of the test is the Gumbel noise of token 0 in the draw after"
-    " a rejection; for p = (1/3, 1/3, 1/3), q = (1/6, 1/6, 2/3) the output is (5/12, 1/4, 1/3) if the draft's noise is independent"
-    " (read, not run)"
+    " a rejection; for p = (1/3, 1/3, 1/3), q = (1/6, 1/6, 2/3) the output is (5/12, 1/4, 1/3) if the draft's noise is independent; for"
+    " p = (1/4, 1/4, 1/2) and a deterministic draft token 2 it is (3/8, 1/8, 1/2) (read, not run)"
 )
 
 
