@@ -28,7 +28,15 @@ class CannotDecode(DraftSelectionError, ValueError):
 
 
 class MissingPackage(DraftSelectionError, ImportError):
-    """A package of an optional extra is needed and not installed; the text is the command that installs it."""
+    """Raised if a package of an optional extra is needed and not installed. The message is the command that installs it.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package, for example "torch".
+    extra : str
+        Extra of ot_draft that installs it, for example "llm".
+    """
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed. Run  {how_to_install(package, extra)}")

@@ -60,10 +60,7 @@ def test_every_public_name_stands_in_some_list() -> None:
 
 
 def test_docstrings_of_public_names_are_complete() -> None:
-    """Those in tests/helpers/docstrings_to_write.txt are not yet; `make lint` asks to remove what passes."""
     pytest.importorskip("numpydoc")
     import docstrings
 
-    assert (
-        sorted({*docstrings.incomplete(docstrings.public_names())} - {*docstrings.TO_WRITE.read_text().split()}) == []
-    )
+    assert docstrings.incomplete() == {}

@@ -251,6 +251,15 @@ def open_shards(
     ------
     InvalidDistribution
         If a file cannot be read or is given twice, no pair is found, or a temperature is given for probabilities.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder, "pairs.npz"), p=[[0.5, 0.5]], q=[[0.75, 0.25]])
+    ...     [shard] = open_shards([folder])
+    >>> shard.rows, shard.n
+    (1, 2)
     """
     files = [file for path in map(Path, paths) for file in _files(path)]
     if not files:

@@ -67,12 +67,24 @@ def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None
     Returns
     -------
     list of Summary
-        In the order of the rows; `compare_rules` has an example.
+        In the order of the rows.
 
     Raises
     ------
     InvalidArgument
         If two rules of one draft law have the same name.
+
+    Examples
+    --------
+    >>> from ot_draft import rules
+    >>> from ot_draft.data import compare_rules
+    >>> from ot_draft.data.pairs import as_pairs
+    >>> p, q = np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.75, 0.25], [0.5, 0.5]])
+    >>> pairs = as_pairs({"p": p, "q": q}, "example")
+    >>> rows = compare_rules(pairs, Study(ks=(1,), rules=(rules.KSeq(),), lp_limit=0))
+    >>> means = [line for line in summarise(rows, pairs) if line.accepted is not None]
+    >>> [(line.rule, line.pairs, line.accepted, round(line.error, 4)) for line in means]
+    [('optimum', 2, 0.875, 0.125), ('KSeq', 2, 0.875, 0.125)]
     """
     means = Means(study)
     means.add(rows, pairs)
@@ -172,6 +184,18 @@ def summarise_sweep(out: Path | str) -> list[Summary]:
     ------
     InvalidArgument
         If the folder is not that of a sweep.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from ot_draft.data import Sweep, open_shards, run_sweep
+    >>> with TemporaryDirectory() as folder:
+    ...     file, out = Path(folder, "pairs.npz"), Path(folder, "out")
+    ...     np.savez(file, p=[[0.5, 0.5]], q=[[0.75, 0.25]])
+    ...     _ = run_sweep(Sweep(tuple(open_shards([file]))), out)
+    ...     means = summarise_sweep(out)
+    >>> [(line.rule, line.k, round(line.accepted, 4)) for line in means if line.rule == "KSeq"]
+    [('KSeq', 2, 0.8476), ('KSeq', 4, 0.9502), ('KSeq', 8, 0.9962)]
     """
     out = Path(out)
     if not (out / MANIFEST).is_file():

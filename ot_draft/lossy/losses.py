@@ -123,6 +123,16 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = F
         If the shapes differ, or the target has probability 0 for a token of `text`.
     InvalidDrafts
         If `text` does not hold token ids.
+
+    Examples
+    --------
+    Two positions with the same distributions. p has drawn each of the two first tokens once, so that the mean is the expected length.
+
+    >>> import torch
+    >>> p, q = torch.tensor([[0.5, 0.5]] * 2), torch.tensor([[0.75, 0.25]] * 2)
+    >>> loss = accepted_length_loss(p.expand(2, 2, 2), q.expand(2, 2, 2), torch.tensor([[0, 0], [1, 0]]))
+    >>> loss, loss.mean()
+    (tensor([-1.6250, -1.1250]), tensor(-1.3750))
     """
     _check_tensors(p=p, q=q)
     if not xp.is_torch(text) or not str(text.dtype).startswith(("torch.int", "torch.uint")):

@@ -39,7 +39,15 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Measured:
-    """All calls of one method, by group of texts that were continued together."""
+    """Measurements of one method.
+
+    Parameters
+    ----------
+    method : Method
+        The method that was measured.
+    groups : list of list of Call, optional
+        One list of target calls per group of prompts that were continued together. Empty by default.
+    """
 
     method: Method
     groups: list[list[Call]] = field(default_factory=list)
@@ -94,7 +102,17 @@ class Measured:
 
 @dataclass(frozen=True)
 class MethodCosts:
-    """Seconds of one step, measured before the runs: medians over all methods with the same tree and law."""
+    """Seconds of the parts of one step, measured before the runs.
+
+    Parameters
+    ----------
+    verify : float
+        Seconds of the target call. Median over all methods with the same number of nodes.
+    draft : float
+        Seconds of all forward passes of the draft model. Median over all methods with the same tree and draft law.
+    select : float
+        Seconds of the path rule and the update of cache and sequences.
+    """
 
     verify: float
     draft: float
@@ -108,7 +126,15 @@ class MethodCosts:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Measurements, the autoregressive method first, and the costs by method. Methods without costs are not predicted."""
+    """Result of `compare_methods`.
+
+    Parameters
+    ----------
+    rows : list of Measured
+        Measurements of every method, the autoregressive method first.
+    costs : dict of Method to MethodCosts
+        Costs that were measured before the runs. A method without costs has no prediction.
+    """
 
     rows: list[Measured]
     costs: dict[Method, MethodCosts]
@@ -180,11 +206,46 @@ def compare_methods(
     peers: Sequence[Method] = (),
     on_row: Callable[[Measured], None] | None = None,
 ) -> Comparison:
-    """Every method continues every group of prompts; they take turns group by group, after a short run of each.
+    """Continue every group of prompts with every method and measure the speed.
 
-    methods: the autoregressive one first. peers: those that no costs are measured of, as their steps differ or have no parts. watch: sees
-    every step, outside the time that is measured. on_row: called after each run of a method. The random numbers of a sequence depend on its
-    number among all sequences.
+    The methods are interleaved group by group, after a short run of each. The random numbers of a sequence depend on its number among
+    all sequences.
+
+    Parameters
+    ----------
+    pair : Pair
+        Target and draft model.
+    groups : sequence of sequence of prompts
+        Groups of prompts that are continued together. A prompt is a sequence of token ids.
+    methods : sequence of Method
+        Methods whose costs are measured and predicted, the autoregressive method first.
+    options : DecodeOptions
+        Number of new tokens, sampling parameters and seed.
+    watch : callable, optional
+        Called with method, number of the sequence and step, outside the measured time.
+    progress : callable, optional
+        Called with a message after each run.
+    peers : sequence of Method, optional
+        Methods without predictions, because their steps differ or have no parts, for example transformers' own `generate`.
+    on_row : callable, optional
+        Called with the measurements of a method after each of its runs.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    The draft model is the target itself, so that the draft tokens of a path are accepted.
+
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> from ot_draft.decoding.methods import method_called, shape_of
+    >>> sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=16, **sizes)).eval()
+    >>> methods = [method_called(rule, None, shape_of(2, 3, None)) for rule in ("autoregressive", "joint")]
+    >>> comparison = compare_methods(Pair(model, model), [[[1, 2, 3]]], methods, DecodeOptions(max_tokens=8))
+    >>> [row.block_efficiency for row in comparison.rows]
+    [1.0, 4.0]
     """
     costs = measure_costs(pair, groups[0], methods, options, progress)
     rows = [Measured(method) for method in (*methods, *peers)]
@@ -211,9 +272,44 @@ def measure_costs(
     timed: int = TIMED,
     rounds: int = ROUNDS,
 ) -> dict[Method, MethodCosts]:
-    """Costs of a step of every method, the autoregressive one first, from short runs, which also warm up.
+    """Measure the costs of a step of every method by short runs, which also warm up.
 
-    Costs that methods have in common are pooled. warm_up, timed: steps of each of its `rounds` runs that do not count and that do.
+    Costs that methods have in common are pooled.
+
+    Parameters
+    ----------
+    pair : Pair
+        Target and draft model.
+    prompts : sequence of sequence of int
+        Token ids of the prompts that every run continues.
+    methods : sequence of Method
+        Methods, the autoregressive method first.
+    options : DecodeOptions
+        Sampling parameters and seed. Stop tokens are ignored.
+    progress : callable, optional
+        Called with a message after each run.
+    warm_up : int, default=1
+        Number of steps at the start of each run that are not measured.
+    timed : int, default=4
+        Number of measured steps per run. Autoregressive decoding has three times as many.
+    rounds : int, default=2
+        Number of runs per method.
+
+    Returns
+    -------
+    dict of Method to MethodCosts
+        Medians in seconds.
+
+    Examples
+    --------
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> from ot_draft.decoding.methods import method_called, shape_of
+    >>> sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1}
+    >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=16, **sizes)).eval()
+    >>> methods = [method_called(rule, None, shape_of(2, 3, None)) for rule in ("autoregressive", "joint")]
+    >>> costs = measure_costs(Pair(model, model), [[1, 2, 3]], methods, DecodeOptions(max_tokens=8))
+    >>> [costs[method].verify > 0 for method in methods]
+    [True, True]
     """
     pools: dict[Any, list[float]] = {}
     bare = replace(options, laws=False, stop=(), rows=None)
