@@ -10,7 +10,7 @@ from typing import Any
 
 from ot_draft.data.summary import Summary
 
-NONE = "not to be had"  # of a published number: we know no copy of it
+NONE = "n/a"  # we have no access to a published number
 DIFFERENT = 0.10  # of the published number: from here on the report says why
 
 
@@ -72,7 +72,7 @@ class Number:
 class Line:
     """One number of a work beside ours, for the page of published numbers.
 
-    published: as printed, None where it was not to be had; ours: None where there is none to set beside it.
+    published: as printed, None if we have no copy of it; ours: None if this project has no such number.
     """
 
     where: str

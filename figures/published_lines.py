@@ -1,4 +1,4 @@
-"""What the works print, each number with its place, and ours beside it. What was not to be had is None."""
+"""Published numbers with their place in the paper, and the same numbers of this project. None: we have no copy of the number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def spectr() -> Iterator[Line]:
         ours, model = real[rule, K, L], simulated[spectr_real.KSEQ, K, L]
         parts = f"{with_error(model)} simulated, {with_error(ours)} real"
         fitted = "simulation fitted here" if (K, L) == (1, 4) else ""
-        yield Line("Table 1", f"tokens a call, K = {K}, L = {L}", f"{efficiency}", parts, fitted)
+        yield Line("Table 1", f"tokens per target call, K = {K}, L = {L}", f"{efficiency}", parts, fitted)
         measured = f"{float(ours['speed_up']):.2f} ± {float(ours['speed_up_error']):.2f}"
         yield Line(
             "Table 1", f"speed-up, K = {K}, L = {L}", f"{speed_up}", measured, "at the cost that their pair implies"
@@ -36,7 +36,11 @@ def spectr() -> Iterator[Line]:
         ]
         shown = f"{gains[0]:.2f} simulated, {gains[1]:.2f} real"
         yield Line(
-            "Table 1", f"tokens a call, K = 8 over K = 1, L = {L}", f"{theirs:.2f}", shown, "the ratio to compare"
+            "Table 1",
+            f"tokens per target call, K = 8 over K = 1, L = {L}",
+            f"{theirs:.2f}",
+            shown,
+            "the ratio to compare",
         )
     by_k = [float(real[rule, K, 8]["speed_up"]) for rule, K in ((spectr_real.KSEQ, 8), (spectr_real.ONE, 1))]
     yield Line("abstract", "speed-up, K = 8 over K = 1, L = 8", "1.37", f"{by_k[0] / by_k[1]:.2f}", "at their costs")
@@ -46,7 +50,7 @@ def spectr() -> Iterator[Line]:
         yield Line(
             "Theorem 1", f"K-SEQ over the optimum, k = {k}", f"≥ {bound:.4f}", f"≥ {least:.4f}", "320 real contexts"
         )
-    yield Line("appendix", "time of a call by positions and by texts", None, None, "ours: figure *Latency*")
+    yield Line("appendix", "time of a target call by positions and batch size", None, None, "ours: figure *Latency*")
 
 
 def multi_candidate() -> Iterator[Line]:
@@ -55,7 +59,7 @@ def multi_candidate() -> Iterator[Line]:
         kept = acceptance(otd.rules.RecursiveRejection(), k)
         shown = ", ".join(f"{value:.3f} at T = {temperature:g}" for temperature, value in kept.items())
         yield Line("acceptance against k", f"k = {k}, with replacement", None, shown)
-    yield Line("speed-up tables", "its drafts of 68M and 160M parameters", None, None)
+    yield Line("speed-up tables", "with draft models of 68M and 160M parameters", None, None)
     yield Line(
         "2409.10644, abstract", "speed-up over MCSD by a better tree", "up to 27.5 %", None, "trees: other lines"
     )
@@ -80,21 +84,23 @@ def _sequoia() -> Iterator[Line]:
     }
     for temperature, of in table.items():
         ratios = [tree / paths for tree, paths in of.values()]
-        what = f"tokens a step, tree over paths, T = {temperature:g}"
+        what = f"tokens per step, tree over paths, T = {temperature:g}"
         ours = mean_ratio(("Sequoia", 64), ("chains, K-SEQ", 32), temperature)
         size = "128 over 40 nodes; ours 64 over 32"
         yield Line("Table 1", what, f"{min(ratios):.2f} to {max(ratios):.2f}", f"{ours:.2f}", size)
     same = mean_ratio(("Sequoia", 64), ("chains, K-SEQ", 64), 0.6)
-    yield Line("Figure 4, left", "the same at equal nodes, T = .6", "up to 1.33", f"{same:.2f}", "512 nodes; ours 64")
+    yield Line("Figure 4, left", "the same at equal nodes, T = 0.6", "up to 1.33", f"{same:.2f}", "512 nodes; ours 64")
     yield Line("Table 1", "speed-up, Llama2-7B, 68M draft, A100", "2.71 to 4.04", None, "needs its models and a GPU")
 
 
 def _spec_hub() -> Iterator[Line]:
     hub, recursive = (acceptance(rule, 2) for rule in (otd.rules.SpecHub(), otd.rules.RecursiveRejection()))
     gains = ", ".join(f"{hub[temperature] - recursive[temperature]:.3f} (T = {temperature:g})" for temperature in hub)
-    one = "sign only"
-    yield Line("abstract", "more tokens than recursive rejection, k = 2", ".05 to .27", gains, one)
-    yield Line("abstract", "the same without replacement", ".02 to .16", None, "ours: figure *Draft laws at equal k*")
+    one = "ours per token: compare the sign only"
+    yield Line("abstract", "tokens per step above recursive rejection, k = 2", "0.05 to 0.27", gains, one)
+    yield Line(
+        "abstract", "the same without replacement, k = 2", "0.02 to 0.16", None, "ours: figure *Draft laws at equal k*"
+    )
     yield Line("tables", "batch efficiency by model and temperature", None, None)
 
 
@@ -111,11 +117,11 @@ def _khisti() -> Iterator[Line]:
 def _block_verification() -> Iterator[Line]:
     model = same_everywhere([Fraction(1, 3), Fraction(2, 3)], [Fraction(2, 3), Fraction(1, 3)])
     for name, rule, theirs in (
-        ("token by token", otd.trees.TokenWise(otd.rules.SpeculativeSampling()), "10/9"),
-        ("by block", otd.trees.BlockVerification(), "11/9"),
+        ("token-wise", otd.trees.TokenWise(otd.rules.SpeculativeSampling()), "10/9"),
+        ("block verification", otd.trees.BlockVerification(), "11/9"),
     ):
         accepted = otd.trees.evaluate(rule, model, (1, 2)).expected_length
-        yield Line("Section 1, example", f"accepted of two drafts, {name}", theirs, str(accepted), "exact")
+        yield Line("Section 1, example", f"accepted of two draft tokens, {name}", theirs, str(accepted), "exact")
     trees = style.read(spectr_real.TREES)
     for L in (4, 8):
         block, token = (
@@ -123,8 +129,8 @@ def _block_verification() -> Iterator[Line]:
             for rule in ("BlockVerification", spectr_real.ONE)
         )
         more = f"{100 * (block / token - 1):.1f} %"
-        yield Line("tables", f"more tokens a call, L = {L}", None, more, "real pair, T = 1")
-    yield Line("abstract", "wall clock saved", "5 to 8 %", None, "of theirs; on a CPU within the noise")
+        yield Line("tables", f"more tokens per target call, L = {L}", None, more, "real pair, T = 1")
+    yield Line("abstract", "wall clock saved", "5 to 8 %", None, "on our CPU within the noise")
 
 
 def _traversal() -> Iterator[Line]:
@@ -151,11 +157,11 @@ def _list_level() -> Iterator[Line]:
         ratios = [row[above] / row[below] for row in table.values()]
         return f"{min(ratios):.3f} to {max(ratios):.3f}"
 
-    pair = "Qwen 2.5 7B and .5B; ours SmolLM2"
+    pair = "Qwen 2.5 7B and 0.5B; ours SmolLM2"
     yield Line("Table 1", "SpecTr over one draft, K = 8, L = 4", spread(2, 0), f"{k_seq / one:.3f}", pair)
     yield Line("Table 1", "SpecInfer over SpecTr", spread(1, 2), f"{recursive / k_seq:.3f}", pair)
     yield Line("Table 1", "GLS over SpecTr", spread(3, 2), None, "one token: figure *The list-level race*")
-    yield Line("Table 2", "drafts of two temperatures, K = 2, L = 5", "GLS 3.94 to 4.83", None, "no such pair here")
+    yield Line("Table 2", "draft models at two temperatures, K = 2, L = 5", "GLS 3.94 to 4.83", None, "not run here")
 
 
 def _spec_dec() -> Iterator[Line]:
@@ -164,15 +170,15 @@ def _spec_dec() -> Iterator[Line]:
         yield Line("abstract", f"speed-up, {data}, Llama 2 7B for 70B", published, None, "needs its models")
     for temperature in (0.6, 1.0):
         gain = ratio("SpecDec++", "one path, block", temperature)
-        what = f"tokens a call over a fixed path, T = {temperature:g}"
-        yield Line("tables", what, None, f"{gain:.2f}", "it drafts fewer; threshold on q, no head")
+        what = f"tokens per target call over a fixed path, T = {temperature:g}"
+        yield Line("tables", what, None, f"{gain:.2f}", "fewer draft tokens; threshold on q, no trained head")
 
 
 def _eagle() -> Iterator[Line]:
-    yield Line("abstract", "speed-up", "3.05 to 4.26", None, "needs its trained drafts")
-    yield Line("abstract", "faster than EAGLE", "20 to 40 %", None, "the same")
+    yield Line("abstract", "speed-up", "3.05 to 4.26", None, "needs its trained draft models")
+    yield Line("abstract", "faster than EAGLE", "20 to 40 %", None, "needs its trained draft models")
     hot, cold = (tokens("EAGLE-2", 64, temperature) for temperature in (1.0, 0.0))
-    note = "Vicuna 13B, by a summary"
+    note = "Vicuna 13B, from a summary"
     yield Line(
         "results",
         "accepted, T = 1 over T = 0, six tasks",
@@ -184,7 +190,7 @@ def _eagle() -> Iterator[Line]:
         gain = ratio("EAGLE-2", "Sequoia", temperature)
         yield Line(
             "no table known",
-            f"tokens a call over Sequoia's tree, T = {temperature:g}",
+            f"tokens per target call over Sequoia's tree, T = {temperature:g}",
             None,
             f"{gain:.2f}",
             "equal nodes",

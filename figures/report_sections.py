@@ -72,7 +72,7 @@ def published_section() -> str:
     return f"""<section id="published">
 <h2>{SECTIONS["published"]}</h2>
 <p class="claim">Every number with its place in the paper. Ours on the same grid, with another pair or in simulation: ratios within one
-work can be compared, speeds and tokens a call cannot. Where a number was not to be had, the line says so.</p>
+work can be compared, speeds and tokens per target call cannot. n/a: we have no access to a published number.</p>
 {works}<p class="made">Again: <code>python -m figures.published</code></p>
 </section>
 """
