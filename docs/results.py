@@ -65,7 +65,7 @@ def caption(file: str, root: Path = ROOT) -> str:
         if origin[name]
     ]
     command = f" Command: `{origin['command']}`." if origin["command"] else ""
-    return f"*Data: `{file}`; {'; '.join(facts)}.*{command}"
+    return f"*Data: {'; '.join([f'`{file}`', *facts])}.*{command}"
 
 
 class Results(SphinxDirective):

@@ -120,6 +120,19 @@ def test_every_data_file_of_the_documentation_has_provenance_and_a_page() -> Non
     assert sorted(files - shown - {"docs/data/acceptance.csv"}) == []
 
 
+@pytest.mark.parametrize("file", ["docs/data/provenance.csv", "docs/data/measurements.csv"])
+def test_commands_of_data_files_exist(file: str) -> None:
+    commands = "\n".join(row["command"] for row in rows(file))
+    modules = {name.replace(".", "/") for name in re.findall(r"python -m ([\w.]+)", commands)} - {"pytest"}
+    scripts = set(re.findall(r"python ([\w/]+\.py)", commands))
+    assert modules
+    assert [script for script in scripts if not (ROOT / script).exists()] == []
+    places = (ROOT, ROOT / "tests")
+    assert [
+        name for name in modules if not any((at / name).is_dir() or (at / f"{name}.py").exists() for at in places)
+    ] == []
+
+
 SPEED = ["temperature", "ratio | speed-up | .2f", "low | 95 % CI from | .2f", "high | to | .2f"]
 
 
