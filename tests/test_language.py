@@ -1,4 +1,4 @@
-"""The command line uses standard terms: help texts and the messages of `ot_draft.cli` hold no wording of PATTERNS."""
+"""Help texts, messages of `ot_draft.cli`, pages and the list of theorems use standard terms: they hold no wording of PATTERNS."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 import pytest
 
 from ot_draft.cli import main
+from proofs_checks.formal.listed import THEOREMS
 
 ROOT = Path(__file__).parents[1]
 PATTERNS = {  # pattern: what to write instead
@@ -104,3 +105,9 @@ NOT_TESTED = ("style.md",)
 def test_pages_are_in_standard_terms(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert page.name in NOT_TESTED or found(text) == []
+
+
+def test_theorems_are_in_standard_terms() -> None:
+    """docs/formal.md shows them."""
+    texts = {each.title: f"{each.title}. {each.claim}" for each in THEOREMS}
+    assert {title: found(text) for title, text in texts.items() if found(text)} == {}

@@ -7,7 +7,7 @@ BLOCK = "Sun et al. 2024 (block verification)"
 ALONG_PATHS = (
     Theorem(
         "block verification, every model and length",
-        "Lossless for any target and draft model; accepts the sum of E[w_i] tokens, w_i >= the product of min(1, p/q) on every path.",
+        "Lossless for any target and draft model; accepts sum E[w_i] tokens, w_i >= the product of min(1, p/q) on every path.",
         "block",
         ("ladder", "block_verification_lossless", "block_verification_length", "longer_than_token_wise"),
         BLOCK,
@@ -15,7 +15,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "Traversal and Joint of one path",
-        "With K = 1 both are block verification: what is emitted on every path, on average, and the accepted length (Traversal).",
+        "With K = 1 both are block verification: the output distribution on every path and the accepted length (Traversal).",
         "one_path",
         (
             "traversal_of_one_path",
@@ -52,7 +52,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "block verification is best, one path",
-        "No lossless rule for one drafted path, whatever it knows, accepts more tokens on average.",
+        "No lossless rule for one drafted path, with any knowledge, accepts more tokens on average.",
         "block_optimal",
         ("block_verification_optimal", "block_rule_emits", "block_rule_accepted", "block_rule_decides"),
         f"{BLOCK}, Theorem 2; proof: this project",
@@ -67,7 +67,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "one step of a lossless rule",
-        "B(u c) = p(c|u) B(u) - D(u, c): B(u) that what is accepted begins with u, D(u, c) that it is u and c follows; drafts of any kind.",
+        "B(u c) = p(c|u) B(u) - D(u, c). B(u): the accepted path begins with u. D(u, c): it is u and c follows. Any drafts.",
         "block_optimal",
         ("reach_step",),
         OURS,
@@ -97,7 +97,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "joint selection, every K, L and m",
-        "However the living drafts are selected from, m being the selected token's law: lossless, accepts sum E[w_i], any models.",
+        "For any selection among the surviving drafts, m its distribution: lossless, accepts sum E[w_i], for any models.",
         "joint",
         ("joint_lossless", "optimal_joint_lossless", "joint_length_weights"),
         OURS,
@@ -112,7 +112,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "Traversal of K paths, every K and L",
-        "Path after path by block verification, the root's target handed on: lossless, for any models.",
+        "Block verification path by path, passing on the target of the root: lossless, for any models.",
         "joint",
         ("traversal_lossless",),
         "Weng et al. 2025 (traversal verification); proof: this project",
@@ -127,7 +127,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "Traversal on trees that follow what was drafted",
-        "Each draw adds the youngest child of any node, by any law, if at all, all as functions of what was drafted before: lossless.",
+        "Each sample adds the last child of a node; node and distribution depend on what was drafted before: lossless.",
         "adaptive_trees",
         ("traversal_adaptive_lossless", "one_more_child", "adaptive_lossless", "traversal_of_paths"),
         OURS,
@@ -135,7 +135,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "recursive rejection on trees that follow what was drafted",
-        "Tests in drawing order at every node, each by the law its child was drawn by (without replacement, say), same trees: lossless.",
+        "Tests at every node in the order of sampling, each with the distribution of its sample, on the same trees: lossless.",
         "adaptive_trees",
         ("recursive_rejection_adaptive_lossless",),
         "Yang et al. 2024 (multi-candidate), fixed trees; this project",
@@ -172,7 +172,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "path rules decide by probabilities",
-        "Token-wise, Traversal, Joint, blocks: >= 0, total mass 1, nothing accepted that was not drafted; what is emitted is a law.",
+        "Token-wise, Traversal, Joint, block: probabilities >= 0 of sum 1, no undrafted token accepted, the output is a distribution.",
         "proper",
         ("block_proper", "token_wise_proper", "traversal_proper", "joint_proper", "emitted_law"),
         OURS,
@@ -187,7 +187,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "a bound for all trees",
-        "However trees are drafted: E[accepted] <= sum of cap(u), cap(root) = 1, cap(u c) = min(P(u c drafted), p(c|u) cap(u)).",
+        "For any drafting: E[accepted] <= sum of cap(u), cap(root) = 1, cap(u c) = min(P(u c drafted), p(c|u) cap(u)).",
         "tree_bound",
         ("tree_bound",),
         OURS,
@@ -203,7 +203,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "the path program is the optimum, all trees",
-        "Its feasible points are the lossless rules that know both models, its objective what they accept: the same upper bounds.",
+        "Its feasible points are the lossless rules that know both models, its objective is what they accept.",
         "program_optimum",
         ("program_rule", "rule_feasible", "program_optimum"),
         OURS,
@@ -219,7 +219,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "the path program's optimum is attained",
-        "A feasible, bounded linear program over any real field has a best point; so one lossless rule accepts most, all trees.",
+        "A feasible, bounded linear program over any real field has an optimum: some lossless rule attains it, all trees.",
         "attained",
         ("best_rule_exists", "linear_program_attained", "path_program_attained"),
         f"{OURS} (Fourier 1826, Motzkin 1936: elimination)",
@@ -234,7 +234,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "prices bound the path program, all trees",
-        "Whatever prices mu >= 0: no lossless rule accepts more than sum p(y) mu(y) + E[the most that a way down the tree collects, or 0].",
+        "For prices mu >= 0: no lossless rule accepts more than sum p(y) mu(y) + E[the most a path down the tree collects, or 0].",
         "prices",
         ("price_bound", "certificate_bound", "certificate_optimal"),
         f"{OURS} (weak duality)",
@@ -249,7 +249,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "path rules are points of the path program",
-        "Token-wise, Traversal and Joint on K paths accept at most the sum of the caps, whichever way the drafts are selected.",
+        "Token-wise, Traversal and Joint on K paths accept at most the sum of the caps, for any selection of drafts.",
         "path_rules_bounded",
         ("paths_feasible", "paths_bounded", "token_wise_bounded", "traversal_bounded", "joint_bounded"),
         OURS,
@@ -264,7 +264,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "values computed along paths hold over every real field",
-        "The law of the text and the mean accepted length of the five path rules in Coq's rationals are those of the theorems' terms.",
+        "Output distribution and mean accepted length of five path rules computed in Coq's rationals are those of the theorems.",
         "carried_paths",
         (
             "paths_everywhere",
@@ -286,7 +286,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "the decoding loop",
-        "If every round is lossless given the past, the first N tokens have the target's law, stop tokens too; path rules do.",
+        "If every step is lossless given the past (path rules are), the first N tokens have the target distribution, with stop tokens.",
         "rounds",
         ("rounds_lossless", "stopped_lossless", "one_length_enough", "path_rounds_lossless"),
         OURS,
@@ -300,8 +300,8 @@ ALONG_PATHS = (
         ),
     ),
     Theorem(
-        "texts that a stop token ends",
-        "The texts that the loop is compared on are those whose last token, a stop token or not, comes after none that stops.",
+        "sequences that a stop token ends",
+        "The loop is compared on the sequences in which no stop token comes before the last token.",
         "rounds",
         ("clean_rcons",),
         OURS,
@@ -317,7 +317,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "decoding by Joint, stop tokens too",
-        "Rounds of K drafted paths, their length by the past, verified by joint selection: every text has the target's probability.",
+        "Steps of K paths, of a length that depends on the past, with joint selection: every sequence has the target's probability.",
         "joint_loop",
         ("joint_decodes",),
         OURS,
@@ -338,7 +338,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "fixed tokens and draws, and what follows them",
-        "Fixed tokens, one draw outside them, then anything by laws; k draws without replacement: Traversal is lossless on such trees.",
+        "Fixed tokens, then one sample outside them, then any samples; or k samples without replacement: Traversal is lossless.",
         "tops_and_draws",
         ("traversal_of_tops_and_draws", "tops_and_draw_laws", "distinct_laws"),
         f"{OURS}; RheoSampling, DySpec (their trees)",
@@ -353,7 +353,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "scheduled verification",
-        "All that was drafted so far, in the whole batch, and coins decide who gets the next draw, if any: lossless, texts independent.",
+        "The batch's drafts so far and random numbers decide which sequence drafts next, if any: lossless, sequences independent.",
         "scheduled",
         ("scheduled_lossless", "one_more_draw"),
         OURS,
@@ -361,7 +361,7 @@ ALONG_PATHS = (
     ),
     Theorem(
         "chains of models, paths",
-        "A path that a lossless decoding loop decodes for q is a path of q: block verification of it against p is lossless, for any past.",
+        "A path decoded losslessly for q is a path of q: its block verification against p is lossless, for any past.",
         "chains",
         ("chain_block", "chain_of_loops"),
         f"Spector and Re 2023, Sun et al. 2024 (TriForce), in use; {OURS}",

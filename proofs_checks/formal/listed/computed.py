@@ -52,7 +52,7 @@ COMPUTED = (
     ),
     Theorem(
         "counterexamples to claims on chains of models",
-        "A draft of q that r drafted for, tested by r, or only where r's own draft was taken: the law is not p.",
+        "A draft of q that r drafted for, tested with r, or tested only if r's draft was accepted: the output is not p.",
         "refuted",
         ("chain_by_the_wrong_law",),
         "this project",
@@ -76,7 +76,7 @@ COMPUTED = (
     ),
     Theorem(
         "counterexamples to claims on drafting",
-        "Traversal on a tree where a draw is taken back for its own token, or tested before a fixed token because of what is below it.",
+        "Traversal where a sample is removed because of its own token, or tested before a fixed token because of what is below.",
         "refuted_trees",
         ("own_token", "late_draw"),
         "this project",
@@ -85,7 +85,7 @@ COMPUTED = (
     ),
     Theorem(
         "counterexamples to claims on scheduled verification",
-        "Of two texts the one with the more confident token is verified, the other's token cut: the law is not the target's.",
+        "Of two sequences, only the one with the more confident token is verified: the output distribution is not the target's.",
         "refuted_trees",
         ("peeking_cut",),
         "this project",
@@ -109,7 +109,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for hybrid drafts",
-        "On 121 small problems optimal selection of hybrid drafts: the output law, the acceptance, the row of every tuple of drafts.",
+        "On 121 small problems optimal selection of hybrid drafts: output distribution, acceptance, row of every tuple of drafts.",
         "bridge_hybrid",
         ("bridge_hybrid",),
         BRIDGE,
@@ -118,7 +118,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for paths",
-        "12 small models, laws and lengths of otd.trees.evaluate; path by path 6 without zeros, 2 of order 2, one where p or w p differs.",
+        "12 small models, outputs and lengths of otd.trees.evaluate; path by path 6 without zeros, 2 of order 2, 1 where p or w p differs.",
         "bridge_paths",
         ("bridge_paths", "bridge_path_rows", "bridge_long", "bridge_scaled"),
         BRIDGE,
@@ -136,7 +136,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for drafting",
-        "Three ways to draft that follow what was drafted: what the trees hold, the bound of the caps, texts by what the tree holds.",
+        "Three drafting methods that follow what was drafted: contents of the trees, the bound of the caps, sequences given the contents.",
         "bridge_drafting",
         ("bridge_stopped", "bridge_sampled", "bridge_tossed"),
         BRIDGE,
@@ -145,7 +145,7 @@ COMPUTED = (
     ),
     Theorem(
         "the bridge for the sweep",
-        "On 120 small problems and the bridge's 210: every level, and the selected token's law, on the 210 the envelope's.",
+        "On 120 small problems and the bridge's 210: every level and the distribution of the selected token, on the 210 the envelope's.",
         "bridge_levels",
         ("bridge_levels", "bridge_few_tokens"),
         BRIDGE,

@@ -23,7 +23,7 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
-        "the bound, every law of the drafts",
+        "the bound, every draft law",
         "Acceptance of a lossless rule <= 1 + p(H) - Q(all drafts in H) for every H; <= sum min(p(y), Q(y drafted)).",
         "bound",
         ("bound", "accepted_at_most"),
@@ -39,7 +39,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "the maximal coupling",
-        "A token of law m taken with probability min(1, p/m), else norm((p - m)+): p comes out, sum min(p, m) is taken.",
+        "Accept a token from m with probability min(1, p/m), else sample norm((p - m)+): the output is p, acceptance sum min(p, m).",
         "bound",
         ("maximal_coupling",),
         "Leviathan et al. 2023; Chen et al. 2023",
@@ -54,7 +54,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "a selected draft, coupled",
-        "A draft selected in any way, its token (law m) taken with min(1, p/m), else norm((p - m)+): lossless, accepts >= sum min(p, m).",
+        "Select a draft in any way (distribution m), accept by min(1, p/m), else norm((p - m)+): lossless, accepts >= sum min(p, m).",
         "couple",
         ("couple_acceptance", "couple_lossless"),
         f"{KHISTI} (the selected draft)",
@@ -69,23 +69,23 @@ ONE_TOKEN = (
     ),
     Theorem(
         "Hall's theorem for masses",
-        "Masses s(S) on sets with s(inside H) <= m(H) for every H can be handed out to tokens of S, at most m(y) to each y.",
+        "Masses s(S) on sets with s(inside H) <= m(H) for every H can be distributed to tokens of S, at most m(y) to each y.",
         "transport",
         ("transport",),
         "Hall 1935; Gale 1957 (masses)",
         (Planted("for any masses", "s = 1 on one set, m = 0", "fits s m -> handed_out", "handed_out"),),
     ),
     Theorem(
-        "the laws of a selected draft",
-        "For every law Q of the drafts: exactly those m with m(H) >= Q(all drafts in H) for every H.",
+        "the distributions of a selected draft",
+        "For every draft law Q: exactly those m with m(H) >= Q(all drafts in H) for every H.",
         "hall",
         ("selected_laws",),
         f"{KHISTI} (two drafts); this project (any law)",
         (Planted("every law m is one", "one draft: its law is q, and no other", r"law m /\ core m <->", "law m <->"),),
     ),
     Theorem(
-        "the best acceptance, every law of the drafts",
-        "It is max sum min(p, m) over these m = min over H of 1 + p(H) - Q(all drafts in H), both attained, by a selected draft.",
+        "the best acceptance, every draft law",
+        "max sum min(p, m) over these m = min over H of 1 + p(H) - Q(all drafts in H); a selected draft attains it.",
         "hall",
         ("least_cut_is_best", "best_selection"),
         f"{HU}; {KHISTI} (a selected draft suffices)",
@@ -115,7 +115,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "recursive rejection, every k",
-        "Lossless for i.i.d. drafts, without replacement, and for drafts drawn in sequence from any laws that it is told.",
+        "Lossless for i.i.d. drafts, without replacement, and for drafts sampled in sequence from any given distributions.",
         "sampling",
         ("recursive_rejection_lossless", "recursive_rejection_iid", "recursive_rejection_without_replacement"),
         "Miao et al. 2024 (SpecInfer); Yang et al. 2024 (multi-candidate)",
@@ -129,8 +129,8 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
-        "naive target sampling, every law",
-        "Lossless whatever the law of the drafts.",
+        "naive target sampling, every draft law",
+        "Lossless for every draft law.",
         "sampling",
         ("naive_target_lossless",),
         "Miao et al. 2024 (SpecInfer)",
@@ -300,8 +300,8 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
-        "SpecHub attains the optimum of its law",
-        "Drafts a and one other: the other is coupled with p; lossless, accepts p(a) + sum min(p, q') over the others, no rule more.",
+        "SpecHub attains the optimum of its draft law",
+        "Draft a and one other token, couple the other with p: lossless, accepts p(a) + sum min(p, q') over the others, the optimum.",
         "spec_hub",
         ("spec_hub_optimal", "spec_hub_lossless"),
         "Sun et al. 2024 (SpecHub); proof: this project",
@@ -332,7 +332,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "computed values hold over every real field",
-        "The output law, acceptance, best acceptance and optimal selection computed in Coq's rationals are those of the theorems' terms.",
+        "Output distribution, acceptance, optimum and optimal selection computed in Coq's rationals are those of the theorems.",
         "carried",
         (
             "computed_everywhere",
@@ -354,7 +354,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "levels exist",
-        "Every convex curve >= t^k with its ends is the mixture of chords that the computed tree of levels gives.",
+        "Every convex curve >= t^k with the same ends is the mixture of chords that the computed tree of levels gives.",
         "levels",
         ("levels_exist",),
         OURS,
@@ -369,7 +369,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "selection by levels is a descent of the tree",
-        "The falls of the running minimum of M put on each token what descending the tree of cuts does.",
+        "Decreases of the running minimum of M give each token the probability that descending the tree of cuts gives.",
         "selected",
         ("falls_descend",),
         OURS,
@@ -384,7 +384,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "the draft selected by levels, every k",
-        "For k i.i.d. drafts its token has the increments of the mixture as its law.",
+        "For k i.i.d. drafts, the distribution of the selected token is the increments of the mixture.",
         "selected_law",
         ("selected_law",),
         OURS,
@@ -407,7 +407,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "optimal selection, every n and k",
-        "For i.i.d. drafts the computed rule is lossless and accepts 1 + p(H) - q(H)^k, H a prefix: no lossless rule more.",
+        "For i.i.d. drafts the computed rule is lossless and accepts 1 + p(H) - q(H)^k, H a prefix: the optimum.",
         "optimal",
         ("optimal_rule", "optimal_selection"),
         OURS,
@@ -422,7 +422,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "optimal selection of hybrid drafts, every j",
-        "Given tokens first, r >= 1 draws outside them: lossless, accepts 1 + p(H) - Q(all drafts in H) for some H, no lossless rule more.",
+        "Fixed tokens first, r >= 1 samples outside them: lossless, accepts 1 + p(H) - Q(all drafts in H) for some H, the optimum.",
         "hybrid",
         ("optimal_hybrid_rule", "optimal_hybrid_selection"),
         f"{OURS}; {HU} (all but one given)",
@@ -437,7 +437,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "selection by any levels, every k",
-        "Any order, any levels <= 1: the selected token's law has m(H) >= q(H)^k; coupled with p: lossless, accepts >= sum min(p, m).",
+        "Any order, any levels <= 1: the selected token has m(H) >= q(H)^k; coupled with p: lossless, accepts >= sum min(p, m).",
         "any_levels",
         ("any_levels_law", "cartesian_levels", "any_levels_lossless", "any_levels_enough"),
         OURS,
@@ -452,7 +452,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "what an algorithm for levels must meet",
-        "Order by p/q, levels whose law is the envelope's: no lossless rule accepts more. Any levels at every node: Joint is lossless.",
+        "Order by p/q and levels of the envelope: no lossless rule accepts more. Any levels at every node: Joint is lossless.",
         "any_levels",
         ("any_levels_optimal", "selected_levels_optimal", "any_levels_joint"),
         OURS,
@@ -467,7 +467,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "the levels of the hull, every k",
-        "For every convex G >= t^k with its ends they exist and give the selected token G's increments; for the envelope: no rule more.",
+        "For every convex G >= t^k with its ends they exist and give the selected token G's increments; optimal for the envelope.",
         "chord_levels",
         ("chord_levels_law", "chord_levels", "chord_levels_exist", "chord_levels_optimal"),
         OURS,
@@ -519,8 +519,8 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
-        "the frontier under total variation, every law",
-        "Output law r: at most min(1, alpha(p) + TV(r, p)) is accepted, and for every eps >= 0 some r with TV <= eps reaches it.",
+        "the frontier under total variation, every draft law",
+        "Output r: acceptance is at most min(1, alpha(p) + TV(r, p)); for every eps >= 0 some r with TV <= eps reaches it.",
         "lossy_frontier",
         ("frontier_bound", "frontier_reached"),
         f"Yin et al. 2024 (one draft); {OURS}",
@@ -534,8 +534,8 @@ ONE_TOKEN = (
         ),
     ),
     Theorem(
-        "selection planned for another target, every law",
-        "alpha* moves by at most TV(p, p'); a draft selected as is best for p', coupled with p: lossless, loses at most 2 TV(p, p').",
+        "selection for another target, every draft law",
+        "alpha* changes by at most TV(p, p'); optimal selection for p', coupled with p: lossless, loses at most 2 TV(p, p').",
         "nearby",
         ("planned_for_another", "best_nearby"),
         OURS,
@@ -565,7 +565,7 @@ ONE_TOKEN = (
     ),
     Theorem(
         "chains of models, one token",
-        "Drafts that come out of any process count by their law alone: lossless rules p_1 for p_2 for p_3 .. give the last target's law.",
+        "Only the distribution of the drafts matters, not how they were sampled: chained lossless rules give the last target distribution.",
         "chains",
         ("chain_of_two", "chain_mean", "chain_lossless", "chain_of_any_length"),
         f"Spector and Re 2023, Sun et al. 2024 (TriForce), in use; {OURS}",
