@@ -4,27 +4,27 @@ from .extras import how_to_install
 
 
 class DraftSelectionError(Exception):
-    """Base of every error that ot_draft raises on purpose."""
+    """Base class of all errors that ot_draft raises on purpose."""
 
 
 class InvalidDistribution(DraftSelectionError, ValueError):
-    """p or q is no probability vector, the two do not belong together, or the file that should hold them does not."""
+    """Raised if p or q is not a probability vector, their shapes do not fit, or a file does not hold them."""
 
 
 class InvalidDrafts(DraftSelectionError, ValueError):
-    """The drafts (token ids, their number, or the law that they follow) do not fit the problem."""
+    """Raised if draft tokens, their number or their draft law do not fit the problem."""
 
 
 class InvalidArgument(DraftSelectionError, ValueError):
-    """An argument that is neither a law of tokens nor drafts: a size, a name, a generator, an option."""
+    """Raised if another argument is invalid: a size, a name, a generator, an option."""
 
 
 class SolverFailed(DraftSelectionError, RuntimeError):
-    """A solver ended without a solution that its own certificate confirms."""
+    """Raised if a solver ends without a solution that its certificate confirms."""
 
 
 class CannotDecode(DraftSelectionError, ValueError):
-    """Models, prompts or options of decoding that do not fit together."""
+    """Raised if models, prompts or options of decoding do not fit together."""
 
 
 class MissingPackage(DraftSelectionError, ImportError):
@@ -43,20 +43,20 @@ class MissingPackage(DraftSelectionError, ImportError):
 
 
 class CannotAudit(DraftSelectionError, ValueError):
-    """A law, a log or an answer of a server from which nothing can be concluded about the tokens that were emitted."""
+    """Raised if a distribution, a log or a response of a server allows no conclusion about the emitted tokens."""
 
 
 class SweepFailed(DraftSelectionError, RuntimeError):
-    """Workers died more often than was allowed. What they had written stays; the same call goes on from there."""
+    """Raised if workers die in every attempt. Complete files are kept; the same call continues."""
 
 
 class InvalidCosts(DraftSelectionError, ValueError):
-    """Costs or block efficiencies that no plan can be made from."""
+    """Raised if costs or block efficiencies allow no plan."""
 
 
 class UnsupportedHost(DraftSelectionError, ImportError):
-    """The host has another version, or another interface, than the adapter was written against."""
+    """Raised if an engine has another version or interface than its adapter supports."""
 
 
 class NotLossless(DraftSelectionError, ValueError):
-    """The host was asked for something under which no rule keeps the target's law."""
+    """Raised if an engine is asked for a setting under which no rule keeps the target distribution."""

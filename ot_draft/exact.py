@@ -50,17 +50,17 @@ class Evaluation:
 
     @property
     def error(self) -> Any:
-        """(...) total variation distance between the output law and the target's."""
+        """(...) total variation distance between the output distribution and the target distribution."""
         return (abs(self.output - self.problem.p)).sum(-1) / 2
 
     @property
     def bias(self) -> Bias:
-        """Distances of the output law from the target's: total variation, KL both ways, the largest ratio."""
+        """Distances of the output distribution from the target distribution: total variation, KL both ways, the largest ratio."""
         return bias_of(self.output, self.problem.p)
 
     @property
     def lossless(self) -> bool:
-        """Whether the output law is the target's: with == on Fractions, within the number type's tolerance on floats."""
+        """Whether the output distribution is the target distribution: by == for Fractions, within the tolerance of the type for floats."""
         if xp.is_exact(self.output):
             return bool((self.output == self.problem.p).all())
         return bool((self.error <= TOLERANCE[str(self.problem.p.dtype).removeprefix("torch.")]).all())

@@ -60,7 +60,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Cost:
-    """Costs of a rule beside arithmetic on the vocabulary.
+    """Costs of a rule in addition to arithmetic on the vocabulary.
 
     solves_program: whether a program is solved for every pair (p, q), on the host, for small vocabularies. plans_on_host: whether it
     plans for every pair on the host in another way. slow: whether one pair may take seconds, so that the rule is compared only where it is

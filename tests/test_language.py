@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,3 +112,22 @@ def test_theorems_are_in_standard_terms() -> None:
     """docs/formal.md shows them."""
     texts = {each.title: f"{each.title}. {each.claim}" for each in THEOREMS}
     assert {title: found(text) for title, text in texts.items() if found(text)} == {}
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Yield names and docstrings of public functions and classes, and of the public members of classes."""
+    docstrings = pytest.importorskip("docstrings", exc_type=ImportError)
+    for name in docstrings.public_names():
+        value = docstrings.found(name)
+        if getattr(value, "__module__", "").startswith("ot_draft"):
+            members = vars(value) if inspect.isclass(value) else {}
+            for member, each in {"": value, **{key: each for key, each in members.items() if key[0] != "_"}}.items():
+                if member == "" or inspect.isroutine(each) or isinstance(each, property):
+                    yield f"{name}.{member}".strip("."), each.__doc__ or ""
+
+
+def test_docstrings_of_public_names_are_in_standard_terms() -> None:
+    pytest.importorskip("transformers")
+    texts = {name: re.sub(r"\ba row\b", "one row", text) for name, text in documented()}
+    assert len(texts) > 150
+    assert {name: found(text) for name, text in texts.items() if found(text)} == {}

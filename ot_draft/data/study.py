@@ -101,13 +101,13 @@ class Study:
 
     @property
     def rows_a_pair(self) -> int:
-        """Number of rows that `compare_parts` makes of a pair: optimum and linear program of every law, and all rules, for every k."""
+        """Number of rows that `compare_parts` makes per pair: optimum and linear program of every draft law, and all rules, for every k."""
         laws = sum(len({rule.law for rule in self.rules if is_defined(rule.law, k)}) for k in self.ks)
         return 2 * laws + len(self.ks) * len(self.rules)
 
     @property
     def target_name(self) -> str:
-        """Of what stands in the place of p; "" for p itself."""
+        """Name of the target that replaces p; "" for p itself."""
         return "" if self.target is None else self.target.name
 
 

@@ -66,7 +66,7 @@ class Sweep:
     Raises
     ------
     InvalidArgument
-        If there are no shards, two shards have the same label, a number is out of range, or the draft law of no rule is defined for any k.
+        If shards is empty, two shards have the same label, a number is out of range, or the draft law of no rule is defined for any k.
     """
 
     shards: tuple[Shard, ...]

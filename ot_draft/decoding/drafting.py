@@ -124,7 +124,7 @@ class Drafting:
         return replace(self, tree=LookupPath.chains(1, length))
 
     def begin(self, pair: Pair, batch: int) -> Drafting:
-        """The same by what was counted of these models; a draft by text stands in the place of prompt lookup."""
+        """The same with the counts of these models; a draft by text replaces prompt lookup."""
         lookup = self.lookup
         if pair.text_draft is not None and lookup is not None and not self.tree.counts.n_model_calls:
             lookup = pair.text_draft
@@ -157,7 +157,7 @@ class Drafting:
     by_place: ClassVar[bool] = False
 
     def at_places(self, numbers: Tensor, rows: Sequence[int], places: Sequence[int], n: int, device: Any) -> Tensor:
-        """Numbers of one step (B, uniforms), on the CPU, of texts that have emitted so many tokens; n: tokens of the target."""
+        """Uniform random numbers of one step (B, uniforms), on the CPU, by the numbers of emitted tokens; n: tokens of the target."""
         return numbers
 
     def select(self, tree: DraftTree, numbers: Any) -> PathSelection:

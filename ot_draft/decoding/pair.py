@@ -29,8 +29,8 @@ class Pair:
     tokenizer : transformers tokenizer, optional
         Not needed if prompts are given as token ids.
     shared_prefix : bool, default=False
-        Whether the models may know different numbers of tokens, where equal ids mean equal tokens as far as both go. Tokens of the target
-        only are never drafted, those of the draft model only are cut off.
+        Whether the models may know different numbers of tokens, where equal ids are equal tokens up to the smaller number.
+        Tokens of the target only are never drafted, those of the draft model only are cut off.
     assistant : causal language model, optional
         Another draft model for transformers' own generation, which gives no hidden states to a draft model that reads them.
     acceptance : PairAcceptance, optional
@@ -42,7 +42,7 @@ class Pair:
     by_transformers : callable, optional
         Loader of the same pair by transformers, if these models are of another engine.
     law : str
-        The numbers and matmuls by which the target computes, in words.
+        Description of the number types and matmuls of the target.
     backend : str
         Name of the backend that computes the forward passes.
     no_faster : str
@@ -108,7 +108,7 @@ class Pair:
 
     @property
     def stop_tokens(self) -> tuple[int, ...]:
-        """Tokens that end a text, as the target's own settings say."""
+        """Tokens that end a sequence, by the generation settings of the target."""
         settings = [getattr(self.target, "generation_config", None), self.target.config]
         ends = next((ids for s in settings if (ids := getattr(s, "eos_token_id", None)) is not None), ())
         return (ends,) if isinstance(ends, int) else tuple(ends)

@@ -24,7 +24,7 @@ class TokenSource(Protocol):
     """Finds tokens that may come next. It depends on the text alone, hence every lossless rule may take them."""
 
     def find(self, text: Sequence[int]) -> Match:
-        """The draft behind a text of token ids."""
+        """The draft tokens after a sequence of token ids."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PromptLookup:
 
     @property
     def for_tree(self) -> PromptLookup:
-        """The same for a tree of two sources: what stood behind one equal token alone is hardly ever right, and costs nodes."""
+        """The same for a tree of two sources: matches of one token are hardly ever right, and cost nodes."""
         return replace(self, min_ngram=max(self.min_ngram, min(2, self.max_ngram)))
 
     @property
@@ -81,7 +81,7 @@ class PromptLookup:
         return {"prompt_lookup_num_tokens": self.num_tokens, "max_matching_ngram_size": self.max_ngram}
 
     def find(self, text: Sequence[int]) -> Match:
-        """The draft behind a text of token ids."""
+        """The draft tokens after a sequence of token ids."""
         first, size = longest_before(text, self.max_ngram)
         if size < self.min_ngram:
             return Match()

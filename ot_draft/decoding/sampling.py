@@ -124,7 +124,7 @@ class SamplingParams(NodeLaws):
     def masses(self, logits: Tensor) -> Tensor:
         """Probabilities (..., n) of logits (..., n): float64 where the logits are, else float32.
 
-        NaN at the first token of a row, if not everywhere, where NaN or inf is among its logits, or all are -inf.
+        NaN at the first token of a row, or everywhere in it, if its logits contain NaN or inf, or are all -inf.
         """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.temperature == 0:
@@ -185,7 +185,7 @@ def _dropped_by_generate(masses: Tensor, logits: Tensor, top_p: float) -> Tensor
 class Processed:
     """Logits processors of transformers' kind for one sequence, instead of `SamplingParams`.
 
-    Each call is a call of Python: there are no CUDA graphs, and the device is waited for.
+    The processors run in Python: without CUDA graphs, and with a host sync.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class DecodeSummary:
     tokens : int
         Tokens chosen; those after a stop token count.
     tried, accepted : list of int
-        Steps that drafted at least so many tokens and accepted all earlier ones, and those of them that accepted this one, by depth.
+        By depth: steps that drafted a token there and accepted all earlier ones, and those of them that accepted this one.
     seconds : Seconds
         Time by part of a step.
     """

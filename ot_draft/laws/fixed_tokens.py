@@ -17,8 +17,8 @@ from .base import DraftLaw, Prefix, fixed_or_drawn, outside, shares
 class FixedTokensLaw(DraftLaw):
     """Some of the drafts are distinct tokens fixed beforehand, the others draws from q outside them.
 
-    The fixed ones may depend on q and on all that was known before the draws, and not on the draws. `FixedFirst` has them in front,
-    `FixedLast` behind.
+    The fixed ones may depend on q and on all that was known before the draws, and not on the draws. `FixedFirst` puts them before
+    the samples, `FixedLast` after them.
     """
 
     @abstractmethod

@@ -59,7 +59,7 @@ class WithoutReplacement(DraftLaw):
         return min(n, k)
 
     def fixed(self, q: Array, k: int) -> Array:
-        """Tokens that stand behind the draws, int (j,), and are not drawn: none, but for `FixedLast`."""
+        """Fixed tokens after the samples, int (j,); empty except for `FixedLast`."""
         return xp.arange(0, like=q)
 
     def draw(self, q: Array, uniforms: Array) -> Array:

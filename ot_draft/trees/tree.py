@@ -257,7 +257,7 @@ class DraftTree:
     Parameters
     ----------
     parents : int64 array of shape (B, N)
-        Parent of nodes 1 .. N, not decreasing along a row; N where there is no such node, which stand last.
+        Parent of nodes 1 .. N, not decreasing along a row; N for absent nodes, which come last.
     tokens : int64 array of shape (B, N)
         Token of nodes 1 .. N; -1 where a node is absent (all below it count as absent).
     p : array of shape (B, N + 1, n)

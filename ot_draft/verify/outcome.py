@@ -16,7 +16,7 @@ Record = dict[str, Any]  # plain data, of JSON's types only
 
 
 class Status(StrEnum):
-    """What came out of a check, or of a whole report."""
+    """Outcome of a check, or of a whole report."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -145,7 +145,7 @@ class Outcome(Generic[E_co]):
     claim : str
         What is claimed where it passed.
     evidence : Evidence
-        What the verifier saw; `evidence.reason` says it in words.
+        What the verifier saw; `evidence.reason` is a sentence.
     decides : bool, default=True
         Whether a failure refutes the subject. False where a rule raised an error, for example.
     counterexample : dict, optional

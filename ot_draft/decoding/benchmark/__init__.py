@@ -54,17 +54,17 @@ class Measured:
 
     @property
     def calls(self) -> list[Call]:
-        """Of all groups."""
+        """Calls of all groups."""
         return list(chain.from_iterable(self.groups))
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens chosen a target call; what a stop or the end cuts off counts as chosen."""
+        """Tokens chosen per target call; tokens after a stop or beyond the end count as chosen."""
         return float(np.mean([call.chosen for call in self.calls]))
 
     @property
     def error(self) -> float:
-        """Its standard error: whole texts are the independent draws, single calls where there is one text."""
+        """Standard error of `block_efficiency`: sequences are independent; for a single sequence, target calls are."""
         chosen, texts = [call.chosen for call in self.calls], [call.text for call in self.calls]
         several = len(set(texts)) > 1
         return 0.0 if set(chosen) == {1} else clustered_error(chosen, texts if several else list(range(len(texts))))
@@ -78,24 +78,24 @@ class Measured:
 
     @property
     def step(self) -> float:
-        """Seconds a call, all in all."""
+        """Seconds per target call, in total."""
         return float(np.mean([call.wall for call in self.calls]))
 
     def part(self, name: str) -> float:
-        """Seconds a call of one part of `Seconds`; NaN where its parts are not known."""
+        """Seconds per target call of one part of `Seconds`; NaN if the parts are not known."""
         return float(np.mean([getattr(call.seconds, name, float("nan")) for call in self.calls]))
 
     def cost(self, name: str) -> float:
-        """Seconds a call of one of COSTS."""
+        """Seconds per target call of one of COSTS."""
         return float(np.mean([_cost(call.seconds, name) for call in self.calls]))
 
     @property
     def tokens_a_second(self) -> float:
-        """Of one text."""
+        """Tokens per second of one sequence."""
         return self.rate()
 
     def rate(self, without: int | None = None) -> float:
-        """Tokens a second; without one of the groups, for the jackknife."""
+        """Tokens per second; without one of the groups, for the jackknife."""
         calls = list(chain.from_iterable(calls for number, calls in enumerate(self.groups) if number != without))
         return sum(call.chosen for call in calls) / sum(call.wall for call in calls)
 
@@ -145,7 +145,7 @@ class Comparison:
         return self.costs[self.rows[0].method].step
 
     def speed_up(self, row: Measured) -> tuple[float, float]:
-        """Tokens a second over the autoregressive method's, and the jackknife's standard error over groups (NaN for one)."""
+        """Tokens per second relative to the autoregressive method, and the jackknife's standard error over groups (NaN for one)."""
         baseline, groups = self.rows[0], len(row.groups)
         ratio = row.rate() / baseline.rate()
         if groups < 2:

@@ -79,7 +79,7 @@ class HeadAndTail(SelectionRule):
     law : DraftLaw, default=WithoutReplacement()
         Law of the drafts; no other one.
     head : int, default=8
-        Number of the heaviest tokens of q that are the head, at most 8.
+        Number of the most probable tokens of q that are the head, at most 8.
     classes : int, optional
         As in `Optimal`, for the tail. By default the vocabulary is sorted.
 

@@ -26,7 +26,7 @@ class Optimal(SelectionRule):
     law : IID, Hybrid or Fixed, default=IID()
         Law of the drafts; "auto" is short for Hybrid(top="auto").
     classes : int, optional
-        By default the rule solves exactly. An integer groups tokens of nearly equal ratio p/q into about so many classes. This costs
+        By default the rule solves exactly. An integer groups tokens of nearly equal ratio p/q into about that many classes. This costs
         acceptance (compare with `optimal_acceptance`) and never losslessness, because the distribution m of the selected token is that of
         the levels really used.
 
@@ -99,7 +99,7 @@ class Optimal(SelectionRule):
         return couple(p, selected, choice, drafts, fixed)
 
     def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        """The selection for target(p, q, k, law) in the place of p, in classes of tokens where the target can be had by classes."""
+        """Select for target(p, q, k, law) instead of p, in classes of tokens if the target supports them."""
         by_groups = Fact.INDEPENDENT in self.law.facts and hasattr(target, "ratios") and drafts.shape[-1]
         if self.classes is None or not by_groups or not xp.on_host(p):
             return self(target(p, q, drafts.shape[-1], self.law), q, drafts)

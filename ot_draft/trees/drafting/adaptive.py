@@ -69,7 +69,7 @@ class AdaptiveTree(LevelTree):
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
         """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
 
-        The stand-in is the likeliest; with the spread, one draw is estimated to be accepted as often as it is; the forest below
+        The stand-in is the most probable one; with the spread, one draw is estimated to be accepted as often as it is; the forest below
         is imagined as the pairs are on average.
         """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))

@@ -50,7 +50,7 @@ class TreeDrafter(ABC):
 
     @property
     def counts(self) -> DraftCounts:
-        """Counts of what one tree takes: here a uniform and a slot for every node, and a call for every level."""
+        """Counts of what one tree needs: here a uniform random number and a slot per node, and one forward pass per level."""
         bounds = self.bounds
         return DraftCounts(bounds.size, bounds.size + 1, bounds.length, 0, bounds.max_children)
 
@@ -81,9 +81,9 @@ class TreeDrafter(ABC):
         runs: int = 16,
         given: Sequence[int] = (),
     ) -> tuple[Array, Array]:
-        """Weights (R, L) of R trees, and which of them hold the first 1 .. L tokens of a text: see `forced_chances`. One row is exact.
+        """Weights (R, L) of R trees, and which of them hold the first 1 .. L tokens of a sequence: see `forced_chances`. One row is exact.
 
-        draft: the laws (n,) after some prefixes, on the host. generator: of the draws, of so many runs; given: see `TreeDraws`.
+        draft: the laws (n,) after some prefixes, on the host. generator: random numbers of the runs; given: see `TreeDraws`.
         """
         generator = np.random.default_rng() if generator is None else generator
 

@@ -40,7 +40,7 @@ class LevelTree(TreeDrafter):
 
     @abstractmethod
     def estimate(self, q: Array) -> Any:
-        """What the draft says at nodes with the laws q (..., n), on the host (`host_view`).
+        """Estimates at nodes with the draft distributions q (..., n), on the host (`host_view`).
 
         Its `gains`: what each further child adds to the acceptance (..., most), and the number of fixed tokens among 0 .. most children.
         `below(masses, tokens, fixed_count, count)`: the chance that each child is reached, given its parent is, by masses (..., C) under q,

@@ -87,7 +87,7 @@ class Costs:
         return self.reach_tree(K * L, K)
 
     def reach_tree(self, nodes: int, width: int) -> bool:
-        """Whether a tree with so many nodes and rows of a draft call lies within what was measured."""
+        """Whether a tree with these numbers of nodes and rows per draft pass is within the measured range."""
         return max(self.verify) > nodes and min(self.draft) <= width <= max(self.draft)
 
 

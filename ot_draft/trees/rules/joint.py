@@ -32,8 +32,8 @@ class Joint(PathRule):
 
     At every node, with the weight w of the walk so far, one child of the living nodes is selected by the optimal selection for the
     scaled target w p (`select_child`). Its token y, which was selected with distribution m, takes the weight to
-    min(1, w p(y) / m(y)); all nodes that hold y live on. At the end come the tests of block verification with m in the
-    place of q (`verify`). It takes trees whose children are i.i.d., K paths among them, or follow a hybrid law.
+    min(1, w p(y) / m(y)); all nodes that hold y live on. At the end come the tests of block verification with m
+    instead of q (`verify`). It takes trees whose children are i.i.d., K paths among them, or follow a hybrid law.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Joint(PathRule):
 
     Notes
     -----
-    It is lossless for every m: given the walk to a node, its children are drawn anew, so that the selected token has the distribution m,
+    It is lossless for every m: given the walk to a node, its children are new samples, so that the selected token has the distribution m,
     and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of E[w_i]. For K = 1 it is
     block verification. Source: this project; checked exactly, by enumeration, with `otd.trees.evaluate`.
 

@@ -25,9 +25,9 @@ class TokenWise(PathRule):
     """Apply a selection rule to the children of the node that was reached; go on while a child holds its output [1]_ [2]_.
 
     The walk ends at the first output that no child holds; at a leaf, one more token comes from the target. Equal siblings live together.
-    The rule gets the children of all of them if these make one list of its law: i.i.d. draws do (the survivors of K paths), and hybrid
-    ones for `Optimal`, the top tokens counted once. Else it gets those of one living node. Survivors were chosen by their tokens so far,
-    hence their children follow the law again.
+    The rule gets the children of all of them if these are one sample from its draft law: i.i.d. samples are (the survivors of K paths),
+    and hybrid ones for `Optimal`, the top tokens counted once. Else it gets those of one living node. Survivors were chosen by their
+    tokens so far, hence their children follow the draft law again.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class TokenWise(PathRule):
 class NaivePath(TokenWise):
     """Draw the token from the target at every node, and go on while a child holds it: `TokenWise(NaiveTarget())` on every tree.
 
-    Valid under every law of the children; the only rule for trees that are no draw at all, such as top-k children, whichever
+    Valid under every law of the children; the only rule for trees that are not sampled, such as top-k children, whichever
     way they were chosen. Every emitted token has the target's law given those before it, the drafts have no part in it.
     Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
     """

@@ -94,7 +94,7 @@ class TowardPath(PathRule):
         return self.rule.n_uniforms(bounds)
 
     def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
-        """The model with r in the place of the target, for trees of this shape and law."""
+        """The model with r instead of the target, for trees of this shape and law."""
         return Retargeted(model, self.target, _drafts(bounds), law)
 
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
@@ -106,7 +106,7 @@ class TowardPath(PathRule):
         return self.rule._select(self.retargeted_tree(tree), draws)
 
     def retargeted_tree(self, tree: DraftTree) -> DraftTree:
-        """The tree with r in the place of p."""
+        """The tree with r instead of p."""
         parts, start, width = [], 0, 1
         for k in _drafts(tree.bounds):
             rows = slice(start, start + width)

@@ -18,24 +18,24 @@ History = tuple[tuple[Any, int], ...]  # on the way to a node: the elder sibling
 
 @dataclass(frozen=True)
 class Traversal(PathRule):
-    """Test every node from the leaves upward; a refused node is taken off the tree, and its parent's target shrinks.
+    """Test every node from the leaves upward; a rejected node is removed from the tree, and its parent's target becomes the residual.
 
     A node has a weight w, the chance that it or something below it is accepted; the root's is 1. Its children are visited in
     drawing order. A child with token x, drawn by the law Q, gets the weight min(1, w p(x) / Q(x)); once it and all below it
-    were refused, the parent goes on with R = mass of (w p - Q)+, the target norm((w p - Q)+), the weight R / (R + 1 - w), and
-    the law of the next child given those before. A node whose children are all refused is accepted with its weight, and a
+    were rejected, the parent goes on with R = mass of (w p - Q)+, the target norm((w p - Q)+), the weight R / (R + 1 - w), and
+    the law of the next child given those before. A node whose children are all rejected is accepted with its weight, and a
     token from its target follows. For one path, block verification.
 
     Why it is lossless. Claim: from the state (w, p) of a node, it is accepted with probability w in all, and what
     is emitted then follows p and the target. A leaf: by definition. Else, the child x is accepted with what is below it with its
-    weight, on average over Q with mass min(Q, w p) on x, and the target follows, by the claim for x. It is refused
+    weight, on average over Q with mass min(Q, w p) on x, and the target follows, by the claim for x. It is rejected
     with probability 1 - w + R, and w p - min(Q, w p) = (w p - Q)+ is still to come: (1 - w + R) w' p' for the new
-    state (w', p'). This holds for each x that was refused, because the new state does not depend on x but through the law
+    state (w', p'). This holds for each x that was rejected, because the new state does not depend on x but through the law
     of the next child; so Q may be any law of a child given its elder siblings: the same again (i.i.d.), without
-    the tokens refused (without replacement), a point mass at a top token (hybrid drafting).
+    the tokens rejected (without replacement), a point mass at a top token (hybrid drafting).
 
-    From the source: trees without replacement, the order of the tests, the weights, and after a refusal the target
-    norm((w p - Q)+) and the draft's law without the refused token. Ours: the proof, which forces the new weight; hence any law of
+    From the source: trees without replacement, the order of the tests, the weights, and after a rejection the target
+    norm((w p - Q)+) and the draft's law without the rejected token. Ours: the proof, which forces the new weight; hence any law of
     the children, i.i.d. and hybrid trees. Equal siblings stay apart: each is a draw of its own, with its own children.
     Source: Weng et al., Traversal verification for speculative tree decoding, 2025; checked exactly, with `evaluate`.
     """

@@ -222,7 +222,7 @@ def check_sampler(
       more than 64 tokens are counted in classes of tokens. A chi-square p-value is given for display.
     * independent_steps: a token does not depend on an earlier call, on another row or on the position of its row.
     * small_batches: with `batched`, the same two tests hold in batches of 1, 2, 5 and 33 rows.
-    * end_uniforms: there is no impossible token or error if `generator.random()` is 0.0 or the largest float below 1.
+    * end_uniforms: no token of probability 0 and no error if `generator.random()` is 0.0 or the largest float below 1.
     * reproducible: equal states of the generator give equal tokens.
     * generator_advances: the sampler changes the state of the generator.
     * inputs_unchanged: p, q and drafts keep their values.

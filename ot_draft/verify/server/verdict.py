@@ -92,7 +92,7 @@ class Verdict:
         Every bet loses on each of them as much as it can lose at most.
     visible : float
         Smallest bias of an event of probability 1/2, present in every token, that is missed with probability 1e-6 at most,
-        after the losses on charged and unreadable tokens. 0.5 if there is none.
+        after the losses on charged and unreadable tokens. 0.5 if not even the largest bias is found.
     unreadable : int
         Number of tokens that were left out for a reason that may depend on them. Every bet loses as for `charged`.
     left_out : str
@@ -167,7 +167,7 @@ class Verdict:
     def of(
         cls, audit: Judge, wealth: Wealth, bound: Bound, no_mass: int, largest: float, crossed: int | None
     ) -> Verdict:
-        """The verdict on what an audit has read, in which so many tokens had no mass."""
+        """Verdict on what an audit has read; `no_mass` tokens had probability 0."""
         tokens, now, without = bound.count, wealth.total, audit.left_out.tokens
         most = bound.largest(audit.confidence, audit.tolerance)
         unseen = without + audit.charged
