@@ -87,10 +87,10 @@ def main(
     jobs: int,
     out: Path,
 ) -> None:
-    """Create the figures NAMES, and the report index.html of all existing figures.
+    """Create figures and their report.
 
-    The report is written after every figure. A figure is recomputed only if its script, its data, the library or --full
-    has changed.
+    NAMES selects figures. The report index.html shows all existing figures, and is written after every figure. A figure is recomputed
+    only if its script, its data, the library or --full has changed.
     """
     can_write_into("--out", out)
     out.mkdir(parents=True, exist_ok=True)

@@ -36,12 +36,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _check_folder(folder: Path) -> None:
     """A usage error where no report can be written, before the tests and not after them."""
+    import click
+
     from .cli.options import can_write_into
-    from .cli.refused import Refused
 
     try:
         can_write_into("--ot-report-dir", folder)
-    except Refused as error:
+    except click.UsageError as error:
         raise pytest.UsageError(error.message) from error
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ot_draft.cli import Command, Refused, can_write_into, progress_bar
+from ot_draft.cli import Command, can_write_into, progress_bar
 
 from . import page
 from .statement import StatementOutcome
@@ -85,10 +85,13 @@ COLOURS = {
 def main(
     names: tuple[str, ...], without: tuple[str, ...], cases: int, jobs: int, html: Path | None, json: Path | None
 ) -> None:
-    """Check the statements of the modules NAMES (default: all) by computer, and print the results."""
+    """Check the statements of the theory by computer.
+
+    NAMES selects modules [default: all]. The results are printed.
+    """
     chosen = [name for name in names or MODULES if name not in without]
     if not chosen:
-        raise Refused("--without must keep at least one module. Omit fewer of them.")
+        raise click.UsageError("--without must keep at least one module. Omit fewer of them.")
     # Before the minutes of work, not after them.
     for option, file in (("--html", html), ("--json", json)):
         if file:

@@ -292,12 +292,13 @@ def _generator(kind: Any) -> Any:
 def test_an_argument_is_no_draft() -> None:
     """Who catches the one does not catch the other; what asks for a name is told by the right one."""
     assert not issubclass(otd.InvalidArgument, otd.InvalidDrafts)
+    import click
+
     from ot_draft.cli.plan import path_rule
-    from ot_draft.cli.refused import Refused
     from ot_draft.data.tables import _title
 
     assert _title("no law") == "no law"
-    with pytest.raises(Refused, match=r"got 'unheard'\. Use one of"):
+    with pytest.raises(click.UsageError, match=r"got 'unheard'\. Use one of"):
         path_rule("unheard")
     for k, known in ((1, False), (2, True), (3, False)):
         assert is_defined(otd.SpecHubLaw(), k) is known

@@ -14,13 +14,12 @@ from ..extras import how_to_install
 from ..names import did_you_mean
 from ..version import __version__
 from .console import one_line, progress_bar
+from .exits import Command, no_verdict
 from .options import Numbers, can_write_into, parts, whole_numbers
-from .refused import Command, Refused, no_verdict
 
 __all__ = [
     "Command",
     "Numbers",
-    "Refused",
     "can_write_into",
     "decode_command",
     "main",
@@ -47,9 +46,9 @@ CLONE = {  # not installed with the package
     "prove": "proofs_checks.__main__:main",
     "survey": "proofs_checks.survey.command:main",
 }
-PURPOSE = {  # of these commands, for the help where they are not
+PURPOSE = {  # help of these commands where they cannot be imported
     "survey": "Check which published verification rules are lossless.",
-    "figures": "Create the figures and the report.",
+    "figures": "Create figures and their report.",
     "prove": "Check the statements of the theory by computer.",
 }
 NEEDS = {  # package and extra without which a command does nothing
@@ -129,7 +128,7 @@ def _outside_a_clone(name: str) -> click.Command:
     where = f"ot-draft {name} must be run in the folder of a clone"
 
     def refuse(arguments: tuple[str, ...]) -> None:
-        raise Refused(f"{where}, got {Path.cwd()}. Change to the folder of a clone.")
+        raise click.UsageError(f"{where}, got {Path.cwd()}. Change to the folder of a clone.")
 
     return click.Command(
         name,
@@ -137,7 +136,6 @@ def _outside_a_clone(name: str) -> click.Command:
         params=[click.Argument(["arguments"], nargs=-1)],
         context_settings={"ignore_unknown_options": True},
         help=f"{PURPOSE[name]}\n\n{where}: the package does not install its files.",
-        short_help=f"{PURPOSE[name][:-1]} (in a clone).",
     )
 
 

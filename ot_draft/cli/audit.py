@@ -22,7 +22,6 @@ from ..verify.server.reported import MODES, Reported
 from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import Numbers, Place, can_write
-from .refused import Refused
 
 if TYPE_CHECKING:
     from ..verify.server.answers import Answer
@@ -129,7 +128,7 @@ class AuditCommand(click.Command):
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
 ) -> None:  # fmt: skip
-    """Test whether the tokens of a running server or of a log follow the distributions reported for them.
+    """Test whether tokens follow the distributions reported for them.
 
     URL: an OpenAI-compatible server that reports log-probabilities, such as http://localhost:8000. Requests are sent to this server
     only. The API key is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. LOG: a .jsonl or .npz file of tokens with their distributions,
@@ -147,7 +146,9 @@ def audit(
         for name, file in (("--json", json_file), ("--html", html)):
             if file is not None and file != Path("-"):
                 if not is_url and file.exists() and Path(subject).exists() and file.samefile(subject):
-                    raise Refused(f"{name} must differ from the audited log, got {str(file)!r}. Use another file.")
+                    raise click.UsageError(
+                        f"{name} must differ from the audited log, got {str(file)!r}. Use another file."
+                    )
                 can_write(name, file)
         judge = Audit(level, confidence, tolerance)
         notes = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options, stated)
@@ -161,15 +162,15 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Not
     from ..verify.server.log import ResponseNotes, read_log
 
     if not path.is_file():
-        raise Refused(
+        raise click.UsageError(
             f"URL|LOG must be an existing file or start with http:// or https://, got {str(path)!r}. Correct it."
         )
     if options.reference is not None:
-        raise Refused("--reference requires a server. Pass its URL instead of a log.")
+        raise click.UsageError("--reference requires a server. Pass its URL instead of a log.")
     if options.draft is not None:
-        raise Refused("--draft requires a server. In a log, set draft_law in each line.")
+        raise click.UsageError("--draft requires a server. In a log, set draft_law in each line.")
     if (options.temperature, options.top_k, options.top_p) != (1, 0, 1):
-        raise Refused(
+        raise click.UsageError(
             "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is sampled from."
         )
     notes = ResponseNotes()
@@ -178,7 +179,7 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Not
             judge.add(token)
     judge.undecided = notes.undecided(judge.biased, stated)
     if not judge.tokens and not judge.charged:
-        raise Refused(f"LOG must hold at least one token, got none in {path}. Use another log.")
+        raise click.UsageError(f"LOG must hold at least one token, got none in {path}. Use another log.")
     return []
 
 
@@ -253,7 +254,7 @@ def _reference(options: ServerOptions) -> Reference | None:
 
     if options.mode == "processed" and (options.top_k or options.top_p < 1):
         remedy = "Remove --top-k and --top-p, or let the server report raw log-probabilities."
-        raise Refused(f"--reference requires distributions over all tokens. {remedy}")
+        raise click.UsageError(f"--reference requires distributions over all tokens. {remedy}")
     return Reference(_loaded("reference", options.reference))
 
 

@@ -12,7 +12,6 @@ from rich.table import Table
 
 from .console import one_line, print_json, table_console
 from .options import Numbers, Place
-from .refused import Refused
 
 Prompt = str | list[int]
 Notes = list[tuple[str, str]]
@@ -41,16 +40,16 @@ class Prompts(click.ParamType):
                 try:
                     prompt = json.loads(line)
                 except ValueError as error:
-                    raise Refused(
+                    raise click.UsageError(
                         f"{path}, line {number} must be JSON, as its first character says ({error}). Correct it."
                     ) from error
             if not prompt or (type(prompt) is list and not all(type(token) is int for token in prompt)):
-                raise Refused(
+                raise click.UsageError(
                     f"{path}, line {number} must be a text or a list of token ids, got {prompt!r}. Correct it."
                 )
             prompts.append(prompt)
         if not prompts:
-            raise Refused(f"--prompts must hold at least one prompt, got none in {path}. Write one per line.")
+            raise click.UsageError(f"--prompts must hold at least one prompt, got none in {path}. Write one per line.")
         return prompts
 
 

@@ -27,7 +27,6 @@ from ..verify.server.verdict import e_value
 from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import can_write
-from .refused import Refused
 
 PLAIN = "plain"  # instead of a second URL: the same server, without drafts
 DRAFTS_ALL_THE_SAME = (
@@ -66,7 +65,9 @@ def servers(
             can_write("--json", json_file)
         chosen = list(SETTINGS) if settings == "all" else [name.strip() for name in settings.split(",")]
         if unknown := [name for name in chosen if name not in SETTINGS]:
-            raise Refused(f"--settings must be all, or some of {', '.join(SETTINGS)}, got {unknown[0]!r}. Correct it.")
+            raise click.UsageError(
+                f"--settings must be all, or some of {', '.join(SETTINGS)}, got {unknown[0]!r}. Correct it."
+            )
         plan = RequestPlan(prompts or PROMPTS, model=model, engine=engine)
         with ExitStack() as opened:
             one = _server(opened, first, plan, timeout)
@@ -85,7 +86,7 @@ def servers(
                 def on_wave(read: int) -> None:
                     advance(to=read)
                     if second == PLAIN and other.drafted:
-                        raise Refused(DRAFTS_ALL_THE_SAME.format(drafted=other.drafted))
+                        raise click.UsageError(DRAFTS_ALL_THE_SAME.format(drafted=other.drafted))
 
                 agreement = test.run(tokens, on_wave)
         if second == PLAIN and not one.drafted and not agreement.differs and not agreement.undecided:
@@ -99,7 +100,7 @@ def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, draf
     client = opened.enter_context(closing(Client(url, timeout)))
     plan = introduce(client, plan)[0]
     if not drafts and plan.engine not in WITHOUT_DRAFTS:
-        raise Refused(
+        raise click.UsageError(
             f"plain must be used with {', '.join(WITHOUT_DRAFTS)}, since requests to {plan.engine} cannot disable drafts. "
             "Start a second server without drafts and pass its URL."
         )

@@ -59,7 +59,9 @@ def check(
     targets: tuple[str, ...], max_examples: int, seed: int, properties: tuple[str, ...], k: int | None, strict: bool, compare: bool,
     as_json: bool, formats: tuple[str, ...], out: Path,
 ) -> None:  # fmt: skip
-    """Check whether each RULE is lossless, on many small problems in exact arithmetic, and report the smallest counterexample.
+    """Check whether rules are lossless, with counterexamples if not.
+
+    Each RULE is tested on many small problems in exact arithmetic. The smallest counterexample is reported.
 
     RULE is FILE.py:NAME or package.module:NAME, where NAME is a subclass of otd.SelectionRule, a rule, or a function that
     returns one. Arguments are literals, as in 'my_rule.py:MyRule(factor=2)'. RULE can also be the name of a rule of the

@@ -19,7 +19,6 @@ from ..data.summary import Means, Summary, total_variation
 from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
 from .options import DEFAULTS, Place, can_write_into, form_of, parts
-from .refused import Refused
 from .rule_target import RulesOfUser
 from .study import BUDGET, print_summaries, reading_options, study_of, study_options
 
@@ -68,23 +67,23 @@ def compare(
     stored_temperature: float | None, limit: int | None, normalise: bool,
     pad: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
 ) -> None:  # fmt: skip
-    """Compare the acceptance of rules with the optimum on pairs (p, q) of target and draft distributions.
+    """Compare the acceptance of rules with the optimum on pairs (p, q).
 
-    FILE holds p and q: arrays of shape (..., n) in .npz, .safetensors, .pt, .pth or .bin; both stacked in .npy; columns p and q in .csv or
-    .tsv, with one token per row and a column `pair` for several pairs; lists p and q in .parquet, with one pair per row; or objects
-    {"p": ..., "q": ...} in .json (one, or a list) or .jsonl (one per line). Probabilities written as strings, such as "1/3", are exact.
-    Text files may be compressed (.gz). The names target and draft can replace p and q. Logits are read under the names target_logits and
-    draft_logits or p_logits and q_logits, log-probabilities under target_logprobs and draft_logprobs or p_logprobs and q_logprobs. The
-    file may also hold `temperatures`, one for each entry of the first axis, and text, kind, origin and position of each pair. Any other
-    name is an error. DRAFT_FILE is an .npy file of q, if FILE is an .npy file of p. Without FILE, the pair is given by --p and --q. In a
-    clone, the default is a subset of the pairs measured with real models.
+    p is a target distribution and q a draft distribution. FILE holds p and q: arrays of shape (..., n) in .npz, .safetensors, .pt, .pth or
+    .bin; both stacked in .npy; columns p and q in .csv or .tsv, with one token per row and a column `pair` for several pairs; lists p and q
+    in .parquet, with one pair per row; or objects {"p": ..., "q": ...} in .json (one, or a list) or .jsonl (one per line). Probabilities
+    written as strings, such as "1/3", are exact. Text files may be compressed (.gz). The names target and draft can replace p and q. Logits
+    are read under the names target_logits and draft_logits or p_logits and q_logits, log-probabilities under target_logprobs and
+    draft_logprobs or p_logprobs and q_logprobs. The file may also hold `temperatures`, one for each entry of the first axis, and text,
+    kind, origin and position of each pair. Any other name is an error. DRAFT_FILE is an .npy file of q, if FILE is an .npy file of p.
+    Without FILE, the pair is given by --p and --q. In a clone, the default is a subset of the pairs measured with real models.
     """
     form = form_of(of_study)
     if plot:  # before the work, not after it
         if out is None:
-            raise Refused("--plot requires --out. Add --out DIR.")
+            raise click.UsageError("--plot requires --out. Add --out DIR.")
         if not parts(formats) or not set(parts(formats)) <= set(plotting.FORMATS):
-            raise Refused(
+            raise click.UsageError(
                 f"--format must be some of {','.join(plotting.FORMATS)}, got {formats!r}. Separate them by commas."
             )
         plotting.pyplot()
@@ -123,12 +122,14 @@ def _pairs(
     temperature: float
 ) -> PairsFound:  # fmt: skip
     if (target is None) != (draft is None):
-        raise Refused("--p and --q must be given together. Add the missing one.")
+        raise click.UsageError("--p and --q must be given together. Add the missing one.")
     if target is not None and draft is not None:
         if file is not None:
-            raise Refused("FILE and --p, --q exclude each other. Use one of them.")
+            raise click.UsageError("FILE and --p, --q exclude each other. Use one of them.")
         if temperature != 1:
-            raise Refused(f"--temperature must be 1 with --p and --q, got {temperature:g}. Give logits in a file.")
+            raise click.UsageError(
+                f"--temperature must be 1 with --p and --q, got {temperature:g}. Give logits in a file."
+            )
         texts = {"p": target, "q": draft}  # decimals are read as written
         masses = {
             name: np.array([as_fraction(mass, f"--{name}") for mass in text.split(",")], object)
@@ -137,7 +138,7 @@ def _pairs(
         return as_pairs(masses, "command line", normalise)
     clone = Path(__file__).parents[2] / COMMITTED
     if file is None and not COMMITTED.is_file() and not clone.is_file():
-        raise Refused(
+        raise click.UsageError(
             f"FILE is missing, and {COMMITTED} is not in this folder. Pass a file, or --p 1/2,1/2 --q 1/4,3/4."
         )
     file = file or (COMMITTED if COMMITTED.is_file() else clone)

@@ -12,7 +12,6 @@ from rich.text import Text
 from ..optional import require
 from .console import table_console
 from .options import Place
-from .refused import Refused
 
 
 @click.command()
@@ -40,7 +39,9 @@ def conform(
     engine: str | None, options: tuple[str, ...], sizes: tuple[int, ...], requests: int | None, level: float,
     seconds: float, models: Path | None, json_file: Path | None,
 ) -> None:  # fmt: skip
-    """Run a tiny pair of models in ENGINE, and test its completions against the exact distribution of every sampling setting.
+    """Test the completions of ENGINE with a tiny pair of models.
+
+    The completions are compared with the exact distribution of every sampling setting.
 
     ENGINE: vllm, transformers or multi-draft, in a clone also llama.cpp; the URL of a server that serves the pair of --models; or an
     adapter, FILE.py or package.module, with start, complete and stop (docs/conform.md). It runs in its own process.
@@ -58,11 +59,11 @@ def conform(
         click.echo(f"{n} tokens: {' '.join(map(str, write(Path(models, str(n)), n)))}", err=True)  # type: ignore[arg-type]
     if engine is None:
         if models is None:
-            raise Refused("ENGINE or --models is required. Pass one of them.")
+            raise click.UsageError("ENGINE or --models is required. Pass one of them.")
         return
     given = dict(each.partition("=")[::2] for each in options)
     if not all(name.isidentifier() and value for name, value in given.items()):
-        raise Refused(f"--set must be NAME=VALUE, got {', '.join(options)}. Correct it.")
+        raise click.UsageError(f"--set must be NAME=VALUE, got {', '.join(options)}. Correct it.")
     engine, given = _known(engine, given, models, sizes)
     report = run(engine, given, sizes, requests, level, seconds, models,
                  lambda row: click.echo(f"{word(row)}: {row.check}", err=True))  # fmt: skip
@@ -87,18 +88,18 @@ def conform(
 def _known(
     engine: str, given: dict[str, str], models: Path | None, sizes: tuple[int, ...]
 ) -> tuple[str, dict[str, str]]:
-    """The adapter and its options; Refused where there is none."""
+    """Return the adapter and its options; raises UsageError without one."""
     from ..verify.engine.adapter import engines
 
     if engine.startswith(("http://", "https://")):
         if models is None or len(sizes) != 1:
             remedy = "Write the pair with --models FOLDER --tokens 8, serve it, and pass both options with the URL."
-            raise Refused(f"--models and a single --tokens are required for a URL. {remedy}")
+            raise click.UsageError(f"--models and a single --tokens are required for a URL. {remedy}")
         engine, given = "ot_draft.verify.engine.engines.server", given | {"url": engine}
     if engine not in (known := engines()) and "." not in engine:
-        raise Refused(
+        raise click.UsageError(
             f"ENGINE must be one of {', '.join(known)}, a URL, FILE.py or a module, got {engine!r}. Correct it."
         )
     if engine.endswith(".py") and not Path(engine).is_file():
-        raise Refused(f"ENGINE must be an existing file, got {engine!r}. Correct the path.")
+        raise click.UsageError(f"ENGINE must be an existing file, got {engine!r}. Correct the path.")
     return engine, given

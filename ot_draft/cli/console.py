@@ -24,7 +24,6 @@ from rich.progress import (
 from rich.text import Text
 
 from ..errors import DraftSelectionError
-from .refused import Refused
 
 Advance = Callable[..., None]
 FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress where there is no terminal, and from one to the next
@@ -127,8 +126,8 @@ def one_line(errors: Iterable[type[Exception]] = (DraftSelectionError, OSError))
     except BrokenPipeError:  # no file is wrong: nobody reads the output any more
         raise
     except MemoryError as error:
-        raise Refused(
+        raise click.UsageError(
             f"out of memory: {error or 'the input is too large'}. Reduce the input or the numbers."
         ) from error
     except tuple(errors) as error:
-        raise Refused(" ".join(str(error).split())) from error
+        raise click.UsageError(" ".join(str(error).split())) from error

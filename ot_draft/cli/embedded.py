@@ -11,7 +11,6 @@ import click
 from rich.console import Console
 
 from ..optional import entry_points_of
-from .refused import Refused
 
 if TYPE_CHECKING:
     from ..decoding import Pair
@@ -20,7 +19,10 @@ GROUP = "ot_draft.models"  # entry points to functions that are called like `loa
 
 
 def load_models(target: str | None, draft: str | None, *settings: Any, **options: Any) -> Pair:
-    """`ot_draft.decoding.load_pair`; an offered pair stands where target or draft is None. Refused where none is offered."""
+    """Call `ot_draft.decoding.load_pair`, with the pair of an installed package if target or draft is None.
+
+    Raises UsageError if no installed package offers a pair.
+    """
     from ..decoding import load_pair
 
     if target is not None and draft is not None:
@@ -30,10 +32,10 @@ def load_models(target: str | None, draft: str | None, *settings: Any, **options
 
 
 def default_pair_entry_point() -> EntryPoint:
-    """The pair that an installed package offers, not loaded yet; Refused, with what works, where there is none."""
+    """Return the pair that an installed package offers, not loaded yet; raises UsageError, with the alternatives, without one."""
     for entry in entry_points_of(GROUP):
         return entry
-    raise Refused(
+    raise click.UsageError(
         "--target and --draft are required, because no bundled models are installed. Pass two models with one vocabulary (directory, GGUF"
         " file or hub name), or use --draft lookup, which needs no draft model. A clone of the repository contains bundled models: run"
         "  make .venv  in it, then  .venv/bin/ot-draft decode"

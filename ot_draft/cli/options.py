@@ -11,8 +11,6 @@ from typing import Any
 
 import click
 
-from .refused import Refused
-
 MOST_DRAFTS = 256  # of a pair: some rules take seconds a pair there, and minutes beyond
 DEFAULTS = {"show_default": True}  # settings of a command whose help says the defaults of its options
 JOBS = click.IntRange(1, 1024)
@@ -31,16 +29,18 @@ class Numbers(click.ParamType):
         numbers = whole_numbers(value)
         option = param.opts[0] if param is not None else "numbers"
         if not numbers or len(set(numbers)) < len(numbers):
-            raise Refused(
+            raise click.UsageError(
                 f"{option} must be distinct positive integers, got {value!r}. Separate them by commas, as in 1,2,4,8."
             )
         if max(numbers) > self._most:
-            raise Refused(f"{option} must be integers of at most {self._most}, got {value!r}. Use smaller numbers.")
+            raise click.UsageError(
+                f"{option} must be integers of at most {self._most}, got {value!r}. Use smaller numbers."
+            )
         return numbers
 
 
 class Place(click.Path):
-    """A file or a folder, as a `Path`. An empty string raises Refused instead of meaning the current folder."""
+    """A file or a folder, as a `Path`. An empty string raises UsageError instead of meaning the current folder."""
 
     def __init__(self, **about: Any) -> None:
         super().__init__(path_type=Path, **about)
@@ -48,7 +48,7 @@ class Place(click.Path):
     def convert(self, value: Any, param: Any, context: Any) -> Any:
         if value == "":
             remedy = "Use . for the current folder." if self.dir_okay else "Pass a file name."
-            raise Refused(f"{param.get_error_hint(context)} must be a path, got ''. {remedy}")
+            raise click.UsageError(f"{param.get_error_hint(context)} must be a path, got ''. {remedy}")
         return super().convert(value, param, context)
 
 
@@ -107,32 +107,32 @@ def form_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def form_of(flags: dict[str, Any]) -> str:
-    """The form that was asked for, "" for a table on the terminal; its flags are taken out. Refused where there are two."""
+    """Return the requested form, "" for a table on the terminal, and remove its flags; raises UsageError for two forms."""
     chosen = [name for name in FORMS if flags.pop(f"as_{name}", False)]
     if len(chosen) > 1:
-        raise Refused(f"--{chosen[0]} and --{chosen[1]} both print to standard output. Use one of them.")
+        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} both print to standard output. Use one of them.")
     return chosen[0] if chosen else ""
 
 
 def can_write(option: str, file: Path) -> None:
-    """Refused where no file can be written there; what is there stays as it is. Before the work, not after it."""
+    """Raise UsageError if the file cannot be written, before the work; an existing file is not changed."""
     place = Path(os.path.realpath(file))
     try:
         if not place.parent.is_dir():
-            raise Refused(f"{option} {file} must be in an existing folder. Create {place.parent} first.")
+            raise click.UsageError(f"{option} {file} must be in an existing folder. Create {place.parent} first.")
         new = not place.exists()
         if new or place.is_file():  # others, as pipes and devices, would take notice
             place.open("ab").close()
         if new:
             place.unlink()
     except OSError as error:
-        raise Refused(
+        raise click.UsageError(
             f"{option} must be a writable file, got {str(file)!r} ({error.strerror}). Use another path."
         ) from error
 
 
 def can_write_into(option: str, folder: Path) -> None:
-    """Refused where no folder can be made there, or nothing can be written into it; what was not there is not there after it."""
+    """Raise UsageError if the folder cannot be created or written into; a folder that did not exist is removed again."""
     probe = folder / f".ot-draft-{os.getpid()}"
     try:
         new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
@@ -142,6 +142,6 @@ def can_write_into(option: str, folder: Path) -> None:
         for each in new:  # the innermost first
             each.rmdir()
     except OSError as error:
-        raise Refused(
+        raise click.UsageError(
             f"{option} must be a writable folder, got {str(folder)!r} ({error.strerror}). Use another path."
         ) from error

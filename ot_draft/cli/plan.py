@@ -24,7 +24,6 @@ from ..trees.evaluation.wall_clock import plan as make_plan
 from ..trees.model import SimulatedModel
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import DEFAULTS, Numbers, Place, form_of, form_options, parts
-from .refused import Refused
 
 PLANNED_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
 EXAMPLE_JSON = """\
@@ -106,7 +105,7 @@ def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: An
     """
     form = form_of(options)
     if traces is not None and options["acceptance"] is not None:
-        raise Refused("--traces and --acceptance exclude each other. Use one of them.")
+        raise click.UsageError("--traces and --acceptance exclude each other. Use one of them.")
     with one_line():
         costs = read_costs(costs_file)
         if traces is None:
@@ -117,7 +116,7 @@ def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: An
             efficiencies = [e for e in efficiencies if (not ks or e.K in ks) and (not lengths or e.L in lengths)]
         rows = make_plan(efficiencies, costs)
     if not rows:
-        raise Refused(
+        raise click.UsageError(
             f"--traces must hold a row with the given --paths and --length, got none in {traces}. Use other values."
         )
     if form == "csv":
@@ -136,7 +135,7 @@ def _sizes(costs: Costs, ks: Sequence[int] | None, lengths: Sequence[int] | None
         return sizes
     within = [size for size in sizes if costs.reach(*size)]
     if not within:
-        raise Refused(
+        raise click.UsageError(
             f"--paths and --length must be in the range of --costs (verify up to {max(costs.verify)}, draft up to {max(costs.draft)})."
             " Reduce them."
         )
@@ -175,7 +174,7 @@ def path_rule(name: str) -> trees.PathRule:
     try:
         return trees.rules.called(name, fit)
     except InvalidArgument as error:
-        raise Refused(str(error)) from error
+        raise click.UsageError(str(error)) from error
 
 
 def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
@@ -196,11 +195,11 @@ def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
 
 
 def read_costs(file: Path) -> Costs:
-    """Return costs from a .json or .csv file. Raises Refused if they are invalid."""
+    """Return costs from a .json or .csv file. Raises UsageError if they are invalid."""
     tables: dict[str, dict[Any, float]] = {"verify": {}, "draft": {}, "select": {}}
     for what, at, cost in _entries(file):
         if what not in tables:
-            raise Refused(f"{file}: cost must be verify, draft or select, got {what!r}. Rename the entry.")
+            raise click.UsageError(f"{file}: cost must be verify, draft or select, got {what!r}. Rename the entry.")
         try:
             if isinstance(cost, bool):
                 raise TypeError
@@ -208,11 +207,11 @@ def read_costs(file: Path) -> Costs:
             number = float(cost)
         except (TypeError, ValueError, OverflowError):
             keys = "rules" if what == "select" else "integers"
-            raise Refused(
+            raise click.UsageError(
                 f"{file}: {what} must map {keys} to numbers, got {cost!r} at {at!r}. Correct the entry."
             ) from None
         if place in tables[what]:
-            raise Refused(f"{file}: cost of {what} at {at!r} must be unique. Remove all entries but one.")
+            raise click.UsageError(f"{file}: cost of {what} at {at!r} must be unique. Remove all entries but one.")
         tables[what][place] = number
     return Costs(tables["verify"], tables["draft"], tables["select"])
 
@@ -222,13 +221,13 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
         rows = _records(file, ("what", "at", "cost"))
         return [(row["what"].strip(), (row["at"] or "").strip(), row["cost"]) for row in rows]
     if file.suffix != ".json":
-        raise Refused(f"--costs must be a .json or .csv file, got {str(file)!r}. Convert or rename it.")
+        raise click.UsageError(f"--costs must be a .json or .csv file, got {str(file)!r}. Convert or rename it.")
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # of json, of characters, of too many digits
-        raise Refused(f"{file} must be valid JSON ({error}). Correct the file.") from error
+        raise click.UsageError(f"{file} must be valid JSON ({error}). Correct the file.") from error
     if not isinstance(found, dict):
-        raise Refused(f"{file} must hold one JSON object with verify, draft and select. Correct the file.")
+        raise click.UsageError(f"{file} must hold one JSON object with verify, draft and select. Correct the file.")
     if isinstance(found.get("costs"), dict):  # the whole of what `ot-draft decode --compare json` prints
         found = found["costs"]
     tables = {what: table if isinstance(table, dict) else {"": table} for what, table in found.items()}
@@ -244,18 +243,18 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_traces(file: Path) -> list[Efficiency]:
-    """Block efficiencies by rule, K and L; Refused where one stands twice, as where `replay` was asked about several folders."""
+    """Return block efficiencies by rule, K and L; raises UsageError for duplicates, as from `replay` of several folders."""
     found, lines = [], dict[tuple[str, int, int], int]()
     for number, row in enumerate(_records(file, ("rule", "K", "L", "block_efficiency")), 2):
         try:
             error = float(row.get("error") or "nan")
             found.append(Efficiency(row["rule"], int(row["K"]), int(row["L"]), float(row["block_efficiency"]), error))
         except (TypeError, ValueError) as problem:
-            raise Refused(f"{file}, line {number}: {problem}") from None
+            raise click.UsageError(f"{file}, line {number}: {problem}") from None
         of = found[-1].rule, found[-1].K, found[-1].L
         if of in lines:
             told = f"{of[0]} with K = {of[1]} and L = {of[2]} must be unique, got it in line {lines[of]}, too"
-            raise Refused(f"{file}, line {number}: {told}. Keep one row of each, such as those of one folder.")
+            raise click.UsageError(f"{file}, line {number}: {told}. Keep one row of each, such as those of one folder.")
         lines[of] = number
     return found
 
@@ -265,9 +264,9 @@ def _records(file: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.DictReader(stream))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise Refused(f"{file} must be a CSV file in UTF-8 ({error}). Correct the file.") from error
+        raise click.UsageError(f"{file} must be a CSV file in UTF-8 ({error}). Correct the file.") from error
     if not rows or not set(columns) <= rows[0].keys():
-        raise Refused(
+        raise click.UsageError(
             f"{file} must be a CSV file with the columns {','.join(columns)} and at least one row. Correct the file."
         )
     return rows

@@ -22,7 +22,6 @@ from ..laws import IID
 from ..selection import SelectionRule
 from .console import one_line, print_csv, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Numbers, form_of, form_options, parts
-from .refused import Refused
 
 MANIFEST = "capture.json"  # of the folder of a capture
 Rows = list[dict[str, Any]]
@@ -40,7 +39,9 @@ Rows = list[dict[str, Any]]
 @click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the draft tuples.")
 @form_options("csv", "json")
 def replay(folders: tuple[Path, ...], **of_texts: Any) -> None:
-    """Compute the tokens per target call of token-wise rules with K i.i.d. paths of length L, from captures in FOLDERS.
+    """Compute tokens per target call from captures in FOLDERS.
+
+    The rules are token-wise, with K i.i.d. paths of length L.
 
     If the target generated the texts at this temperature (`ot-draft capture --sample`), the only error is that
     of the sampled texts and draft tuples. For other texts, the result is the number of tokens of the given text per target call.
@@ -66,7 +67,7 @@ def _of_captures(
         shards = open_shards([folder], temperature)[:limit]
         captured = _manifest(folder)
         if captured.get("top"):
-            raise Refused(f"{folder}: {MERGED}")
+            raise click.UsageError(f"{folder}: {MERGED}")
         if told := _other_texts(captured, temperature):
             click.echo(f"{folder}: {told}", err=True)
         with progress_bar(len(rules) * len(shards), "texts") as advance:
@@ -77,7 +78,7 @@ def _of_captures(
                     advance(rule.name)
                 for (K, L), of_size in zip(sizes, zip(*counts, strict=True), strict=True):
                     if not any(iterations for iterations, _ in of_size):
-                        raise Refused(
+                        raise click.UsageError(
                             f"{folder}: --length {L} requires a text with more than {L} contexts. Capture longer texts."
                         )
                     row: dict[str, Any] = {"folder": str(folder)} if len(folders) > 1 else {}
@@ -188,19 +189,19 @@ def replay_texts(
 
 
 def following(shard: Shard) -> NDArray[Any]:
-    """The token after each row; Refused where rows are not the contexts of one text, one token after the other."""
+    """Return the token after each row; raises UsageError unless the rows are consecutive contexts of one sequence."""
     if "slots" in shard.columns:
-        raise Refused(f"{shard.file}: {MERGED}")
+        raise click.UsageError(f"{shard.file}: {MERGED}")
     about = {name: shard.columns[name].whole() for name in ABOUT if name in shard.columns}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
-        raise Refused(
+        raise click.UsageError(
             f"{shard.file} must hold consecutive contexts of one text. Capture with --sample N or --positions 0."
         )
     tokens = about["token"]
     wrong = np.flatnonzero(~((tokens >= 0) & (tokens < shard.n))) if tokens.dtype.kind in "iu" else np.arange(1)
     if len(wrong):
         row = int(wrong[0])
-        raise Refused(
+        raise click.UsageError(
             f"{shard.file}, row {row}: token must be an integer from 0 to {shard.n - 1}, got {tokens[row]}. Capture again."
         )
     return tokens

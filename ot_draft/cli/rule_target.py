@@ -20,7 +20,6 @@ from ..errors import DraftSelectionError
 from ..names import lookup
 from ..selection import SelectionRule
 from ..verify.source import RuleSource, import_lines, rule_source
-from .refused import Refused
 
 TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_][\w -]*)(?P<call>\(.*\))?$", re.DOTALL)
 OWN = re.compile(r"[:(]|\.py$")  # in the text of what `rule_at` finds, and not the library by its name
@@ -36,38 +35,38 @@ class NamedRule:
 
 
 def rule_at(text: str) -> NamedRule:
-    """The rule of that name: a class, a function that returns a rule, or a rule. Raises Refused.
+    """Return the rule of that name: a class, a function that returns a rule, or a rule. Raises UsageError.
 
     Arguments in brackets are literals (numbers, texts, tuples) or draft laws; nothing else is evaluated.
     """
     match = TARGET.match(text)
     if match is None or (match["place"] is None and text.endswith(".py")):
-        raise Refused(_which_rule(text))
+        raise click.UsageError(_which_rule(text))
     place, name, call = match["place"], match["name"], match["call"]
     module = rules if place is None else module_at(place)
     if place is None:
         name = lookup(name, {each: each for each in _rules_in(rules)}, "rule", rules.PAPERS)
     elif not hasattr(module, name):
-        raise Refused(f"{place} must define {name}. {_held(_rules_in(module))}")
+        raise click.UsageError(f"{place} must define {name}. {_held(_rules_in(module))}")
     rule = named = getattr(module, name)
     if callable(named) and not _is_rule(named):
         rule = _made(named, text, *_arguments(call or "()", text))
     if call and named is rule:
-        raise Refused(f"{text} must have no arguments, since {name} is a rule object. Remove the parentheses.")
+        raise click.UsageError(f"{text} must have no arguments, since {name} is a rule object. Remove the parentheses.")
     if not _is_rule(rule):
         what = f"the class {rule.__name__}" if isinstance(rule, type) else type(rule).__name__
-        raise Refused(
+        raise click.UsageError(
             f"{text} must be a selection rule, got {what}. Pass a subclass of otd.SelectionRule with a draft law."
         )
     for part in ("name", "law", "claims", "cost"):
         try:
             getattr(rule, part, None)
         except (Exception, SystemExit) as error:  # a property of a user's class
-            raise Refused(
+            raise click.UsageError(
                 f"{text}: attribute {part} raised {type(error).__name__}: {error}. Correct the property."
             ) from error
     if not isinstance(getattr(rule, "law", None), laws.DraftLaw):  # a user's class may have none, or anything for one
-        raise Refused(f"{text} must have a draft law. Write  law = otd.IID()  in the class.")
+        raise click.UsageError(f"{text} must have a draft law. Write  law = otd.IID()  in the class.")
     return NamedRule(rule, _source(rule, named, place, name, call))
 
 
@@ -89,7 +88,7 @@ def _which_rule(text: str) -> str:
 
 @dataclass
 class RulesOfUser:
-    """A context in which an error that is not the library's is one of the user's rules, named in `text`: raised as Refused."""
+    """A context in which an error that is not the library's was raised by a rule of the user, given in `text`: UsageError."""
 
     text: str
 
@@ -101,7 +100,9 @@ class RulesOfUser:
         if kind is None or not OWN.search(self.text) or issubclass(kind, known) or not issubclass(kind, Exception):
             return
         told = " ".join(f"{kind.__name__}: {error}".split())
-        raise Refused(f"{self.text}: a rule raised {told}. Run ot-draft check for the smallest example.") from error
+        raise click.UsageError(
+            f"{self.text}: a rule raised {told}. Run ot-draft check for the smallest example."
+        ) from error
 
 
 def _laws() -> dict[str, type[laws.DraftLaw]]:
@@ -152,25 +153,27 @@ def module_at(place: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise Refused(f"module {error.name} not found. Use FILE.py:NAME or package.module:NAME.") from error
-        raise Refused(f"{place} cannot be imported: {error}") from error
+            raise click.UsageError(
+                f"module {error.name} not found. Use FILE.py:NAME or package.module:NAME."
+            ) from error
+        raise click.UsageError(f"{place} cannot be imported: {error}") from error
     except (Exception, SystemExit) as error:  # whatever a file does when it is run; its exit status is not ours
         told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise Refused(f"{place} cannot be imported: {told}") from error
+        raise click.UsageError(f"{place} cannot be imported: {told}") from error
 
 
 def _make_importable(file: Path, name: str) -> None:
     if not file.is_file():
-        raise Refused(f"file {file} not found. Correct the path.")
+        raise click.UsageError(f"file {file} not found. Correct the path.")
     if not name.isidentifier():
         better = re.sub(r"\W", "_", name)
-        raise Refused(
+        raise click.UsageError(
             f"{file} must have a name that Python can import, got {name!r}. Rename it, for example to {better}.py."
         )
     origin = getattr(sys.modules.get(name), "__file__", None)
     other = origin is None or Path(origin).resolve() != file.resolve()
     if other and (name in sys.modules or name in sys.stdlib_module_names):
-        raise Refused(f"{file} must have a unique module name, but {name} is in use. Rename the file.")
+        raise click.UsageError(f"{file} must have a unique module name, but {name} is in use. Rename the file.")
     if str(file.resolve().parent) not in sys.path:
         sys.path.insert(0, str(file.resolve().parent))
 
@@ -184,7 +187,7 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
         return [_value(argument) for argument in node.args], options
     except (SyntaxError, ValueError, TypeError) as error:
         known = ", ".join(f"{name}()" for name in _laws())
-        raise Refused(
+        raise click.UsageError(
             f"{text}: arguments must be literals (2, 'text', (1, 2)) or draft laws ({known}). Correct them."
         ) from error
 
@@ -201,22 +204,22 @@ def _made(maker: Any, text: str, arguments: list[Any], options: dict[str, Any]) 
     """The rule that the class or function returns."""
     if inspect.isabstract(maker):
         missing = ", ".join(sorted(maker.__abstractmethods__))
-        raise Refused(f"{text} must not be abstract. Implement {missing}.")
+        raise click.UsageError(f"{text} must not be abstract. Implement {missing}.")
     try:
         inspect.signature(maker).bind(*arguments, **options)
     except TypeError as error:
         names = ", ".join(f"{name}=..." for name in inspect.signature(maker).parameters)
         if not inspect.isclass(maker) and not (arguments or options):
-            raise Refused(
+            raise click.UsageError(
                 f"{text} must be a rule object, got a function of {', '.join(inspect.signature(maker).parameters)}. Write it as __call__ of"
                 f" a subclass of otd.SelectionRule, or use otd.rule_from_function(f, law) for a function of one context. If the function"
                 f" returns a rule, pass its arguments: '{text}({names})'. Test samplers with otd.check_sampler."
             ) from error
         like = f"{text.partition('(')[0]}({names})"
-        raise Refused(f"{text}: {error}. Pass literals in parentheses, as in '{like}'.") from error
+        raise click.UsageError(f"{text}: {error}. Pass literals in parentheses, as in '{like}'.") from error
     try:
         return maker(*arguments, **options)
     except (Exception, SystemExit) as error:  # whatever the constructor does
-        raise Refused(
+        raise click.UsageError(
             f"creating {text} raised {type(error).__name__}: {error}. Correct the arguments or the class."
         ) from error

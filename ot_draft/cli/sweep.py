@@ -35,12 +35,12 @@ def sweep(
     shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, rows: int | None, engine: str,
     jobs: int, tries: int, **of_study: Any
 ) -> None:  # fmt: skip
-    """Compute the acceptance of every rule at every k on all pairs of SHARDS, which are files or folders of files.
+    """Compute the acceptance of every rule on all pairs of SHARDS.
 
-    A shard holds distributions p and q of shape (..., n), or target_logits and draft_logits, in any format that compare reads.
-    Uncompressed .npz and .safetensors files are read row by row; other files are loaded completely. The output is bitwise identical for
-    every --engine. Read the folder of --out with pyarrow, pandas or polars. It has one row per pair, rule and k, with the temperature if
-    the shard has an array `temperatures`. One table is printed per temperature.
+    SHARDS are files or folders of files. A shard holds distributions p and q of shape (..., n), or target_logits and draft_logits, in any
+    format that compare reads. Uncompressed .npz and .safetensors files are read row by row; other files are loaded completely. The output
+    is bitwise identical for every --engine. Read the folder of --out with pyarrow, pandas or polars. It has one row per pair, rule and k,
+    with the temperature if the shard has an array `temperatures`. One table is printed per temperature.
     """
     from joblib import parallel_config
 

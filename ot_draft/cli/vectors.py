@@ -14,7 +14,6 @@ from rich.text import Text
 
 from .console import progress_bar, table_console
 from .options import DEFAULTS, Place
-from .refused import Refused
 
 FILE = Place(dir_okay=False, exists=True)
 
@@ -22,10 +21,10 @@ FILE = Place(dir_okay=False, exists=True)
 @click.group(invoke_without_command=True)
 @click.pass_context
 def vectors(context: click.Context) -> None:
-    """Run or show test vectors for draft verifiers: replays, output distributions, and drafting with verification.
+    """Run or show test vectors for draft verifiers.
 
-    The vectors follow the conventions of engines. They are JSON files with a schema, and come with readers in Python, C++, JavaScript
-    and Rust (docs/vectors.md).
+    There are three levels: replays, output distributions, and drafting with verification. The vectors follow the conventions of engines.
+    They are JSON files with a schema, and come with readers in Python, C++, JavaScript and Rust (docs/vectors.md).
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -45,10 +44,11 @@ def vectors(context: click.Context) -> None:
 def run(
     target: str, rules: tuple[str, ...], levels: tuple[str, ...], folder: Path | None, known: Path | None, as_json: bool
 ) -> None:
-    """Test FUNCTION(rule, case, numbers), which returns the emitted tokens, with the vectors.
+    """Test FUNCTION with the vectors.
 
-    MODULE is a file or a module, which is imported. The three arguments are described in docs/vectors.md. Exit status: 0 if only vectors
-    of --known failed, 1 if another vector failed or a vector of --known passed, 2 for invalid input.
+    FUNCTION(rule, case, numbers) returns the emitted tokens. MODULE is a file or a module, which is imported. The three arguments are
+    described in docs/vectors.md. Exit status: 0 if only vectors of --known failed, 1 if another vector failed or a vector of --known
+    passed, 2 for invalid input.
     """
     from ..verify.vectors.files import CORPUS, read
     from ..verify.vectors.readers.read import LEVELS, failures
@@ -57,7 +57,7 @@ def run(
     corpus = read(place)
     strange = [rule for rule in rules if rule not in corpus]
     if strange or not corpus:
-        raise Refused(
+        raise click.UsageError(
             f"--rule must be one of {', '.join(corpus) or '(none)'} in {place}, got {', '.join(strange)!r}. Correct --rule or --from."
         )
     function = _function(target)
@@ -69,7 +69,7 @@ def run(
             outcomes[name] = wrong
             advance(name)
     if not outcomes:
-        raise Refused("--rule and --level must select at least one vector, got none. Remove one of them.")
+        raise click.UsageError("--rule and --level must select at least one vector, got none. Remove one of them.")
     bad = {name: wrong for name, wrong in outcomes.items() if wrong and name not in expected}
     passed = sorted(name for name in expected if name in outcomes and outcomes[name] is None)
     suspects = suspected(chosen, outcomes)
@@ -116,12 +116,12 @@ def _function(target: str) -> Any:
 
     place, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier():
-        raise Refused(
+        raise click.UsageError(
             f"MODULE:FUNCTION must be FILE.py:FUNCTION or package.module:FUNCTION, got {target!r}. Correct it."
         )
     function = getattr(module_at(place), name, None)
     if not callable(function):
-        raise Refused(f"{place} must define the function {name!r}. Correct the name.")
+        raise click.UsageError(f"{place} must define the function {name!r}. Correct the name.")
     return function
 
 
@@ -133,7 +133,10 @@ def _known(file: Path | None) -> set[str]:
 @vectors.command(context_settings=DEFAULTS)
 @click.argument("name", required=False)
 def show(name: str | None) -> None:
-    """Show a vector by its id, the convention of a rule, or a bug with the vectors that detect it; without NAME, list all."""
+    """Show a vector, the convention of a rule, or a bug.
+
+    NAME is the id of a vector, a rule, or a bug, which is shown with the vectors that detect it. Without NAME, all are listed.
+    """
     from ..verify.vectors.files import read, read_conventions, read_faults
 
     corpus, faults = read(), read_faults()
@@ -150,7 +153,7 @@ def show(name: str | None) -> None:
         click.echo(f"{fault['modelled']}\n{fault['source'] or 'made up'}\nin {', '.join(fault['rules'])}")
         click.echo(f"fails {' '.join(fault['vectors'])}")
     else:
-        raise Refused(
+        raise click.UsageError(
             f"NAME must be a vector, rule or bug, got {name!r}. List rules and bugs with  ot-draft vectors show"
         )
 

@@ -26,11 +26,12 @@ FORMATS = ["text", "markdown", "latex", "json", "csv"]
 @click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path),
               help="Folder for the CSV files of the documentation; nothing is printed.")  # fmt: skip
 def main(names: tuple[str, ...], form: str, more: bool, page: str, out: Path | None, data: Path | None) -> None:
-    """Check whether published verification rules are lossless for every p and q, and report the smallest counterexamples.
+    """Check which published verification rules are lossless.
 
-    NAMES selects works, as vllm or mlc-llm, and prints the full reasoning and a note to their authors. Without NAMES, the table of all
-    works is printed. Every result is recomputed, and each counterexample is confirmed by an enumeration that shares no code with the
-    search. Exit status 1 if a result differs from the recorded one.
+    A rule is lossless if its output distribution is p for every p and q. NAMES selects works, as vllm or mlc-llm, and prints the full
+    reasoning and a note to their authors. Without NAMES, the table of all works is printed. Every result is recomputed, and each
+    counterexample is confirmed by an enumeration that shares no code with the search. Exit status 1 if a result differs from the recorded
+    one.
     """
     if data is not None:
         sys.exit(not _write(data, not more))

@@ -293,6 +293,17 @@ def test_commands_are_listed_by_use() -> None:
     assert places == sorted(places) and output.index("Start here:") < places[0]
 
 
+@pytest.mark.parametrize("clone", [True, False])
+@pytest.mark.parametrize("group", [(), ("vectors",)])
+def test_no_summary_of_a_command_is_truncated(
+    group: tuple[str, ...], clone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not clone:
+        monkeypatch.setattr(cli, "_is_here", lambda name: name not in CLONE)
+    output = CliRunner().invoke(main, [*group, "--help"], terminal_width=80).output
+    assert "Usage:" in output and "..." not in output.partition("\n\n")[2]
+
+
 def test_where_something_is_missing_the_help_says_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "Available commands" not in CliRunner().invoke(main, ["--help"]).output

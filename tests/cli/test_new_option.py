@@ -44,7 +44,9 @@ def test_it_is_parsed_and_refused_by_its_row(command: click.Command) -> None:
     assert call(command).output == "False (4, 4) 64 True\n"
     assert call(command, "--quiet", "--shape", "2x3", "--max-tokens", "7").output == "True (2, 3) 7 False\n"
     refused = call(command, "--quiet", "--compare")
-    assert refused.exit_code == 2 and refused.stderr == "Error: --quiet requires a single rule. Remove --compare.\n"
+    assert refused.exit_code == 2 and refused.stderr.endswith(
+        "Error: --quiet requires a single rule. Remove --compare.\n"
+    )
     assert call(command, "--compare").output == "False (4, 4) 64 True\n"
 
 

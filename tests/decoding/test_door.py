@@ -18,12 +18,13 @@ import ot_draft as otd
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import click  # noqa: E402
 from click.testing import CliRunner  # noqa: E402
 from rich.console import Console  # noqa: E402
 from tiny_folders import save_tiny_pair  # noqa: E402
 from tiny_models import tiny_llama  # noqa: E402
 
-from ot_draft.cli import Refused, embedded, main  # noqa: E402
+from ot_draft.cli import embedded, main  # noqa: E402
 from ot_draft.cli.decode import run  # noqa: E402
 from ot_draft.cli.decode.live import COLOURS, coloured, legend  # noqa: E402
 from ot_draft.cli.decode.run import Baseline, speed_up  # noqa: E402
@@ -164,7 +165,7 @@ def test_where_no_pair_is_installed_what_works_is_said(
     if offers:
         a_distribution(tmp_path, offers[0])
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(Refused, match=r"--target and --draft are required.*--draft lookup.*clone"):
+    with pytest.raises(click.UsageError, match=r"--target and --draft are required.*--draft lookup.*clone"):
         embedded.default_pair_entry_point()
 
 

@@ -15,7 +15,6 @@ from ...draft_spec import Chain, DraftSpec, Lookup, OtherTokenizer
 from ...errors import CannotDecode, InvalidArgument
 from ...trees import TreeDrafter, drafting
 from ..options import Place, option, whole_numbers
-from ..refused import Refused
 
 AUTO = "auto"
 DEVICE_MAPS = "auto", "balanced", "balanced_low_0", "sequential"  # of accelerate
@@ -50,13 +49,13 @@ class ShapeType(click.ParamType):
             try:
                 return Shape(adaptive=drafting.called(value))
             except InvalidArgument as error:
-                raise Refused(f"--shape: {error}") from None
+                raise click.UsageError(f"--shape: {error}") from None
         parts = text.replace("×", "x").split("x")
         if len(parts) == 2 and all(part.strip().isdecimal() for part in parts):
             return Shape(paths=int(parts[0]), length=int(parts[1]))
         if numbers := whole_numbers(value):
             return Shape(children=numbers)
-        raise Refused(
+        raise click.UsageError(
             f"--shape must be auto, KxL, numbers of children per level, or dynamic:NODES, got {value!r}. Use 4x4 for four paths of four"
             " tokens, 4,2,1 for a tree, or dynamic:32 for a tree of up to 32 nodes that adapts to each step."
         )
@@ -70,7 +69,7 @@ class LookupType(click.ParamType):
     def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:
         numbers = whole_numbers(value)
         if not 1 <= len(numbers) <= 2:
-            raise Refused(
+            raise click.UsageError(
                 f"--prompt-lookup must be one or two positive integers, got {value!r}. Use 10,2 for up to 10 tokens by up to 2-grams."
             )
         return numbers
@@ -85,7 +84,7 @@ class DraftName(click.ParamType):
         try:
             DraftSpec.parse(value)
         except CannotDecode as error:
-            raise Refused(f"--{error}") from None
+            raise click.UsageError(f"--{error}") from None
         return str(value)
 
 

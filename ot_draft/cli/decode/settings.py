@@ -1,4 +1,4 @@
-"""The settings of `ot-draft decode`. Contradictory options raise Refused before any model is loaded."""
+"""The settings of `ot-draft decode`. Contradictory options raise click.UsageError before any model is loaded."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
 from ... import defaults
 from ..options import can_write, can_write_into
-from ..refused import Refused
 from .options import DraftOptions, ModelOptions, OutputOptions, PromptOptions, SamplingOptions
 
 MAX_NODES, MAX_TOKENS = 4096, 1_000_000
@@ -18,7 +19,7 @@ NEUTRAL = {"top_k": defaults.TOP_K, "top_p": defaults.TOP_P, "min_p": defaults.M
 
 @dataclass(frozen=True)
 class DecodeSettings:
-    """The options of the command by group. Raises Refused if options exclude each other or an output path is not writable."""
+    """The options of the command by group. Raises UsageError if options exclude each other or an output path is not writable."""
 
     prompts: PromptOptions
     models: ModelOptions
@@ -29,12 +30,14 @@ class DecodeSettings:
     def __post_init__(self) -> None:
         for excluded, message in EXCLUSIONS:
             if excluded(self):
-                raise Refused(message)
+                raise click.UsageError(message)
         max_tokens, nodes = self.sampling.max_tokens, self.drafts.nodes
         if not 1 <= max_tokens <= MAX_TOKENS:
-            raise Refused(f"--max-tokens must be from 1 to {MAX_TOKENS:,}, got {max_tokens}. Use such a number.")
+            raise click.UsageError(
+                f"--max-tokens must be from 1 to {MAX_TOKENS:,}, got {max_tokens}. Use such a number."
+            )
         if nodes > MAX_NODES:
-            raise Refused(
+            raise click.UsageError(
                 f"number of draft tokens per step must be at most {MAX_NODES}, got {nodes}. Reduce the size of the draft."
             )
         self._check_files()
@@ -74,12 +77,14 @@ class DecodeSettings:
     def _check_files(self) -> None:
         output = self.output
         if output.audit is not None and os.path.lexists(output.audit):
-            raise Refused(f"--audit must be a new file, got '{output.audit}', which exists. Use another file.")
+            raise click.UsageError(f"--audit must be a new file, got '{output.audit}', which exists. Use another file.")
         if output.trace is not None and os.path.isdir(output.trace) and any(output.trace.iterdir()):  # noqa: PTH112 which raises for long names
-            raise Refused(f"--trace must be a new or empty folder, got '{output.trace}'. Use another folder.")
+            raise click.UsageError(f"--trace must be a new or empty folder, got '{output.trace}'. Use another folder.")
         for each in output.files:
             if each not in (output.html, output.svg):
-                raise Refused(f"--out must be one .html and one .svg file at most, got '{each}'. Use such a name.")
+                raise click.UsageError(
+                    f"--out must be one .html and one .svg file at most, got '{each}'. Use such a name."
+                )
         written = {"--audit": output.audit, "--out": output.html, "--out ": output.svg}
         for name, file in written.items():
             if file is not None:
@@ -89,7 +94,7 @@ class DecodeSettings:
         files = (*written.values(), self.drafts.costs, self.prompts.prompt_file)
         named = [file.absolute() for file in files if file is not None]
         if len(set(named)) < len(named):
-            raise Refused(
+            raise click.UsageError(
                 f"input and output files must be distinct, got '{max(named, key=named.count)}' twice. Use another name."
             )
 

@@ -1,4 +1,4 @@
-"""How a command ends: wrong input, an error of ours, an interrupt, a reader that went away. None of them is a verdict."""
+"""Exit statuses of commands after invalid input, an internal error, an interrupt or a closed pipe. None of them is a verdict."""
 
 from __future__ import annotations
 
@@ -19,21 +19,15 @@ INTERNAL, INTERRUPTED, PIPE_CLOSED = 70, 130, 141
 EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # extras of packages that are imported without `optional.load`
 
 
-class Refused(click.ClickException):
-    """Wrong input: one line on stderr, exit status 2."""
-
-    exit_code = 2
-
-
 class Ended(SystemExit):
-    """Somebody else's code called `os._exit`, whose status would be read as that of the command."""
+    """Imported code called `os._exit`, whose status would be read as that of the command."""
 
 
 @contextmanager
 def no_way_out() -> Iterator[None]:
-    """Inside, `os._exit` raises Ended in this process: code that a command imports and calls ends it with no status of its own.
+    """A context in which `os._exit` raises Ended in this process, so that imported code cannot set the exit status of a command.
 
-    A child process, as one that runs a rule, ends as it is told to.
+    Child processes, such as one that runs a rule, keep `os._exit`.
     """
     ours, real = os.getpid(), os._exit
 
@@ -50,7 +44,7 @@ def no_way_out() -> Iterator[None]:
 
 
 class Command(click.Command):
-    """A command that ends by `no_verdict` where it is run by itself, not as a part of `ot-draft`."""
+    """A command that ends by `no_verdict` when it is run as a program, not through `ot-draft`."""
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""
@@ -60,22 +54,24 @@ class Command(click.Command):
 
 @contextmanager
 def no_verdict() -> Iterator[None]:
-    """What goes wrong inside ends with a status that says nothing of the subject: 1 and 2 are verdicts of some commands.
+    """A context in which errors end the command with a status that is not a verdict: 1 and 2 are verdicts of some commands.
 
-    A missing package of an extra: one line with the command that installs it, and status 2. An exception that no command expects is an
-    error of ours: its traceback, a line that says so, and status 70. Ctrl-C: 130. A reader of standard output that went away
-    (`| head`): 141, as other tools end then. `os._exit` is no way round this.
+    A missing package of an extra: one line with the command that installs it, and status 2. An unexpected exception is an internal error:
+    its traceback, a line that says so, and status 70. Ctrl-C: 130. A closed standard output (`| head`): 141, as in other tools.
+    `os._exit` ends in status 70, too.
     """
     try:
         try:
             with no_way_out():
                 yield
         finally:
-            sys.stdout.flush()  # here at the latest a closed pipe shows
-    except (click.exceptions.Exit, click.ClickException, click.Abort):
+            sys.stdout.flush()  # a closed pipe raises here at the latest
+    except (click.exceptions.Exit, click.ClickException, click.Abort) as error:
+        if type(error) is click.UsageError:
+            error.ctx = None  # its message names the argument and a remedy: one line, without the usage of the command
         raise
     except MissingPackage as error:
-        raise Refused(str(error)) from error
+        raise click.UsageError(str(error)) from error
     except KeyboardInterrupt as error:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
@@ -92,7 +88,7 @@ def no_verdict() -> Iterator[None]:
         raise click.exceptions.Exit(PIPE_CLOSED) from error
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            raise Refused(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
+            raise click.UsageError(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
         click.echo(traceback.format_exc().encode(errors="backslashreplace").decode(), err=True)
         said = f"this is a bug in ot_draft {__version__}, and the command has no result"
         click.echo(f"internal error: {said}. Please report it with the command and the lines above.", err=True)
@@ -100,6 +96,6 @@ def no_verdict() -> Iterator[None]:
 
 
 def _leave_pipe() -> None:
-    """Nothing more is written to the closed pipe, not by Python's own end either."""
+    """Redirect standard output, so that nothing more is written to the closed pipe, also when Python exits."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
