@@ -1,4 +1,4 @@
-"""What rules as programs have in common; `proofs_checks.branches` runs them. Nothing here is of the library."""
+"""Parts of rules as programs; `proofs_checks.branches` runs them. Nothing here is of the library."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ def without(masses: Masses, tokens: Sequence[int]) -> tuple[Fraction, ...]:
     return norm([ZERO if y in tokens else mass for y, mass in enumerate(masses)], norm(others))
 
 
-def likeliest(masses: Masses, count: int) -> list[int]:
-    """The likeliest tokens in falling order; of equal ones the smaller."""
+def most_probable(masses: Masses, count: int) -> list[int]:
+    """Return the most probable tokens in falling order; of equal ones the smaller."""
     return sorted(range(len(masses)), key=lambda y: (-masses[y], y))[:count]
 
 
 def squared(masses: Masses) -> tuple[Fraction, ...]:
-    """The law at half its temperature."""
+    """The distribution at half its temperature."""
     return norm([mass * mass for mass in masses], masses)
 
 
 def rooted(masses: Masses) -> tuple[Fraction, ...]:
-    """The law whose `squared` this is; exact, as the ratios of such masses are squares."""
+    """The distribution whose `squared` this is; exact, as the ratios of such masses are squares."""
     most = max(masses)
     roots = []
     for mass in masses:
         share = mass / most
         root = Fraction(isqrt(share.numerator), isqrt(share.denominator))
         if root * root != share:
-            raise ValueError(f"{share} is no square: give a law that `squared` has made")
+            raise ValueError(f"{share} is not a square: give a distribution that `squared` has made")
         roots.append(root)
     return norm(roots)
 
 
 def top_two(masses: Masses) -> tuple[Fraction, ...]:
-    """The law on its two likeliest tokens, normalised."""
-    kept = likeliest(masses, 2)
+    """The distribution on its two most probable tokens, normalised."""
+    kept = most_probable(masses, 2)
     return norm([mass if y in kept else ZERO for y, mass in enumerate(masses)])
 
 
@@ -76,14 +76,14 @@ def single(accept: Callable[..., Any], residual: Model, drafted: Callable[[Masse
 def recursive(chosen: bool, renormalised: bool) -> Program:
     """The program of recursive rejection at one node.
 
-    Children are q's top tokens, or drawn without replacement; tested with q without the refused ones, or with q.
+    Children are q's top tokens, or drawn without replacement; tested with q without the rejected ones, or with q.
     """
 
     def program(chance: Chance, p: Model, q: Model, k: int) -> tuple[int]:
         target, taken = p(), list[int]()
         for place in range(min(k, len(target))):
             left = without(q(), taken)
-            x = likeliest(q(), k)[place] if chosen else chance.draw(left)
+            x = most_probable(q(), k)[place] if chosen else chance.draw(left)
             law = left if renormalised else q()
             if chance.flip(ratio(target[x], law[x])):
                 return (x,)
@@ -105,6 +105,6 @@ def usual_residual(p: Masses, q: Masses, x: int) -> Masses:
 
 
 def mode(p: Masses) -> Masses:
-    """All mass on the likeliest token."""
-    (best,) = likeliest(p, 1)
+    """All mass on the most probable token."""
+    (best,) = most_probable(p, 1)
     return [ONE if y == best else ZERO for y in range(len(p))]

@@ -18,7 +18,7 @@ QUICK, FULL = 60, 600  # pairs of three tokens
 
 @dataclass(frozen=True)
 class Case:
-    """Two laws, or two models of order 1; k drafts or paths, each of `length` tokens.
+    """Two distributions, or two models of order 1; k drafts or paths, each of `length` tokens.
 
     p, q: the rows of the target and the draft: at the root, and then, if there are more, after each token.
     """
@@ -48,7 +48,7 @@ class Case:
         return rows[1 + prefix[-1]] if prefix and len(rows) > 1 else rows[0]
 
     def through(self, settings: Callable[[Masses], Masses] | None) -> Case:
-        """The case with every law changed by the sampling settings."""
+        """The case with every distribution changed by the sampling settings."""
         if settings is None:
             return self
         p, q = (tuple(tuple(settings(row)) for row in rows) for rows in (self.p, self.q))
@@ -66,7 +66,7 @@ class Case:
 
 
 def laws(n: int, wholes: tuple[int, ...]) -> list[Masses]:
-    """All laws on n tokens whose masses are multiples of 1 / whole; those without zeros and of small denominators first."""
+    """All distributions on n tokens whose masses are multiples of 1 / whole; those without zeros and of small denominators first."""
     found = {
         tuple(Fraction(count, whole) for count in counts)
         for whole in wholes

@@ -21,9 +21,9 @@ INJECTED = 24  # cases on which a injected error is looked for at first
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came out for one form.
+    """Result for one form.
 
-    example: the simplest case in which the text has another law; confirmed: the independent enumeration found the same law
+    example: the simplest case in which the text has another distribution; confirmed: the independent enumeration agrees
     there. worst: the result of the least share of the optimum. detected: whether each injected error was. repaired: the result of
     the repair on the example. tried: the cases in words. positions: tokens of each compared text. known:
     results of the recorded cases, and whether each came out as recorded in both enumerations.
@@ -77,7 +77,7 @@ def evaluate_form(form: Form, quick: bool = True) -> Evaluation:
 
 @cache
 def on_real(verifier: Verifier | None) -> tuple[float, float] | None:
-    """Mean of what it accepts on the real pairs, and what that is set beside."""
+    """Mean of what it accepts on the real pairs, and what it is compared with."""
     return None if verifier is None else verifier.on_real(*real_pairs())
 
 
@@ -113,7 +113,7 @@ def _known(form: Form, known: Known) -> tuple[CaseResult, bool]:
 
 @cache
 def _detected(verifier: Verifier, through: Any, quick: bool) -> dict[str, bool]:
-    """Of every injected error, whether some case shows that it is not lossless."""
+    """Map every injected error to whether some case shows that it is not lossless."""
     tried = _cases(verifier, through, quick)
     return {
         name: any(not result.lossless for part in (tried[:INJECTED], tried) for result in wrong.results(part))
@@ -122,7 +122,7 @@ def _detected(verifier: Verifier, through: Any, quick: bool) -> dict[str, bool]:
 
 
 def _confirmed(program: Any, verifier: Any, example: CaseResult) -> bool:
-    """Whether the independent enumeration has the same law of the text, and the same law of the target's."""
+    """Whether the independent enumeration has the same distribution of the text, and of the target's text."""
     if program is None:
         return False
     case, length = example.case, len(next(iter(example.expected)))

@@ -10,6 +10,8 @@ from math import prod
 from operator import attrgetter
 from typing import Any
 
+import ot_draft as otd
+
 from .. import branches
 from .evaluation import Evaluation, on_real
 from .record import (
@@ -24,10 +26,12 @@ from .record import (
     MODES,
     NOT_LOSSLESS,
     UNDECIDED,
+    Argued,
     Form,
     Work,
 )  # fmt: skip
-from .verifiers import OPTIMUM
+from .rules import TOP
+from .verifiers import OPTIMUM, Coupled, OneToken, Verifier
 
 Evaluated = Sequence[tuple[Work, list[Evaluation]]]
 ABOUT = attrgetter("paper", "code", "read", "claim", "cost", "remarks")
@@ -43,8 +47,8 @@ HEADS = (
     "share of the optimum",
     "cost",
 )
-DATA = ("engine", "work", "kind", "mode", "rule", "settings", "verdict", "condition", "fixed by", "positions", "cycles", "p", "q", "k",
-        "total variation", "evidence", "worst share", "accepts", "of", "repaired", "source")  # fmt: skip
+DATA = ("engine", "work", "kind", "mode", "rule", "settings", "verdict", "condition", "fixed by", "drafts", "positions", "cycles", "p",
+        "q", "k", "total variation", "evidence", "worst share", "accepts", "of", "repaired", "source")  # fmt: skip
 
 
 def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
@@ -68,7 +72,28 @@ def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
             (work.title, work.claim, rule, "", f"{UNDECIDED}: {why}", "", "", "", "", work.cost)
             for rule, why in work.undecided
         ]
+        found += [
+            (
+                work.title,
+                work.claim,
+                each.rule,
+                each.when,
+                each.verdict,
+                each.why,
+                "an argument",
+                shown_case(each.example),
+                "",
+                work.cost,
+            )
+            for each in work.argued
+        ]
     return found
+
+
+def shown_case(example: Sequence[str]) -> str:
+    """A counterexample that is given as text."""
+    p, q, k, distance = example
+    return f"p = ({p}), q = ({q}), k = {k}: total variation {distance}"
 
 
 def verdict(work: Work, one: Evaluation) -> str:
@@ -89,7 +114,7 @@ def example(one: Evaluation) -> str:
 
 
 def accepted(form: Form) -> tuple[float, float] | None:
-    """Mean acceptance on the real pairs, which are laws at temperature 1, and what it is compared with."""
+    """Mean acceptance on the real pairs, which are distributions at temperature 1, and what it is compared with."""
     return None if form.mode == GREEDY else on_real(form.verifier)
 
 
@@ -99,10 +124,10 @@ def share(one: Evaluation) -> str:
     real = "" if found is None else f"real pairs: {found[0]:.3f} of {found[1]:.3f}"
     if one.verdict == NOT_LOSSLESS:
         return real + (f", repaired {again[0]:.3f}" if real and again else "")
-    beside = one.form.verifier.beside
-    if not beside:
+    baseline = one.form.verifier.baseline
+    if not baseline:
         return "nothing to compare with"
-    worst = f"worst {float(one.worst.share):.3f}" + ("" if beside == OPTIMUM else f" of {beside}")
+    worst = f"worst {float(one.worst.share):.3f}" + ("" if baseline == OPTIMUM else f" of {baseline}")
     return worst + (f"; {real}" if real else "")
 
 
@@ -111,7 +136,7 @@ CASE = ("p", "q", "k", "total variation", "code")
 
 
 def decided(one: Evaluation) -> str:
-    """What the verdict was decided over."""
+    """The cases over which the verdict was decided."""
     cycles = f"{one.form.cycles} cycle{'s' if one.form.cycles > 1 else ''}"
     return f"{one.positions} position{'s' if one.positions > 1 else ''}, {cycles}; {one.cases} cases: {one.tried}"
 
@@ -124,7 +149,7 @@ def case(one: Evaluation) -> tuple[str, ...]:
     return (*laws, str(one.example.case.k), str(one.example.total_variation), seen(one.form))
 
 
-def seen(form: Form) -> str:
+def seen(form: Form | Argued) -> str:
     """Whether the released code was run, or read, or neither."""
     return form.seen.replace(",", ":").partition(":")[0]
 
@@ -136,21 +161,58 @@ def evidence(work: Work, form: Form) -> str:
     return "thread" if thread and seen(form) != "run" else seen(form) or ("read" if form.code or work.code else "paper")
 
 
+DRAWN = {TOP: "most probable", otd.IID(): "i.i.d.", otd.WithoutReplacement(): "without replacement"}
+
+
+def drafts(verifier: Verifier) -> str:
+    """The draft tokens, paths or tree on which a form is evaluated, and how they are chosen; "" for a sampler with its own drafts."""
+    if isinstance(verifier, Coupled):
+        return ""
+    if isinstance(verifier, OneToken):
+        return f"tokens, {DRAWN.get(verifier.drafted_by, 'by another distribution')}"
+    how = DRAWN.get(verifier.law or otd.IID(), "by another distribution")
+    parents = getattr(verifier.shape, "parents", None)
+    if parents is None:
+        return f"paths of {verifier.length}, {how}" if verifier.shape is None else "adaptive shape"
+    depths = [0]
+    for parent in parents:
+        depths.append(depths[parent] + 1)
+    widths = [depths.count(depth) for depth in range(1, max(depths) + 1)]
+    shape = f"paths of {len(widths)}" if len({*widths}) == 1 else f"tree of {' and '.join(map(str, widths))} nodes"
+    return f"{shape}, {how}"
+
+
 def data(evaluated: Evaluated) -> list[tuple[str, ...]]:
     """One row a rule, in the order of DATA: engines first, by name and mode."""
     found = []
     for work, every in evaluated:
         for one in every:
             accepts, again = accepted(one.form), on_real(one.form.repair)
-            beside, holds, form = one.form.verifier.beside, one.verdict != NOT_LOSSLESS, one.form
-            compared = accepts and (beside or not holds)
-            numbers = [f"{float(one.worst.share):.3f}" if beside and holds else "",
+            baseline, holds, form = one.form.verifier.baseline, one.verdict != NOT_LOSSLESS, one.form
+            compared = accepts and (baseline or not holds)
+            numbers = [f"{float(one.worst.share):.3f}" if baseline and holds else "",
                        *(f"{number:.3f}" if compared else "" for number in accepts or ("", "")),
                        f"{again[0]:.3f}" if compared and again and not holds else ""]  # fmt: skip
             found.append((work.engine, work.title, work.kind, form.mode, form.name, form.when, verdict(work, one), form.condition,
-                          form.fixed,
+                          form.fixed, drafts(form.verifier),
                           str(one.positions), str(form.cycles), *case(one)[:4],
                           evidence(work, form), *numbers, source(work, form)))  # fmt: skip
+        for each in work.argued:
+            row = dict.fromkeys(DATA, "") | {
+                "engine": work.engine,
+                "work": work.title,
+                "kind": work.kind,
+                "mode": each.mode,
+            }
+            row |= {
+                "rule": each.rule,
+                "settings": each.when,
+                "verdict": each.verdict,
+                "condition": each.why,
+                "fixed by": each.fixed,
+            }
+            row |= dict(zip(CASE[:4], each.example, strict=True)) | {"evidence": seen(each), "source": each.code}
+            found.append(tuple(row.values()))
         for rule, why in work.undecided:
             row = dict.fromkeys(DATA, "") | {"engine": work.engine, "work": work.title, "kind": work.kind, "rule": rule}
             row |= {"verdict": UNDECIDED, "condition": why, "source": work.code or work.paper}
@@ -167,7 +229,7 @@ def csv_file(heads: Sequence[str], table: Sequence[Sequence[str]]) -> str:
 
 
 def law(texts: Any) -> str:
-    """A law of texts: 00: 1/2, 01: 1/3, ..; of many texts only how many."""
+    """A distribution of texts: 00: 1/2, 01: 1/3, ..; of many texts only how many."""
     if len(texts) > MANY:
         return f"{len(texts)} texts"
     return ", ".join(f"{''.join(map(str, text))}: {mass}" for text, mass in sorted(texts.items()))
@@ -201,10 +263,10 @@ def note(work: Work, one: Evaluation) -> list[str]:
     seen = f"; {one.form.seen}" if one.form.seen else ""
     fixed = f"; its authors repaired it: {one.form.fixed}" if one.form.fixed else ""
     return [
-        f"1. {what}: the text does not have the target's law{said}{seen}.",
+        f"1. {what}: the text does not have the target's distribution{said}{seen}.",
         f"2. By hand, {result.case}: {worked(one)} (total variation {result.total_variation}).",
         f"3. The line: {one.form.line}.",
-        f"4. The smallest repair: {one.form.fix}; the law is then exact in every case tried{fixed}.",
+        f"4. The smallest repair: {one.form.fix}; the distribution is then exact in every case tried{fixed}.",
         f"5. What it costs: {cost}.",
     ]
 
@@ -220,6 +282,9 @@ def record(work: Work, reasoning: str, every: list[Evaluation]) -> str:
     said = zip(("source", "code", "read", "claim", "cost", "note"), ABOUT(work), strict=True)
     lines += [f"{what}: {words}" for what, words in said if words]
     lines += [f"undecided: {rule}: {why}" for rule, why in work.undecided]
+    for each in work.argued:
+        lines += ["", f"{each.rule}: {each.verdict.upper()}, by an argument: {each.why}", f"  when: {each.when}"]
+        lines += [f"  code: {each.code}", f"  seen: {each.seen}", f"  example: {shown_case(each.example)}"]
     for one in every:
         result, form = one.example, one.form
         lines += ["", f"{form.name}: {verdict(work, one).upper()}", f"  rests on: {form.rests_on}"]
@@ -242,7 +307,7 @@ def record(work: Work, reasoning: str, every: list[Evaluation]) -> str:
             f"  emitted {law(result.emitted)}",
             f"  expected     {law(result.expected)}",
         ]
-        lines += [f"  independent enumeration: {'the same law' if one.confirmed else 'NOT CONFIRMED'}"]
+        lines += [f"  independent enumeration: {'the same distribution' if one.confirmed else 'NOT CONFIRMED'}"]
         for known, (found, agrees) in zip(form.known, one.known, strict=True):
             which = f"{known.case}{f', {known.what}' if known.what else ''}"
             lines += [f"  also: {which}: total variation {found.total_variation}{'' if agrees else ' NOT AS RECORDED'}"]

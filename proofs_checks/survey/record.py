@@ -17,7 +17,7 @@ from .verifiers import BONUS, AlongPath, Coupled, OneToken, Verifier
 
 __all__ = ["BLOCK", "BUG", "BY_DESIGN", "CHAIN", "CONDITIONAL", "ENGINE", "GREEDY", "GREEDY_CHAIN", "LOSSLESS", "LOSSY", "METHOD", "MODES",
            "NAIVE_TREE", "NGRAM", "NOT_LOSSLESS", "PATH", "READ", "RUN", "SPECULATIVE", "TARGET_SAMPLE", "TOP", "TREE", "TREES", "TYPICAL",
-           "UNDECIDED", "AlongPath", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased", "greedy"]  # fmt: skip
+           "UNDECIDED", "AlongPath", "Argued", "Case", "Coupled", "Form", "Known", "OneToken", "Work", "biased", "greedy"]  # fmt: skip
 
 SPECULATIVE = OneToken(otd.rules.SpeculativeSampling(), (1,))
 TARGET_SAMPLE = OneToken(otd.rules.NaiveTarget(law=TOP), (1,))  # for a draft that is chosen
@@ -33,7 +33,7 @@ CONDITIONAL, BY_DESIGN, BUG, UNDECIDED = (
 )  # fmt: skip
 MODES = GREEDY, CHAIN, BLOCK, TREES, NGRAM, TYPICAL = "greedy", "chain", "block", "tree", "n-gram", "typical"
 ENGINE, METHOD, LOSSY = "engine", "method", "lossy"  # the three tables of the page
-READ, RUN = "read, not run", "run: its own function over all its random numbers, in float64, has the same law"
+READ, RUN = "read, not run", "run: its own function over all its random numbers, in float64, has the same distribution"
 
 
 class Known(NamedTuple):
@@ -46,20 +46,37 @@ class Known(NamedTuple):
     by_hand: Callable[..., Any] | None = None
 
 
+class Argued(NamedTuple):
+    """A rule whose verdict follows from an argument: its probabilities are irrational, so that no enumeration in Fractions decides it.
+
+    why: the argument. example: p, q, k and the total variation, as text. seen, fixed: as for a form.
+    """
+
+    rule: str
+    mode: str
+    when: str
+    verdict: str
+    why: str
+    example: tuple[str, str, str, str]
+    code: str
+    seen: str
+    fixed: str = ""
+
+
 @dataclass(frozen=True)
 class Form:
     """One rule of a work, as its paper or its code has it; or one of the choices that a description leaves open.
 
-    expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check behind it. by_hand: the rule
+    expects: the verdict that the exact checks must reproduce. rests_on: the theorem or the check that supports it. by_hand: the rule
     once more, as a program of random draws, for the independent enumeration; needed where it is not lossless.
     line: the line of the algorithm or the code that decides. repair: the smallest change that makes it lossless, `fix` in words.
-    on_purpose: this form is lossy by design, where the work as a whole is not. condition: what a lossless form depends on, beside its
+    on_purpose: this form is lossy by design, where the work as a whole is not. condition: what a lossless form needs besides its
     settings. mode: the mode of an engine that the form serves, one of MODES. cycles: over how many cycles of drafting and verification
-    the law of the tokens is compared. when: version and settings in which the form is reached. code: where this form was
+    the distribution of the tokens is compared. when: version and settings in which the form is reached. code: where this form was
     read, if elsewhere than the work's.
     seen: for released code that is not lossless, how that was seen in the code itself. fixed: where its authors repaired it.
-    through: the sampling settings, which the laws of every case go through before the result. known: cases with the total variation
-    that must come out, beside the smallest.
+    through: the sampling settings, which the distributions of every case go through before the result. known: cases with the total
+    variation that must come out, in addition to the smallest.
     """
 
     name: str
@@ -91,7 +108,7 @@ def biased(
 
 
 def greedy(name: str, **others: Any) -> Form:
-    """Verification at temperature 0: every law is its most probable token, drafts are compared with the target's."""
+    """Verification at temperature 0: every distribution has all mass on its most probable token, drafts are compared with the target's."""
     return Form(
         name,
         GREEDY_CHAIN,
@@ -109,7 +126,7 @@ class Work:
     paper: source, with its version and section. code: repository, path and commit, "" where none was read. read: what of it was read.
     claim: what the work says of itself. on_purpose: it is lossy by design and says so, so that "not lossless" contradicts nothing.
     engine: the name of the engine that people run, under which the index lists it. undecided: what of it has no verdict,
-    and why, rule by rule.
+    and why, rule by rule. argued: rules that an argument decides.
     """
 
     name: str
@@ -123,6 +140,7 @@ class Work:
     on_purpose: bool = False
     remarks: str = ""
     undecided: tuple[tuple[str, str], ...] = ()
+    argued: tuple[Argued, ...] = ()
     engine: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""Selection rules and draft laws that several works share and the library does not have, in its own form."""
+"""Selection rules and draft distributions that several works share and the library does not have, in its own form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import ot_draft as otd
 from ot_draft import arrays as xp
 
-TOP = otd.Hybrid(top=2**20)  # the draft model's likeliest tokens, and no draw
+TOP = otd.Hybrid(top=2**20)  # the draft model's most probable tokens; nothing is drawn
 Function = Callable[[Any, Any], Any]
 
 
@@ -26,7 +26,7 @@ def capped_ratio(p: Any, q: Any) -> Any:
 
 
 def best(p: Any) -> Any:
-    """1 on the likeliest token."""
+    """1 on the most probable token."""
     return xp.astype(among(xp.top_tokens(p, 1), p), p.dtype)
 
 
@@ -69,7 +69,7 @@ class DrawnFrom(otd.DraftLaw):
 
 
 def top(count: int) -> Callable[[Any], Any]:
-    """q on its `count` likeliest tokens, normalised."""
+    """q on its `count` most probable tokens, normalised."""
 
     def truncated(q: Any) -> Any:
         kept = among(xp.top_tokens(q, min(count, q.shape[-1])), q)

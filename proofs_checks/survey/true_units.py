@@ -1,7 +1,7 @@
 """Lossy rules in true units: what each accepts, how far what it emits is from the target, and the most that is accepted
 at that distance.
 
-One draft, the real pairs at temperature 1, exact output laws. Distances are means over the contexts: a token's KL (nats) and total
+One draft, the real pairs at temperature 1, exact output distributions. Distances are means over the contexts: a token's KL (nats) and total
 variation. A text of 100 tokens in contexts like these has 100 times the KL (chain rule); its total variation is estimated from texts of
 the rule. Recalibrated: the knob at which the emitted KL is what was asked, within 1 %; where the KL is infinite, the total variation in
 its place.
@@ -29,7 +29,7 @@ from .works.looser_tests import SIGMOID, loosened
 toward = partial(otd.lossy.Toward, rule=otd.rules.SpeculativeSampling())
 CONTEXTS, TOKENS, TEXTS = 16, 100, 400
 ASKED = {"KL": 0.02, "TV": 0.05}
-# The most is that of the rule's own draft law: SGLang's draft is the likeliest token, the others' is drawn.
+# The most is that of the rule's own draft distribution: SGLang's draft token is the most probable one, the others' is drawn.
 HEADS = ("rule", "knob", "accepts", "token KL", "token TV", "text KL", "text TV", "most at that KL",
          "most at that TV")  # fmt: skip
 AGAIN = ("rule", "asked", "knob for it", "emitted", "accepts", "most at what is emitted")
@@ -63,7 +63,7 @@ KNOBS = (
 
 @dataclass(frozen=True)
 class OnContexts:
-    """On the contexts: acceptance (B,), emitted laws (B, n), KL and total variation of a token (B,)."""
+    """On the contexts: acceptance (B,), emitted distributions (B, n), KL and total variation of a token (B,)."""
 
     accepts: Any
     law: Any

@@ -1,8 +1,8 @@
-"""What is evaluated: a selection rule under a draft law, a path rule under a drafting, or a sampler with its own exact
-law.
+"""What is evaluated: a selection rule under a draft distribution, a path rule under a drafting, or a sampler with its own exact
+distribution.
 
 Each answers the same two questions: what is emitted on a case and what the target would emit, in Fractions; and how much is accepted,
-beside the most that any lossless rule accepts under the same draft law.
+compared with the most that any lossless rule accepts under the same draft distribution.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BONUS, UNIFORM, MORE, PLAIN, FORGET = (
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What a rule did on one case: law of the text and what it should be; accepted drafted tokens, and the most that is possible."""
+    """Result of a rule on one case: distribution of the text, and the due one; accepted drafted tokens, and the most that is possible."""
 
     case: Case
     emitted: TEXT
@@ -64,17 +64,17 @@ def text_of(masses: Any) -> TEXT:
 
 @dataclass(frozen=True)
 class OneToken:
-    """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the law it declares.
+    """A selection rule, for `ks` numbers of drafts. law: what its drafts really follow, where that is not the distribution it declares.
 
     injected: the errors that a lossless rule is tried with.
-    expected: what the text should follow, as a function of one law, where that is not the target's.
+    expected: what the text should follow, as a function of one distribution, where that is not the target's.
     """
 
     rule: Any
     ks: tuple[int, ...] = (1, 2, 3)
     law: otd.DraftLaw | None = None
     length: int = 1
-    beside: str = OPTIMUM
+    baseline: str = OPTIMUM
     expected: Callable[[Any], Any] | None = None
     injected: tuple[str, ...] = (MORE, PLAIN, FORGET)
     many_trees: ClassVar[bool] = False
@@ -153,9 +153,9 @@ class Wrong(otd.SelectionRule):
 
 @dataclass(frozen=True)
 class AlongPath:
-    """A path rule, or a function of (model, drafts) that gives the law of what is emitted.
+    """A path rule, or a function of (model, drafts) that gives the distribution of what is emitted.
 
-    drafting: a tree shape with the law of its children, or None: the case's k i.i.d. paths, each of `length` tokens.
+    drafting: a tree shape with the distribution of its children, or None: the case's k i.i.d. paths, each of `length` tokens.
     measured: the rule is fast enough for large vocabularies, on which its acceptance is measured.
     """
 
@@ -168,16 +168,16 @@ class AlongPath:
 
     @property
     def many_trees(self) -> bool:
-        """Whether so many trees can be drawn that cases of three tokens take long."""
+        """Whether cases of three tokens take long, as many trees can be drawn."""
         return getattr(self.shape, "size", 0) > 4 and self.law != TOP
 
     @property
     def best(self) -> Any:
-        """What its acceptance is set beside: block verification, the optimum for one path; else joint selection, no bound."""
+        """The rule whose acceptance is the baseline: block verification, the optimum for one path; else joint selection, not a bound."""
         return None if self.shape is not None else trees.BlockVerification() if self.ks == (1,) else trees.Joint()
 
     @property
-    def beside(self) -> str:
+    def baseline(self) -> str:
         return {None: "", trees.BlockVerification(): OPTIMUM}.get(self.best, JOINT)
 
     def results(self, cases: Sequence[Case]) -> list[CaseResult]:
@@ -220,7 +220,7 @@ def accepted(rule: Any, model: Any, drafts: Any) -> float:
 
 
 def wrong_path(rule: Callable[[Any, Any], Any], error: str) -> Callable[[Any, Any], Any]:
-    """A path rule that is told the draft in the place of the target after the first token, or a uniform draft."""
+    """A path rule that is told the draft instead of the target after the first token, or a uniform draft."""
 
     def told(model: Any, drafts: Any) -> Any:
         def target(prefix: tuple[int, ...]) -> Any:
@@ -237,10 +237,10 @@ def wrong_path(rule: Callable[[Any, Any], Any], error: str) -> Callable[[Any, An
 
 @dataclass(frozen=True)
 class Coupled:
-    """A sampler whose drafts and output share their randomness: law(p, q, k) gives its output law and P(output is drafted).
+    """A sampler whose drafts and output share their randomness: law(p, q, k) gives the output's distribution and P(output is drafted).
 
     injected: the same with errors, by name. in_floats: P(output is drafted) for one draft and large vocabularies. text: how many tokens
-    the evaluated text has; above 1 the law is one of texts, at one pair of laws for all contexts.
+    the evaluated text has; above 1 the distribution is one of texts, at one pair of distributions for all contexts.
     """
 
     law: Callable[..., tuple[Any, Any]]
@@ -248,7 +248,7 @@ class Coupled:
     injected: tuple[tuple[str, Callable[..., tuple[Any, Any]]], ...] = ()
     in_floats: Callable[[Any, Any], Any] | None = None
     length: int = 1
-    beside: str = OPTIMUM
+    baseline: str = OPTIMUM
     text: int = 1
     many_trees: ClassVar[bool] = False
 
@@ -280,4 +280,6 @@ class Coupled:
         return {name: replace(self, law=law) for name, law in self.injected}
 
 
-Verifier = OneToken | AlongPath | Coupled  # each with its length, ks, what it is set beside, errors, results, on_real
+Verifier = (
+    OneToken | AlongPath | Coupled
+)  # each with its length, ks, what it is compared with, errors, results, on_real

@@ -97,7 +97,7 @@ def test_the_work_of_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
     (one,) = evaluate_work(module.WORK)
     assert one.sound and one.confirmed and one.repair_holds and one.example.total_variation > 0
     monkeypatch.setattr(module, "usual_test", lambda p, q, x: 1)
-    assert not evaluate_work(module.WORK)[0].confirmed  # the second program has another law
+    assert not evaluate_work(module.WORK)[0].confirmed  # the second program has another distribution
 
 
 @pytest.mark.parametrize("one", [*NOT[:6], *map(slow, NOT[6:])], ids=lambda form: form.name)
@@ -262,7 +262,7 @@ def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
     for p, q in pairs()[::9]:
         counts = [0] * len(p)
         for number in range(720):
-            uniform, reached, drafts = F(2 * number + 1, 1440), F(0), by_hand.likeliest(q, k)
+            uniform, reached, drafts = F(2 * number + 1, 1440), F(0), by_hand.most_probable(q, k)
             for x in drafts:
                 reached += p[x]
                 if uniform < reached:
@@ -272,7 +272,7 @@ def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
                 place = uniform * sum(rest)
                 x = next(y for y in range(len(p)) if sum(rest[: y + 1]) > place)
             counts[x] += 1
-        drafts = by_hand.likeliest(q, k)
+        drafts = by_hand.most_probable(q, k)
         taken, last = sglang.with_one_uniform(list(p), drafts)
         output = [mass + sum(t for x, t in zip(drafts, taken, strict=True) if x == y) for y, mass in enumerate(last)]
         assert sum(output) == 1 and taken == [p[x] for x in drafts]
@@ -281,8 +281,8 @@ def test_a_coin_used_again_is_what_a_walk_over_all_coins_gives(k: int) -> None:
 
 def block_kernel(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, ...]:
     """vLLM's block kernel for a chosen path of two tokens: independent uniform numbers, the last that passes decides."""
-    (x,) = by_hand.likeliest(q(), 1)
-    (y,) = by_hand.likeliest(q((x,)), 1)
+    (x,) = by_hand.most_probable(q(), 1)
+    (y,) = by_hand.most_probable(q((x,)), 1)
     first, both = p()[x], p()[x] * p((x,))[y]
     rest = first * (1 - p((x,))[y])
     passes = chance.flip(rest / (rest + 1 - first) if rest + 1 - first else 1)
@@ -292,7 +292,7 @@ def block_kernel(chance: branches.Chance, p: Any, q: Any, k: int) -> tuple[int, 
 
 
 def test_block_verification_of_a_chosen_path_is_the_kernel() -> None:
-    form = next(form for work, form in FORMS if work == "vllm" and form.name.startswith("V2 block, no law"))
+    form = next(form for work, form in FORMS if work == "vllm" and form.name.startswith("V2 block, no distribution"))
     for result in form.verifier.results(along_path((1,))):
         case = result.case
         assert branches.emitted(block_kernel, case.target, case.draft, 1, 3) == result.emitted, case
@@ -314,7 +314,7 @@ def nested(places: list[tuple[int, ...]], at: tuple[int, ...] = ()) -> Any:
 
 @pytest.mark.slow
 def test_eagle_1_on_its_default_tree() -> None:
-    """Six tokens of a four-token example: only the second child of the deepest node is followed by a wrong law."""
+    """Six tokens of a four-token example: only the second child of the deepest node is followed by a wrong distribution."""
     first = ["0", "1", "2", "3", "00", "01", "02", "10", "11", "20", "21", "30"]
     deeper = ["000", "001", "002", "010", "011", "020", "021", "100", "0000", "0001", "0002", "00000", "00001"]
     tree = nested([tuple(map(int, place)) for place in first + deeper])
@@ -393,7 +393,7 @@ def test_a_recorded_case_that_comes_out_otherwise_is_not_sound() -> None:
 def test_laws_that_settings_have_changed() -> None:
     law = (F(1, 6), F(1, 3), F(1, 2))
     assert by_hand.rooted(by_hand.squared(law)) == law
-    with pytest.raises(ValueError, match="no square"):
+    with pytest.raises(ValueError, match="not a square"):
         by_hand.rooted(law)
     assert Case((law,), (law,), 1).through(by_hand.squared).p == (by_hand.squared(law),)
 
@@ -416,7 +416,7 @@ def test_the_question_of_tree_verification_is_answered() -> None:
     assert all(bool(row[3]) == (row[1] == NOT_LOSSLESS) for row in table)
     worded = {form.name: form.expects for form in variants.VARIANTS}
     assert worded["top-k children, tested with q as it is"] == NOT_LOSSLESS
-    assert worded["top-k children, q set to 1, a refused child's p set to 0"] == LOSSLESS
+    assert worded["top-k children, q set to 1, a rejected child's p set to 0"] == LOSSLESS
 
 
 @pytest.mark.slow
@@ -462,7 +462,10 @@ def test_the_formats(tmp_path: Path) -> None:
     assert latex.startswith(r"\begin{longtable}") and r"\&" not in latex and r"\_" not in latex.split(r"\hline")[0]
     file = tmp_path / "survey.txt"
     assert run(main, ["survey", "hsd", "--out", str(file)]).exit_code == 0
-    assert "total variation 1/" in file.read_text() and "independent enumeration: the same law" in file.read_text()
+    assert (
+        "total variation 1/" in file.read_text()
+        and "independent enumeration: the same distribution" in file.read_text()
+    )
     assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
 
 
@@ -486,12 +489,21 @@ def test_the_data_of_the_page() -> None:
         rows = list(DictReader(stream))
     assert tuple(rows[0]) == pages.DATA and not any("|" in cell for row in rows for cell in row.values())
     named = {(work.title, form.name): (work, form) for work, _ in REGISTER.values() for form in work.forms}
-    assert {(row["work"], row["rule"]) for row in rows if row["verdict"] != UNDECIDED} == set(named)
-    for row in rows:
-        if row["verdict"] == UNDECIDED:
-            assert row["condition"]
+    argued = {(work.title, each.rule): (work, each) for work, _ in REGISTER.values() for each in work.argued}
+    decided = [row for row in rows if row["verdict"] != UNDECIDED]
+    assert len(decided) == len(named) + len(argued)
+    assert {(row["work"], row["rule"]) for row in decided} == {*named, *argued}
+    assert all(row["condition"] for row in rows if row["verdict"] == UNDECIDED)
+    for row in decided:
+        name = (row["work"], row["rule"])
+        if name in argued:
+            work, each = argued[name]
+            found = (row["verdict"], row["engine"], row["mode"], row["condition"], row["evidence"])
+            assert found == (each.verdict, work.engine, each.mode, each.why, pages.seen(each))
+            assert each.verdict in {BUG, BY_DESIGN} and pages.seen(each) in {"run", "read"}
+            assert (row["p"], row["q"], row["k"], row["total variation"]) == each.example and not row["positions"]
             continue
-        work, form = named[row["work"], row["rule"]]
+        work, form = named[name]
         expected = CONDITIONAL if form.condition else LOSSLESS
         if form.expects == NOT_LOSSLESS:
             expected = BY_DESIGN if pages.by_design(work, form) else BUG
@@ -514,7 +526,7 @@ def most_probable(q: Any, k: int, generator: Any) -> Any:
 
 
 def of_changed(change: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Drafts drawn from a law other than q."""
+    """Drafts drawn from a distribution other than q."""
 
     def draft(q: Any, k: int, generator: Any) -> Any:
         law = change(q)

@@ -2,7 +2,7 @@
 
 N drafted continuations, drawn without replacement from q, are tested with min(1, p/q) each; where K or more pass, K of them are taken at
 random, else the missing ones are drawn from (p - q)+ without those that passed. What is due are K draws of the target without replacement.
-With N > K this is another law already for K = 1: the chances p/q are right for one draw. Evaluated for K = 1.
+With N > K this is another distribution already for K = 1: the probabilities p/q are right for one draw. Evaluated for K = 1.
 """
 
 from fractions import Fraction
@@ -17,7 +17,7 @@ from ..record import RUN, Case, Coupled, Known, OneToken, Work, biased
 
 
 def relaxed(p: Any, q: Any, k: int) -> Any:
-    """Law of the token, of k drafts; mass that comes from a draft."""
+    """Distribution of the token, of k drafts; mass that comes from a draft."""
     output, kept = [Fraction(0)] * len(p), Fraction(0)
     for drafts in permutations(range(len(q)), min(k, len(q))):
         mass = prod(without(q, drafts[:i])[x] for i, x in enumerate(drafts))
@@ -46,7 +46,7 @@ def by_draws(chance: Any, p: Any, q: Any, k: int) -> Any:
 THIRD = Fraction(1, 3)
 WORK = Work(
     "atspeed", "AtSpeed, relaxed sampling", "Lin et al. 2410.05165", "abstract and code", "a relaxed verification of K sequences",
-    "one pass over the vocabulary a beam",
+    "one pass over the vocabulary per beam",
     (biased("code, K = 1 of N = 2", Coupled(relaxed, (2,)), by_draws,
             "is_accepted = rand <= p/q for every draft; randperm(accepted)[:beam_size]",
             OneToken(otd.rules.RecursiveRejectionWithoutReplacement(), (2,)), "test the drafts in turn, each with the last residual",

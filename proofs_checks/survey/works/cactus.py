@@ -2,7 +2,7 @@
 rest scaled down.
 
 KL(h(n) to p) is near delta, for every n: h(n)_n comes from an expansion of second order, and delta = .02 gives up to .026, .1 up to .118.
-But h(n) depends on what was drafted, and all drafted tokens are raised at once: what is emitted is no h(n), and its KL is larger.
+But h(n) depends on what was drafted, and all drafted tokens are raised at once: what is emitted is not h(n), and its KL is larger.
 p uniform on 100 tokens, q on 33 of them, delta = .02: KL(h(n) to p) is .013, of what is emitted 1.03.
 """
 
@@ -65,7 +65,7 @@ WORK = Work(
     (biased("code, delta = 1/8", OneToken(Cactus(), (1,)), code,
             "h(n) = t_n + sqrt(2 delta t_n (1 - t_n)): the budget is spent once for every drafted token n",
             OneToken(otd.lossy.Toward(lossy.KL(0), otd.rules.SpeculativeSampling()), (1,)),
-            "one r for all tokens, otd.lossy.KL(delta), whose KL is what is asked; at delta = 0 the law is the target's",
+            "one r for all tokens, otd.lossy.KL(delta), whose KL is what is asked; at delta = 0 the distribution is the target's",
             when="every delta above 0", seen=RUN,
             rests_on="exact enumeration, roots rounded to a millionth; the KL: `--page true-units`"),),
     "MANGA-UOFA/Cactus cactus/cactus.py@3b01b81, solve_constraint, _get_accepted, _get_recovered_probs", on_purpose=True,

@@ -1,13 +1,13 @@
 """EAGLE-1 and EAGLE-2: the walks along their trees, as released.
 
-EAGLE-1 draws the children of a node without replacement and rejects recursively with the q they were drawn by: right at one node. Its walks
-go wrong in the last token. On main, `adjustflag and accept_length != candidates.shape[1]` compares the length with the number of paths,
-since candidates is (batch, paths, length) there. Where the last level is accepted after a refused sibling, the next token is drawn from
-what the sibling left of the parent's law. With one path, a refusal at the first place is followed by a draw from p itself. On branch v1 an
-accepted leaf is followed by softmax(logits) without the logits processor: temperature, top-p and top-k are left out. At temperature 1
-without top-p, as in the paper, that changes nothing.
-EAGLE-2 takes the top tokens and sets q = 1: a child x is taken with probability P(x), else P(x) becomes 0 and P is normalised. That is
-drawing from P, child by child. Its leaf had v1's fault from its first commit, bfeb532, until 50fc246 (14 April 2025).
+EAGLE-1 draws the children of a node without replacement and rejects recursively with the q they were drawn by: right at one node. Its
+walks go wrong in the last token. On main, `adjustflag and accept_length != candidates.shape[1]` compares the length with the number of
+paths, since candidates is (batch, paths, length) there. Where the last level is accepted after a rejected sibling, the next token is
+drawn from what the sibling left of the parent's distribution. With one path, a rejection at the first position is followed by a draw from p
+itself. On branch v1 an accepted leaf is followed by softmax(logits) without the logits processor: temperature, top-p and top-k are left
+out. At temperature 1 without top-p, as in the paper, that changes nothing. EAGLE-2 takes the top tokens and sets q = 1: a child x is
+taken with probability P(x), else P(x) becomes 0 and P is normalised. That is drawing from P, child by child. Its leaf had v1's fault from
+its first commit, bfeb532, until 50fc246 (14 April 2025).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 
-from ..by_hand import likeliest, minus, norm, ratio, rooted, squared, without
+from ..by_hand import minus, most_probable, norm, ratio, rooted, squared, without
 from ..record import RUN, TOP, TREE, AlongPath, Case, Form, Known, OneToken, Work, biased
 
 WITHOUT, NAIVE = otd.rules.RecursiveRejectionWithoutReplacement(), otd.rules.NaiveTarget(law=TOP)
@@ -38,7 +38,7 @@ def length_of_a_path(shape: Any) -> int:
 
 
 def drawn(q: Any, taken: list[int], token: int) -> Any:
-    """EAGLE-1's q: without the refused siblings."""
+    """EAGLE-1's q: without the rejected siblings."""
     left = np.where(np.isin(np.arange(len(q)), taken), 0 * q, q)
     return xp.normalise(left, otherwise=0 * q)
 
@@ -53,7 +53,7 @@ def same(p: Any) -> Any:
 
 
 def cold(p: Any) -> Any:
-    """What the logits say before the temperature 1/2 is applied."""
+    """The distribution of the logits before the temperature 1/2 is applied."""
     return np.array(rooted(p.tolist()), dtype=object)
 
 
@@ -115,7 +115,7 @@ def walked(tree: Nested, chosen: bool, by_paths: bool, hot: bool = True) -> Call
         node, refused, target = tree, False, p()
         while node:
             refused, target, places = False, p(prefix), list[int]()
-            best = likeliest(q(prefix), len(node))
+            best = most_probable(q(prefix), len(node))
             following = None
             for place, below in enumerate(node):
                 if place >= len(target) or (

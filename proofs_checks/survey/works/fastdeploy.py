@@ -26,7 +26,7 @@ MATCH = OneToken(
     otd.lossy.Toward(lambda p, q, k=1, law=None: cut(p), otd.rules.NaiveTarget(law=TOP)), (1,), expected=nucleus
 )
 WORK = Work(
-    "fastdeploy", "FastDeploy", "", "code of the kernel; pulls 7467, 7468", "none about the law", "none beyond the top-p set",
+    "fastdeploy", "FastDeploy", "", "code of the kernel; pulls 7467, 7468", "none about the distribution", "none beyond the top-p set",
     (biased("topp", OneToken(KEPT, (1,), expected=nucleus), in_set, "accepted = verify_one_topp(..): is_in(candidates, draft_token)", MATCH,
             'verify_strategy "target_match"', on_purpose=True, mode=CHAIN,
             when="verify_strategy topp (top-p here 7/10), the default until pull 7467 (April 2026)", seen="read, not run"),
@@ -36,5 +36,5 @@ WORK = Work(
           when="the default since pull 7467 (April 2026)"),
      greedy("greedy", when="verify_strategy greedy")),
     KERNEL, engine="FastDeploy", undecided=(("verify_window of topp", "a window of later tokens decides; it was not rebuilt"),),
-    remarks="What topp emits is compared with the law after top-p. Its documentation does not call it lossy.",
+    remarks="What topp emits is compared with the distribution after top-p. Its documentation does not call it lossy.",
 )  # fmt: skip

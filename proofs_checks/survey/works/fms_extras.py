@@ -9,20 +9,20 @@ from typing import Any
 
 import ot_draft as otd
 
-from ..by_hand import likeliest
+from ..by_hand import most_probable
 from ..record import TARGET_SAMPLE, TOP, Coupled, Form, OneToken, Work, biased, greedy
 
 
 def separate(p: Any, q: Any, k: int) -> Any:
     """k candidates begin with q's most probable token, each with a draw from p; the first candidate's draw where none agrees."""
-    (x,) = likeliest(q, 1)
+    (x,) = most_probable(q, 1)
     missed = (1 - p[x]) ** k
     rest = [Fraction(0) if y == x or p[x] == 1 else mass * missed / (1 - p[x]) for y, mass in enumerate(p)]
     return [1 - missed if y == x else mass for y, mass in enumerate(rest)], 1 - missed
 
 
 def by_hand(chance: Any, p: Any, q: Any, k: int) -> tuple[int]:
-    (x,) = likeliest(q(), 1)
+    (x,) = most_probable(q(), 1)
     samples = [chance.draw(p()) for _ in range(k)]
     return (x if x in samples else samples[0],)
 

@@ -46,7 +46,7 @@ def toy(p: Fraction, q: Fraction) -> Case:
 THIRD = Fraction(1, 3)
 WORK = Work(
     "hsd", "HSD", "2601.05724, definitions 4 to 6", "the definitions, second hand; code of one draft",
-    "lossless; accepts more than block verification", "two passes over the vocabulary a position",
+    "lossless; accepts more than block verification", "two passes over the vocabulary per position",
     (Form("paper, as we read definitions 4 to 6", BLOCK,
           "equal to block verification by algebra; accepting more is impossible, Coq: block_optimal.v"),
      biased("code", AlongPath(chain(lambda ratio, weight: min(1, ratio))), code,
@@ -55,5 +55,5 @@ WORK = Work(
             seen=f"{RUN} (f3adf7f)",
             known=(Known(toy(THIRD, 2 * THIRD), THIRD / 3),))),
     "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2 and @f3adf7f, _speculative_sampling",
-    undecided=(("several drafts", "what later ones take over from refused ones was not rebuilt"),),
+    undecided=(("several drafts", "what later ones take over from rejected ones was not rebuilt"),),
 )  # fmt: skip

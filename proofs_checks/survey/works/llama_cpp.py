@@ -1,13 +1,14 @@
 """llama.cpp: the server's sampler, and the example `speculative`.
 
-The server compares the draft with the target's own sample. The EXAMPLE, with its defaults (temperature .8, one sequence), drafts data[0] of
-the candidates in falling order, and not the token that the draft's sampler drew. It is kept if r <= p_tgt / p_dft, as if it had been drawn;
-p_tgt is 0 where the token is no candidate of the target. After a refusal both lists of candidates are sorted by id and subtracted place by
-place, not id by id: right only where both models kept the same tokens, and by default top-k, top-p and min-p cut each list by itself. So
-drawing the draft alone is no repair. With SEVERAL SEQUENCES a branch splits into the next candidates whose mass is above p_split, .1; the
-active ones are tested in random order by the same test, and those that were not tested stay active behind a token of another branch.
-Temperature <= 0, one candidate (top-k 1) and sampling on the backend are not
-concerned. Pull 5625, which brought the rule in 2024, says that it covers the verification and leaves the drawing of drafts open.
+The server compares the draft with the target's own sample. The EXAMPLE, with its defaults (temperature .8, one sequence), drafts data[0]
+of the candidates in falling order, and not the token that the draft's sampler drew. It is kept if r <= p_tgt / p_dft, as if it had been
+drawn; p_tgt is 0 where the target does not have the token among its candidates (with several sequences: the value of the sequence
+before). After a rejection both lists of candidates are sorted by id and subtracted index by index, not id by id: right only where both
+models kept the same tokens, and by default top-k, top-p and min-p cut each list by itself. So drawing the draft alone does not repair it.
+With SEVERAL SEQUENCES a branch splits into the next candidates whose mass is above p_split, .1; the active ones are tested in random
+order by the same test, and those that were not tested stay active after a token of another branch. Temperature <= 0, one candidate (top-k
+1) and sampling on the backend are not concerned. Pull 5625, which brought the rule in 2024, says that it covers the verification and
+leaves the drawing of drafts open.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import ot_draft as otd
 from ot_draft import arrays as xp
 from ot_draft import trees
 
-from ..by_hand import likeliest, norm, ratio
+from ..by_hand import most_probable, norm, ratio
 from ..record import CHAIN, TOP, TREES, AlongPath, Case, Form, Known, OneToken, Work, biased, greedy
 
 CHOSEN, SPLIT = otd.rules.NaiveTarget(law=TOP), Fraction(1, 10)
@@ -28,7 +29,7 @@ TWO = trees.TreeShape.chains(2, 2)
 
 
 def by_place(candidates: Any, target: Any, q: Any) -> Any:
-    """What is left of the target (n,) when the i-th candidate of q is subtracted from the i-th of these; candidates have mass."""
+    """The residual of the target (n,) when the i-th candidate of q is subtracted from the i-th of these; candidates have mass."""
     others, left = np.flatnonzero(q), target + 0
     both = min(len(candidates), len(others))
     left[candidates[:both]] = left[candidates[:both]] - q[others[:both]]
@@ -60,19 +61,19 @@ def listed(p: Any, q: Any) -> list[Fraction]:
 
 
 def example(drawn: bool) -> Any:
-    """The program of one place: the draft is the likeliest candidate, or drawn."""
+    """The program of one position: the draft token is the most probable candidate, or drawn."""
 
     def program(chance: Any, p: Any, q: Any, k: int) -> Any:
-        x = chance.draw(q()) if drawn else likeliest(q(), 1)[0]
+        x = chance.draw(q()) if drawn else most_probable(q(), 1)[0]
         return (x,) if chance.flip(ratio(p()[x], q()[x])) else (chance.draw(listed(p(), q())),)
 
     return program
 
 
 def several(model: Any, tree: Any) -> Any:
-    """Two sequences: they part at the first place, where the second candidate has enough mass, and go on with their likeliest tokens.
+    """Two sequences: they part at the first position, where the second candidate has enough mass, then each takes its most probable tokens.
 
-    Sequences that were not tested stay active behind a token that another one had accepted.
+    Sequences that were not tested stay active after a token that another one had accepted.
     """
     law: dict[tuple[int, ...], Any] = {}
     root = model.draft(())
@@ -112,8 +113,8 @@ def several_by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
             cut[y] = max(Fraction(0), target[y] - (others[i] if i < len(others) else 0))
         return norm(cut, target)
 
-    starts = [x for i, x in enumerate(likeliest(q(), 2)) if not i or q()[x] > SPLIT]
-    active = [(x, likeliest(q((x,)), 1)[0]) for x in starts]
+    starts = [x for i, x in enumerate(most_probable(q(), 2)) if not i or q()[x] > SPLIT]
+    active = [(x, most_probable(q((x,)), 1)[0]) for x in starts]
     text: tuple[int, ...] = ()
     context: tuple[int, ...] = ()
     for i in range(2):
@@ -138,9 +139,7 @@ EIGHTH = Fraction(1, 8)
 APART = Case(
     ((0 * EIGHTH, 3 * EIGHTH, 3 * EIGHTH, 2 * EIGHTH),), ((2 * EIGHTH, 4 * EIGHTH, 2 * EIGHTH, 0 * EIGHTH),), 1
 )
-SEEN = (
-    "run: its verification, compiled (as llama-cpp-python 0.3.36 has it): within .0005 of the law in a million rounds"
-)
+SEEN = "run: its verification, compiled (as llama-cpp-python 0.3.36 has it): within .0005 of the distribution in a million rounds"
 DRAWN = OneToken(ByPlace(otd.IID()), (1,))
 WORKS = (
     Work("llama-cpp", "llama.cpp", "", "code of the example and of common/sampling.cpp",
@@ -148,9 +147,9 @@ WORKS = (
          (Form("server: common_sampler_sample_and_accept_n", OneToken(CHOSEN, (1,)), "the output is the target's sample; Coq: sampling.v",
                mode=CHAIN, when="not with its synthetic acceptance for benchmarks (pull 27711)"),
           biased("example `speculative`, one sequence", OneToken(ByPlace(), (1,)), example(drawn=False),
-                 "id = cur_p->data[is].id, not the drawn token; then r <= p_tgt / p_dft; lists subtracted place by place",
+                 "id = cur_p->data[is].id, not the drawn token; then r <= p_tgt / p_dft; lists subtracted index by index",
                  OneToken(CHOSEN, (1,)),
-                 "p_dft = 1 and p_tgt = 0 after a refusal; drawing the draft is not enough",
+                 "p_dft = 1 and p_tgt = 0 after a rejection; drawing the draft is not enough",
                  mode=CHAIN, when="its defaults: temperature .8, --parallel 1",
                  seen=SEEN, known=(Known(APART, 3 * EIGHTH, "the draft drawn", DRAWN, example(drawn=True)),)),
           biased("example `speculative`, several sequences", AlongPath(several, (2,), 2, TWO, TOP), several_by_hand,

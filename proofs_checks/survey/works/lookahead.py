@@ -1,6 +1,6 @@
 """Lookahead decoding, sampling: n-grams that were collected before the target's random numbers are compared with its sample.
 
-An n-gram that appears twice is refused twice; its mass is 0 by then, and nothing changes.
+An n-gram that appears twice is rejected twice; its mass is 0 by then, and nothing changes.
 """
 
 import ot_draft as otd

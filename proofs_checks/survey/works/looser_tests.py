@@ -1,10 +1,10 @@
 """Works that loosen the test of one draft, and keep or change the residual; lossy by design.
 
-FLY takes a draft that is not the target's likeliest token where the target's entropy is high and no further mismatch follows (here: given
-that none follows). MARS takes the target's second token where its mass is near the first's. EARS adds a tolerance that grows with 1 - max
-p. LENIENCE divides q by a factor; SPEC-RL does so with p as the residual. WAGNER et al. put sigmoids in the place of both softmaxes: with
-normalised logits and scale 1, p/(1 + p) and q/(1 + q). MTAD takes the longest drafted beginning whose joint ratio passes a threshold, then
-a token from p. ASD relaxes greedy decoding: a draft is kept while its regret, max z - z_x, stays within budgets.
+FLY keeps a draft token that is not the target's most probable where the target's entropy is high and no further mismatch follows (here:
+given that none follows). MARS takes the target's second token where its mass is near the first's. EARS adds a tolerance that grows with 1
+- max p. LENIENCE divides q by a factor; SPEC-RL does so with p as the residual. WAGNER et al. use sigmoids instead of both softmaxes:
+with normalised logits and scale 1, p/(1 + p) and q/(1 + q). MTAD takes the longest drafted beginning whose joint ratio passes a
+threshold, then a token from p. ASD relaxes greedy decoding: a draft is kept while its regret, max z - z_x, stays within budgets.
 """
 
 from fractions import Fraction
@@ -18,7 +18,7 @@ from ot_draft import arrays as xp
 from ot_draft import trees
 from proofs_checks.lossy import engine_rules
 
-from ..by_hand import likeliest, minus, mode, norm, ratio, single, usual_residual, usual_test
+from ..by_hand import minus, mode, most_probable, norm, ratio, single, usual_residual, usual_test
 from ..record import SPECULATIVE, TOP, AlongPath, Form, OneToken, Work, biased
 from ..rules import Single, among, best, capped_ratio, left
 
@@ -36,7 +36,7 @@ def open_gate(p: Any, q: Any) -> Any:
 
 def gate(p: Any, q: Any, x: int) -> int:
     entropy = -sum(float(mass) * log(mass) for mass in p if mass)
-    return int([x] == likeliest(p, 1) or entropy >= GATE * log(len(p)))
+    return int([x] == most_probable(p, 1) or entropy >= GATE * log(len(p)))
 
 
 def second_counts(p: Any, q: Any) -> Any:
@@ -47,7 +47,7 @@ def second_counts(p: Any, q: Any) -> Any:
 
 
 def margin(p: Any, q: Any, x: int) -> Any:
-    first, second = likeliest(p, 2)
+    first, second = most_probable(p, 2)
     return 1 if x == second and ratio(p[second], p[first]) >= MARGIN else usual_test(p, q, x)
 
 
@@ -101,17 +101,17 @@ WORKS = (
          (biased("lenience 1/2", one(engine_rules.LenientSampling(HALF)), LENIENT, "accept with min(1, p / (l q))", SPECULATIVE, "l = 1",
                  rests_on="exact enumeration; its bound: `prove lossy_claims`"),
           biased("lenience 1/2, the rest from p", one(engine_rules.LenientSampling(HALF, "target")), FROM_TARGET,
-                 "after a refusal a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
-    Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n", "accuracy kept to 99 %; none about the law",
-         "an entropy a token",
+                 "after a rejection a fresh draw from p", SPECULATIVE, "l = 1 and the residual norm((p - q)+)")), on_purpose=True),
+    Work("fly", "FLy", "Li et al. 2511.22972", "from its description; gate .3 of log n",
+         "accuracy kept to 99 %; none about the distribution", "an entropy per token",
          (biased("one position, window without mismatch", OneToken(Single(open_gate, lambda p, q: best(p), TOP), (1,), expected=mode),
                  GATED,
                  "accept a mismatch where the normalised entropy is at least theta", MOST_PROBABLE, "no gate",
                  when="greedy decoding: compared with the target's most probable token"),), on_purpose=True),
     Work("mars", "MARS", "Song et al. 2601.15498v1", "from the abstract only; margin .9 as a ratio of masses",
-         "quality kept; none about the law", "the two likeliest tokens",
+         "quality kept; none about the distribution", "the two most probable tokens",
          (biased("margin on the second token", one(Single(second_counts)), single(margin, usual_residual),
-                 "relax rejection where the two likeliest tokens are near each other", SPECULATIVE, "no margin"),), on_purpose=True),
+                 "relax rejection where the two most probable tokens are near each other", SPECULATIVE, "no margin"),), on_purpose=True),
     Work("ears", "EARS", "2512.13194", "from its description; tolerance (1 - max p)/4", "throughput for a small loss of accuracy",
          "as speculative sampling",
          (biased("tolerance (1 - max p)/4", one(Single(loosened)), TOLERANT,
@@ -122,16 +122,16 @@ WORKS = (
          (Form("exact", SPECULATIVE, "the same rule in another order; Coq: sampling.v"),
           biased("sigmoid", SIGMOID, SQUASHED, "sigmoid for softmax in test and residual", SPECULATIVE, "softmax")), on_purpose=True),
     Work("asd", "ASD", "2608.03447", "the rule, as its author gives it in two issues",
-         "a bounded deviation from greedy decoding", "a maximum a token",
+         "a bounded deviation from greedy decoding", "a maximum per token",
          (biased("one place, regret up to log(5/4)", OneToken(Single(little_regret, lambda p, q: best(p), TOP), (1,), expected=mode),
                  single(lambda p, q, x: int(p[x] >= REGRET * max(p)), lambda p, q, x: mode(p), mode),
-                 "accept while the regrets sum to at most B, r/(K - i) <= g, and at most m drafts are no argmax",
+                 "accept while the regrets sum to at most B, r/(K - i) <= g, and at most m draft tokens are not the argmax",
                  MOST_PROBABLE, "B = 0",
-                 when="greedy decoding: set beside the target's likeliest token",
+                 when="greedy decoding: compared with the target's most probable token",
                  code="huggingface/transformers issue 48636; ModelTC/LightLLM issue 1552"),), on_purpose=True),
     Work(
-        "mtad", "Multi-token joint decoding (MTAD)", "MTAD 2024", "from its description; i.i.d. drafts in the place of beams, tau = 1/2",
-        "approximates the joint law within a bound", "the joint ratio",
+        "mtad", "Multi-token joint decoding (MTAD)", "MTAD 2024", "from its description; i.i.d. drafts instead of beams, tau = 1/2",
+        "approximates the joint distribution within a bound", "the joint ratio",
         (biased("threshold on the joint ratio", AlongPath(joint_threshold), joint_by_hand,
                 "accept the longest beginning with min(1, p(x_1..x_i)/q(x_1..x_i)) > tau", AlongPath(trees.BlockVerification()),
                 "test block verification's weights by uniform numbers, correct from (w p - q)+"),), on_purpose=True,

@@ -1,10 +1,11 @@
 """Medusa's acceptance: typical (fast, its default), and nucleus.
 
-FAST. A draft, the likeliest token of a head, is taken where p finds it likely enough; the longest path wins, of several the likeliest,
-and the next token is the target's likeliest. Temperature above 0. AS THE PAPER MAY BE READ, the rest is drawn from the target:
-no released code does that, since with fast=False the code calls get_typical_posterior_mask with an argument too many (TypeError). NUCLEUS.
-For every path the target draws tokens of its own; a path is kept as far as they agree, the longest wins, the next token is drawn afresh.
-Other works use Medusa's typical or greedy test: Hydra, Speculative Streaming, PPD, BiTA, Chimera, GliDe, CTC drafting.
+FAST. A draft token, the most probable one of a head, is accepted where p of it is large enough. The longest path wins, of several the
+most probable one, and the next token is the target's most probable. Temperature above 0. AS THE PAPER MAY BE READ, the rest is drawn from
+the target: no released code does that, since with fast=False the code calls get_typical_posterior_mask with an argument too many
+(TypeError). NUCLEUS. For every path the target draws tokens of its own; a path is kept as far as they agree, the longest wins, the next
+token is a fresh draw. Other works use Medusa's typical or greedy test: Hydra, Speculative Streaming, PPD, BiTA, Chimera, GliDe, CTC
+drafting.
 """
 
 from fractions import Fraction
@@ -19,7 +20,7 @@ from ot_draft import arrays as xp
 from ot_draft import trees
 from proofs_checks.lossy import engine_rules
 
-from ..by_hand import likeliest, mode, single
+from ..by_hand import mode, most_probable, single
 from ..record import NAIVE_TREE, RUN, TARGET_SAMPLE, TOP, TREE, AlongPath, Case, Known, OneToken, Work, biased
 
 TYPICAL = partial(engine_rules.TypicalAcceptance, 0.3, 0.09)
@@ -39,7 +40,7 @@ def leaves(forest: Any) -> list[tuple[int, ...]]:
 
 
 def longest_likely(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
-    """Of the paths that are likely enough the longest, of these the likeliest, and then the target's likeliest token."""
+    """The longest path that is probable enough, of several the most probable one, then the target's most probable token."""
     rule, found = TYPICAL("greedy"), []
     for path in leaves(tree.forest):
         targets = [model.target(path[:i]) for i in range(len(path))]
@@ -54,12 +55,12 @@ def longest_likely(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
 
 def longest_by_hand(chance: Any, p: Any, q: Any, k: int) -> Any:
     best: tuple[int, Any, tuple[int, ...]] = (0, Fraction(1), ())
-    for x in likeliest(q(), 2):
-        for y in likeliest(q((x,)), 2):
+    for x in most_probable(q(), 2):
+        for y in most_probable(q((x,)), 2):
             path = () if not likely(p(), (), x) else (x,) if not likely(p((x,)), (), y) else (x, y)
             mass = prod((p(path[:i])[token] for i, token in enumerate(path)), start=Fraction(1))
             best = max(best, (len(path), mass, path), key=lambda each: each[:2])
-    return (*best[2], *likeliest(p(best[2]), 1))
+    return (*best[2], *most_probable(p(best[2]), 1))
 
 
 def nucleus(model: Any, tree: Any) -> dict[tuple[int, ...], Any]:
@@ -84,7 +85,7 @@ def nucleus_by_hand(depth: int) -> Any:
     def program(chance: Any, p: Any, q: Any, k: int) -> Any:
         every: list[tuple[int, ...]] = [()]
         for _ in range(depth):
-            every = [(*path, x) for path in every for x in likeliest(q(path), 2)]
+            every = [(*path, x) for path in every for x in most_probable(q(path), 2)]
         winner: tuple[int, ...] = ()
         for path in every:
             kept: tuple[int, ...] = ()
@@ -100,13 +101,13 @@ def nucleus_by_hand(depth: int) -> Any:
 
 CODE = "FasterDecoding/Medusa medusa/model/utils.py@e2a5d20, "
 WORK = Work(
-    "medusa", "Medusa", "Cai et al. 2024, section 3.3.1", "code; the library's rule", "plausible text, not the target's law",
-    "an entropy a token",
+    "medusa", "Medusa", "Cai et al. 2024, section 3.3.1", "code; the library's rule", "plausible text, not the target's distribution",
+    "an entropy per token",
     (biased("code, fast: one candidate", OneToken(TYPICAL("greedy"), (1,), TOP), single(likely, lambda p, q, x: mode(p), mode),
             "posterior_mask = candidates_prob > threshold; the next token is the argmax", TARGET_SAMPLE, FIX,
             when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
      biased("code, fast: tree", AlongPath(longest_likely, (2,), 2, TREE, TOP), longest_by_hand,
-            "best_candidates = where(candidates_accept_length == accept_length), of them the likeliest",
+            "best_candidates = where(candidates_accept_length == accept_length), of them the most probable",
             NAIVE_TREE, FIX, when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
      biased("as the paper may be read: the rest drawn from p", OneToken(TYPICAL("sample"), (1,), TOP),
             single(likely, lambda p, q, x: p, mode),
@@ -114,8 +115,8 @@ WORK = Work(
             when="in no released code", code="none"),
      biased("code, nucleus: tree", AlongPath(nucleus, (2,), 2, TREE, TOP), nucleus_by_hand(2),
             "sampled_tokens = multinomial(..) for every path; best_candidate = argmax of the lengths",
-            NAIVE_TREE, "one draw of the target a node, which all paths through it share",
-            when="sampling='nucleus'; p is the law after its top-p", code=CODE + "get_nucleus_posterior_mask", seen=RUN,
+            NAIVE_TREE, "one draw of the target per node, which all paths through it share",
+            when="sampling='nucleus'; p is the distribution after its top-p", code=CODE + "get_nucleus_posterior_mask", seen=RUN,
             known=(Known(Case(((HALF, HALF),), ((HALF, HALF),), 2), EIGHTH, "a root with two children",
                          AlongPath(nucleus, (2,), 1, PAIR, TOP), nucleus_by_hand(1)),))),
     CODE + "evaluate_posterior", on_purpose=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 import ot_draft as otd
 
-from ..by_hand import likeliest, norm, ratio, recursive, usual_residual
+from ..by_hand import most_probable, norm, ratio, recursive, usual_residual
 from ..record import CHAIN, PATH, TOP, TREES, Case, Form, Known, OneToken, Work, biased, greedy
 from ..rules import DrawnFrom, Single, capped_ratio, left
 from .specexec import by_rows
@@ -21,7 +21,7 @@ NAIVE = otd.rules.NaiveTarget(law=TOP)
 
 def nucleus(masses: Any) -> tuple[Fraction, ...]:
     """The fewest most probable tokens that have the part, normalised."""
-    order = likeliest(masses, len(masses))
+    order = most_probable(masses, len(masses))
     kept = [y for i, y in enumerate(order) if sum(masses[z] for z in order[:i]) < PART]
     return norm([mass if y in kept else 0 for y, mass in enumerate(masses)])
 

@@ -44,7 +44,7 @@ def kept(p: Any, q: Any, x: int, first: bool) -> Fraction:
 
 
 def rounds(first: bool) -> Any:
-    """Law of what a round emits, given its path."""
+    """Distribution of what a round emits, given its path."""
 
     def rule(model: Any, drafts: Any) -> dict[tuple[int, ...], Any]:
         (path,) = drafts

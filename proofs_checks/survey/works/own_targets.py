@@ -1,8 +1,8 @@
-"""Works that put another law r(p, q) in the target's place, and then select losslessly for r.
+"""Works that put another distribution r(p, q) in the target's place, and then select losslessly for r.
 
 CASCADES take q for r in the contexts where the draft is trusted. MENTORED DECODING takes clip(q, a p, b p), the best for one draft within
 a divergence; here with the bound r <= 3/2 p, which is rational. DIVERSED mixes p and q, with a weight that its head learns and that is
-1/2 here; transformers has it as assistant_ensemble_weight. Each keeps its own r, and says so; beside p it is not lossless.
+1/2 here; transformers has it as assistant_ensemble_weight. Each keeps its own r, and says so; compared with p it is not lossless.
 """
 
 from collections.abc import Callable
@@ -65,12 +65,12 @@ WORKS = (
                  "the target is q where max q >= max p - alpha TV(p, q)",
                  "always defer to p"),), on_purpose=True),
     Work("mentored", "Mentored decoding", "Tran-Thien 2023; Tran-Thien and Nock 2026", "the library's target",
-         "most acceptance of one draft within a divergence (holds)", "a root search a token",
+         "most acceptance of one draft within a divergence (holds)", "a root search per token",
          (toward("r <= 3/2 p", lossy.Ratio(factor=BOUND), clipped, "the target is clip(q, a p, b p)", "a = b = 1"),), on_purpose=True),
     Work("diversed", "DIVERSED, static ensemble", "2604.07622", "from its description; its form in transformers",
          "traces the frontier of acceptance and total variation (holds for one draft)", "one pass more",
          (toward("weight 1/2", published_targets.Ensemble(HALF), mixed, "the target is w p + (1 - w) q", "w = 1",
-                seen="run: 5.24.0's own function, over all its random numbers, has the same law",
+                seen="run: 5.24.0's own function, over all its random numbers, has the same distribution",
                 when="transformers since 5.14: assistant_ensemble_weight below 1",
                 code="transformers 5.24.0 generation/utils.py, _speculative_sampling"),), on_purpose=True),
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Draft and output that share exponentials: drafter-invariant coupling, and its list form GLS.
 
-DRAFTER-INVARIANT COUPLING is of one draft a position; no tree or several paths. GLS, Algorithm 2, has K paths with exponentials of their
-own a position: the output is the race of the paths that hold the text so far, and the walk ends where none
-holds it. It is evaluated with one pair of laws for all contexts.
+DRAFTER-INVARIANT COUPLING is of one draft token per position; no tree or several paths. GLS, Algorithm 2, has K paths with exponentials
+of their own per position: the output is the race of the paths that hold the text so far, and the walk ends where none holds it. It is
+evaluated with one pair of distributions for all contexts.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from ..record import Coupled, Form, Work
 
 
 def coupling(p: Any, q: Any, k: int, error: str = "") -> Any:
-    """The race's output law and match probability."""
+    """The race's output distribution and match probability."""
     law = exponential_race.joint(Case(p, q, 1, 0), error)
     return [sum(column) for column in zip(*law, strict=True)], sum(law[y][y] for y in range(len(p)))
 
 
 def lists(p: Any, q: Any, k: int, swapped: bool = False) -> Any:
-    """The same for k lists; swapped: the output races for the draft's law."""
+    """The same for k lists; swapped: the output races for the draft's distribution."""
     case = Case(q, p, k, 0) if swapped else Case(p, q, k, 0)
     output = [sum(column) for column in zip(*list_race.joint(case), strict=True)]
     return output, sum(list_race.match(case, y) for y in range(len(p)))
@@ -43,7 +43,7 @@ def alive(p: Any, q: Any, k: int) -> tuple[list[Any], ...]:
 
 
 def walk(one_level: Callable[..., Any], p: Any, q: Any, k: int, error: str = "") -> Any:
-    """Law of three tokens, and accepted drafts, of k paths of two at one pair of laws; one_level(p, q, m): `alive` of m that are left."""
+    """Distribution of three tokens, accepted drafts, of k paths of two at one pair of distributions; one_level(p, q, m): m are left."""
     law: dict[tuple[int, ...], Any] = {}
     accepted = Fraction(0)
 
@@ -70,7 +70,7 @@ def walked(one_level: Callable[..., Any]) -> Coupled:
     """Two paths of two tokens as a walk."""
     down = partial(walk, one_level)
     return Coupled(
-        down, (2,), tuple((error, partial(down, error=error)) for error in (SWAPPED, AFRESH)), beside="", text=TOKENS
+        down, (2,), tuple((error, partial(down, error=error)) for error in (SWAPPED, AFRESH)), baseline="", text=TOKENS
     )
 
 
@@ -87,13 +87,13 @@ INJECTED: tuple[tuple[str, Callable[..., Any]], ...] = tuple(
 )
 WORKS = (
     Work("daliri", "Drafter-invariant coupling", "Daliri et al. 2408.07978", "the statement in `prove exponential_race`",
-         "lossless, whatever the drafter; match at least (1 - TV)/(1 + TV)", "one pass a token, no residual",
+         "lossless, whatever the drafter; match at least (1 - TV)/(1 + TV)", "one pass per token, no residual",
          (Form("Gumbel coupling: one position of one path", Coupled(coupling, (1,), INJECTED, match),
                "`prove exponential_race`: both marginals, exactly"),)),
     Work("gls", "Gumbel-max list sampling (GLS)", "Rowan et al. 2506.05632, Propositions 1 and 3, Theorem 1, Algorithm 2",
          "Algorithm 2; the statement in `prove list_race`",
-         "lossless; drafter-invariant; a list matching lemma", "k exponentials a token",
+         "lossless; drafter-invariant; a list matching lemma", "k exponentials per token",
          (Form("list-level race: one position", Coupled(lists, (1, 2), (("the output races for q", partial(lists, swapped=True)),)),
-               "`prove list_race`: the joint law, exactly"),
+               "`prove list_race`: the joint distribution, exactly"),
           Form("two paths, walk", walked(alive), "`prove list_race` at every position, for the paths that are left; its Proposition 3"))),
 )  # fmt: skip

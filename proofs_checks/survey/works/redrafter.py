@@ -1,9 +1,9 @@
 """ReDrafter (Apple): beams that a search has found, tested with p/q as if they had been drawn.
 
-A beam search of the drafter gives the likeliest continuations; no token is drawn. Each token of each beam has a uniform number of its own
-and passes with min(1, p/q). The beam of the longest beginning that passes is taken, the first of equals, and then a token from norm((p -
-q)+), or from p after a whole beam. With chosen beams q has to be 1, and paths that share a node have to share its uniform number. Its MLX
-version has the same test.
+A beam search of the drafter gives the most probable continuations; no token is drawn. Each token of each beam has a uniform number of its
+own and passes with min(1, p/q). The beam of the longest beginning that passes is taken, the first of equals, and then a token from
+norm((p - q)+), or from p after a whole beam. With chosen beams q has to be 1, and paths that share a node have to share its uniform
+number. Its MLX version has the same test.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def beam_search(draft: Callable[[Path], Any], width: int, length: int) -> list[P
 
 
 def longest(width: int, length: int) -> Callable[[Any, Any], dict[Path, Any]]:
-    """The law of what is emitted, over the passed lengths of all beams."""
+    """The distribution of the output, over the passed lengths of all beams."""
 
     def rule(model: Any, tree: Any) -> dict[Path, Any]:
         law: dict[Path, Any] = {}
@@ -86,7 +86,8 @@ def by_uniforms(width: int, length: int) -> Callable[..., Any]:
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 ONE, TWO = trees.TreeShape.chains(1, 1), trees.TreeShape.by_level((2,))
 WORK = Work(
-    "redrafter", "ReDrafter", "Zhang et al. 2403.09919", "code, PyTorch", "the same law, by rejection sampling", "none beyond the beams",
+    "redrafter", "ReDrafter", "Zhang et al. 2403.09919", "code, PyTorch",
+    "the same distribution, by rejection sampling", "none beyond the beams",
     (biased("code: two beams of two tokens", AlongPath(longest(2, 2), (2,), 2, TREE, TOP), by_uniforms(2, 2),
             "compare = rand < exp(log p - log q), of tokens that a beam search has chosen, with uniform numbers of each beam",
             AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP),
@@ -97,5 +98,5 @@ WORK = Work(
                    Known(Case(((HALF, HALF),), ((2 * THIRD, THIRD),), 2), HALF / 2, "two beams of one token",
                          AlongPath(longest(2, 1), (2,), 1, TWO, TOP), by_uniforms(2, 1)))),),
     "apple/ml-recurrent-drafter recurrent_drafting/recurrent_drafting.py@d4f4a72, _choose_from_candidates, _prepare_next_input",
-    remarks="Logits are cut to their top 50 before, on both sides. Where nothing is left after a refusal the code fails; evaluated as p.",
+    remarks="Logits are cut to their top 50 before, on both sides. Where nothing is left after a rejection the code fails; evaluated as p.",
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """RheoSampling, as a fork has it: children are the draft's best token and one that is drawn from the rest.
 
-The child drawn from q without its best token is tested with that law; after a refusal one draw of norm((p - q~)+) is compared with the
-other children, which were chosen. For the building of the tree the drawn child counts with min(q of the best, what is left), whichever
-token it is. Evaluated where both children are there; whether equal masses keep the pruning blind to the token was not.
+The child drawn from q without its best token is tested with that distribution; after a rejection one draw of norm((p - q~)+) is compared
+with the other children, which were chosen. For the building of the tree the drawn child counts with min(q of the best, what is left),
+whichever token it is. Evaluated where both children are there; whether equal masses keep the pruning blind to the token was not.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Rheo(otd.SelectionRule):
 RULE = Rheo()
 WORK = Work(
     "rheo", "RheoSampling", "2609.21827", "abstract; a fork's construir_dfs_kernel, aceptar_kernel", "lossless",
-    "one pass a node",
+    "one pass per node",
     (Form("a fork's test: node", OneToken(RULE, (2,)), "exact checks"),
      Form("a fork's test: tree", walk(RULE), WALK)),
     undecided=(("the authors' own", "their code could not be had"),),

@@ -1,10 +1,10 @@
 """RM-BV: several first tokens share one drafted suffix; block verification of the suffix, and the first token is decided last.
 
-The first tokens S are chosen before the suffix is drawn; with the mass that the target has outside S, one of those is the output. Else the
-suffix is verified as a block against the mixture of the target's laws after the first tokens, each with its posterior weight, and the first
-token is drawn from its posterior, given the suffix and the token after it. Over the law of the suffix the text is the target's; given the
-tree it is not. Its notes count 3.0 and 2.6 tokens a round where the second token copies the first in nine of ten, or is 0 in nine of ten;
-so do we. The notes were read in a text index that does not name the repository (package gbv_experiments).
+The first tokens S are chosen before the suffix is drawn; with the mass that the target has outside S, one of those is the output. Else
+the suffix is verified as a block against the mixture of the target's distributions after the first tokens, each with its posterior
+weight, and the first token is drawn from its posterior, given the suffix and the token after it. Over the distribution of the suffix the
+text is the target's; given the tree it is not. Its notes count 3.0 and 2.6 tokens a round where the second token copies the first in nine
+of ten, or is 0 in nine of ten; so do we. The notes were read in a text index that does not name the repository (package gbv_experiments).
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Path = tuple[int, ...]
 
 
 def root_last(suffix: int) -> Callable[[Any, Any], dict[Path, Any]]:
-    """The law of what is emitted, given the drafted suffix, with two first tokens."""
+    """The distribution of what is emitted, given the drafted suffix, with two first tokens."""
 
     def rule(model: Any, tree: Any) -> dict[Path, Any]:
         drafted, root = tuple(tree.tokens[:suffix]), model.target(())

@@ -10,14 +10,14 @@ from typing import Any
 
 from ot_draft import trees
 
-from ..by_hand import likeliest, ratio, usual_residual, without
+from ..by_hand import most_probable, ratio, usual_residual, without
 from ..record import CHAIN, NAIVE_TREE, PATH, TARGET_SAMPLE, TOP, AlongPath, Case, Form, Known, Work, biased, greedy
 
 ONE = trees.TreeShape.chains(1, 1)
 
 
 def either(model: Any, drafts: Any) -> dict[tuple[int, ...], Any]:
-    """Law of what a round emits, given its path; `same`: every draft so far was the target's sample."""
+    """Distribution of what a round emits, given its path; `same`: every draft so far was the target's sample."""
     path = drafts.tokens if hasattr(drafts, "tokens") else drafts[0]
     law: dict[tuple[int, ...], Any] = {}
 
@@ -42,7 +42,7 @@ def by_hand(length: int, chosen: bool) -> Any:
     def program(chance: Any, p: Any, q: Any, k: int) -> tuple[int, ...]:
         path: tuple[int, ...] = ()
         while len(path) < length:
-            path += (likeliest(q(path), 1)[0],) if chosen else (chance.draw(q(path)),)
+            path += (most_probable(q(path), 1)[0],) if chosen else (chance.draw(q(path)),)
         equal = True
         for i, x in enumerate(path):
             s = chance.draw(p(path[:i]))
@@ -67,7 +67,8 @@ WORK = Work(
             code=f"{FILE}@0185dcd, rejection_sampling_kernel", fixed="pull 1318",
             known=(Known(Case(((HALF, HALF),), ((THIRD, 2 * THIRD),), 1), Fraction(1, 12), "one draft, drawn from q",
                          AlongPath(either, length=1), by_hand(1, False)),)),
-     Form("p/q, draft's law given", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN, when="since pull 1318 (20 August 2026)",
+     Form("p/q, draft's distribution given", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN,
+          when="since pull 1318 (20 August 2026)",
           code=f"{FILE}@4b8d39c"),
      Form("point mass of a chosen draft", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN, when="since pull 1318 (20 August 2026)",
           code=f"{FILE}@4b8d39c"),

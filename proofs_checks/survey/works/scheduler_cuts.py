@@ -5,7 +5,7 @@ them (`prove scheduled`). DSpark's confidence c_i reads a hidden state and the t
 c_1 .. c_i of all sequences, so that each decision reads tokens before i and other sequences only. A confidence that is the draft's own
 q(x_i) reads the token that it cuts: unlikely tokens are then left to the target. CUT AFTER VERIFICATION. SGLang keeps the first kept + 1
 tokens of what the verification emitted; the last of them is a token that passed, or the correction, so that a prefix of a lossless text
-is kept. A fresh token of p in its place would be lossy: where the draft behind the cut passes it is replaced, where it fails its
+is kept. A fresh token of p in its place would be lossy: where the draft token after the cut passes it is replaced, where it fails its
 correction stays. Here another sequence leaves room for one draft or two, with equal probabilities, and a second draft is let in after q's
 most probable token.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import ot_draft as otd
 from ot_draft import trees
 
-from ..by_hand import likeliest, ratio, usual_residual
+from ..by_hand import most_probable, ratio, usual_residual
 from ..record import AlongPath, Form, Work, biased
 
 TEST = trees.TokenWise(otd.rules.SpeculativeSampling())
@@ -36,12 +36,12 @@ def allowed(first: int, best: int, room: int, own: bool) -> int:
 
 
 def cut(how: str, own: bool = False) -> Any:
-    """Law of what a round emits, of two drafts."""
+    """Distribution of what a round emits, of two drafts."""
 
     def rule(model: Any, drafts: Any) -> dict[tuple[int, ...], Any]:
         (path,) = drafts
         law: dict[tuple[int, ...], Any] = {}
-        (best,) = likeliest(tuple(model.draft(())), 1)
+        (best,) = most_probable(tuple(model.draft(())), 1)
 
         def end(text: tuple[int, ...], chance: Any) -> None:
             law[text] = law.get(text, 0) + chance
@@ -70,7 +70,7 @@ def by_hand(how: str, own: bool) -> Any:
     def program(chance: Any, p: Any, q: Any, k: int) -> tuple[int, ...]:
         path: tuple[int, ...] = (chance.draw(q()),)
         path += (chance.draw(q(path)),)
-        kept = allowed(path[0], likeliest(q(), 1)[0], 1 + chance.flip(HALF), own)
+        kept = allowed(path[0], most_probable(q(), 1)[0], 1 + chance.flip(HALF), own)
         for i, x in enumerate(path[:kept] if how == BEFORE else path):
             before = path[:i]
             if not chance.flip(ratio(p(before)[x], q(before)[x])):

@@ -27,13 +27,13 @@ ABSTRACT, LOSSLESS, WALK = (
 
 
 def walk(rule: otd.SelectionRule) -> AlongPath:
-    """The rule down a tree of two levels with two children a node."""
+    """The rule down a tree of two levels with two children per node."""
     return AlongPath(trees.TokenWise(rule), (2,), 2, TREE, rule.law)
 
 
 @dataclass(frozen=True)
 class Cut(otd.SelectionRule):
-    """Recursive rejection of the two likeliest tokens, with the law that is left of q on them."""
+    """Recursive rejection of the two most probable tokens, with q on these two, normalised."""
 
     law: otd.DraftLaw = TOP
 
@@ -52,21 +52,21 @@ WORKS = (
           Form("walk, paths", AlongPath(trees.TokenWise(K_SEQ), (1, 2)), WALK),
           Form("walk, tree", walk(K_SEQ), WALK))),
     Work("mcsd", "MCSD", "Yang et al. 2024", "code; the library's rules", LOSSLESS,
-         "one pass over the vocabulary a draft",
+         "one pass over the vocabulary per draft",
          (Form("node, with replacement", OneToken(RECURSIVE), "Coq: sampling.v"),
           Form("node, without replacement", OneToken(WITHOUT), "Coq: sampling.v, while q has mass left"),
           Form("tree, with replacement", walk(RECURSIVE), WALK),
           Form("tree, without replacement", walk(WITHOUT), "Coq: adaptive_trees.v"),
           biased("code: top candidates at draft temperature 0", OneToken(Cut(), (2,)), cut_by_hand,
                  "topk_probs = softmax(topk_logit) of chosen candidates goes into the test for drawn ones",
-                 OneToken(otd.rules.NaiveTarget(law=TOP), (2,)), "q = 1 on a chosen candidate, its p set to 0 after a refusal",
+                 OneToken(otd.rules.NaiveTarget(law=TOP), (2,)), "q = 1 on a chosen candidate, its p set to 0 after a rejection",
                  when="draft_model_temp 0 and target_model_temp above 0, which its scripts never ask; replacement=False", seen=RUN)),
          "NJUNLP/MCSD MCSD/inference/strategies.py@8aadd65, _MCSSwReplacement, _MCSSwoReplacement"),
     Work("spechub", "SpecHub", "SpecHub 2024", ALGORITHM, "lossless; near the optimum of two drafts", "linear in the vocabulary",
-         (Form("node", OneToken(otd.rules.SpecHub(), (2,)), "exact checks; the optimum of its own law"),
+         (Form("node", OneToken(otd.rules.SpecHub(), (2,)), "exact checks; the optimum of its draft distribution"),
           Form("tree", walk(otd.rules.SpecHub()), WALK))),
     Work("khisti", "Khisti et al., importance weighting", "Khisti et al. 2024", ALGORITHM, "lossless; two steps reach the optimum",
-         "an integral a token; a linear program",
+         "an integral per token; a linear program",
          (Form("weights p/q: node", OneToken(otd.rules.ImportanceWeighted()), "Coq: couple.v, whichever way a draft is chosen"),
           Form("weights p/q: tree", walk(otd.rules.ImportanceWeighted()), WALK),
           Form("two steps, best choice: node", OneToken(otd.rules.FromCoupling(), (1, 2)), "exact checks; certified by its cut"),
@@ -76,7 +76,7 @@ WORKS = (
          (Form("greedy: node", OneToken(GREEDY), "exact checks; the optimum: Coq: hybrid.v"),
           Form("greedy: tree", walk(GREEDY), WALK))),
     Work("global-resolution", "Global Resolution", "2511.15898", ABSTRACT, "lossless; solves i.i.d. optimal transport",
-         "71 ms a token at (10, 5), it says", (),
+         "71 ms per token at (10, 5), it says", (),
          undecided=(("its solver", "abstract only; the optimum that it states is `Optimal`'s here (Coq: optimal.v)"),)),
     Work("spectr-gbv", "SpecTr-GBV", "Lin et al. 2604.25925", "claim and a step of its proof",
          "no lossless rule keeps more than sum p (1 - (1 - min(1, q/p))^K)", "undecided", (),

@@ -1,6 +1,6 @@
 """Speculative Jacobi decoding: a token drafted in the last iteration is tested with min(1, p_new/p_old).
 
-The test is speculative sampling with q the law that the token was drawn by; new drafts have q = 1. In the code both laws have gone through
+The test is speculative sampling with q the distribution that drew the token; new drafts have q = 1. In the code both have gone through
 the sampling settings, and log((p - q)+) goes through logits_processor and logits_warper once more: at temperature T the residual becomes
 norm((p - q)+^(1/T)), below top-p 1 it is cut again; top-k changes nothing, as (p - q)+ has no token outside p's. With the transformers that
 the repository pins (4.47.1) the temperature stands in logits_processor and logits_warper is None. Reached through Lumina, Anole and Emu3;
@@ -15,7 +15,7 @@ import numpy as np
 
 from ot_draft import arrays as xp
 
-from ..by_hand import likeliest, minus, norm, single, usual_test
+from ..by_hand import minus, most_probable, norm, single, usual_test
 from ..record import RUN, SPECULATIVE, Case, Form, Known, OneToken, Work, biased
 from ..rules import Single, sharp
 
@@ -29,8 +29,8 @@ PART = Fraction(159, 200)  # about 4/5: no sum of masses in the cases is this, s
 
 
 def nucleus(masses: Any) -> tuple[Fraction, ...]:
-    """The fewest likeliest tokens that have .795, normalised."""
-    order = likeliest(masses, len(masses))
+    """The fewest most probable tokens that have .795, normalised."""
+    order = most_probable(masses, len(masses))
     kept = [y for i, y in enumerate(order) if sum(masses[z] for z in order[:i]) < PART]
     return norm([mass if y in kept else 0 for y, mass in enumerate(masses)])
 
@@ -61,10 +61,10 @@ TWENTIETHS = Case(
 SEEN = f"{RUN}; of its residual"
 FIX = "the residual as it is, through no setting"
 WORK = Work(
-    "sjd", "Speculative Jacobi decoding", "Teng et al. 2024", "description of the test; code", "keeps the law of sampling",
+    "sjd", "Speculative Jacobi decoding", "Teng et al. 2024", "description of the test; code", "keeps the distribution of sampling",
     "one pass over the vocabulary",
     (Form("test as described; code at temperature 1 and top-p 1", SPECULATIVE,
-          "speculative sampling with the law that drew the token; Coq: sampling.v"),
+          "speculative sampling with the distribution that drew the token; Coq: sampling.v"),
      biased("code at temperature 1/2", OneToken(Single(residual=sharp_left), (1,)),
             single(usual_test, lambda p, q, x: norm([max(Fraction(0), rest) ** 2 for rest in minus(p, q)], p)),
             "logits_processor(.., log((p - q)+)) before the residual's softmax, where p and q are processed already", SPECULATIVE, FIX,

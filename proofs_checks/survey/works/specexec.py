@@ -1,7 +1,7 @@
-"""SpecExec: a tree of the draft's likeliest paths, and one draw of the target at every node; the drawn path is followed.
+"""SpecExec: a tree of the draft's most probable paths, and one draw of the target at every node; the drawn path is followed.
 
-Its sampler sorts falling and removes tokens whose sum is at most 1 - top_p: the likeliest ones, where the least likely are meant. At top-p
-.9 that bites where no token has more than .1.
+Its sampler sorts falling and removes tokens whose sum is at most 1 - top_p: the most probable ones, where the least probable are meant.
+At top-p .9 that bites where no token has more than .1.
 """
 
 from fractions import Fraction
@@ -12,22 +12,22 @@ import numpy as np
 import ot_draft as otd
 from ot_draft import trees
 
-from ..by_hand import likeliest, mode, norm, single, without
+from ..by_hand import mode, most_probable, norm, single, without
 from ..record import TOP, TREE, AlongPath, Form, OneToken, Work, biased
 
 PART = Fraction(1, 2)
 
 
 def nucleus(masses: Any) -> tuple[Fraction, ...]:
-    """The fewest likeliest tokens that have the part, normalised."""
-    order = likeliest(masses, len(masses))
+    """The fewest most probable tokens that have the part, normalised."""
+    order = most_probable(masses, len(masses))
     kept = [y for i, y in enumerate(order) if sum(masses[z] for z in order[:i]) < PART]
     return norm([mass if y in kept else 0 for y, mass in enumerate(masses)])
 
 
 def without_the_best(masses: Any) -> tuple[Fraction, ...]:
-    """The law of the sampler: without tokens whose falling sum is at most 1 - top_p."""
-    order, reached, left = likeliest(masses, len(masses)), Fraction(0), list(masses)
+    """The distribution of the sampler: without tokens whose falling sum is at most 1 - top_p."""
+    order, reached, left = most_probable(masses, len(masses)), Fraction(0), list(masses)
     for y in order[:-1]:
         reached += masses[y]
         left[y] = 0 if reached <= 1 - PART else masses[y]
@@ -51,15 +51,15 @@ def cut(p: Any, q: Any, k: Any = 1, law: Any = None) -> Any:
 
 NAIVE = otd.rules.NaiveTarget(law=TOP)
 WORK = Work(
-    "specexec", "SpecExec", "Svirschevski et al. 2406.02532", "code", "the same law as sequential sampling",
+    "specexec", "SpecExec", "Svirschevski et al. 2406.02532", "code", "the same distribution as sequential sampling",
     "none beyond the target's sample",
-    (Form("tree", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw a node, compared with its children; exact checks"),
+    (Form("tree", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw per node, compared with its children; exact checks"),
      biased("code, top-p 1/2", OneToken(otd.lossy.Toward(cut, NAIVE), (1,), expected=nucleus),
             single(lambda p, q, x: without_the_best(p)[x], lambda p, q, x: without(without_the_best(p), [x]),
                    mode),
             "sorted_indices_to_remove = cumulative_probs <= (1 - top_p), of probabilities in falling order",
             OneToken(otd.lossy.Toward(lambda p, q, k=1, law=None: by_rows(nucleus, p), NAIVE), (1,), expected=nucleus),
-            "remove where the sum before the token is at least top_p", when="top-p below 1 (set beside top-p's law)",
+            "remove where the sum before the token is at least top_p", when="top-p below 1 (compared with the distribution after top-p)",
             seen="run: its own sampler; of (1/2, 1/4, 1/4) token 0 never came in 4,000 draws")),
     "yandex-research/specexec specdec/specexec.py@c7f24b3, SpecExecBase.validate_tree, sampler_from_logits",
 )  # fmt: skip

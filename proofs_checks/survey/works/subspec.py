@@ -12,7 +12,7 @@ from typing import Any
 import ot_draft as otd
 from ot_draft import arrays as xp
 
-from ..by_hand import likeliest
+from ..by_hand import most_probable
 from ..record import NAIVE_TREE, TARGET_SAMPLE, TOP, Form, OneToken, Work, biased
 from ..rules import Single
 
@@ -30,7 +30,7 @@ class Lossy(Single):
 
 
 def by_hand(chance: Any, p: Any, q: Any, k: int) -> tuple[int]:
-    (x,) = likeliest(q(), 1)
+    (x,) = most_probable(q(), 1)
     s = chance.draw(p())
     return (x,) if s == x or p()[x] >= BAR else (s,)
 

@@ -1,9 +1,9 @@
 """TensorRT-LLM's two looser tests.
 
 RELAXED takes a draft among the target's top tokens with p >= max p - delta, between the tokens that begin and end thinking only (outside
-delta is 0); the last token is the argmax. Its kernel takes one path of drafts, no tree. TYPICAL samples the target without the tokens below
-min(threshold, alpha e^-H), and compares: lossless for that truncated law (at temperature 1). In a tree every node has one such sample, from
-a random number of its own, for all paths through it; the longest path that agrees with the samples wins.
+delta is 0); the last token is the argmax. Its kernel takes one path of drafts, no tree. TYPICAL samples the target without the tokens
+below min(threshold, alpha e^-H), and compares: lossless for that truncated distribution (at temperature 1). In a tree every node has one
+such sample, from a random number of its own, for all paths through it; the longest path that agrees with the samples wins.
 """
 
 from fractions import Fraction
@@ -17,7 +17,7 @@ from ot_draft import arrays as xp
 from ot_draft import trees
 from proofs_checks.paths.path_cases import Told
 
-from ..by_hand import likeliest, mode, norm, single, without
+from ..by_hand import mode, most_probable, norm, single, without
 from ..record import (
     CHAIN,
     NAIVE_TREE,
@@ -54,7 +54,7 @@ def unmasked(p: Any, q: Any, k: Any = 1, law: Any = None) -> Any:
 
 
 def masked_tree(model: Any, tree: Any) -> Any:
-    """The walk by one sample a node of the masked target."""
+    """The walk by one sample per node of the masked target."""
     return trees.NaivePath()(Told(lambda prefix: unmasked(model.target(prefix), None), model.draft), tree)
 
 
@@ -63,7 +63,9 @@ def masked_by_hand(p: Any) -> Any:
     return norm([mass if float(mass) >= bar else 0 for mass in p])
 
 
-RELAXED = single(lambda p, q, x: int(x in likeliest(p, 10) and p[x] >= max(p) - DELTA), lambda p, q, x: mode(p), mode)
+RELAXED = single(
+    lambda p, q, x: int(x in most_probable(p, 10) and p[x] >= max(p) - DELTA), lambda p, q, x: mode(p), mode
+)
 MASKED = single(lambda p, q, x: masked_by_hand(p)[x], lambda p, q, x: without(masked_by_hand(p), [x]), mode)
 
 
@@ -71,8 +73,8 @@ def masked_walk(chance: Any, p: Any, q: Any, k: int) -> Any:
     """The longest of four paths that agrees with samples of the nodes, and the sample at its end."""
     samples: dict[tuple[int, ...], int] = {}
     longest: tuple[int, ...] = ()
-    for x in likeliest(q(), 2):
-        for y in likeliest(q((x,)), 2):
+    for x in most_probable(q(), 2):
+        for y in most_probable(q((x,)), 2):
             agreed: tuple[int, ...] = ()
             for token in (x, y):
                 if agreed not in samples:
@@ -86,8 +88,8 @@ def masked_walk(chance: Any, p: Any, q: Any, k: int) -> Any:
 
 
 WORK = Work(
-    "tensorrt", "TensorRT-LLM", "", "code", "for thinking phases; plausible text; none about the law",
-    "the ten likeliest tokens; an entropy",
+    "tensorrt", "TensorRT-LLM", "", "code", "for thinking phases; plausible text; none about the distribution",
+    "the ten most probable tokens; an entropy",
     (biased("relaxed, top 10, delta .6", OneToken(Single(near_the_best, lambda p, q: best(p), TOP), (1,)), RELAXED,
             "accept a draft among the top tokens with p >= max p - delta", TARGET_SAMPLE, "compare with the target's sample",
             when="relaxed acceptance, between the tokens of thinking", seen=READ, on_purpose=True, mode=CHAIN,

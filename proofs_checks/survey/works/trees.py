@@ -1,13 +1,13 @@
 """Trees and paths as wholes.
 
-SPECINFER tests each drawn child against what the refused ones leave of the target. Its trees may also be expanded by the top tokens of
+SPECINFER tests each drawn child against what the rejected ones leave of the target. Its trees may also be expanded by the top tokens of
 one model; the description does not say which rule is then used (the variants page: with q as it is that would not be lossless). SEQUOIA
 does so without replacement. Its code draws the noise of the drafts, and the numbers of the tests, once a prompt: every cycle has the
-drafts' noise of the one before, and a uniform number comes again at the same place of the text. Evaluated with one draft a cycle, at one
-law for all contexts. TRAVERSAL goes from the leaves up. BLOCK verification tests a path as a whole. Of GBV and UNIVER only abstracts
-could be read; the nearest rule here is `Joint`. DYSPEC and SPECDEC++ let the shape depend on what was drafted. That is lossless where a
-child's being there depends on tokens drawn before it, never on its own: DySpec's values are made before the draw, SpecDec++ ends the path
-by a head that has seen the tokens up to there.
+drafts' noise of the one before, and a uniform number comes again at the same position. Evaluated with one draft per cycle, at one
+distribution for all contexts. TRAVERSAL goes from the leaves up. BLOCK verification tests a path as a whole. Of GBV and UNIVER only
+abstracts could be read; the nearest rule here is `Joint`. DYSPEC and SPECDEC++ let the shape depend on what was drafted. That is lossless
+where a child's being there depends on tokens drawn before it, never on its own: DySpec's values are made before the draw, SpecDec++ ends
+the path by a head that has seen the tokens up to there.
 """
 
 from fractions import Fraction
@@ -28,7 +28,7 @@ THREE, HALF = 3, Fraction(1, 2)  # tokens of the text
 
 
 def one_noise(p: Any, q: Any, k: int, again: bool = True) -> Any:
-    """Law of three tokens, and accepted drafts of a cycle, of one draft a cycle; again: it is the same in every cycle."""
+    """Distribution of three tokens, and accepted drafts of a cycle, of one draft per cycle; again: it is the same in every cycle."""
     rest = norm(minus(p, q), p)
 
     def cycle(text: tuple[int, ...], chance: Any, drafts: list[int], law: dict[tuple[int, ...], Any]) -> None:
@@ -66,34 +66,34 @@ def cycles(chance: Any, p: Any, q: Any, k: int) -> Any:
 
 
 WORKS = (
-    Work("specinfer", "SpecInfer", "Miao et al. 2024", "the library's rule", LOSSLESS, "one pass a draft",
+    Work("specinfer", "SpecInfer", "Miao et al. 2024", "the library's rule", LOSSLESS, "one pass per draft",
          (Form("node, children drawn from q", OneToken(RECURSIVE), "Coq: sampling.v"),
           Form("tree, children drawn from q", walk(RECURSIVE), WALK)),
          undecided=(("trees expanded by top tokens",
                      "the description does not say which q the test is told; with q as it is, see mlc-llm"),)),
     Work("sequoia", "Sequoia", "Chen et al. 2024", "code; the library's rule", "lossless; cover property",
-         "one pass over the vocabulary a draft",
+         "one pass over the vocabulary per draft",
          (Form("node", OneToken(WITHOUT), "Coq: sampling.v; exact checks where q runs out"),
-          Form("tree", walk(WITHOUT), "Coq: adaptive_trees.v", condition="the noise of drafts and tests is drawn anew in every cycle"),
-          biased("code: one noise a prompt", Coupled(one_noise, text=THREE, beside=""), cycles,
+          Form("tree", walk(WITHOUT), "Coq: adaptive_trees.v", condition="the noise of drafts and tests is drawn again in every cycle"),
+          biased("code: one noise per prompt", Coupled(one_noise, text=THREE, baseline=""), cycles,
                  "self.rand and self.r are drawn in __init__ of SpecTree, once a prompt; prepare_for_next_iter leaves them",
-                 Coupled(partial(one_noise, again=False), text=THREE, beside=""), "draw both anew in prepare_for_next_iter",
+                 Coupled(partial(one_noise, again=False), text=THREE, baseline=""), "draw both again in prepare_for_next_iter",
                  when="texts of more than one cycle", cycles=2,
                  code="Infini-AI-Lab/Sequoia Tree/SpecTree.py@0ff3ff7, SpecTree; tests/testbed.py",
                  seen="run: SpecTree with one draft: p = q = (1/2, 1/2) gave the first token again as the third in 2,000 of 2,000 prompts",
                  known=(Known(Case(((HALF, HALF),), ((HALF / 2, 3 * HALF / 2),), 1), Fraction(7, 36)),))),
          "Infini-AI-Lab/Sequoia Tree/SpecTree.py@0ff3ff7, accept_step",
-         remarks="Code: once all of q is refused, softmax is uniform on the drafted tokens too, where the paper leaves these out."),
-    Work("dyspec", "DySpec", "Xiong et al. 2410.11744", "the library's drafter", LOSSLESS, "one pass a draft",
+         remarks="Code: once all of q is rejected, softmax is uniform on the drafted tokens too, where the paper leaves these out."),
+    Work("dyspec", "DySpec", "Xiong et al. 2410.11744", "the library's drafter", LOSSLESS, "one pass per draft",
          (Form("tree whose shape follows the draws", AlongPath(trees.TokenWise(WITHOUT), (2,), 2, SampledTree(3, 2, 2, 2)),
                "Coq: adaptive_trees.v", condition="whether a child is drafted depends on earlier tokens alone"),)),
-    Work("specdec-pp", "SpecDec++", "Huang et al. 2405.19715", "code; the library's drafter", LOSSLESS, "a head a token",
+    Work("specdec-pp", "SpecDec++", "Huang et al. 2405.19715", "code; the library's drafter", LOSSLESS, "a head per token",
          (Form("path that is stopped", AlongPath(trees.TokenWise(otd.rules.SpeculativeSampling()), (1,), 2, STOPPED),
                "Coq: adaptive_trees.v", condition="whether a token is drafted depends on the tokens before it alone"),),
          "Kaffaljidhmah2/SpecDec_pp specdec_pp/hf_generation.py@9c52edc, stop_prediction"),
-    Work("block", "Block verification", "Sun et al. 2403.10444", ALGORITHM, "lossless; optimal for one path", "two passes a position",
+    Work("block", "Block verification", "Sun et al. 2403.10444", ALGORITHM, "lossless; optimal for one path", "two passes per position",
          (Form("one path", BLOCK, "Coq: block.v; that no lossless rule for one path accepts more: block_optimal.v"),)),
-    Work("traversal", "Traversal verification", "Weng et al. 2505.12398", ALGORITHM, "lossless; optimal for one path", "a pass a node",
+    Work("traversal", "Traversal verification", "Weng et al. 2505.12398", ALGORITHM, "lossless; optimal for one path", "a pass per node",
          (Form("chains", AlongPath(trees.Traversal(), (1, 2)), "Coq: joint.v, adaptive_trees.v"),
           Form("tree, children without replacement", AlongPath(trees.Traversal(), (2,), 2, TREE, WITHOUT.law), "Coq: adaptive_trees.v"),
           Form("tree, children i.i.d.", AlongPath(trees.Traversal(), (2,), 2, TREE, otd.IID()), "Coq: adaptive_trees.v"))),

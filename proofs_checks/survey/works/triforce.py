@@ -1,9 +1,9 @@
 """A draft that is itself drafted for: TriForce, and what composes losslessly.
 
-If a small model drafts for a middle one by a lossless rule, what comes out follows the middle model's law m, and may be tested with m
-against the target: composition. TRIFORCE's code does not do that. In Middle_Spec a token of the small model is kept with min(1, m/s), and
-after a refusal the next is drawn from m, and not from norm((m - s)+). What comes out follows min(m, s) + (1 - sum min(m, s)) m, and is
-reported as m. Here s is uniform. Middle_Spec_Dist has the same line.
+If a small model drafts for a middle one by a lossless rule, what comes out follows the middle model's distribution m, and may be tested
+with m against the target: composition. TRIFORCE's code does not do that. In Middle_Spec a token of the small model is kept with min(1,
+m/s), and after a rejection the next is drawn from m, and not from norm((m - s)+). What comes out follows min(m, s) + (1 - sum min(m, s))
+m, and is reported as m. Here s is uniform. Middle_Spec_Dist has the same line.
 """
 
 from fractions import Fraction
@@ -14,7 +14,7 @@ from ..record import RUN, Case, Coupled, Form, Known, Work, biased
 
 
 def middle(m: Any, error: bool) -> list[Fraction]:
-    """The law of the middle draft: a uniform token tested against m; error: m is drawn from after a refusal."""
+    """The distribution of the middle draft: a uniform token tested against m; error: m is drawn from after a rejection."""
     small = [Fraction(1, len(m))] * len(m)
     kept = [min(a, b) for a, b in zip(m, small, strict=True)]
     rest = list(m) if error else [max(Fraction(0), a - b) for a, b in zip(m, small, strict=True)]
@@ -23,7 +23,7 @@ def middle(m: Any, error: bool) -> list[Fraction]:
 
 
 def composed(p: Any, q: Any, k: int, error: bool = False) -> Any:
-    """Speculative sampling that is told q, of drafts that follow `middle`: output law, and mass that is accepted."""
+    """Speculative sampling that is told q, of drafts that follow `middle`: output distribution, and mass that is accepted."""
     drafted = middle(q, error)
     taken = [d * min(Fraction(1), a / b) if b else Fraction(0) for d, a, b in zip(drafted, p, q, strict=True)]
     rest = norm([a - b for a, b in zip(p, q, strict=True)], p)

@@ -1,11 +1,11 @@
 """Uno: drafts from the model's own diffusion head; trees by the target's draws, chains by p/q.
 
-TREE. Every node of a tree of the draft's likeliest tokens has one draw of the target, and the walk follows it. CHAIN, TOP-K. Speculative
-sampling of two laws that the same settings have cut. CHAIN WITHOUT TOP-K. Its kernel draws the token after a refusal by Gumbel noise of
-seed counter + row, where the counter grows by one a cycle: row 1 of a cycle and row 0 of the next have the same noise. If the first is
-refused at its second draft and the next at its first, both tokens are the winner of one race. The counter starts at 0 in every run.
-Evaluated over two cycles, at one law for all contexts, from the first draft on: a kept draft, the token of the race, a clean token, the
-token of the race.
+TREE. Every node of a tree of the draft's most probable tokens has one draw of the target, and the walk follows it. CHAIN, TOP-K.
+Speculative sampling with two distributions that the same settings have cut. CHAIN WITHOUT TOP-K. Its kernel draws the token after a
+rejection by Gumbel noise of seed counter + row, where the counter grows by one per cycle: row 1 of a cycle and row 0 of the next have the
+same noise. If the first is rejected at its second draft token and the next at its first, both tokens are the winner of one race. The
+counter starts at 0 in every run. Evaluated over two cycles, at one distribution for all contexts, from the first draft on: a kept draft,
+the token of the race, a clean token, the token of the race.
 """
 
 from fractions import Fraction
@@ -21,7 +21,7 @@ from ..record import SPECULATIVE, TOP, TREE, AlongPath, Case, Coupled, Form, Kno
 
 
 def in_two_cycles(p: Any, q: Any, k: int, again: bool = True) -> Any:
-    """Law of four tokens of two cycles of two drafts each, and accepted drafts of a cycle. again: both corrections have the same noise."""
+    """Distribution of four tokens of two cycles of two drafts each, and accepted drafts of a cycle. again: both corrections share noise."""
     kept = [min(a, b) for a, b in zip(p, q, strict=True)]
     rest, refused = norm(minus(p, q), p), 1 - sum(kept)
     emitted = {}
@@ -51,14 +51,14 @@ QUARTER = Fraction(1, 4)
 ONE_TOKEN = Case(((2 * QUARTER, QUARTER, QUARTER),), ((4 * QUARTER, 0 * QUARTER, 0 * QUARTER),), 1)
 AT = "ifm-ai/uno nano_vllm_uno/engine/"
 WORK = Work(
-    "uno", "Uno", "2609.04010", "code of the engine; the paper's abstract", "lossless", "one pass a token",
-    (Form("code: tree", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw of the target a node, followed; exact checks",
+    "uno", "Uno", "2609.04010", "code of the engine; the paper's abstract", "lossless", "one pass per token",
+    (Form("code: tree", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw of the target per node, followed; exact checks",
           code=AT + "draft_tree.py@9018a5d, walk_tree"),
      Form("code: chain, top-k", SPECULATIVE, "speculative sampling; Coq: sampling.v", when="top-k below the vocabulary's size",
           code=AT + "two_pass_decoding.py@9018a5d, _sparse_verify_tensors"),
-     biased("code: chain without top-k, two cycles", Coupled(in_two_cycles, text=4, beside=""), two_cycles,
-            "u = tl.rand(gumbel_seed + row, offs), with a gumbel_seed that grows by one a cycle",
-            Coupled(partial(in_two_cycles, again=False), text=4, beside=""),
+     biased("code: chain without top-k, two cycles", Coupled(in_two_cycles, text=4, baseline=""), two_cycles,
+            "u = tl.rand(gumbel_seed + row, offs), with a gumbel_seed that grows by one per cycle",
+            Coupled(partial(in_two_cycles, again=False), text=4, baseline=""),
             "a seed that no other row has, as counter * rows + row", when="its default: no top-k; blocks of three tokens or more",
             code=AT + "fused_verify_kernel.py@9018a5d, fused_spec_verify_from_logits; two_pass_decoding.py, _verify_unfiltered_fused",
             seen="run: its kernel, in an interpreter: row 1 of a call and row 0 of the next gave one token, 400 times of 400",

@@ -1,13 +1,13 @@
 """Watermarks and drafts together: Hu and Huang's two couplings, and MPFR, draws of Poisson processes.
 
-HU AND HUANG. A keyed code turns each law into one for that code; over the codes it is the law again. To keep the watermark, draft and
-target are turned by the same code and tested with the turned laws: with the delta reweighting both are inverse distribution functions of
-one uniform number, and the draft is kept where the two tokens are equal. To keep the efficiency, the draft is drawn through the code, and
-tested with p and q themselves. Their code drafts one path, no tree. MPFR. Every token has a Poisson process of rate q_x in the draft's race
-and p_x in the target's, with the same noise. The drafts are the tokens of the first k arrivals, the output is that of the target's first.
-Its code goes down a tree: a child has as many arrivals as its token had among its parent's, and the walk ends where none is the output. It
-keys the noise by the context, so that no two contexts share it; with its labels of a few tokens it masks contexts that come again. All
-verdicts are over the key.
+HU AND HUANG. A keyed code turns each distribution into one for that code; over the codes it is the distribution again. To keep the
+watermark, draft and target are turned by the same code and tested with the turned distributions: with the delta reweighting both are
+inverse distribution functions of one uniform number, and the draft is kept where the two tokens are equal. To keep the efficiency, the
+draft is drawn through the code, and tested with p and q themselves. Their code drafts one path, no tree. MPFR. Every token has a Poisson
+process of rate q_x in the draft's race and p_x in the target's, with the same noise. The drafts are the tokens of the first k arrivals,
+the output is that of the target's first. Its code goes down a tree: a child has as many arrivals as its token had among its parent's, and
+the walk ends where none is the output. It keys the noise by the context, so that no two contexts share it; with its labels of a few
+tokens it masks contexts that come again. All verdicts are over the key.
 """
 
 from fractions import Fraction
@@ -20,7 +20,7 @@ from .races import walked
 
 
 def one_uniform(p: Any, q: Any, k: int, fresh: bool = False) -> Any:
-    """Draft and output at one uniform number: law of the output, mass where they are equal. fresh: else a draw from p."""
+    """Draft and output at one uniform number: distribution of the output, mass where they are equal. fresh: else a draw from p."""
     above, below = ([Fraction(0), *accumulate(side)] for side in (p, q))
     both = [
         [max(Fraction(0), min(above[y + 1], below[x + 1]) - max(above[y], below[x])) for y in range(len(p))]
@@ -52,7 +52,7 @@ def late_or_not(p: Any, q: Any, k: int) -> tuple[list[Any], list[Any]]:
 
 
 def arrivals(p: Any, q: Any, k: int, swapped: bool = False) -> Any:
-    """MPFR's output law, and mass where it is among the first k arrivals of q's race; swapped: the two sides change places."""
+    """MPFR's output distribution, and mass where it is among the first k arrivals of q's race; swapped: the two sides change places."""
     late, among = late_or_not(*((q, p) if swapped else (p, q)), k)
     return [a + b for a, b in zip(late, among, strict=True)], sum(among)
 
@@ -84,16 +84,17 @@ def alive(p: Any, q: Any, k: int) -> tuple[list[Any], ...]:
 
 SWAPPED = (("the output races for q", partial(arrivals, swapped=True)),)
 WORKS = (
-    Work("hu-huang", "Hu and Huang's two couplings", "2410.20418", "code; abstract", "unbiased, over the key", "one reweighting a law",
-         (Form("keeping the watermark: one position of one path", Coupled(one_uniform, (1,), (("a fresh draw after a refusal",
+    Work("hu-huang", "Hu and Huang's two couplings", "2410.20418", "code; abstract", "unbiased, over the key",
+         "one reweighting per distribution",
+         (Form("keeping the watermark: one position of one path", Coupled(one_uniform, (1,), (("a fresh draw after a rejection",
                                                                                        partial(one_uniform, fresh=True)),)),
-               "two inverse distribution functions of one number: each has its own law"),
+               "two inverse distribution functions of one number: each token has its own distribution"),
           Form("keeping the efficiency: one position of one path", SPECULATIVE, "over the key the draft follows q; Coq: sampling.v")),
          "xiaoniu-578fa6bff964d005/AcceleratedUnbiasedWatermark accuwm/utils.py@bf5d9c4, mc_sample; accuwm/mc_watermark.py",
-         remarks="Its mc_sample, over a grid of uniform numbers, has these laws. Gumbel reweighting: see daliri."),
-    Work("mpfr", "MPFR", "2609.21858", "abstract; code that names it", "unbiased; drafter-invariant", "k exponentials a token",
+         remarks="Its mc_sample, over a grid of uniform numbers, has these distributions. Gumbel reweighting: see daliri."),
+    Work("mpfr", "MPFR", "2609.21858", "abstract; code that names it", "unbiased; drafter-invariant", "k exponentials per token",
          (Form("first k arrivals: one position", Coupled(arrivals, (1, 2, 3), SWAPPED),
                "exact integration over the arrivals"),
-          Form("tree of two drafts, walk", walked(alive), "the same at every node, whose noise is its own; one pair of laws")),
+          Form("tree of two drafts, walk", walked(alive), "the same at every node, whose noise is its own; one pair of distributions")),
          "1WanSicheng/ERSD_Watermark accuwm/multi_draft_pfr.py@9c4db8c, multi_draft_pfr_block"),
 )  # fmt: skip

@@ -47,7 +47,7 @@ WORK = Work(
     (biased("MTP, EAGLE-3: drawn drafts, q of the token alone", AlongPath(one_entry, measured=False), by_hand,
             "dense_probs.scatter_(-1, draft_token_ids, selected_probs), and recovered_probs.sub_(draft_probs).clamp_min_(0)", PATH,
             "keep the whole row of q", mode=CHAIN, when="sampling, before pull 2175 (10 August 2026)",
-            seen="run: build_validate_tensors and random_sample, compiled: within .001 of the law in 400,000 rounds",
+            seen="run: build_validate_tensors and random_sample, compiled: within .001 of the distribution in 400,000 rounds",
             code=f"{FILE}; {BUILD}", fixed="pull 2175"),
      Form("chosen drafts with q = 1", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN, when="since pull 2175, greedy drafts",
           code="xLLM-AI/xllm pull 2175"),
