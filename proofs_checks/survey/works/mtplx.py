@@ -1,8 +1,10 @@
 """MTPLX and mlx-serve: typical and cascade acceptance for multi-token prediction, both lossy where asked for.
 
 TYPICAL keeps a draft with p(x) > min(threshold, delta exp(-entropy)) and otherwise draws from p. CASCADE keeps a draft with p(x) >= (1 -
-alpha) max p without a random number and puts every other one to p/q and its residual. mlx-serve's exact path drafts the argmax with q =
-1.
+alpha) max p without a random number and puts every other one to p/q and its residual. Neither is in mlx-serve's commit 9a785b7. Its exact
+path drafts the argmax with q = 1, or draws the draft token and keeps the whole of q. The tests read a generator of the request, one number
+for each position; the replacements are drawn with keys of their own. A budget of tokens that ends among accepted drafts ends the request,
+so that the replacement drawn there is not emitted.
 """
 
 from fractions import Fraction
@@ -49,16 +51,21 @@ def cascade(code: str) -> Form:
 
 
 EXACT = "speculative sampling; Coq: sampling.v"
+SERVE = "ddalcu/mlx-serve src/generate.zig@9a785b7"
 WORKS = (
     Work("mtplx", "MTPLX", "", "threads of pulls 478 and 485", "lossy, and says so", "an entropy, or a maximum",
          (typical("youssofal/MTPLX pull 478"),
           cascade("youssofal/MTPLX pull 485"),
           Form("neither flag", SPECULATIVE, EXACT, mode=CHAIN, when="its default", code="youssofal/MTPLX, as pull 485 describes it")),
          engine="MTPLX"),
-    Work("mlx-serve", "mlx-serve", "", "threads of issue 419 and pull 433", "lossy where asked for", "as MTPLX",
+    Work("mlx-serve", "mlx-serve", "", "code at 9a785b7; threads of issue 419 and pull 433",
+         "lossy where asked for", "as MTPLX",
          (typical("ddalcu/mlx-serve issue 419, a port of MTPLX's pull 478"),
           cascade("ddalcu/mlx-serve issue 419, a port of MTPLX's pull 485"),
           Form("MTP, argmax drafts", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN, when="its default",
-               code="ddalcu/mlx-serve, as pull 433 describes it"),
-          greedy("temperature 0", code="ddalcu/mlx-serve, as issue 419 describes it")), engine="mlx-serve"),
+               code=f"{SERVE}, nextMtp"),
+          Form("drawn drafts (MTP, DFlash)", SPECULATIVE, EXACT, mode=CHAIN,
+               when="MLX_SERVE_MTP_DRAFT_GREEDY=0; MLX_SERVE_DFLASH_SAMPLED_DRAFTS=1, or DFlash with a selector",
+               code=f"{SERVE}, nextMtp, nextDflash"),
+          greedy("temperature 0", code=SERVE)), engine="mlx-serve"),
 )  # fmt: skip
