@@ -90,7 +90,7 @@ class CascadeDrafter(Drafter):
             xp.from_view(xp.copy(x), self.tokens) for x in (layout.attention_mask, layout.depths)
         )
 
-    def propose(self, uniforms: Tensor) -> None:
+    def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
         inner, length = self.inner, self.path.length
         inner.tokens[:, : self.outer.tokens.shape[1]] = self.outer.tokens
         inner.lengths.copy_(self.outer.lengths)

@@ -47,8 +47,8 @@ class Drafter(ABC):
         """Let the draft model read what it has not, which `propose` would else do; outside of what is recorded."""
 
     @abstractmethod
-    def propose(self, uniforms: Tensor) -> None:
-        """Draft a tree behind every text by uniforms (B, draws)."""
+    def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
+        """Draft a tree after every sequence by uniforms (B, draws), and by noise if the tree takes some."""
 
     def slots(self, nodes: Tensor) -> Tensor | None:
         """Slots of the draft model's cache that hold these nodes, int (B, L); -1 where none does, None where nobody reads them."""
@@ -72,7 +72,7 @@ class LookupDrafter(Drafter):
         self.q.zero_()
         self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
 
-    def propose(self, uniforms: Tensor) -> None:
+    def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
         """Nothing is left to draft."""
 
 
@@ -109,8 +109,8 @@ class ModelDrafter(Drafter):
             self.runner.read_last(2 + self.reread_window + self.unread_tokens)
         self.unread_tokens = 0
 
-    def propose(self, uniforms: Tensor) -> None:
-        grown = self._grow(uniforms)
+    def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
+        grown = self._grow(uniforms, noise)
         self.tokens.copy_(grown.tokens)
         self.parents.copy_(grown.parents)
         self.fixed_count.copy_(grown.fixed_count)
@@ -127,8 +127,8 @@ class ModelDrafter(Drafter):
     def commit(self, already: int, root: int, length: int) -> int:
         return min(root + 1, length - 2) if self.runner.model.info.reads else length - 2
 
-    def _grow(self, uniforms: Tensor) -> Grown:
-        growing, last = begin(self.tree, uniforms, self.given), self._read.shape[1] - 1
+    def _grow(self, uniforms: Tensor, noise: Tensor | None) -> Grown:
+        growing, last = begin(self.tree, uniforms, self.given, noise), self._read.shape[1] - 1
         self.without_law.zero_()
         seen, depth = SlotVisibility(len(self._read), last, uniforms.device), 0
         read = torch.full(self._read.shape[:2], -1, device=uniforms.device)  # tokens by slot

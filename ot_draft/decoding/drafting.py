@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -23,6 +23,13 @@ from .prompt_lookup import History, PromptLookup, TokenSource
 NOTHING = FixedTree(TreeShape())  # is drafted
 
 
+class NoiseSource(Protocol):
+    """Random numbers of a step besides its uniforms."""
+
+    def __call__(self, rows: Sequence[int], emitted: Sequence[int], n: int, dtype: torch.dtype) -> Tensor:
+        """Numbers (B, ...), on the CPU, for sequences of these row numbers with so many emitted tokens; n: size of the vocabulary."""
+
+
 @dataclass(frozen=True)
 class Drafting:
     """A way to draft trees, and the path rule that selects from them; as a `Policy`, the same in every step.
@@ -37,6 +44,8 @@ class Drafting:
         Verification rule.
     lookup : PromptLookup, optional
         Source of looked-up tokens, for a tree that takes them (`otd.trees.LookupTree`, `LookupPath`).
+    noise : NoiseSource, optional
+        Source of the random numbers that tree and rule take besides uniforms, if they take some (`watermark.RaceTree`).
 
     Raises
     ------
@@ -49,6 +58,7 @@ class Drafting:
     tree: TreeDrafter
     rule: PathRule
     lookup: TokenSource | None = None
+    noise: NoiseSource | None = None
 
     uses_clock: ClassVar[bool] = False
 
@@ -153,25 +163,18 @@ class Drafting:
         """Random numbers of one step: those of the drafts, then those of the rule."""
         return self.tree.counts.n_uniforms + self.rule.n_uniforms(self.tree.bounds)
 
-    # Whether the numbers of a step depend on how many tokens its texts have emitted; no CUDA graph holds them then.
-    by_place: ClassVar[bool] = False
-
-    def at_places(self, numbers: Tensor, rows: Sequence[int], places: Sequence[int], n: int, device: Any) -> Tensor:
-        """Uniform random numbers of one step (B, uniforms), on the CPU, by the numbers of emitted tokens; n: tokens of the target."""
-        return numbers
-
-    def select(self, tree: DraftTree, numbers: Any) -> PathSelection:
+    def select(self, tree: DraftTree, numbers: Any, noise: Any = None) -> PathSelection:
         """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
         first = self.tree.counts.n_uniforms
-        return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)])
+        return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)], noise)
 
     def warm_up(self, n: int) -> None:
         """One step under uniform laws: what a rule imports or compiles at its first use is then no step's time."""
         numbers = torch.full((1, self.uniforms), 0.5)
-        growing = begin(
-            self.tree, numbers[:, : self.tree.counts.n_uniforms], torch.full((1, self.tree.counts.n_lookup_tokens), -1)
-        )
+        noise = None if self.noise is None else self.noise([0], [0], n, numbers.dtype)
+        given = torch.full((1, self.tree.counts.n_lookup_tokens), -1)
+        growing = begin(self.tree, numbers[:, : self.tree.counts.n_uniforms], given, noise)
         while growing.levels:
             growing.grow(torch.full((1, growing.slots.shape[1], n), 1 / n))
         laws = torch.full((1, self.tree.bounds.size + 1, n), 1 / n)
-        self.select(as_trees(self.tree, growing.grown(), laws, laws), numbers)
+        self.select(as_trees(self.tree, growing.grown(), laws, laws), numbers, noise)

@@ -114,6 +114,7 @@ class Engine:
         self.drafter, self.bounds = state.drafter(drafting.tree), drafting.tree.bounds
         batch, device, depth = len(self.texts.tokens), self.texts.tokens.device, drafting.tree.bounds.length
         self.uniforms = torch.zeros(batch, drafting.uniforms, dtype=state.number, device=device)
+        self.noise: Tensor | None = None
         self.tokens, self.parents = self.drafter.tokens, self.drafter.parents
         self.layout: Any = None
         self.p = torch.zeros(batch, drafting.tree.bounds.size + 1, 0, dtype=state.number, device=device)
@@ -128,16 +129,15 @@ class Engine:
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
         """Fresh random numbers for one step."""
         numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.state.number)
-        if self.drafting.by_place:
-            numbers = self.drafting.at_places(
-                numbers, rows, self.texts.emitted.tolist(), self.state.n, self.uniforms.device
-            )
         pinned = numbers.pin_memory() if self.uniforms.is_cuda else numbers  # else the copy would wait for the device
         self.uniforms.copy_(pinned, non_blocking=True)
+        if self.drafting.noise is not None:
+            noise = self.drafting.noise(rows, self.texts.emitted.tolist(), self.state.n, self.state.number)
+            self.noise = noise.to(self.uniforms.device)
 
     def propose(self) -> None:
         """Draft a tree behind every text."""
-        self.drafter.propose(self.uniforms[:, : self.drafting.tree.counts.n_uniforms])
+        self.drafter.propose(self.uniforms[:, : self.drafting.tree.counts.n_uniforms], self.noise)
 
     def verify(self) -> None:
         """Read root and tree with the target: p."""
@@ -152,7 +152,7 @@ class Engine:
 
     def select(self) -> None:
         """Choose the accepted path and the token after it: length, nodes, chosen."""
-        selection = self.drafting.select(self.tree(), self.uniforms)
+        selection = self.drafting.select(self.tree(), self.uniforms, self.noise)
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
@@ -191,7 +191,7 @@ class Engine:
     @property
     def recordable(self) -> bool:
         """Whether a step can be a CUDA graph."""
-        return self.target.recordable and self.drafter.recordable and not self.drafting.by_place
+        return self.target.recordable and self.drafter.recordable and self.drafting.noise is None
 
     def capture_graphs(self) -> None:
         """Let CUDA graphs stand in the place of its parts, on CUDA."""

@@ -222,7 +222,9 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, 
     models: list[DecoderModel] = [target]
     if asks:
         models = _with_drafts(pair, prompts, any(drafting.tree.counts.n_cascade_tokens for drafting in candidates))
-    for drafting in {type(drafting.rule): drafting for drafting in candidates if _warms_up(drafting)}.values():
+    for drafting in {
+        type(drafting.rule): drafting for drafting in candidates if drafting.tree.counts.n_model_calls
+    }.values():
         _warm_up(drafting, pair.n)
     stop = pair.stop_tokens if options.stop is None else options.stop
     texts = SequenceBatch.after(prompts, stop, options.max_tokens, depth, target.info.device)
@@ -239,10 +241,6 @@ def _with_drafts(pair: Pair, prompts: Sequence[Sequence[int]], cascade: bool) ->
     check_prompts(prompts, draft.info, "draft")
     target = language_model(pair.target, pair.n, draft.info.reads) if draft.info.reads else pair.target_model
     return [target, draft, _cascade_of(pair)] if cascade else [target, draft]
-
-
-def _warms_up(drafting: Drafting) -> bool:
-    return drafting.tree.counts.n_model_calls > 0 and not drafting.by_place
 
 
 @cache

@@ -57,7 +57,7 @@ def reference_decode(
     run = policy.begin(pair, 1)
     while True:
         text = [*prompt, *emitted]
-        for token in one_step(pair, text, run.choose(History([text])), options, row, step):
+        for token in one_step(pair, text, run.choose(History([text])), options, row, step, len(emitted)):
             emitted.append(token)
             if token in stop or len(emitted) == options.max_tokens:
                 return emitted
@@ -65,7 +65,7 @@ def reference_decode(
 
 
 def one_step(
-    pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int
+    pair: Pair, text: list[int], drafting: Drafting, options: DecodeOptions, row: int, step: int, emitted: int = 0
 ) -> Iterator[int]:
     """The tokens of one step: those accepted, and one more. CannotDecode at one that the target has no law for."""
     n, (of_target, of_draft), tree, target = pair.n, options.of_both, drafting.tree, pair.target_model
@@ -75,6 +75,7 @@ def one_step(
         context = target_context(pair.draft_model, pair.target, text[:-1], len(text) + tree.bounds.length)
     number = torch.float64 if target.info.dtype == torch.float64 else torch.float32
     numbers = uniforms(options.seed, [row], step, drafting.uniforms, number)
+    noise = None if drafting.noise is None else drafting.noise([row], [emitted], n, number)
 
     @cache  # many nodes have one text
     def draft_law(prefix: tuple[int, ...]) -> Tensor:
@@ -84,7 +85,7 @@ def one_step(
     def target_law(prefix: tuple[int, ...]) -> Tensor:
         return next_token(pair.target, prefix, of_target, n, row)
 
-    grown = grow(drafting, text, numbers, n, draft_law)
+    grown = grow(drafting, text, numbers, noise, n, draft_law)
     ways = [root := tuple(text)]
     for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
         ways.append((*ways[parent], max(token, 0)) if parent < len(ways) else root)
@@ -92,7 +93,7 @@ def one_step(
     certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
     q = torch.stack([draft_law(way) for way in ways])[None] if tree.counts.n_model_calls else certain
     lost = p[0, :, 0].isnan()
-    selection = drafting.select(as_trees(tree, grown, uniform_if_lost(p).to(number), q), numbers)
+    selection = drafting.select(as_trees(tree, grown, uniform_if_lost(p).to(number), q), numbers, noise)
     length = int(selection.length[0])
     nodes = [0, *selection.nodes[0, :length].tolist()]
     for place, (node, token) in enumerate(zip(nodes, selection.tokens[0].tolist(), strict=False)):
@@ -106,12 +107,12 @@ def uniform_if_lost(laws: Tensor) -> Tensor:
     return laws.masked_fill(laws[..., :1].isnan(), 1 / laws.shape[-1])
 
 
-def grow(drafting: Drafting, text: list[int], numbers: Tensor, n: int, draft_law: Any) -> Grown:
+def grow(drafting: Drafting, text: list[int], numbers: Tensor, noise: Tensor | None, n: int, draft_law: Any) -> Grown:
     """The tree behind a text: every node that the drafting asks about is read by itself."""
     given = torch.full((1, drafting.tree.counts.n_lookup_tokens), -1)
     found = drafting.lookup.find(text).tokens[: drafting.tree.counts.n_lookup_tokens] if drafting.lookup else ()
     given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
-    growing = begin(drafting.tree, numbers[:, : drafting.tree.counts.n_uniforms], given)
+    growing = begin(drafting.tree, numbers[:, : drafting.tree.counts.n_uniforms], given, noise)
     prefixes: dict[int, tuple[int, ...]] = {0: tuple(text)}  # by slot
     while growing.levels:
         laws = torch.full((1, growing.slots.shape[1], n), 1 / n, dtype=numbers.dtype)

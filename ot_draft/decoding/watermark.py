@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,10 +22,11 @@ from torch import Tensor
 
 from .. import arrays as xp
 from ..errors import CannotDecode, InvalidDrafts
-from ..laws import IID, DraftLaw
 from ..trees import FixedTree, NaivePath, PathRule
 from ..trees import rules as path_rules
-from ..trees.tree import DraftTree, PathSelection
+from ..trees.drafting.fixed import FixedGrowth
+from ..trees.drafting.growing import Growing, TreeDraws
+from ..trees.rules.survivors import Draws, Survivors
 from .drafting import Drafting
 
 FALSE_ALARM = 0.01
@@ -40,87 +41,74 @@ def exponentials(key: str, text: int, place: int, number: int, n: int) -> np.nda
     return np.maximum(-np.log1p(-np.random.Generator(stream).random(n)), np.finfo(np.float64).tiny)
 
 
-class Races:
-    """The races of the step at hand. table: (B, L + 1, K, n), by text, depth and list."""
+@dataclass(frozen=True)
+class KeyedNoise:
+    """The noise of a key: E of every token, (B, L + 1, K, n), by depth and list, from each sequence's position on."""
 
-    def __init__(self, key: str, paths: int, length: int) -> None:
-        self.key, self.paths, self.length = key, paths, length
-        self.table = torch.zeros(0)
+    key: str
+    paths: int
+    length: int
 
-    def run(self, texts: Sequence[int], places: Sequence[int], n: int, like: Tensor) -> None:
-        """Those of texts of these numbers, from these places on."""
+    def __call__(self, rows: Sequence[int], emitted: Sequence[int], n: int, dtype: torch.dtype) -> Tensor:
         depths, lists = range(self.length + 1), range(self.paths)
-        rows = [
-            [[exponentials(self.key, text, place + depth, number, n) for number in lists] for depth in depths]
-            for text, place in zip(texts, places, strict=True)
+        noise = [
+            [[exponentials(self.key, row, position + depth, number, n) for number in lists] for depth in depths]
+            for row, position in zip(rows, emitted, strict=True)
         ]
-        self.table = torch.from_numpy(np.array(rows)).to(like.device, like.dtype)
+        return torch.from_numpy(np.array(noise)).to(dtype)
 
-    def index(self, mass: Any, column: int, needed: Any = None) -> Any:
-        """In the place of `Draws.index`: tokens of least E / mass over all lists at a depth, by masses (B, n): int (B, 1)."""
-        mass = torch.as_tensor(mass)
-        return xp.host_view((self.table[:, column].amin(1).to(mass.dtype) / mass).argmin(-1, keepdim=True))
+
+class RaceGrowth(FixedGrowth):
+    """Paths whose tokens are the winners of races, each of its own: those of least E / q."""
+
+    def _drawn(self, q: Any, places: slice, children: slice, count: int) -> tuple[Any, int]:
+        races = (
+            cast(Tensor, self._draws.noise).flatten(1, 2)[:, children].reshape(*q.shape[:2], count, -1)
+        )  # of nodes by number
+        return (races / q[..., None, :]).argmin(-1), 0
 
 
 @dataclass(frozen=True)
-class RaceLaw(IID):
-    """Independent draws, each the winner of a race of its own; the place of a uniform says of which."""
+class RaceTree(FixedTree):
+    """K paths of independent draws from q by the noise, (B, L + 1, K, n)."""
 
-    races: Any = None
-
-    def draw(self, q: Any, uniforms: Any) -> Any:
-        """uniforms: (B, W, k), numbers of races in the table, in the place of random ones."""
-        races = self.races.table.flatten(0, 2)[uniforms.long()]
-        return (races / q[..., None, :]).argmin(-1)
-
-    def canonical(self, k: int) -> DraftLaw:
-        return IID()
+    def growing(self, draws: TreeDraws) -> Growing:
+        return RaceGrowth(self, draws)
 
 
 @dataclass(frozen=True)
 class RacePath(NaivePath):
-    """Emit the winner of the lists' race at every place, and go on while a draft holds it: the same text whatever the draft model is.
+    """Emit the winner of the lists' race at every position, and go on while a draft token is it: the same text whatever the draft model is.
 
-    Over the keys each token has the target's law given those before it. Sources: Daliri et al. 2024; Rowan et al. 2025.
+    The winner has least E / p over all lists at its depth. Over the keys each token has the target's law given those before it.
+    Sources: Daliri et al. 2024; Rowan et al. 2025.
     """
 
-    races: Any = None
+    def _draw(self, survivors: Survivors, draws: Draws, lives: Any) -> Any:
+        mass = torch.as_tensor(survivors.target())
+        races = cast(Tensor, draws.noise)[:, survivors.depth].amin(1).to(mass.dtype)
+        return xp.host_view((races / mass).argmin(-1, keepdim=True))
 
-    def _select(self, tree: DraftTree, draws: Any) -> PathSelection:
-        return super()._select(tree, self.races)
 
+def watermarked(key: str, paths: int, length: int, rule: PathRule | None = None) -> Drafting:
+    """K paths of length L, drafted by the races of a key.
 
-@dataclass(frozen=True)
-class Watermarked(Drafting):
-    """K paths of length L, drafted by the races of a key."""
-
-    by_place: ClassVar[bool] = True
-    races: Any = None
-
-    @classmethod
-    def by(cls, key: str, paths: int, length: int, rule: PathRule | None = None) -> Watermarked:
-        """rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead."""
-        if not key:
-            raise CannotDecode("the key of the watermark must not be empty. Pass some text.")
-        races = Races(key, paths, length)
-        tree = FixedTree.chains(paths, length, RaceLaw(races))
-        if rule is not None and not isinstance(rule, PathRule):
-            raise CannotDecode(
-                f"rule must be a path rule, got {rule!r}. Use one, such as otd.trees.TokenWise(otd.rules.KSeq())."
-            )
-        if rule is not None and path_rules.looks_ahead(rule):
-            raise CannotDecode(
-                f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
-                " selection rule, token by token, such as KSeq"
-            )
-        return cls(tree, RacePath(races=races) if rule is None else rule, races=races)
-
-    def at_places(self, numbers: Tensor, rows: Sequence[int], places: Sequence[int], n: int, device: Any) -> Tensor:
-        self.races.run(rows, places, n, torch.empty(0, dtype=numbers.dtype, device=device))
-        found = numbers.clone()
-        columns, each = torch.arange(self.tree.counts.n_uniforms), self.races.paths * (self.races.length + 1)
-        found[:, : self.tree.counts.n_uniforms] = (each * torch.arange(len(rows))[:, None] + columns).to(found.dtype)
-        return found
+    rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead.
+    """
+    if not key:
+        raise CannotDecode("the key of the watermark must not be empty. Pass some text.")
+    if rule is not None and not isinstance(rule, PathRule):
+        raise CannotDecode(
+            f"rule must be a path rule, got {rule!r}. Use one, such as otd.trees.TokenWise(otd.rules.KSeq())."
+        )
+    if rule is not None and path_rules.looks_ahead(rule):
+        raise CannotDecode(
+            f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
+            " selection rule, token by token, such as KSeq"
+        )
+    return Drafting(
+        RaceTree.chains(paths, length), RacePath() if rule is None else rule, noise=KeyedNoise(key, paths, length)
+    )
 
 
 @dataclass(frozen=True)

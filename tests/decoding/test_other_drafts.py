@@ -111,8 +111,8 @@ def test_the_text_follows_the_target(kind: str) -> None:
 def test_drafts_of_another_law_than_is_told_are_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = ModelDrafter.propose
 
-    def rolled(self: Any, uniforms: Any) -> None:
-        usual(self, uniforms)
+    def rolled(self: Any, *random: Any) -> None:
+        usual(self, *random)
         self.q.copy_(self.q.roll(1, -1))
 
     monkeypatch.setattr(ModelDrafter, "propose", rolled)

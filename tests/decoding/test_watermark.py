@@ -15,9 +15,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, decode  # noqa: E402
-from ot_draft.decoding.reference import next_token  # noqa: E402
+from ot_draft.decoding.reference import next_token, reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
-from ot_draft.decoding.watermark import Races, Watermarked, detect, exponentials, scores  # noqa: E402
+from ot_draft.decoding.watermark import KeyedNoise, detect, exponentials, scores, watermarked  # noqa: E402
 
 N, TEXTS, EMITTED = 8, 1500, 3
 FALSE_ALARM = 1e-9
@@ -34,7 +34,7 @@ def constant_pair() -> Pair:
 def texts(rule: Any, paths: int = 2) -> np.ndarray:
     """(TEXTS, EMITTED) of one key, which has numbers of its own for every text."""
     options = DecodeOptions(max_tokens=EMITTED, stop=())
-    return np.array(decode(constant_pair(), [[1]] * TEXTS, Watermarked.by("key", paths, 2, rule), options).tokens)
+    return np.array(decode(constant_pair(), [[1]] * TEXTS, watermarked("key", paths, 2, rule), options).tokens)
 
 
 def found(tokens: np.ndarray) -> float:
@@ -49,17 +49,19 @@ def test_over_the_keys_the_text_follows_the_target(rule: Any) -> None:
 
 
 def test_races_of_one_place_for_all_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = Races.run
-    monkeypatch.setattr(Races, "run", lambda self, rows, places, *rest: usual(self, rows, [0] * len(places), *rest))
+    usual = KeyedNoise.__call__
+    monkeypatch.setattr(
+        KeyedNoise, "__call__", lambda self, rows, emitted, *rest: usual(self, rows, [0] * len(emitted), *rest)
+    )
     assert found(texts(None)) < FALSE_ALARM
 
 
 def test_a_rule_that_looks_ahead_is_refused() -> None:
     for rule in (otd.trees.Joint(), otd.trees.Traversal(), otd.trees.BlockVerification()):
         with pytest.raises(CannotDecode, match="further down"):
-            Watermarked.by("key", 1, 2, rule)
+            watermarked("key", 1, 2, rule)
     with pytest.raises(CannotDecode, match="empty"):
-        Watermarked.by("", 1, 2)
+        watermarked("", 1, 2)
 
 
 def test_what_is_no_path_rule_is_told() -> None:
@@ -67,7 +69,7 @@ def test_what_is_no_path_rule_is_told() -> None:
         with pytest.raises(
             CannotDecode, match=r"must be a path rule, got .* Use one, such as otd.trees.TokenWise\(otd.rules.KSeq"
         ):
-            Watermarked.by("key", 1, 2, rule)
+            watermarked("key", 1, 2, rule)
 
 
 @pytest.mark.parametrize("token", [-1, N])
@@ -81,7 +83,7 @@ def test_the_text_does_not_depend_on_the_draft() -> None:
     drafts = pair.draft, tiny_llama(9, N)
     prompts = [[1, 2], [3], [4, 4, 1]]
     options = DecodeOptions(max_tokens=20, stop=())
-    made = [decode(Pair(pair.target, draft), prompts, Watermarked.by("k", 3, 2), options) for draft in drafts]
+    made = [decode(Pair(pair.target, draft), prompts, watermarked("k", 3, 2), options) for draft in drafts]
     assert made[0].tokens == made[1].tokens
     assert made[0].block_efficiency > made[1].block_efficiency > 1  # a better draft only makes it quicker
     for row, prompt in enumerate(prompts):
@@ -93,9 +95,21 @@ def test_the_text_does_not_depend_on_the_draft() -> None:
         assert made[0].tokens[row] == text[len(prompt) :]
 
 
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_a_watermarked_text_equals_the_reference(rule: Any) -> None:
+    pair, options, drafting = (
+        tiny_pair(seed=3, n=N),
+        DecodeOptions(max_tokens=20, stop=()),
+        watermarked("k", 3, 2, rule),
+    )
+    prompts = [[1, 2], [3]]
+    tokens = decode(pair, prompts, drafting, options).tokens
+    assert tokens == [reference_decode(pair, prompt, drafting, options, row) for row, prompt in enumerate(prompts)]
+
+
 def test_a_key_is_found_by_those_who_have_it() -> None:
     options = DecodeOptions(max_tokens=60, stop=(), rows=[7])
-    tokens = decode(constant_pair(), [[1]], Watermarked.by("key", 2, 2), options).tokens[0]
+    tokens = decode(constant_pair(), [[1]], watermarked("key", 2, 2), options).tokens[0]
     right = detect(tokens, "key", 7, 2, N)
     assert right.z > 5 and right.chance < 1e-5
     for other in (detect(tokens, "other", 7, 2, N), detect(tokens, "key", 8, 2, N)):
@@ -106,7 +120,7 @@ def test_a_key_is_found_by_those_who_have_it() -> None:
 def test_a_token_by_token_rule_keeps_a_part_of_the_strength() -> None:
     def mean(rule: Any) -> float:
         options = DecodeOptions(max_tokens=40, stop=())
-        made = decode(constant_pair(), [[1]] * 40, Watermarked.by("key", 2, 2, rule), options).tokens
+        made = decode(constant_pair(), [[1]] * 40, watermarked("key", 2, 2, rule), options).tokens
         return float(np.mean([scores(text, "key", row, 2, N).mean() for row, text in enumerate(made)]))
 
     race, k_seq = mean(None), mean(K_SEQ)

@@ -16,7 +16,7 @@ from ..drafting import Drafting
 from ..policy import PolicySettings
 from ..prompt_lookup import PromptLookup
 from ..tuning import Auto
-from ..watermark import Watermarked
+from ..watermark import watermarked
 
 __all__ = ["Method", "auto_method", "dynamic_method", "lookup_method", "method_called", "shape_of"]
 
@@ -83,7 +83,7 @@ def chain_method(length: int) -> Method:
 def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
     """K paths drafted by the races of a key; rule: race, or a selection rule, token by token."""
     path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
-    drafting = Watermarked.by(key, paths, length, path_rule)
+    drafting = watermarked(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
     return Method.of(path_rules.command(drafting.rule), "iid", f"{rule}, with a watermark", drafts, drafting)
 

@@ -101,11 +101,11 @@ class TreeDrafter(ABC):
         return every_growth(nodes, self.growing, self.law)
 
 
-def begin(drafter: TreeDrafter, uniforms: Array, given: Array | None = None) -> Growing:
-    """Trees of a root each, drawn by these uniforms (B, n_uniforms) in [0, 1); given: int (B, n_lookup_tokens), see `TreeDraws`."""
+def begin(drafter: TreeDrafter, uniforms: Array, given: Array | None = None, noise: Array | None = None) -> Growing:
+    """Trees of a root each, drawn by these uniforms (B, n_uniforms) in [0, 1); given: int (B, n_lookup_tokens), noise: see `TreeDraws`."""
     if tuple(uniforms.shape[1:]) != (drafter.counts.n_uniforms,):
         raise InvalidArgument(f"uniforms have shape {tuple(uniforms.shape)}: give (B, {drafter.counts.n_uniforms})")
-    return drafter.growing(TreeDraws(uniforms, given))
+    return drafter.growing(TreeDraws(uniforms, given, noise))
 
 
 def draft_trees(drafter: TreeDrafter, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:

@@ -179,14 +179,9 @@ class FixedGrowth(Growing):
         self.same_slots = slice(0, 1)
 
     def grow(self, q: Array) -> None:
-        law, (nodes, groups) = self.drafting.law, self.drafting.steps[self._depth]
+        nodes, groups = self.drafting.steps[self._depth]
         for places, children, count in groups:
-            uniforms = self._draws.uniforms(places, children, count)
-            n_fixed: Any = 0
-            if isinstance(law, FixedFirst):
-                drafts, n_fixed = law.draw_counted(q[:, places], uniforms)
-            else:
-                drafts = law.draw(q[:, places], uniforms)
+            drafts, n_fixed = self._drawn(q[:, places], places, children, count)
             there = self.slots[:, places, None] >= 0
             drafts = drafts if xp.holds_without_sync(there) else xp.where(there, drafts, -1)
             self._tokens[:, children] = drafts.reshape(len(drafts), -1)
@@ -196,6 +191,11 @@ class FixedGrowth(Growing):
         self._depth, self.levels = self._depth + 1, self.levels - 1
         if self.levels:
             self._show_level(self.drafting.steps[self._depth].nodes)
+
+    def _drawn(self, q: Array, places: slice, children: slice, count: int) -> tuple[Array, Any]:
+        """Children (B, W, count) of neighbouring nodes with these q (B, W, n), and how many of each node's are fixed."""
+        law, uniforms = self.drafting.law, self._draws.uniforms(places, children, count)
+        return law.draw_counted(q, uniforms) if isinstance(law, FixedFirst) else (law.draw(q, uniforms), 0)
 
     def grown(self) -> Grown:
         slots = xp.arange(self.drafting.budget + 1, like=self._root) + 0 * self._fixed_count

@@ -38,10 +38,11 @@ class TreeDraws:
     """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1).
 
     given: int (B, G), a `host_view`, tokens that may come next by another source than the draft model, -1 beyond; without any no columns.
+    noise: other random numbers of the step, for the drafters that take some; None without.
     """
 
-    def __init__(self, uniforms: Array, given: Array | None = None) -> None:
-        self._uniforms = uniforms
+    def __init__(self, uniforms: Array, given: Array | None = None, noise: Array | None = None) -> None:
+        self._uniforms, self.noise = uniforms, noise
         # 0 for every tree, int (B, 1), a `host_view`.
         self.root = xp.host_view(xp.where(uniforms.sum(-1) < 0, 0, 0)[:, None])
         self.given = self.root[:, :0] if given is None else xp.host_view(given)

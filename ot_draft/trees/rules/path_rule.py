@@ -50,9 +50,10 @@ class PathRule(ABC):
     def n_uniforms(self, bounds: Bounds) -> int:
         """Number of uniforms that `select` takes for one tree."""
 
-    def select(self, tree: DraftTree, uniforms: Array) -> PathSelection:
+    def select(self, tree: DraftTree, uniforms: Array, noise: Array | None = None) -> PathSelection:
         """Paths and tokens that are emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
 
+        noise: other random numbers, for the rules that take some (`draws.noise`); no rule of `otd.trees` does.
         Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
         law of the tree's children is not one that the rule is valid under, or uniforms are missing.
         """
@@ -62,7 +63,7 @@ class PathRule(ABC):
             raise InvalidArgument(
                 f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
             )
-        return self._select(tree, Draws(uniforms))
+        return self._select(tree, Draws(uniforms, noise))
 
     @abstractmethod
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:

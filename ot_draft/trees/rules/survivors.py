@@ -13,10 +13,13 @@ SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an o
 
 
 class Draws:
-    """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `host_view`s, as `uniforms` is."""
+    """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `host_view`s, as `uniforms` is.
 
-    def __init__(self, uniforms: Array) -> None:
-        self.uniforms = xp.host_view(uniforms)
+    noise: other random numbers of the step, for the rules that take some; None without.
+    """
+
+    def __init__(self, uniforms: Array, noise: Array | None = None) -> None:
+        self.uniforms, self.noise = xp.host_view(uniforms), noise
 
     def index(self, mass: Array, column: int, needed: Array | None = None) -> Array:
         """Index by unnormalised mass: (B, m) -> int (B, 1). Rows that do not need one, bool (B, 1), may get anything."""
