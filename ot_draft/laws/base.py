@@ -31,6 +31,8 @@ class Fact(Flag):
     FIRST_FOLLOWS_Q = auto()  # the first draft is a draw from q, whatever comes after it
     ABSENT_ANYWHERE = auto()  # an absent draft says nothing about the others, so that it may stand anywhere in the list
     INDEPENDENT = auto()  # the drafts are independent draws from q
+    # The first drafts are fixed tokens, of which there may be none, the others independent draws from q outside them: `fixed_part`.
+    INDEPENDENT_OUTSIDE_FIXED = auto()
     NEVER_RUNS_OUT = (
         auto()
     )  # q has mass left until all drafts are drawn; where it has not, what is drafted is a convention

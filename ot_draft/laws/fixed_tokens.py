@@ -11,7 +11,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDrafts
 from . import sets
-from .base import DraftLaw, Prefix, fixed_or_drawn, outside, shares
+from .base import DraftLaw, Fact, Prefix, fixed_or_drawn, outside, padded, shares
 
 
 class FixedTokensLaw(DraftLaw):
@@ -42,6 +42,8 @@ class FixedTokensLaw(DraftLaw):
 
 class FixedFirst(FixedTokensLaw):
     """The first drafts are fixed tokens T, the others i.i.d. draws from q outside T. A law says which by `n_fixed` and `fixed_drafts`."""
+
+    facts: ClassVar[Fact] = Fact.INDEPENDENT_OUTSIDE_FIXED
 
     @abstractmethod
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
@@ -126,6 +128,18 @@ class FixedTokensOfNodes(FixedTokensLaw):
 def law_at(law: DraftLaw, prefix: Prefix) -> DraftLaw:
     """The law of the children drafted after these tokens: this one, unless their fixed tokens are given per node."""
     return law.at(prefix) if isinstance(law, FixedTokensOfNodes) else law
+
+
+def fixed_part(law: DraftLaw, q: Array, k: int) -> Array:
+    """The fixed drafts under a law with `Fact.INDEPENDENT_OUTSIDE_FIXED`, -1 at the places that are drawn: (..., n) -> int (..., k)."""
+    if isinstance(law, FixedFirst):
+        return law.fixed_drafts(q, k)
+    return padded(xp.broadcast_to(xp.arange(0, like=q), (*q.shape[:-1], 0)), k)
+
+
+def n_fixed_is_constant(law: DraftLaw) -> bool:
+    """Whether equally many tokens are fixed for every q and every number of drafts that exceeds theirs; so it is where none are."""
+    return not isinstance(law, FixedTokensLaw) or law.n_fixed_is_constant
 
 
 def carries_n_fixed(law: DraftLaw) -> bool:

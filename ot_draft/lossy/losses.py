@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arrays as xp
 from ..errors import InvalidDistribution, InvalidDrafts
-from ..laws import IID, DraftLaw, Fact, FixedFirst, outside, probability_inside
+from ..laws import IID, DraftLaw, Fact, outside, probability_inside
+from ..laws.fixed_tokens import fixed_part
 from ..optimum import cuts
 from ..problem import check_law, common_batch
 
@@ -80,7 +81,7 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     batch = (*common_batch(InvalidDistribution, p=p, q=q), p.shape[-1])
     p, q = p.expand(batch), q.expand(batch)
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
-    if logits and isinstance(law, FixedFirst):
+    if logits and Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts:
         return -_log_acceptance(p.log_softmax(-1), q.log_softmax(-1), k, law)
     if logits:
         p, q = p.softmax(-1), q.softmax(-1)
@@ -178,9 +179,9 @@ def _kind(x: Any) -> str:
     return f"a tensor {tuple(x.shape)} of {x.dtype}" if xp.is_torch(x) else f"a {type(x).__name__}"
 
 
-def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: FixedFirst) -> Tensor:
+def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: DraftLaw) -> Tensor:
     """log alpha (...) of log-probabilities (..., n): log of p(H) + P(some draft outside H) for the least such H."""
-    fixed = law.fixed_drafts(log_q.detach().exp(), k)
+    fixed = fixed_part(law, log_q.detach().exp(), k)
     top, draws = xp.members(fixed, log_q.shape[-1]), (fixed < 0).sum(-1, keepdim=True)
     if Fact.INDEPENDENT not in law.facts:
         log_q = log_q.masked_fill(top, -inf)
@@ -214,9 +215,9 @@ def _least_set(log_p: Tensor, log_q: Tensor, top: Tensor, draws: Tensor) -> Tens
 
 def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
     """P(some draft lies in the set), bool (..., n) -> (...): without cancellation where the draws are independent."""
-    if not isinstance(law, FixedFirst):
+    if Fact.INDEPENDENT_OUTSIDE_FIXED not in law.facts:
         return 1 - probability_inside(law, q, ~token_set, k)
-    fixed = law.fixed_drafts(q, k)
+    fixed = fixed_part(law, q, k)
     free = q if Fact.INDEPENDENT in law.facts else outside(q, fixed)
     drawn = xp.at_least_one(
         xp.where(token_set, free, 0).sum(-1, keepdims=True), xp.astype(fixed < 0, q.dtype).sum(-1, keepdims=True)

@@ -17,7 +17,8 @@ import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
-from ..laws import FixedFirst, SpecHubLaw, canonical, outside, sets
+from ..laws import DraftLaw, Fact, SpecHubLaw, canonical, outside, sets
+from ..laws.fixed_tokens import fixed_part
 from ..laws.spec_hub import SAME_PAIRS
 from ..lp.plan import Certificate, Plan, read_from
 from ..lp.program import as_integers, of_floats
@@ -195,18 +196,18 @@ def construct(problem: Problem) -> Construction | None:
     return Construction(problem, p, fixed, draws, proposals, rank, level, selected)
 
 
-def set_law(problem: Problem) -> FixedFirst | None:
+def set_law(problem: Problem) -> DraftLaw | None:
     """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
     law = canonical(problem.law, problem.k)
     law = SAME_PAIRS if isinstance(law, SpecHubLaw) else law
-    return law if isinstance(law, FixedFirst) else None
+    return law if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else None
 
 
 def parts(problem: Problem, q: np.ndarray) -> tuple[np.ndarray, int]:
     """The fixed tokens, int (j,), and the number of draws beside them."""
     law = set_law(problem)
     assert law is not None  # `construct` has asked
-    fixed = xp.to_host(law.fixed_drafts(q, problem.k))
+    fixed = xp.to_host(fixed_part(law, q, problem.k))
     return fixed[fixed >= 0], sets.draws(law, q, problem.k)
 
 

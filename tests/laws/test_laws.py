@@ -12,7 +12,8 @@ from random_problems import LAWS, all_token_sets, all_tuples, fits, fractions, r
 
 import ot_draft as otd
 from ot_draft.arrays import top_tokens
-from ot_draft.laws import outside, probability_inside
+from ot_draft.laws import Fact, canonical, outside, probability_inside
+from ot_draft.laws.fixed_tokens import fixed_part
 from ot_draft.laws.hybrid import StandIn
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -40,6 +41,25 @@ def test_probabilities_are_masses_that_sum_to_one(law: otd.DraftLaw) -> None:
         assert (chance >= 0).all() and chance.sum() == 1
         absent = (tuples == -1).sum(-1)
         assert (absent[chance > 0] == k - law.count(len(q), k)).all()
+
+
+def independent(q: np.ndarray, fixed: np.ndarray, tuples: np.ndarray) -> np.ndarray:
+    """Probabilities of draft tuples (m, k) of the fixed tokens (k,), -1 where a draft is an independent draw outside them."""
+    free = outside(q, fixed)
+    drawn = np.where(free.sum() > 0, free[tuples] * (tuples >= 0), tuples == -1)
+    return np.where(fixed >= 0, tuples == fixed, drawn).prod(-1)
+
+
+@ALL_LAWS
+@pytest.mark.parametrize("fact", [Fact.INDEPENDENT, Fact.INDEPENDENT_OUTSIDE_FIXED])
+def test_a_law_says_that_its_drafts_are_independent_where_they_are(law: otd.DraftLaw, fact: Fact) -> None:
+    same = True
+    for q, k in draft_models(law, SIZES):
+        tuples = all_tuples(len(q), k)
+        none_fixed = fact is Fact.INDEPENDENT or fact not in law.facts
+        fixed = np.full(k, -1) if none_fixed else fixed_part(law, q, k)
+        same = same and bool((law.probability(q, tuples) == independent(q, fixed, tuples)).all())
+    assert same == (fact in canonical(law, 3).facts)  # Hybrid(0) is IID()
 
 
 @ALL_LAWS

@@ -32,7 +32,7 @@ def plain(tree: Drafted, model: TreeModel) -> PlainTree:
     for node, way in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
         nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
-    if isinstance(law, FixedFirst) and not isinstance(law, otd.IID):
+    if isinstance(law, FixedFirst):
         law = PerNodeFixedTokens().with_fixed_tokens(nodes)
     return PlainTree(shape, tokens, law)
 

@@ -9,7 +9,8 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument
-from ...laws import IID, DraftLaw, Fact, FixedFirst, Hybrid, outside
+from ...laws import IID, DraftLaw, Fact, Hybrid, outside
+from ...laws.fixed_tokens import fixed_part
 from ...problem import Problem
 from ...selection import ClosedForm, Selection, SelectionRule, with_closed_form
 from ..coupling import attained_optimum, couple
@@ -53,13 +54,13 @@ class Optimal(SelectionRule):
     (True, Fraction(15, 16))
     """
 
-    law: FixedFirst = IID()
+    law: DraftLaw = IID()
     classes: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.law, str) and self.law == "auto":
             object.__setattr__(self, "law", Hybrid(top="auto"))
-        if not isinstance(self.law, FixedFirst):  # anything may have been given for a law
+        if not (isinstance(self.law, DraftLaw) and Fact.INDEPENDENT_OUTSIDE_FIXED in self.law.facts):
             raise InvalidArgument(
                 f"Optimal(law={self.law!r}): give IID(), Hybrid(top=j) or 'auto'; RandomOrder takes any law"
             )
@@ -73,11 +74,11 @@ class Optimal(SelectionRule):
         return ("optimal",) if self.classes is None else ("maximal",)
 
     def under(self, law: DraftLaw) -> Optimal | None:
-        return replace(self, law=law) if isinstance(law, FixedFirst) else None
+        return replace(self, law=law) if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else None
 
     def approximate_for(self, law: DraftLaw) -> Optimal:
         # Without classes it sorts the vocabulary, which takes a tenth of a step.
-        return replace(self, law=law, classes=CLASSES) if isinstance(law, FixedFirst) else self
+        return replace(self, law=law, classes=CLASSES) if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else self
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """Acceptance that the rule attains: the optimum of the law, or with classes what they leave of it."""
@@ -92,7 +93,7 @@ class Optimal(SelectionRule):
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         if Fact.INDEPENDENT in self.law.facts:
             return select(p, q, drafts, self.classes)
-        fixed = self.law.fixed_drafts(q, drafts.shape[-1])
+        fixed = fixed_part(self.law, q, drafts.shape[-1])
         fixed = xp.where(drafts == fixed, drafts, -1)
         draws = xp.where(fixed >= 0, -1, drafts)
         choice, selected = select_draft(xp.with_zeros_at(p, fixed), outside(q, fixed), draws, self.classes)
@@ -118,7 +119,7 @@ class Optimal(SelectionRule):
         always. Exact on Fractions.
         """
         p, q = problem.p, problem.q
-        fixed = self.law.fixed_drafts(q, problem.k)
+        fixed = fixed_part(self.law, q, problem.k)
         left = xp.with_zeros_at(p, fixed)
         _, selected = select_draft(left, outside(q, fixed), xp.where(fixed < 0, 0, -1), self.classes)
         on_fixed = xp.where(fixed >= 0, xp.gather(p, fixed), 0).sum(-1)

@@ -14,7 +14,8 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw, FixedFirst, FixedTokensLaw, WithoutReplacement, outside, probability_inside
+from ...laws import IID, DraftLaw, Fact, FixedFirst, FixedTokensLaw, WithoutReplacement, outside, probability_inside
+from ...laws.fixed_tokens import fixed_part
 from ..model import Nodes, Path
 from ..rules.joint import Joint
 from ..rules.path_rule import PathRule, fits
@@ -105,7 +106,7 @@ class FixedTree(TreeDrafter):
         """Exactly: for laws whose drafts are independent, and draws without replacement. Raises InvalidArgument for others."""
         law, L = self.law, self.length
         distinct = isinstance(law, WithoutReplacement) and not isinstance(law, FixedTokensLaw)
-        if not (distinct or isinstance(law, FixedFirst)):
+        if not (distinct or Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts):
             raise InvalidArgument(f"{law!r}: give a law of independent drafts, or WithoutReplacement()")
         if len(text) != L:
             raise InvalidArgument(f"the text has {len(text)} tokens: give {L}, the depth of the trees")
@@ -212,8 +213,7 @@ class FixedGrowth(Growing):
 
 def independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
     """Probability that the child at each place is the token: (n,), int (1,) -> (count,)."""
-    assert isinstance(law, FixedFirst)  # as `held` asked
-    fixed = law.fixed_drafts(q, count)
+    fixed = fixed_part(law, q, count)
     return xp.where(fixed >= 0, xp.astype(fixed == token, q.dtype), xp.gather(outside(q, fixed), token))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import Fact, FixedFirst
+from ...laws import FixedFirst
 from ..tree import DraftTree, PathSelection
 
 SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less
@@ -89,7 +89,7 @@ class Survivors:
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         """Children of living nodes: the fixed top tokens, once, int (B, C), and all draws (B, W), -1 elsewhere."""
-        if not isinstance(self.tree.law, FixedFirst) or Fact.INDEPENDENT in self.tree.law.facts:
+        if not isinstance(self.tree.law, FixedFirst):
             return self.drafts()[:, :0], self.drafts()
         first, below = self.first_drafts(), self.layout.levels[self.depth + 1].nodes
         number = self._number_of_tops(q, first.shape[-1])

@@ -10,8 +10,8 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import DraftLaw, Fact, FixedFirst, FixedTokensLaw
-from ...laws.fixed_tokens import law_at
+from ...laws import DraftLaw, Fact, FixedFirst
+from ...laws.fixed_tokens import law_at, n_fixed_is_constant
 from ...rules import NaiveTarget
 from ...selection import Selection, SelectionRule, SiblingRule, approximate_for, valid_under
 from ..model import Nodes, Path
@@ -74,7 +74,7 @@ class TokenWise(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not all(valid_under(self.rule, law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        apart = isinstance(self.rule, SiblingRule) and (not isinstance(law, FixedTokensLaw) or law.n_fixed_is_constant)
+        apart = isinstance(self.rule, SiblingRule) and n_fixed_is_constant(law)
         if not (self._one_list(law) or self.rule.siblings.any_number or apart or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
@@ -127,8 +127,7 @@ class TokenWise(PathRule):
 
     def _apart(self, law: DraftLaw) -> SiblingRule | None:
         """The rule, where top tokens, once, and the draws of all nodes are given to it apart."""
-        there = isinstance(law, FixedFirst) and Fact.INDEPENDENT not in law.facts
-        return self.rule if there and isinstance(self.rule, SiblingRule) else None
+        return self.rule if isinstance(law, FixedFirst) and isinstance(self.rule, SiblingRule) else None
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)
