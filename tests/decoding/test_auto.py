@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,10 +40,9 @@ from ot_draft.decoding.model import CallSizes  # noqa: E402
 from ot_draft.decoding.prompt_lookup import History  # noqa: E402
 from ot_draft.decoding.reference import one_step  # noqa: E402
 from ot_draft.decoding.step import Seconds  # noqa: E402
-from ot_draft.decoding.tuning import cost_cache  # noqa: E402
-from ot_draft.decoding.tuning.acceptance import MATCHED, AcceptanceCounts  # noqa: E402
-from ot_draft.decoding.tuning.costs import ENOUGH, KEPT, MeasuredCosts  # noqa: E402
-from ot_draft.decoding.tuning.warm_up import CHAINS, measure  # noqa: E402
+from ot_draft.decoding.tuning.acceptance import AcceptanceCounts  # noqa: E402
+from ot_draft.decoding.tuning.costs import MeasuredCosts  # noqa: E402
+from ot_draft.decoding.tuning.warm_up import measure  # noqa: E402
 
 paths, rules = otd.trees, otd.rules
 TEXTS = pytest.mark.parametrize("texts", [250, slow(500)])
@@ -282,7 +278,7 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
     Not quite as much: a change that one kind of step alone has told of may be that kind's own, and an eighth is put down to it.
     """
     costs, plain, path = (
-        MeasuredCosts(0.1, True),
+        MeasuredCosts(0.1, 0.05),
         Drafting.autoregressive(),
         Drafting.chains(1, 1, paths.BlockVerification()),
     )
@@ -294,45 +290,23 @@ def test_costs_are_compared_at_one_speed_of_the_machine() -> None:
             )
             costs.learn(step_of(drafting, 0, now), now.total)
     assert costs.step(path) == pytest.approx(2 * 1.29, rel=0.02)
-    assert costs.baseline() == pytest.approx(2 * 1.02, rel=0.125)
-
-
-def test_selection_of_more_paths_goes_on_from_that_of_two() -> None:
-    """What each path more has taken, for those that were not measured yet; never less than is guessed without."""
-    block, joint = paths.BlockVerification(), paths.Joint()
-    plain, one, two, four = (
-        Drafting.autoregressive(),
-        Drafting.chains(1, 1, block),
-        Drafting.chains(2, 1, joint),
-        Drafting.chains(4, 1, joint),
-    )
-
-    def of_four(of_two: float) -> float:
-        costs = MeasuredCosts(0.1, True)
-        for drafting, rest in ((plain, 0.05), (one, 0.1), (two, of_two)):
-            for _ in range(3):
-                seconds = Seconds(0.1 if drafting.tree.budget else 0, 1, rest)
-                costs.learn(step_of(drafting, 0, seconds), seconds.total)
-        return costs.step(four)
-
-    assert of_four(0.4) - of_four(0.2) == pytest.approx(3 * 0.2, rel=0.05)  # the calls' own times are smoothed
-    assert of_four(0.0) == of_four(0.01)  # the guess
+    assert costs.step(Drafting.autoregressive()) == pytest.approx(2 * 1.02, rel=0.125)
 
 
 def test_the_draft_model_is_measured_before_anything_is_decided() -> None:
     """Even where looked-up tokens seem to pay at once."""
     chooser, machine, asked = Auto(warm_up=0).begin(SMALL_DRAFT, 1), linear(0.1, 0.05), 0
-    for _ in range(2 + 1 + ENOUGH):  # plain ones, and the one in which memory is taken
+    for _ in range(2 + 1 + 2):  # plain ones, and the one in which memory is taken
         drafting = chooser.choose(History([[1, 2, 3, 4] * 4]))
         asked += drafting.tree.counts.n_model_calls > 0
         parts = machine(drafting)
         chooser.observe(step_of(drafting, 0, parts), parts.total)
-    assert asked == 1 + ENOUGH
+    assert asked == 1 + 2
 
 
 def test_one_call_that_the_machine_disturbed_says_little() -> None:
     """A hundred times as long: what one position and five were measured to cost stays so within a tenth."""
-    costs, found = MeasuredCosts(0.1, True), []
+    costs, found = MeasuredCosts(0.1, 0.05), []
     one, four, eight = (Drafting.chains(1, length, paths.BlockVerification()) for length in (1, 4, 8))
     for drafting in (*[Drafting.autoregressive()] * 3, *[one, four] * 4, *[eight] * 2):
         size = drafting.tree.bounds.size
@@ -341,7 +315,9 @@ def test_one_call_that_the_machine_disturbed_says_little() -> None:
         parts = Seconds(0.1 * size, 100 if disturbed else 1 + 0.05 * size)
         costs.learn(step_of(drafting, 0, parts), parts.total)
     assert found == pytest.approx([1.15, 1.6], rel=0.05)
-    now = [costs.step(each) / costs.baseline() for each in (one, four)]  # the machine may be slower now
+    now = [
+        costs.step(each) / costs.step(Drafting.autoregressive()) for each in (one, four)
+    ]  # the machine may be slower now
     assert now == pytest.approx(found, rel=0.05)
 
 
@@ -349,7 +325,7 @@ def test_one_call_that_the_machine_disturbed_says_little() -> None:
 def test_a_change_of_shape_is_told_from_the_call_itself(least: int) -> None:
     """On a machine where a call on another number of rows than the one before takes longer."""
     costs, plain, looked_up = (
-        MeasuredCosts(0.1, True, sizes=CallSizes(least)),
+        MeasuredCosts(0.1, 0.05, sizes=CallSizes(least)),
         Drafting.autoregressive(),
         Drafting.looked_up(PromptLookup(4)),
     )
@@ -377,7 +353,9 @@ def test_one_position_goes_as_two_only_where_the_backend_says_so(least: int, mon
         parts = Seconds(0.1 * drafting.tree.bounds.size, 1 + (rows != before) / 3)
         costs.learn(step_of(drafting, 0, parts), parts.total)
     assert costs.change() == pytest.approx(1 / 3 if least == 1 else 0, rel=0.1)
-    assert costs.baseline() == pytest.approx(1, rel=0.1) and costs.step(one) == pytest.approx(1.1, rel=0.1)
+    assert costs.step(Drafting.autoregressive()) == pytest.approx(1, rel=0.1) and costs.step(one) == pytest.approx(
+        1.1, rel=0.1
+    )
 
 
 def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,7 +372,9 @@ def test_a_number_of_rows_with_a_graph_of_its_own_is_no_change(monkeypatch: pyte
         parts = Seconds(0.1 * (rows - 1), 1 + 0.1 * (rows - 1) + 0.5 * changed)
         costs.learn(step_of(drafting, 0, parts), parts.total)
     assert costs.change() == pytest.approx(0.5, rel=0.1)
-    assert costs.baseline() == pytest.approx(1, rel=0.05) and costs.step(one) == pytest.approx(1.2, rel=0.05)
+    assert costs.step(Drafting.autoregressive()) == pytest.approx(1, rel=0.05) and costs.step(one) == pytest.approx(
+        1.2, rel=0.05
+    )
     assert costs.step(two) == pytest.approx(1.4, rel=0.05) and costs.step(three) == pytest.approx(1.6, rel=0.05)
 
 
@@ -417,7 +397,7 @@ def test_what_pays_is_chosen_as_much_beside_graphs_of_their_own(monkeypatch: pyt
 @pytest.mark.parametrize("change", [0.0, 0.4])
 def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_size(change: float) -> None:
     """It falls to half: what a plain step takes is known after some, though none of them is one."""
-    costs, plain = MeasuredCosts(0.1, True), Drafting.autoregressive()
+    costs, plain = MeasuredCosts(0.1, 0.05), Drafting.autoregressive()
     two, four = (Drafting.chains(1, length, paths.BlockVerification()) for length in (2, 4))
     before = 1
     for number, drafting in enumerate([plain] * 3 + [two] * 3 + [four] * 3 + [two, four] * 30):
@@ -426,7 +406,7 @@ def test_the_speed_of_the_machine_is_followed_where_every_call_is_of_another_siz
         parts = Seconds(0.0, slower * (0.9 + 0.1 * positions + change * (positions != before)))
         costs.learn(step_of(drafting, 0, parts), parts.total)
         before = positions
-    assert costs.baseline() == pytest.approx(2, rel=0.15)
+    assert costs.step(Drafting.autoregressive()) == pytest.approx(2, rel=0.15)
     assert costs.change() == pytest.approx(2 * change, abs=0.25)
 
 
@@ -451,21 +431,6 @@ def test_what_pays_is_chosen_less_where_changing_to_it_costs(
         used.append(looks and shape != last)
         last = shape
     assert (sum(used) > 12) == (change == 0), sum(used)
-
-
-def test_reading_up_is_told_from_drafting() -> None:
-    costs, path = MeasuredCosts(0.1, True), Drafting.chains(1, 2, paths.BlockVerification())
-    for drafting, behind, draft in (
-        (Drafting.autoregressive(), 0, 0.0),
-        (Drafting.autoregressive(), 0, 0.0),
-        (path, 0, 0.2),
-        (path, 0, 0.2),
-        (path, 10, 0.5),
-    ):
-        parts = Seconds(draft, 1 + 0.05 * drafting.tree.bounds.size)
-        costs.learn(step_of(drafting, 0, parts), parts.total, behind)
-    assert costs.step(path) == pytest.approx(1.3, rel=0.02)
-    assert costs.reading(20) == pytest.approx(0.6, rel=0.02)
 
 
 def test_its_candidates_fit_the_models() -> None:
@@ -500,7 +465,7 @@ def test_a_warm_up_measures_before_the_first_text() -> None:
     pair, plan, options = tiny_pair(seed=3, n=7), Auto(warm_up=60), DecodeOptions(max_tokens=40)
     made = decode(pair, [PROMPT], plan, options)
     (costs,) = plan.measured.values()
-    assert not costs.unknown and costs.needs(MENU[:2]) is None
+    assert costs.needs(MENU[:2]) is None
     assert plan.acceptance.step == len(made.steps)
     decode(pair, [PROMPT], plan, options)
     assert len(plan.measured) == 1 and list(plan.measured.values()) == [costs]
@@ -510,105 +475,9 @@ def test_a_warm_up_that_is_short_of_time_has_measured_two_paths(monkeypatch: pyt
     """Which a CPU can pay for, before four of four tokens."""
     clock = itertools.count()
     monkeypatch.setattr("ot_draft.decoding.tuning.warm_up.perf_counter", lambda: next(clock))
-    costs = MeasuredCosts(0.1, True)
-    measure(tiny_pair(seed=3, n=7), 1, costs, len(CHAINS), 5.5)  # a second a step, behind the plain ones
-    assert set(costs.measured()["rest"]) == {0, 1, 2}
-
-
-def test_costs_are_kept_for_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By models with a name, and by what tells them and their threads apart; what cannot be read or written is measured again."""
-    monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path / "cache"))
-    pair, options = replace(tiny_pair(seed=3, n=7), name="a pair"), DecodeOptions(max_tokens=60, stop=())
-    decode(pair, [PROMPT], Auto(warm_up=60), options)
-    (file,) = (tmp_path / "cache").iterdir()
-    measured = cost_cache.read(file)
-    assert measured is not None and len(measured["draft"][1]) >= ENOUGH and 2 in measured["verify"]
-    again = Auto(warm_up=0)
-    again.begin(pair, 1)
-    (costs,) = again.measured.values()
-    for part in ("verify", "draft"):
-        assert costs.measured()[part] == {number: values[-KEPT:] for number, values in measured[part].items()}
-    assert costs.needs(MENU[:2]) == 0  # the baseline, not the draft model
-    for other in (replace(pair, name="another pair"), replace(pair, name="")):
-        plan = Auto(warm_up=1e-9)
-        plan.begin(other, 1)
-        assert not next(iter(plan.measured.values())).measured()["draft"]
-    assert (
-        cost_cache.file_of(pair, 2) != cost_cache.file_of(pair, 1) == file
-        and cost_cache.file_of(Pair(pair.target), 1) is None
-    )
-    parts = json.loads(file.read_text())
-    changes: list[dict[str, Any]] = [
-        {"read": {"5": [1.0]}},
-        {"draft": {"0": [1.0]}},
-        {"verify": 3},
-        {"draft": {"1": []}},
-    ]
-    changes += [{"verify": {"3": [1.0, number]}} for number in (0.0, -1.0, 1e9, 10**400, float("nan"))]
-    others = [json.dumps(parts | change) for change in changes]
-    for wrong in (
-        "{",
-        "{}",
-        "[" * 100_000,
-        '{"verify": {"3": ["x"]}}',
-        file.read_text().replace("[", "[NaN, ", 1),
-        *others,
-    ):
-        file.write_text(wrong)
-        assert cost_cache.read(file) is None
-    monkeypatch.setenv("OT_DRAFT_CACHE", str(file))  # no folder
-    assert len(decode(pair, [PROMPT], Auto(), options).tokens[0]) == 60
-
-
-def test_kept_costs_that_are_no_longer_true_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a draft that seemed too dear once, on a busy machine, would never be asked again."""
-    monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path))
-    pair = replace(tiny_pair(seed=3, n=7), name="a pair")
-    Auto(warm_up=60).begin(pair, 1)
-    (file,) = tmp_path.iterdir()  # which needs no text
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"draft": {"1": [200.0] * KEPT}}))
-    plan = Auto(warm_up=60)
-    plan.begin(pair, 1)
-    (costs,) = plan.measured.values()
-    for found in (costs.measured(), cost_cache.read(file)):
-        assert found is not None and max(found["draft"][1]) < 200
-
-
-def test_kept_costs_go_with_the_kind_of_machine_and_end_with_their_week(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OT_DRAFT_CACHE", str(tmp_path))
-    pair = replace(tiny_pair(3), name="a pair")
-    file = cost_cache.file_of(pair, 1)
-    assert file is not None
-    monkeypatch.setattr("platform.node", lambda: "another container of the same kind")
-    assert cost_cache.file_of(pair, 1) == file
-    monkeypatch.setattr(cost_cache, "_processor", lambda: ("another processor",))
-    assert cost_cache.file_of(pair, 1) != file
-    old, young, other = (tmp_path / name for name in ("costs-old.json", "costs-young.json", "old.json"))
-    for each in (old, young, other):
-        each.write_text("{}")
-    for each in (old, other):
-        os.utime(each, (0, cost_cache.time() - cost_cache.WEEK - 60))
-    cost_cache.write(file, MeasuredCosts(0.1, True))
-    assert sorted(tmp_path.iterdir()) == sorted([file, young, other])
-
-
-def test_kept_costs_are_of_versions_and_of_a_week(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = replace(tiny_pair(seed=3, n=7), name="a pair")
-    names = [cost_cache.file_of(pair, 1)]
-    for name, change in (("time", lambda: 1e12), ("_version", lambda package: package), ("PASSES", 0)):
-        monkeypatch.setattr(cost_cache, name, change)
-        names.append(cost_cache.file_of(pair, 1))
-    assert len(set(names)) == 4
-
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
-    for name in ("OT_DRAFT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    assert cost_cache.file_of(pair, 1) is None
+    costs = MeasuredCosts(0.1, 0.05)
+    measure(tiny_pair(seed=3, n=7), 1, costs, True, 5.5)  # a second a step, behind the plain ones
+    assert set(costs.rest) == {0, 1, 2}
 
 
 def test_what_was_counted_of_a_pair_is_expected_of_it() -> None:
@@ -627,6 +496,20 @@ def test_what_was_counted_of_a_pair_is_expected_of_it() -> None:
     assert counts.expected(key, 3, 0)[0][3] < 2
 
 
+def test_what_is_not_tried_is_remembered_for_longer() -> None:
+    """After twenty steps that rejected a draft token, two hundred steps without a draft bring it half the way back to what is unknown."""
+    counts, key = AcceptanceCounts(), ("model", 1)
+    assert counts.expected(key, 1, 0)[0][1] == pytest.approx(1.4)
+    seen = []
+    for drafted in ([(key, 1, 0)], [], []):
+        for _ in range(20 if drafted else 200):
+            counts.learn(drafted)
+        means, upper_bounds = counts.expected(key, 1, 0.5)
+        assert upper_bounds[1] > means[1]
+        seen.append(means[1] - 1)
+    assert seen[0] < 0.06 and seen[0] + 0.1 < seen[1] and seen[1] + 0.1 < seen[2] < 0.4
+
+
 def test_tokens_looked_up_are_expected_as_they_were_counted() -> None:
     """Each by how many tokens before it stood alike, those looked up among them, until the text tells."""
     counts = AcceptanceCounts()
@@ -635,7 +518,7 @@ def test_tokens_looked_up_are_expected_as_they_were_counted() -> None:
         chances = [
             (after - here) / (here - before) for before, here, after in zip(means, means[1:], means[2:], strict=False)
         ]
-        assert [means[1] - 1, *chances] == pytest.approx(MATCHED[matched - 1 : matched + 3])
+        assert [means[1] - 1, *chances] == pytest.approx(counts.matched[matched - 1 : matched + 3])
     for _ in range(100):
         counts.learn([(("lookup", 3), 4, 4)])
     assert counts.expected(("lookup", 3), 16, 0)[0][16] > 12
@@ -645,6 +528,6 @@ def test_a_warm_up_ends_in_time_and_fits_the_context() -> None:
     pair, plan = tiny_pair(seed=3, n=7), Auto(warm_up=1e-9)
     plan.begin(pair, 1)
     (costs,) = plan.measured.values()
-    assert not costs.unknown and costs.needs(MENU) == 1  # the autoregressive steps alone
+    assert costs.needs(MENU) == 1  # the autoregressive steps alone
     small = tiny_pair(seed=3, n=7, max_position_embeddings=20)
     assert len(decode(small, [[1, 2]], Auto(), DecodeOptions(max_tokens=3)).tokens[0]) == 3

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 from ... import defaults
@@ -17,17 +15,10 @@ from ..given import check_whole
 from ..language_model import bytes_read, split_between_processes
 from ..pair import Pair
 from ..prompt_lookup import PromptLookup
-from . import cost_cache
 from .acceptance import AcceptanceCounts
 from .auto_run import AutoRun
 from .costs import GivenCosts, MeasuredCosts, StepCosts, call_size
-from .warm_up import CHAINS, measure
-
-# Few of them: with more, the best by what is known would more often be one whose cost or acceptance is overestimated.
-ONE_PATH = (1, 2, 4, 8)
-SEVERAL = ((2, 2), (4, 2), (8, 2), (8, 4))
-LOOKED_UP = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
-MAX_POSITIONS = 64  # of one target call
+from .warm_up import measure
 
 
 @dataclass
@@ -48,6 +39,10 @@ class Auto:
         and a seed determines the output, if the same prompts came before.
     paths : tuple of (int, int)
         Numbers and lengths of the several paths that may be drafted.
+    lengths, looked_up : tuple of int
+        Lengths of the one path that may be drafted by the draft model, and by prompt lookup.
+    max_positions : int
+        Maximum number of positions of one target call.
     warm_up : float, default=0.5
         Seconds of steps on a prompt of its own before the first sequence of a batch of a size, which measure costs; 0: none.
 
@@ -61,7 +56,10 @@ class Auto:
     model: bool = True
     lookup: PromptLookup | None = field(default_factory=lambda: PromptLookup(*defaults.AUTO_LOOKUP))
     costs: Costs | None = None
-    paths: tuple[tuple[int, int], ...] = SEVERAL
+    paths: tuple[tuple[int, int], ...] = ((2, 2), (4, 2), (8, 2), (8, 4))
+    lengths: tuple[int, ...] = (1, 2, 4, 8)
+    looked_up: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 63)
+    max_positions: int = 64
     warm_up: float = 0.5
     acceptance: AcceptanceCounts = field(default_factory=AcceptanceCounts, init=False, repr=False, compare=False)
     measured: dict[Any, StepCosts] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -102,24 +100,22 @@ class Auto:
         costs, sizes = self._costs_of(pair, batch), pair.target_model.call_sizes
         candidates = [drafting for drafting in self._candidates(pair) if costs.reach(drafting)]
         calls = [call_size(drafting, batch, sizes) for drafting in candidates]
-        file = cost_cache.file_of(pair, batch)
-        save = None
-        if file is not None and isinstance(costs, MeasuredCosts):
-            save = partial(cost_cache.write, file, costs)
-        return AutoRun(candidates, costs, self.acceptance, calls, self.lookup, save)
+        return AutoRun(candidates, costs, self.acceptance, calls, self.lookup)
 
     def _candidates(self, pair: Pair) -> list[Drafting]:
-        """Draftings of fewer than MAX_POSITIONS nodes, autoregressive decoding first."""
+        """Draftings of fewer than `max_positions` nodes, autoregressive decoding first.
+
+        They are few: with more, the best by what is known would more often be one whose cost or acceptance is overestimated.
+        """
         found = [Drafting.autoregressive()]
         if self.model and pair.draft is not None:
-            block = BlockVerification()
-            found += [Drafting.chains(1, length, block) for length in ONE_PATH if length < MAX_POSITIONS]
-            joint = Joint()
-            found += [Drafting.chains(K, L, joint) for K, L in self.paths if K * L < MAX_POSITIONS]
+            sizes = [(1, length) for length in self.lengths] + list(self.paths)
+            rules = (BlockVerification(), Joint())
+            found += [Drafting.chains(K, L, rules[K > 1]) for K, L in sizes if self.max_positions > K * L]
         if self.lookup is not None:
             whole = Drafting.looked_up(self.lookup)
-            most = min(MAX_POSITIONS - 1, self.lookup.num_tokens)
-            found += [whole.shortened(L) for L in sorted({*LOOKED_UP, most}) if most >= L]
+            most = min(self.max_positions - 1, self.lookup.num_tokens)
+            found += [whole.shortened(L) for L in sorted({*self.looked_up, most}) if most >= L]
         return found
 
     def _costs_of(self, pair: Pair, batch: int) -> StepCosts:
@@ -130,22 +126,8 @@ class Auto:
         if key not in self.measured:
             target, draft = pair.target_model, pair.draft
             share = 0.0 if draft is None else bytes_read(draft) / bytes_read(pair.target)
-            costs = MeasuredCosts(share, target.info.device.type == "cpu", batch, target.call_sizes)
-            self.measured[key] = costs
-            self._begin_to_know(pair, batch, costs, cost_cache.file_of(pair, batch))
-        return self.measured[key]
-
-    def _begin_to_know(self, pair: Pair, batch: int, costs: MeasuredCosts, file: Path | None) -> None:
-        """By a warm-up, or by what another process kept, which a short one has to confirm: the machine may have been busy then."""
-        chains = len(CHAINS) if self.model and pair.draft is not None else 0
-        known = None if file is None else cost_cache.read(file)
-        if known is not None:
+            position = batch * (0.05 if target.info.device.type == "cpu" else 0.005)
+            self.measured[key] = costs = MeasuredCosts(share, position, batch, target.call_sizes)
             if self.warm_up:
-                measure(pair, batch, costs, min(chains, 1), self.warm_up)
-            if costs.agree_with(known):
-                costs.begin_with(known)
-                return
-        if self.warm_up:
-            measure(pair, batch, costs, chains, self.warm_up)
-            if file is not None:
-                cost_cache.write(file, costs)
+                measure(pair, batch, costs, self.model and draft is not None, self.warm_up)
+        return self.measured[key]

@@ -1,152 +1,157 @@
-"""How far drafts are accepted: counted by source and depth, with forgetting, because texts change."""
+"""How far draft tokens are accepted: counted by source and depth, with forgetting, because sequences change."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import sqrt
-from typing import NamedTuple
 
-DECAY, SLOW_DECAY = 0.95, 0.995  # what a step leaves of the counts before it
-PRIOR = 4.0  # drafts that what is expected beforehand weighs
-COUNTED = 24.0  # the same, where it was counted for these models: their texts differ by a tenth or so in it
-# Drafts that the long memory weighs against those of just now. The acceptance of a draft model changes less from place to place than
-# twenty steps would have it, unless they are so many deviations off; that of tokens looked up goes from nothing to everything.
-STEADY_MODEL, STEADY_LOOKUP, OFF = 24.0, 12.0, 1.5
-OTHER_TEXTS = 4.0  # drafts that all texts before weigh when a new one begins
-MODEL = 0.4  # of one draft of the model, before anything was seen
-# Of a token looked up, by how many tokens before it stood as they stand here, those looked up and right among them: 1, 2, ..., and more.
-# Counted along 80 texts of the embedded pair of four kinds, half of them at temperature 1 (.14, .41, .54, .55, .62, .68), half at .6
-# (.19, .47, .68, .75, .79, .81).
-MATCHED = 0.16, 0.43, 0.6, 0.64, 0.7, 0.74, 0.75
-MOST = 0.95  # of a draft that the model is right about, whatever was seen
-GROWS = 0.3  # with K drafts the chance to go on is 1 - (1 - a)^(K^GROWS), as on the pairs of the README
 Key = tuple[str, int]  # ("model", number of paths) or ("lookup", tokens matched)
-Expected = tuple[list[float], list[float]]  # tokens of a step with drafts of 0, 1, ...: on average, and the upper bound
+Expected = tuple[
+    list[float], list[float]
+]  # tokens of a step with 0, 1, ... draft tokens: on average, and the upper bound
 
 
+@dataclass
 class _Count:
-    """Discounted numbers of accepted drafts and of all, short and long memory, as they were after step `at`."""
+    """Discounted numbers of accepted draft tokens and of all, and the weight of what was expected beforehand, after step `at`."""
 
-    def __init__(self) -> None:
-        self.hits = self.tries = self.hits_long = self.tries_long = 0.0
-        self.at = 0
+    trust: float
+    at: int
+    hits: float = 0.0
+    tries: float = 0.0
 
-    def bring(self, now: int) -> None:
-        """Forget what the steps since then leave no trace of."""
-        if now > self.at:
-            short, long = DECAY ** (now - self.at), SLOW_DECAY ** (now - self.at)
-            self.hits, self.tries = short * self.hits, short * self.tries
-            self.hits_long, self.tries_long = long * self.hits_long, long * self.tries_long
-            self.at = now
+    def keep(self, share: float, trust: float = 0.0) -> None:
+        """Forget all but a share, and trust what was expected beforehand more or less."""
+        self.hits, self.tries = share * self.hits, share * self.tries
+        self.trust = trust + share * (self.trust - trust)
 
-    def add(self, hit: float, tries: float) -> None:
-        self.hits, self.tries = self.hits + hit, self.tries + tries
-        self.hits_long, self.tries_long = self.hits_long + hit, self.tries_long + tries
-
-    def mean(self, before: float, steady: float, prior: float = PRIOR) -> tuple[float, float]:
-        """Chance of acceptance and its standard deviation. before: what was expected, with the weight of `prior` drafts."""
-        long = (self.hits_long + prior * before) / (self.tries_long + prior)
-        if (self.hits - self.tries * long) ** 2 > OFF**2 * self.tries * long * (1 - long):
-            steady = PRIOR
-        steady = min(steady, self.tries_long + prior)  # what is said of long ago is worth no more than what was seen
-        weight = self.tries + steady
-        mean = (self.hits + steady * long) / weight
+    def mean(self, before: float) -> tuple[float, float]:
+        """Acceptance probability and its standard deviation. before: what was expected."""
+        weight = self.tries + self.trust
+        mean = (self.hits + self.trust * before) / weight
         return mean, sqrt(mean * (1 - mean) / (weight + 1))
 
 
-class _Others(NamedTuple):
-    """So many paths, their counts, and what is expected of them beforehand weighs."""
-
-    paths: int
-    counts: list[_Count]
-    prior: float
-
-    def of_one(self, depth: int, reached: float, before: float, now: int) -> float:
-        """The chance of one path that goes with theirs, given what was expected of it before."""
-        power, count = _power(self.paths, reached), self.counts[depth]
-        count.bring(now)
-        return 1 - (1 - count.mean(1 - (1 - before) ** power, STEADY_MODEL, self.prior)[0]) ** (1 / power)
-
-
-def _power(paths: int, reached: float) -> float:
-    """k of 1 - (1 - a)^k, the chance that one of the paths goes on: of those that start, about this share gets here."""
-    return float((1 + (paths - 1) * reached) ** GROWS)
-
-
-def _of_matched(number: int) -> float:
-    return MATCHED[min(number, len(MATCHED)) - 1]
-
-
-def _odds(chance: float) -> float:
-    return chance / max(1 - chance, 1 - MOST)
-
-
+@dataclass
 class AcceptanceCounts:
-    """P(a draft at a depth is accepted | those above it were), by source. step: number of steps so far.
+    """P(the draft token at a depth is accepted | those above it were), by source.
 
-    of_path: what was counted of one path of the draft model before, by depth; empty where nothing was.
+    Parameters
+    ----------
+    of_path : tuple of float
+        Acceptance of one path of the draft model by depth, as counted on other prompts; empty if it was not.
+    decay, idle : float
+        Share of the counts of a source that a step of it keeps, and a step of another source.
+    prior, prior_counted : float
+        Weight in draft tokens of what is expected beforehand, and of `of_path`.
+    other_sequences : float
+        Maximum weight in draft tokens of all sequences before, when a new one begins.
+    model : float
+        Acceptance of a token of the draft model before anything is known.
+    matched : tuple of float
+        Acceptance of a looked-up token, by the number of tokens before it that matched, those looked up among them: 1, 2, ... and more.
+        Counted along 80 texts of the bundled pair.
+    largest : float
+        Largest expected acceptance.
+    growth : float
+        With K paths the probability to go on is 1 - (1 - a)^(K^growth).
     """
 
-    def __init__(self) -> None:
-        self.step = 0
-        self.of_path: tuple[float, ...] = ()
-        self._counts: dict[Key, list[_Count]] = {}
-
-    def learn(self, drafted: Sequence[tuple[Key, int, int]]) -> None:
-        """One step. drafted: for each text the source, the length of its draft and how much of it was accepted."""
-        self.step += 1
-        share = 1 / max(len(drafted), 1)  # a batch counts as one text: what it holds is alike, or it is not
-        for key, length, accepted in drafted:
-            counts = self._known(key, length)
-            for depth in range(min(accepted + 1, length)):
-                counts[depth].bring(self.step)
-                counts[depth].add(share * (depth < accepted), share)
+    of_path: tuple[float, ...] = ()
+    decay: float = 0.95
+    idle: float = 0.995
+    prior: float = 4.0
+    prior_counted: float = 24.0
+    other_sequences: float = 4.0
+    model: float = 0.4
+    matched: tuple[float, ...] = (0.16, 0.43, 0.6, 0.64, 0.7, 0.74, 0.75)
+    largest: float = 0.95
+    growth: float = 0.3
+    step: int = 0  # number of steps so far
+    _counts: dict[Key, list[_Count]] = field(default_factory=dict)
 
     def begin(self, of_path: Sequence[float] = ()) -> None:
-        """A new text: what was seen before counts for little."""
+        """Begin new sequences: what was seen before counts for little."""
         self.of_path = tuple(of_path)
-        for counts in self._counts.values():
-            for count in counts:
-                count.bring(self.step)
-                much = min(1.0, OTHER_TEXTS / max(count.tries, 1e-9))
-                count.hits, count.tries = much * count.hits, much * count.tries
+        for key in self._counts:
+            for count in self._known(key):
+                count.keep(min(1.0, self.other_sequences / max(count.tries, 1e-9)))
+                count.trust = self._prior(key)
+
+    def learn(self, drafted: Sequence[tuple[Key, int, int]]) -> None:
+        """Take in a step. drafted: for each sequence the source, the length of its draft and how much of it was accepted."""
+        share = 1 / max(len(drafted), 1)  # a batch counts as one sequence
+        known = [self._known(key, length)[: min(accepted + 1, length)] for key, length, accepted in drafted]
+        self.step += 1
+        for (_, _, accepted), counts in zip(drafted, known, strict=True):
+            for depth, count in enumerate(counts):
+                if count.at < self.step:
+                    count.keep(self.decay)
+                    count.at = self.step
+                count.hits += share * (depth < accepted)
+                count.tries += share
 
     def expected(self, key: Key, length: int, width: float) -> Expected:
-        """Expected tokens of drafts up to a length; `upper_bound`: so many standard deviations of acceptance more."""
-        source, number = key
-        counts, others = self._known(key, length), self._others(key, length)
-        steady = STEADY_MODEL if source == "model" else STEADY_LOOKUP
-        counted = self.of_path if source == "model" else ()
-        prior = COUNTED if counted else PRIOR
-        one = MODEL if source == "model" else _of_matched(number)
-        one = counted[0] if counted else one
-        means, upper_bound, reached, bound = [1.0], [1.0], 1.0, 1.0
-        for depth, count in enumerate(counts[:length]):
-            power = _power(number, reached) if source == "model" else 1.0
-            if 0 < depth < len(counted) and counted[depth - 1]:  # as far from what was counted as the place above is
-                one = min(one * counted[depth] / counted[depth - 1], MOST)
-            if others is not None:
-                one = others.of_one(depth, reached, one, self.step)
-            count.bring(self.step)
-            mean, spread = count.mean(1 - (1 - one) ** power, steady, prior)
-            if others is None or count.tries >= others.counts[depth].tries:
-                one = 1 - (1 - mean) ** (1 / power)
-            reached, bound = reached * mean, bound * min(mean + width * spread, 1.0)
+        """Expected tokens with drafts of up to a length; the upper bound is by `width` standard deviations of acceptance more."""
+        looked_up, number = key[0] == "lookup", key[1]
+        counted = () if looked_up else self.of_path
+        one = self._of_matched(number) if looked_up else counted[0] if counted else self.model  # acceptance of one path
+        means, upper_bounds, reached, bound = [1.0], [1.0], 1.0, 1.0
+        for depth, (own, others) in enumerate(self._own_and_others(key, length)):
+            if 0 < depth < len(counted) and counted[depth - 1]:
+                one = min(one * counted[depth] / counted[depth - 1], self.largest)
+            if others is not None:  # another number of paths was tried more
+                paths, count = others
+                one = self._of_one(count.mean(self._of_paths(one, paths, reached))[0], paths, reached)
+            paths = 1 if looked_up else number
+            mean, deviation = own.mean(self._of_paths(one, paths, reached))
+            if others is None or own.tries >= others[1].tries:
+                one = self._of_one(mean, paths, reached)
+            reached, bound = reached * mean, bound * min(mean + width * deviation, 1.0)
             means.append(means[-1] + reached)
-            upper_bound.append(upper_bound[-1] + bound)
-            if source != "model":  # where the looked-up tokens before were right, the next is likelier right than they
-                odds = _odds(one) * _odds(_of_matched(number + depth + 1)) / _odds(_of_matched(number + depth))
-                one = min(odds / (1 + odds), MOST)
-        return means, upper_bound
+            upper_bounds.append(upper_bounds[-1] + bound)
+            if looked_up:  # the more tokens matched, the likelier the next one
+                one = self._with_odds(one, number + depth)
+        return means, upper_bounds
 
-    def _others(self, key: Key, length: int) -> _Others | None:
-        """Counts of another number of paths of the model, the one that was tried most; None where there is none."""
-        models = [other for other, counts in self._counts.items() if other[0] == "model" and other != key and counts]
-        if key[0] != "model" or not models:
-            return None
-        most = max(models, key=lambda other: self._counts[other][0].tries_long)
-        return _Others(most[1], self._known(most, length), COUNTED if self.of_path else PRIOR)
+    def _of_paths(self, one: float, paths: int, reached: float) -> float:
+        """Probability that one of the paths goes on, by that of one path: of those that start, about this share gets here."""
+        return 1 - (1 - one) ** ((1 + (paths - 1) * reached) ** self.growth)
 
-    def _known(self, key: Key, length: int) -> list[_Count]:
-        counts = self._counts.setdefault(key, [])
-        while len(counts) < length:
-            counts.append(_Count())
+    def _of_one(self, mean: float, paths: int, reached: float) -> float:
+        return 1 - (1 - mean) ** (1 / (1 + (paths - 1) * reached) ** self.growth)
+
+    def _of_matched(self, number: int) -> float:
+        return self.matched[min(number, len(self.matched)) - 1]
+
+    def _with_odds(self, one: float, number: int) -> float:
+        """Acceptance after one more token matched than this number: its odds grow as those of `matched` do."""
+        odds = [
+            chance / max(1 - chance, 1 - self.largest) for chance in (one, *map(self._of_matched, (number, number + 1)))
+        ]
+        grown = odds[0] * odds[2] / odds[1]
+        return min(grown / (1 + grown), self.largest)
+
+    def _own_and_others(self, key: Key, length: int) -> list[tuple[_Count, tuple[int, _Count] | None]]:
+        """Counts by depth, and those of the number of paths of the model that was tried most, if that is another one."""
+        own = self._known(key, length)[:length]
+        models = [
+            other for other, counts in self._counts.items() if counts and other[0] == key[0] == "model" and other != key
+        ]
+        if not models:
+            return [(count, None) for count in own]
+        most = max(models, key=lambda other: self._counts[other][0].tries)
+        return [(count, (most[1], other)) for count, other in zip(own, self._known(most, length), strict=False)]
+
+    def _known(self, key: Key, length: int = 0) -> list[_Count]:
+        """Counts by depth, as they are now: at least `length`."""
+        counts, prior = self._counts.setdefault(key, []), self._prior(key)
+        counts += [_Count(prior, self.step) for _ in range(length - len(counts))]
+        for count in counts:
+            count.keep(self.idle ** (self.step - count.at), prior)
+            count.at = self.step
         return counts
+
+    def _prior(self, key: Key) -> float:
+        return self.prior_counted if self.of_path and key[0] == "model" else self.prior

@@ -14,12 +14,6 @@ from ..prompt_lookup import History
 from ..step import Step
 from .costs import StepCosts
 
-# Steps of each drafting, the first of which takes memory and is not counted: numbers of paths, their lengths and how many. They have 2, 5
-# and 17 positions of the target: those that pay on a CPU first, in case the time is up. The step back to 2 tells what a change costs.
-AUTOREGRESSIVE_STEPS = 3
-CHAINS = ((1, 1, 3), (2, 2, 2), (1, 1, 1), (8, 2, 2))
-PROMPT = 16  # tokens
-
 
 class WarmUp(Policy):
     """Draftings one after the other; costs learn by all steps but the first of each."""
@@ -43,27 +37,36 @@ class WarmUp(Policy):
         self._seen.add(drafting)
 
 
-def measure(pair: Any, batch: int, costs: StepCosts, chains: int, seconds: float) -> None:
-    """Let costs learn from steps of a batch of this size: of a few autoregressive ones, and of so many of CHAINS until so many seconds
-    are over.
+def measure(
+    pair: Any,
+    batch: int,
+    costs: StepCosts,
+    model: bool,
+    seconds: float,
+    chains: Sequence[tuple[int, int, int]] = ((1, 1, 3), (2, 2, 2), (1, 1, 1), (8, 2, 2)),
+) -> None:
+    """Let costs learn from steps of a batch of this size: three autoregressive ones, and of a draft model until `seconds` are over.
 
-    The first step is not in these seconds: it pays what would be paid in any case, once. Nothing is measured where the models'
-    contexts are too small for it. The random numbers are its own, and no text is kept.
+    chains: numbers of paths, their lengths and how many steps. The first step of each drafting takes memory and is not counted. They have
+    2, 5 and 17 positions of the target: those that pay on a CPU come first. The step back to 2 tells what a change costs.
+
+    The first step of all is not in these seconds: it pays what would be paid in any case, once. Nothing is measured where the models'
+    contexts are too small for it. The random numbers are its own, and no sequence is kept.
     """
     from ..loop import DecodeOptions, decode_steps  # which asks the policy, and so would be imported before itself
 
-    joint, block = Joint(), BlockVerification()
-    draftings = [Drafting.autoregressive()] * AUTOREGRESSIVE_STEPS
-    for K, L, times in CHAINS[:chains]:
-        draftings += [Drafting.chains(K, L, joint if K > 1 else block)] * times
+    rules = (BlockVerification(), Joint())
+    draftings = [Drafting.autoregressive()] * 3
+    for K, L, times in chains if model else ():
+        draftings += [Drafting.chains(K, L, rules[K > 1])] * times
     most = sum(drafting.tree.bounds.length + 1 for drafting in draftings)
     options = DecodeOptions(max_tokens=most, stop=(), graphs=False)
     try:
-        steps = decode_steps(pair, [[0] * PROMPT] * batch, WarmUp(draftings, costs), options)
+        steps = decode_steps(pair, [[0] * 16] * batch, WarmUp(draftings, costs), options)
         next(steps)
         began = perf_counter()
         for number, _ in enumerate(steps, 2):
-            if number == len(draftings) or (number >= AUTOREGRESSIVE_STEPS and perf_counter() - began > seconds):
+            if number == len(draftings) or (number >= 3 and perf_counter() - began > seconds):
                 return
     except CannotDecode:
         return
