@@ -29,12 +29,13 @@ class DraftSpec:
         text : str
             `lookup`: prompt lookup, without a draft model. `skip:12,20`: the target without these layers. `exit:8`: its first 8
             layers. `tli:NAME`, `slem:NAME`: a model with another tokenizer, by common tokens or by its text. `chain:Q,R`: a draft
-            model Q for which R drafts. Anything else: a directory, a file or the name of a hub model.
+            model Q for which R drafts. Anything else: a directory, a file or the name of a hub model. A comma in a chain ends a draft,
+            except between layers of skip. A name with a word before a colon starts with its folder, such as `./run:3`.
 
         Raises
         ------
         CannotDecode
-            If layers are not numbers, or a model has no name.
+            If layers are not numbers, a model has no name, a chain does not have two drafts, or another word stands before a colon.
         """
         kind, _, rest = text.partition(":")
         if text == "lookup":
@@ -47,16 +48,18 @@ class DraftSpec:
                 raise _invalid(text, "Name one number of layers for exit, such as exit:8.")
             return EarlyExit(*layers)
         if kind == "chain":
-            first, _, second = rest.rpartition(",")
-            if not (first and second):
+            parts = _parts(rest)
+            if len(parts) != 2 or not all(parts):
                 raise _invalid(text, "Name two draft models, chain:Q,R, where R drafts for Q.")
-            return Chain(_part(text, first), _part(text, second))
+            return Chain(*(_part(text, part) for part in parts))
         if kind in ("tli", "slem"):
             if not rest:
                 raise _invalid(text, f"Name a model, {kind}:NAME.")
             return OtherTokenizer(rest, by_text=kind == "slem")
         if not text:
             raise _invalid(text, "Name one of these.")
+        if kind != text and len(kind) > 1 and kind.isalpha():  # one letter is a drive
+            raise _invalid(text, f"Name one of these, or write ./{text} for a file of this name.")
         return NamedModel(text)
 
 
@@ -100,6 +103,17 @@ class Chain(DraftSpec):
 
     draft: DraftSpec
     cascade: DraftSpec
+
+
+def _parts(text: str) -> list[str]:
+    """The drafts of a chain: between commas, except those between layers of skip."""
+    parts: list[str] = []
+    for piece in text.split(","):
+        if parts and parts[-1].startswith("skip:") and piece.strip().isdecimal():
+            parts[-1] += f",{piece}"
+        else:
+            parts.append(piece)
+    return parts
 
 
 def _part(text: str, name: str) -> DraftSpec:

@@ -362,6 +362,14 @@ def test_nan_is_handed_on_and_is_no_acceptance(of: str, k: int) -> None:
     assert bool(acceptance_loss(p, q, k).isnan()) and bool(acceptance_loss(p, q, k, logits=True).isnan())
 
 
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("of", ["p", "q"])
+def test_a_row_of_logits_without_a_token_is_nan_and_the_others_are_not(of: str, k: int) -> None:
+    p, q = torch.tensor([[0.2, 0.3, 0.5]] * 2), torch.tensor([[0.4, 0.3, 0.3]] * 2)
+    (p if of == "p" else q)[1] = float("-inf")
+    assert acceptance_loss(p, q, k, logits=True).isnan().tolist() == [False, True]
+
+
 def test_one_row_for_all_is_spread_for_every_k() -> None:
     p, q = torch.tensor([0.2, 0.3, 0.5]), torch.tensor([[0.4, 0.3, 0.3], [0.2, 0.2, 0.6]])
     for k in (1, 2):

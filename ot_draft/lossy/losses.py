@@ -50,7 +50,8 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     Returns
     -------
     loss : tensor of shape (...)
-        Where the acceptance is 1, the gradient is 0. Where the acceptance is 0, the loss is +inf and its gradient 0. With logits, this
+        NaN where p or q holds NaN, or the logits of a row are all -inf, as `torch.softmax` has it. Where the acceptance is 1, the gradient
+        is 0. Where the acceptance is 0, the loss is +inf and its gradient 0. With logits, this
         occurs only where masks (-inf) leave no token that both models can emit.
 
     Raises

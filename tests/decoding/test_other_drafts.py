@@ -182,10 +182,27 @@ def test_names_of_drafts() -> None:
         "slem:a/b": OtherTokenizer("a/b", by_text=True),
         "C:/models/q.gguf": NamedModel("C:/models/q.gguf"),
         "chain:exit:2,skip:0": Chain(EarlyExit(2), SkipLayers((0,))),
+        "chain:b,skip:1,2": Chain(NamedModel("b"), SkipLayers((1, 2))),
+        "chain:skip:1,2,b": Chain(SkipLayers((1, 2)), NamedModel("b")),
+        "./run:3": NamedModel("./run:3"),
     }
     assert {name: DraftSpec.parse(name) for name in known} == known
-    for name in ("", "skip:", "exit:1,2", "tli:", "chain:q", "chain:,r", "chain:q,lookup", "chain:q,slem:r"):
+    for name in (
+        "",
+        "skip:",
+        "exit:1,2",
+        "tli:",
+        "chain:q",
+        "chain:,r",
+        "chain:q,lookup",
+        "chain:q,slem:r",
+        "chain:a,b,c",
+        "chain:skip:1,2",
+    ):
         with pytest.raises(CannotDecode, match="draft must be"):
+            DraftSpec.parse(name)
+    for name in ("ngram:3", "lookup:3"):
+        with pytest.raises(CannotDecode, match=f"got '{name}'. Name one of these, or write ./{name}"):
             DraftSpec.parse(name)
 
 
