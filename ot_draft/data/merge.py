@@ -19,7 +19,6 @@ Masses = NDArray[np.float64]
 Tokens = NDArray[np.int32]
 TAIL = -1
 TAIL_CLASSES = 32
-GRID = 2.0**-50
 
 
 def top_tokens(p: Masses, q: Masses, count: int) -> Tokens:
@@ -77,13 +76,13 @@ def _ratio(p: Masses, q: Masses) -> Masses:
     return np.divide(p, total, out=np.ones_like(p), where=total > 0)
 
 
-def _on_grid(masses: Masses) -> Masses:
+def _on_grid(masses: Masses, grid: float = 2.0**-50) -> Masses:
     """Masses (m,) rounded down to multiples of 2^-50, but for the last, which is what is missing to 1.
 
     All partial sums are then exact, so that a row sums to 1 in whatever order, and turned into Fractions it
     is a law to the last digit. The last mass gains at most m * 2^-50, less than 5e-13 for 512 slots.
     """
-    rounded = np.floor(masses / GRID) * GRID
+    rounded = np.floor(masses / grid) * grid
     rounded[-1] = 1.0 - rounded[:-1].sum()
     if rounded.min() < 0:
         raise ValueError(f"masses exceed 1: the last would be {rounded.min()}; normalise them first")

@@ -20,9 +20,6 @@ from .shards import Shard, check_temperature, divided, is_rounded, open_shard, t
 
 __all__ = ["Pairs", "as_pairs"]
 
-AT_ONCE = 1 << 20  # numbers of a file that are turned into laws at a time
-FEW_NUMBERS = 1 << 24  # of p, and as many of q: 256 MB
-
 
 @dataclass(frozen=True, kw_only=True)
 class PairsFound(ABC):
@@ -69,9 +66,9 @@ class PairsFound(ABC):
         labels = {name: tuple(values[row] for row in rows) for name, values in self.labels.items()}
         return replace(self, **known, labels=labels, **self._laws_of(rows))
 
-    def loaded_if_few(self) -> PairsFound:
-        """In memory where they take little of it: what is no law is then refused before any work."""
-        return self.load() if len(self) * self.n <= FEW_NUMBERS else self
+    def loaded_if_few(self, numbers: int = 1 << 24) -> PairsFound:
+        """In memory where p has so few numbers (256 MB with q): what is no law is then refused before any work."""
+        return self.load() if len(self) * self.n <= numbers else self
 
     def parts(self, size: int) -> Iterator[Self]:
         """All pairs, so many at a time."""
@@ -131,10 +128,11 @@ class PairFile(PairsFound):
     def n(self) -> int:
         return self.shard.n
 
-    def load(self) -> Pairs:
+    def load(self, at_once: int = 1 << 20) -> Pairs:
+        """at_once: numbers of the file that are turned into laws at a time."""
         p = q = np.empty((0, self.n))
         done = 0
-        for start, stop in _runs(self.index, max(1, AT_ONCE // self.n)):
+        for start, stop in _runs(self.index, max(1, at_once // self.n)):
             laws = self.shard.read(start, stop, self.temperature, exact=True)
             if not done:
                 p, q = (np.empty((len(self), self.n), law.dtype) for law in laws)

@@ -23,7 +23,6 @@ from .study import DUAL, QUICK_RULES, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 PART_ROWS, PART_NUMBERS = 1 << 14, 1 << 26  # a part: pairs, and pairs times tokens, at most
-CELLS = 1 << 16  # rows times tokens at a time: what a core's cache holds; fixed, so that nothing depends on the engine
 
 
 @dataclass(frozen=True)
@@ -167,11 +166,14 @@ def make_part(sweep: Sweep, part: Part, out: Path) -> tuple[int, str]:
     return part.stop - part.start, ""
 
 
-def _table(sweep: Sweep, part: Part) -> Any:
-    """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so."""
+def _table(sweep: Sweep, part: Part, cells: int = 1 << 16) -> Any:
+    """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so.
+
+    cells: rows times tokens at a time, what a core's cache holds; fixed, so that nothing depends on the engine.
+    """
     import pyarrow
 
-    study, file, step = sweep.study, crc32(part.shard.label.encode()), max(1, CELLS // part.shard.n)
+    study, file, step = sweep.study, crc32(part.shard.label.encode()), max(1, cells // part.shard.n)
     columns: dict[str, list[Array]] = {}
     words: dict[str, list[tuple[str, int]]] = {"shard": [], "rule": [], "law": [], "temperature": []}
     for start in range(part.start, part.stop, step):

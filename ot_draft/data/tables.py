@@ -34,7 +34,6 @@ TITLES = {  # of laws, by their names
 }
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 ESTIMATED = "estimated"  # method of a value from random drafts
-SHORT = 12  # characters of a fraction that a cell still shows
 NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
 MATH = str.maketrans({"±": r"\pm", "≈": r"\approx "})
 LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
@@ -98,8 +97,8 @@ def _title(law: str) -> str:
     return "fixed tokens, draws outside them" if law.startswith("fixed:") else TITLES.get(law, law)
 
 
-def _cell(line: Summary, errors: bool) -> str:
-    if isinstance(line.accepted, Fraction) and len(str(line.accepted)) <= SHORT:
+def _cell(line: Summary, errors: bool, longest_fraction: int = 12) -> str:
+    if isinstance(line.accepted, Fraction) and len(str(line.accepted)) <= longest_fraction:
         return str(line.accepted)
     sign, error = _sign(line), _error(line)
     return f"{sign}{float(line.accepted):.4f}{_plus_minus(error if errors else 0)}"

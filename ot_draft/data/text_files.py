@@ -21,7 +21,6 @@ from ..arrays import Array
 from ..errors import InvalidDistribution
 from .records import KNOWN, LAWS, LOGITS, MASSES, by_known_name, known_name, known_names, stack_records
 
-EXPONENT = 1000  # decimals beyond 1e-1000 would be Fractions of millions of digits
 WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one per line'
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
@@ -141,14 +140,17 @@ def _at(index: tuple[int, ...]) -> str:
 as_exact = np.frompyfunc(Fraction, 1, 1)
 
 
-def as_fraction(text: str, where: str) -> Fraction:
-    """A mass as it is written: 1/3, 0.25, 1e-9. where: of the file, or the option, for the error."""
+def as_fraction(text: str, where: str, max_exponent: int = 1000) -> Fraction:
+    """A mass as it is written: 1/3, 0.25, 1e-9. where: of the file, or the option, for the error.
+
+    max_exponent: of ten; decimals beyond would be Fractions of millions of digits.
+    """
     text = text.strip()
     with suppress(ValueError, ZeroDivisionError):
-        if abs(int(text.lower().partition("e")[2] or 0)) <= EXPONENT:
+        if abs(int(text.lower().partition("e")[2] or 0)) <= max_exponent:
             return Fraction(text)
     raise InvalidDistribution(
-        f"{where} must be a fraction or a decimal of at most {EXPONENT} digits, got {text[:40]!r}. Write it as 1/3 or 0.25."
+        f"{where} must be a fraction or a decimal of at most {max_exponent} digits, got {text[:40]!r}. Write it as 1/3 or 0.25."
     )
 
 

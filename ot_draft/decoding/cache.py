@@ -17,8 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-STRETCH = 16  # slots by which the live part grows; fused attention kernels want a multiple of 8
-
 
 class Cache(ABC):
     """The keys and values of what a model has read of a batch of texts, in S slots a text.
@@ -29,9 +27,12 @@ class Cache(ABC):
     def __init__(self, slots_per_row: int) -> None:
         self.slots_per_row = self.live = slots_per_row
 
-    def narrow(self, needed: int) -> None:
-        """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time."""
-        self.live = min(needed + -needed % STRETCH, self.slots_per_row)
+    def narrow(self, needed: int, multiple: int = 16) -> None:
+        """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time.
+
+        multiple: of how many slots; fused attention kernels want a multiple of 8.
+        """
+        self.live = min(needed + -needed % multiple, self.slots_per_row)
 
     @abstractmethod
     def move(self, sources: Tensor, destinations: Tensor) -> None:

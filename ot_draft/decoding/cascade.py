@@ -11,33 +11,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from .. import arrays as xp
 from ..errors import CannotDecode
-from ..trees import BlockVerification, FixedTree, TreeShape
+from ..trees import BlockVerification, FixedTree, PathRule, TreeShape
 from ..trees.drafting.drafter import DraftCounts
 from .cache import SequenceBatch
 from .drafters import Drafter, ModelDrafter
 from .model_runner import ModelRunner
-
-AHEAD = 3  # tokens that the third model drafts at a time
-RULE = BlockVerification()  # by which the draft model takes what the third one drafts
 
 
 @dataclass(frozen=True)
 class CascadePath(FixedTree):
     """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
 
-    ahead: int = AHEAD
+    ahead: int = 3
+    cascade_rule: ClassVar[PathRule] = BlockVerification()  # by which the draft model takes what the third one drafts
 
     @classmethod
     def of(cls, length: int, ahead: int | None = None) -> CascadePath:
-        """A path of so many tokens, in pieces of AHEAD or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
-        ahead = min(AHEAD, length) if ahead is None else ahead
+        """A path of so many tokens, in pieces of 3 or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
+        ahead = min(cls.ahead, length) if ahead is None else ahead
         if not 1 <= ahead <= length:
             raise CannotDecode(
                 f"ahead must be from 1 to the length of the path ({length}), got {ahead}. Use such a number."
@@ -51,7 +49,9 @@ class CascadePath(FixedTree):
 
     @property
     def counts(self) -> DraftCounts:
-        uniforms = self.length * (self.ahead + RULE.n_uniforms(self.piece.bounds))  # each piece brings a token at least
+        uniforms = self.length * (
+            self.ahead + self.cascade_rule.n_uniforms(self.piece.bounds)
+        )  # each piece brings a token at least
         slots = self.length + 2 * self.ahead + 1  # a text that has its path is read with those that have not
         return replace(super().counts, n_uniforms=uniforms, n_draft_slots=slots, n_cascade_tokens=self.ahead)
 
@@ -128,5 +128,5 @@ class CascadeDrafter(Drafter):
         self.without_law += ~why.isfinite().all(1)
         laws = self.draft.model.info.expand_to_vocab(laws, 0).to(self.q)
         tree = self.path.piece.shape.tree(cascade.tokens, laws, cascade.q, self.path.law)
-        selection = RULE.select(tree, uniforms[:, ahead:])
+        selection = self.path.cascade_rule.select(tree, uniforms[:, ahead:])
         return selection.tokens, laws, selection.length

@@ -28,8 +28,6 @@ from .prompt_lookup import History
 from .sampling import NodeLaws, uniforms
 from .step import Step
 
-WARM_UP = 3  # passes before a graph is recorded: libraries choose their kernels and take their memory in the first ones
-
 
 @dataclass(frozen=True)
 class DecodeState:
@@ -295,17 +293,17 @@ class Engines:
         self._policy.observe(step, seconds)
 
 
-def capture(part: Callable[[], None], device: torch.device) -> Callable[[], Any]:
+def capture(part: Callable[[], None], device: torch.device, warm_up: int = 3) -> Callable[[], Any]:
     """`part` as one CUDA graph: recorded once and then replayed, without the cost of launching its kernels one by one.
 
     Every part works on tensors of fixed shape at fixed addresses (texts, uniforms, tokens, q, caches) and looks at no value on the way, so
-    that a replay does what the recorded pass did, on what the tensors hold now. It is called WARM_UP times before it is recorded: call
-    this where repeating the part does no harm.
+    that a replay does what the recorded pass did, on what the tensors hold now. It is called `warm_up` times before it is recorded,
+    in which libraries choose their kernels and take their memory: call this where repeating the part does no harm.
     """
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(side):
-        for _ in range(WARM_UP):
+        for _ in range(warm_up):
             part()
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()

@@ -40,7 +40,6 @@ __all__ = [
     "tokenizer_of",
 ]
 
-HUB_SECONDS = 10.0
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -277,7 +276,7 @@ def _source(name: str, role: str) -> tuple[str, dict[str, Any]]:
 
 
 @cache
-def _ask_hub(name: str, role: str) -> None:
+def _ask_hub(name: str, role: str, timeout: float = 10.0) -> None:
     """One question, before transformers asks five times: CannotDecode where the hub cannot be reached, or has no such model."""
     if importlib.util.find_spec("huggingface_hub") is None:
         return
@@ -286,7 +285,7 @@ def _ask_hub(name: str, role: str) -> None:
     if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         return
     try:
-        hub.HfApi().model_info(name, timeout=HUB_SECONDS)
+        hub.HfApi().model_info(name, timeout=timeout)
     except Exception as error:  # of the hub's, of its HTTP client's, of the system's
         reason = " ".join(str(error).split())[:160]
         raise CannotDecode(

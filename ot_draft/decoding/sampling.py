@@ -17,8 +17,6 @@ from .model import ModelInfo
 
 Way = tuple[int, ...]  # numbers of nodes
 
-HEAD = 1024  # tokens that top-p ranks first: where they hold its mass, the rest of the vocabulary is not sorted
-
 
 @dataclass(frozen=True)
 class NodeLogits:
@@ -154,12 +152,15 @@ def _drop(masses: Tensor, below: Tensor) -> Tensor:
     return masses.masked_fill(masses < below, 0)
 
 
-def _keep_top_p(masses: Tensor, logits: Tensor, top_p: float) -> Tensor:
-    """Masses (..., n) of logits (..., n), 0 where top-p drops them: a token is kept if those before it hold less than top_p."""
+def _keep_top_p(masses: Tensor, logits: Tensor, top_p: float, head: int = 1024) -> Tensor:
+    """Masses (..., n) of logits (..., n), 0 where top-p drops them: a token is kept if those before it hold less than top_p.
+
+    head: tokens that are ranked first; where they hold top_p, the rest of the vocabulary is not sorted.
+    """
     if masses.device.type != "cpu":  # where sorting is cheap, and looking at values is not
         return masses.masked_fill(_dropped_by_generate(masses, logits, top_p), 0)
     wanted = top_p * masses.sum(-1, keepdim=True)
-    ranked = masses.topk(min(HEAD, masses.shape[-1]), -1).values
+    ranked = masses.topk(min(head, masses.shape[-1]), -1).values
     if bool((ranked.sum(-1, keepdim=True) < wanted).any()):
         ranked = masses.sort(-1, descending=True).values
     before = ranked.cumsum(-1) - ranked

@@ -15,8 +15,6 @@ from .base import DraftLaw, padded
 from .fixed_tokens import FixedFirst, FixedTokensOfNodes
 from .iid import IID
 
-TABLES = 256  # of fixed tokens, kept on the device
-
 
 @dataclass(frozen=True)
 class Fixed(FixedFirst):
@@ -146,7 +144,7 @@ def _nested(table: np.ndarray) -> tuple[Any, ...]:
     return tuple(table.tolist()) if table.ndim == 1 else tuple(map(_nested, table))
 
 
-@lru_cache(maxsize=TABLES)
+@lru_cache(maxsize=256)
 def _table(tokens: tuple[Any, ...], device: Any = None) -> Array:
     """Made once for a device, because making it is a copy from the host."""
     return xp.integers(tokens, like=np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device))

@@ -87,9 +87,6 @@ class StandIn:
         return ((spread_out + covered[..., start:stop, None] + one_token) / 2)[..., 0]
 
 
-USUAL = StandIn()
-
-
 @dataclass(frozen=True)
 class Hybrid(FixedFirst):
     """Top tokens of the draft distribution in falling order, then independent draws outside them.
@@ -115,10 +112,10 @@ class Hybrid(FixedFirst):
     """
 
     top: int | str
-    estimator: StandIn = USUAL
+    estimator: StandIn = StandIn()
 
     def __repr__(self) -> str:
-        usual = self.estimator == USUAL
+        usual = self.estimator == StandIn()
         return f"Hybrid(top={self.top!r})" if usual else f"Hybrid(top={self.top!r}, estimator={self.estimator!r})"
 
     def __post_init__(self) -> None:

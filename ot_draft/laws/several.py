@@ -26,11 +26,6 @@ from ..errors import InvalidArgument, InvalidDrafts, SolverFailed
 from . import sets
 from .base import DraftLaw, Fact, shares
 
-ROUNDING = 1e-11  # on floats: how far the value may be from the least one
-EMPTY = 1e-12  # on floats: how far a lower bound has to lie above an upper one
-BOXES = 20_000
-HEAVY = 4  # a token that makes one part in so many of the doubt is decided by itself
-
 
 @dataclass(frozen=True)
 class Several(DraftLaw):
@@ -130,12 +125,15 @@ def _is_law(row: np.ndarray) -> bool:
     return bool((row >= 0).all()) and bool(whole == 0 if row.dtype == object else whole <= 1e-6)
 
 
-def least_cut(p: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, Any]:
+def least_cut(
+    p: np.ndarray, laws: np.ndarray, slack: float = 1e-12, rounding: float = 1e-11, max_boxes: int = 20_000
+) -> tuple[np.ndarray, Any]:
     """The set H, bool (n,), of least p(H) - prod_i q_i(H), and that value; p: (n,), laws: (k, n), k >= 1, of Fractions or float64.
 
-    Floats: to 1e-11. Raises SolverFailed where it takes more than 20,000 boxes.
+    On floats the value may be off by `rounding`, and a lower bound has to lie above an upper one by `slack`. Raises SolverFailed where it
+    takes more than `max_boxes`.
     """
-    slack, rounding = (0, 0) if xp.is_exact(p) else (EMPTY, ROUNDING)
+    slack, rounding = (0, 0) if xp.is_exact(p) else (slack, rounding)
     inside, least = np.zeros(len(p), dtype=bool), 0 * p[0]
     boxes: list[tuple[Any, int, _Box]] = []
     nothing, everything = laws[:, :0].sum(-1), laws.sum(-1)
@@ -150,9 +148,9 @@ def least_cut(p: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, Any]:
             heappush(boxes, (box.bound(p, laws), number, box))  # the number, so that equal bounds compare
         if not boxes or boxes[0][0] >= least - rounding:
             return inside, least
-        if number > BOXES:
+        if number > max_boxes:
             raise SolverFailed(
-                f"the least cut of {len(p)} tokens under {len(laws)} laws is not proved after {BOXES} boxes, the gap is"
+                f"the least cut of {len(p)} tokens under {len(laws)} laws is not proved after {max_boxes} boxes, the gap is"
                 f" {float(least - boxes[0][0]):.1e}: take fewer laws"
             )
         new = heappop(boxes)[2].halves(laws)
@@ -198,12 +196,12 @@ class _Box:
         best = xp.minimum(further, 0).sum(-1).max()
         return p[self.inside].sum() - self.low.prod() + best
 
-    def halves(self, laws: np.ndarray) -> list[_Box]:
+    def halves(self, laws: np.ndarray, heavy: int = 4) -> list[_Box]:
         """Split at a token that makes much of the doubt, or else between prices."""
         masses = laws[:, self.open]
         doubt = (self.upper - self.lower).dot(masses)
         heaviest = int(np.argmax(doubt))
-        if doubt[heaviest] * HEAVY >= doubt.sum():
+        if doubt[heaviest] * heavy >= doubt.sum():
             token, rest = self.open[heaviest], np.delete(self.open, heaviest)
             inside = self.inside.copy()
             inside[token] = True

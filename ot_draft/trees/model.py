@@ -24,11 +24,6 @@ __all__ = ["Model", "Nodes", "Path", "Rows", "SimulatedModel"]
 Path = tuple[int, ...]
 Remembered = TypeVar("Remembered")
 
-WHOLES = (1, 2, 3, 7, 12, 60)  # masses are multiples of 1 / whole: 1 makes one-hot laws, 2 and 3 make zeros and ties
-SPREADS = (0.3, 1.0, 10.0)  # of the Dirichlet law: a few heavy tokens, anything, nearly equal tokens
-
-HARDEST = 64.0  # noise of a simulated model at which next to nothing of the target is left in the draft
-
 
 class Model(Protocol):
     """A target and a draft model over one vocabulary; the prefix is the tuple of the tokens before, () at the root."""
@@ -93,9 +88,18 @@ class MarkovModel:
         return prefix[max(len(prefix) - self.order, 0) :]
 
 
-def _random_row(generator: np.random.Generator, n: int) -> Array:
-    whole = int(generator.choice(WHOLES))
-    counts = generator.multinomial(whole, generator.dirichlet(np.full(n, generator.choice(SPREADS))))
+def _random_row(
+    generator: np.random.Generator,
+    n: int,
+    wholes: tuple[int, ...] = (1, 2, 3, 7, 12, 60),
+    spreads: tuple[float, ...] = (0.3, 1.0, 10.0),
+) -> Array:
+    """Masses (n,), multiples of 1 / whole: 1 makes one-hot laws, 2 and 3 make zeros and ties.
+
+    spreads: of the Dirichlet law: a few heavy tokens, anything, nearly equal tokens.
+    """
+    whole = int(generator.choice(wholes))
+    counts = generator.multinomial(whole, generator.dirichlet(np.full(n, generator.choice(spreads))))
     return np.array([Fraction(int(count), whole) for count in counts], dtype=object)
 
 
@@ -165,9 +169,12 @@ class SimulatedModel:
         found = [np.minimum(*self.pair(self.root(number))).sum() for number in range(contexts)]
         return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(contexts))
 
-    def with_acceptance(self, mean: float, contexts: int = 400) -> SimulatedModel:
-        """The same model with the noise at which `acceptance` is the given mean, by bisection to 1e-3 and better."""
-        low, high = 0.0, HARDEST  # of the noise: acceptance falls in it
+    def with_acceptance(self, mean: float, contexts: int = 400, max_noise: float = 64.0) -> SimulatedModel:
+        """The same model with the noise at which `acceptance` is the given mean, by bisection to 1e-3 and better.
+
+        max_noise: at which next to nothing of the target is left in the draft.
+        """
+        low, high = 0.0, max_noise  # of the noise: acceptance falls in it
         best, least = (replace(self, noise=noise).acceptance(contexts)[0] for noise in (low, high))
         if not least <= mean <= best:
             raise InvalidDistribution(

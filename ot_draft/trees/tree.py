@@ -21,7 +21,6 @@ from .model import Path
 
 __all__ = ["Forest", "PlainTree", "TreeBounds", "TreeShape"]
 
-SHAPES = 256  # layouts kept
 
 Forest = tuple[tuple[int, Any], ...]  # the children of a node in drawing order: token, and the child's own children
 
@@ -183,7 +182,7 @@ class TreeShape:
         return tuple(range(start, start + count) for start, count in zip(starts, counts, strict=True))
 
 
-@lru_cache(maxsize=SHAPES)
+@lru_cache(maxsize=256)
 def _on_device(shape: TreeShape, device: Any) -> tuple[Array, Layout]:
     """The parents of a shape, int (1, N), and its layout: making them is a copy from the host."""
     like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)

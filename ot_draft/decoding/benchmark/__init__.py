@@ -32,7 +32,6 @@ __all__ = ["COSTS", "Comparison", "Measured", "MethodCosts", "calls", "compare_m
 WARM_UP, TIMED, ROUNDS = 1, 4, 2  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")
 OFF = 0.15  # a prediction further off than this is explained
-NOISE = 0.05  # of a step: a cost that changed by less explains nothing
 Tokens = Sequence[int]
 Progress = Callable[[str], None]
 
@@ -161,8 +160,11 @@ class Comparison:
         """Block efficiency over the cost of a step; None for a method without costs."""
         return row.block_efficiency / self.cost(row) if row.method in self.costs else None
 
-    def reason(self, row: Measured) -> str:
-        """Name of the cost that changed most between the costs' measurement and the run, where the prediction is off; else nothing."""
+    def reason(self, row: Measured, noise: float = 0.05) -> str:
+        """Name of the cost that changed most between the costs' measurement and the run, where the prediction is off; else nothing.
+
+        noise: share of a step by which a cost changes without a reason.
+        """
         baseline, predicted = self.rows[0], self.predicted(row)
         if row is baseline or predicted is None:
             return ""
@@ -177,7 +179,7 @@ class Comparison:
         # A autoregressive step that became dearer raises the speed-up like a step that became cheaper.
         changes["autoregressive step"] = 1 - baseline.step / self.baseline_step
         name = (max if off < 0 else min)(changes, key=lambda part: changes[part])
-        if abs(changes[name]) < NOISE:
+        if abs(changes[name]) < noise:
             return "no cost by so much: noise of the runs"
         return f"{name} {1000 * before[name]:.1f} → {1000 * now[name]:.1f} ms"
 

@@ -25,8 +25,6 @@ from .level_tree import Chosen
 
 __all__ = ["ConfidentTree", "SampledTree", "StoppedPath"]
 
-EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
-
 
 @dataclass(frozen=True)
 class ConfidentTree(BestCandidates):
@@ -149,7 +147,7 @@ class StoppedPath(TreeDrafter):
 
     budget: int
     threshold: float = 0.7
-    edges: tuple[float, ...] = EDGES
+    edges: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
     accepted: tuple[float, ...] = (0.2, 0.27, 0.29, 0.35, 0.41, 0.35, 0.47, 0.62, 0.88)
     law: ClassVar[DraftLaw] = IID()
     rule: ClassVar[PathRule] = BlockVerification()

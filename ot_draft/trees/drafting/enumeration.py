@@ -17,30 +17,30 @@ from ..rules.path_rule import PathLaw
 from ..tree import PlainTree, TreeShape
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 
-MAX_DRAFTS = 1 << 20  # trees, or K-tuples of paths; more than this takes an hour in Fractions
-BATCH = 512  # trees that grow at a time
-
 Drafted = tuple[Any, Any]  # a tree in plain form, or K paths; and its probability
 Made = dict[int, int]  # tokens by the number of the uniform that draws them
 
 
-def within_limit(number: int, what: str) -> None:
-    """Raise InvalidArgument for more than can be enumerated."""
-    if number > MAX_DRAFTS:
+def within_limit(number: int, what: str, limit: int = 1 << 20) -> None:
+    """Raise InvalidArgument for more trees, or K-tuples of paths, than can be enumerated: more take an hour in Fractions."""
+    if number > limit:
         raise InvalidArgument(
-            f"enumerating {what} is out of reach (limit {MAX_DRAFTS}): take a smaller vocabulary, or fewer or shorter paths"
+            f"enumerating {what} is out of reach (limit {limit}): take a smaller vocabulary, or fewer or shorter paths"
         )
 
 
-def every_growth(nodes: Nodes, growing: Callable[[TreeDraws], Growing], law: DraftLaw) -> Iterator[Drafted]:
+def every_growth(
+    nodes: Nodes, growing: Callable[[TreeDraws], Growing], law: DraftLaw, at_once: int = 512, limit: int = 1 << 20
+) -> Iterator[Drafted]:
     """Every tree that grows so, as often as there are ways to draw it, and the probability of each.
 
-    Every draw is made in every way, also where its node is not kept. Raises InvalidArgument where there are more than a million ways.
+    Every draw is made in every way, also where its node is not kept. at_once: trees that grow at a time. Raises InvalidArgument where
+    there are more ways than the limit.
     """
     waiting: list[tuple[Made, Any]] = [({}, nodes.one)]
     count = 0
     while waiting:
-        runs, waiting = waiting[-BATCH:], waiting[:-BATCH]
+        runs, waiting = waiting[-at_once:], waiting[:-at_once]
         draws = _EveryWay([made for made, _ in runs])
         grown = grow_all(growing(draws), [()] * len(runs), nodes.draft)
         for row, (made, probability) in enumerate(runs):
@@ -50,8 +50,8 @@ def every_growth(nodes: Nodes, growing: Callable[[TreeDraws], Growing], law: Dra
             number, masses = draws.open[row]
             waiting += [({**made, number: token}, probability * mass) for token, mass in enumerate(masses) if mass != 0]
         count += len(runs)
-        if count > MAX_DRAFTS:
-            raise InvalidArgument(f"over {MAX_DRAFTS} ways to draft: take a smaller vocabulary or a smaller budget")
+        if count > limit:
+            raise InvalidArgument(f"over {limit} ways to draft: take a smaller vocabulary or a smaller budget")
 
 
 class _EveryWay(TreeDraws):

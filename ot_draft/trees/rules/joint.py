@@ -18,8 +18,6 @@ from .survivors import Draws, Survivors
 
 __all__ = ["Joint", "select_child"]
 
-MAX_TOKENS_WITHOUT_CLASSES = 1024  # tokens up to which `select` solves without classes
-CLASSES = 256  # of tokens of nearly equal ratio, beyond: they cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it
 # Top tokens and number of draws at each node of the walk: they determine weights and laws.
 Key = tuple[tuple[Path, int], ...]
 # The walk so far, its key, and the children of the nodes that hold its tokens.
@@ -101,11 +99,16 @@ class Joint(PathRule):
                 alive = tuple(below for children in lists for drafted, below in children if drafted == token)
                 yield probability, (walk.to(nodes, token, selected), (*key, step), alive)
 
+    def _classes(self, n: int, most: int = 1024, classes: int = 256) -> int | None:
+        """The number of classes; without one all tokens up to `most`.
+
+        256 classes cost 2e-3 of the acceptance at a node of 151,936 tokens, 512 half of it.
+        """
+        return self.classes if self.classes is not None or n <= most else classes
+
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         survivors = Survivors(tree)
-        classes = (
-            self.classes if self.classes is not None or tree.p.shape[-1] <= MAX_TOKENS_WITHOUT_CLASSES else CLASSES
-        )
+        classes = self._classes(tree.p.shape[-1])
         verifier = PathVerifier(survivors)
         for depth in range(tree.bounds.length):
             p, q = survivors.laws()

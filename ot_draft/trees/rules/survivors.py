@@ -9,8 +9,6 @@ from ...arrays import Array
 from ...laws import FixedFirst
 from ..tree import DraftTree, PathSelection
 
-SHORT = 1024  # numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less
-
 
 class Draws:
     """Every random choice, each by a column of its own of the uniforms (B, U) in [0, 1). Answers are `host_view`s, as `uniforms` is.
@@ -21,12 +19,15 @@ class Draws:
     def __init__(self, uniforms: Array, noise: Array | None = None) -> None:
         self.uniforms, self.noise = xp.host_view(uniforms), noise
 
-    def index(self, mass: Array, column: int, needed: Array | None = None) -> Array:
-        """Index by unnormalised mass: (B, m) -> int (B, 1). Rows that do not need one, bool (B, 1), may get anything."""
+    def index(self, mass: Array, column: int, needed: Array | None = None, short: int = 1024) -> Array:
+        """Index by unnormalised mass: (B, m) -> int (B, 1). Rows that do not need one, bool (B, 1), may get anything.
+
+        short: numbers a row up to which drawing goes through numpy, where an operation on few numbers costs less.
+        """
         uniform = self.uniforms[:, column : column + 1]
         if not len(mass) or (needed is not None and xp.holds_without_sync(~needed)):
             return xp.where(uniform < 0, 0, 0)
-        mass = xp.host_view(mass) if mass.shape[-1] <= SHORT else mass
+        mass = xp.host_view(mass) if mass.shape[-1] <= short else mass
         return xp.host_view(xp.inverse_cdf(mass, xp.from_view(uniform, mass)))
 
     def first(self, chances: Array, column: int) -> Array:
