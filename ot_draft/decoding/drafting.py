@@ -16,7 +16,7 @@ from ..trees import CountedTree, DraftTree, FixedTree, PathRule, TreeDrafter, Tr
 from ..trees.drafting.baselines import LookupPath
 from ..trees.drafting.drafter import as_trees, begin
 from ..trees.tree import PathSelection
-from .given import check_whole
+from .given import check_paths
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
 
@@ -103,10 +103,7 @@ class Drafting:
     @classmethod
     def chains(cls, paths: int, length: int, rule: PathRule, law: DraftLaw | None = None) -> Self:
         """Return a drafting of K paths of length L that share only the root."""
-        check_whole("paths", paths)
-        check_whole("length", length)
-        if paths < 1 or length < 1:
-            raise CannotDecode(f"paths and length must be at least 1, got {paths} and {length}. Use positive numbers.")
+        check_paths(paths, length)
         return cls(FixedTree.chains(paths, length, law), rule)
 
     @classmethod

@@ -20,6 +20,14 @@ def check_whole(name: str, value: Any, least: int | None = None) -> None:
         raise CannotDecode(f"{name} must be at least {least}, got {value}. Pass a larger number.")
 
 
+def check_paths(paths: Any, length: Any) -> None:
+    """CannotDecode for what is not a number of paths and their length."""
+    check_whole("paths", paths)
+    check_whole("length", length)
+    if paths < 1 or length < 1:
+        raise CannotDecode(f"paths and length must be at least 1, got {paths} and {length}. Use positive numbers.")
+
+
 def check_each_whole(name: str, given: Any) -> None:
     """CannotDecode for what is not a list of integers."""
     try:

@@ -97,18 +97,14 @@ def watermarked(key: str, paths: int, length: int, rule: PathRule | None = None)
     """
     if not key:
         raise CannotDecode("the key of the watermark must not be empty. Pass some text.")
-    if rule is not None and not isinstance(rule, PathRule):
+    noise = KeyedNoise(key, paths, length)
+    drafting = Drafting(RaceTree.chains(paths, length), RacePath() if rule is None else rule, noise=noise)
+    if path_rules.looks_ahead(drafting.rule):
         raise CannotDecode(
-            f"rule must be a path rule, got {rule!r}. Use one, such as otd.trees.TokenWise(otd.rules.KSeq())."
-        )
-    if rule is not None and path_rules.looks_ahead(rule):
-        raise CannotDecode(
-            f"{rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
+            f"{drafting.rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
             " selection rule, token by token, such as KSeq"
         )
-    return Drafting(
-        RaceTree.chains(paths, length), RacePath() if rule is None else rule, noise=KeyedNoise(key, paths, length)
-    )
+    return drafting
 
 
 @dataclass(frozen=True)

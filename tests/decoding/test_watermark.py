@@ -66,9 +66,7 @@ def test_a_rule_that_looks_ahead_is_refused() -> None:
 
 def test_what_is_no_path_rule_is_told() -> None:
     for rule in (otd.rules.KSeq(), "race"):
-        with pytest.raises(
-            CannotDecode, match=r"must be a path rule, got .* Use one, such as otd.trees.TokenWise\(otd.rules.KSeq"
-        ):
+        with pytest.raises(CannotDecode, match=r"must be a path rule, got .* Use one, such as"):
             watermarked("key", 1, 2, rule)
 
 

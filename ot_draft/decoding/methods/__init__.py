@@ -13,6 +13,7 @@ from ...trees import drafting as tree_drafters
 from ...trees import rules as path_rules
 from ..cascade import CascadePath
 from ..drafting import Drafting
+from ..given import check_paths
 from ..policy import PolicySettings
 from ..prompt_lookup import PromptLookup
 from ..tuning import Auto
@@ -92,8 +93,7 @@ def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> TreeShape:
     """A tree by the number of children on every level, or K paths of length L."""
     if tree is not None:
         return TreeShape.by_level(tuple(tree))
-    if paths < 1 or length < 1:
-        raise CannotDecode(f"paths and length must be at least 1, got {paths} and {length}. Use positive numbers.")
+    check_paths(paths, length)
     return TreeShape.chains(paths, length)
 
 
