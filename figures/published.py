@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from figures import style
-from figures.published_lines import SIMULATED, multi_candidate, others, spectr
+from figures.published_lines import others
+from figures.published_real import SIMULATED, multi_candidate, spectr
 from figures.trees import spectr_table_1
 
 PAGE = Path(__file__).parents[1] / "docs" / "published.md"

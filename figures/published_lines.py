@@ -6,63 +6,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import ot_draft as otd
-from figures import style
 from figures.about import Line
-from figures.published_ours import acceptance, mean_ratio, ratio, same_everywhere, shares, tokens, with_error
-from figures.trees import spectr_real, spectr_table_1
-
-SIMULATED = spectr_table_1.STORED
-
-
-def spectr() -> Iterator[Line]:
-    """SpecTr's Table 1: block efficiency, speed-up, and what eight paths bring over one."""
-    real = {(row["rule"], int(row["K"]), int(row["L"])): row for row in spectr_real.compute()}
-    simulated = {(row["rule"], int(row["K"]), int(row["L"])): row for row in style.read(SIMULATED)}
-    for (K, L), (efficiency, speed_up) in spectr_table_1.PUBLISHED.items():
-        rule = spectr_real.KSEQ if K > 1 else spectr_real.ONE
-        ours, model = real[rule, K, L], simulated[spectr_real.KSEQ, K, L]
-        parts = f"{with_error(model)} simulated, {with_error(ours)} real"
-        fitted = "simulation fitted here" if (K, L) == (1, 4) else ""
-        yield Line("Table 1", f"tokens per target call, K = {K}, L = {L}", f"{efficiency}", parts, fitted)
-        measured = f"{float(ours['speed_up']):.2f} ± {float(ours['speed_up_error']):.2f}"
-        yield Line(
-            "Table 1", f"speed-up, K = {K}, L = {L}", f"{speed_up}", measured, "at the cost that their pair implies"
-        )
-    for L in (4, 8):
-        theirs = spectr_table_1.PUBLISHED[8, L][0] / spectr_table_1.PUBLISHED[1, L][0]
-        gains = [
-            float(rows[spectr_real.KSEQ, 8, L]["block_efficiency"]) / float(rows[one, 1, L]["block_efficiency"])
-            for rows, one in ((simulated, spectr_real.KSEQ), (real, spectr_real.ONE))
-        ]
-        shown = f"{gains[0]:.2f} simulated, {gains[1]:.2f} real"
-        yield Line(
-            "Table 1",
-            f"tokens per target call, K = 8 over K = 1, L = {L}",
-            f"{theirs:.2f}",
-            shown,
-            "the ratio to compare",
-        )
-    by_k = [float(real[rule, K, 8]["speed_up"]) for rule, K in ((spectr_real.KSEQ, 8), (spectr_real.ONE, 1))]
-    yield Line("abstract", "speed-up, K = 8 over K = 1, L = 8", "1.37", f"{by_k[0] / by_k[1]:.2f}", "at their costs")
-    for k in (2, 4, 8):
-        least = min(shares(k))
-        bound = float(otd.kseq_bound(k))
-        yield Line(
-            "Theorem 1", f"K-SEQ over the optimum, k = {k}", f"≥ {bound:.4f}", f"≥ {least:.4f}", "320 real contexts"
-        )
-    yield Line("appendix", "time of a target call by positions and batch size", None, None, "ours: figure *Latency*")
-
-
-def multi_candidate() -> Iterator[Line]:
-    """MCSD: acceptance against k."""
-    for k in (1, 2, 4, 8):
-        kept = acceptance(otd.rules.RecursiveRejection(), k)
-        shown = ", ".join(f"{value:.3f} at T = {temperature:g}" for temperature, value in kept.items())
-        yield Line("acceptance against k", f"k = {k}, with replacement", None, shown)
-    yield Line("speed-up tables", "with draft models of 68M and 160M parameters", None, None)
-    yield Line(
-        "2409.10644, abstract", "speed-up over MCSD by a better tree", "up to 27.5 %", None, "trees: other lines"
-    )
+from figures.published_ours import acceptance, mean_ratio, ratio, same_everywhere, tokens
+from figures.published_real import NAMES
+from figures.trees import spectr_real
 
 
 def others() -> Iterator[tuple[str, Iterator[Line]]]:
@@ -122,14 +69,15 @@ def _block_verification() -> Iterator[Line]:
     ):
         accepted = otd.trees.evaluate(rule, model, (1, 2)).expected_length
         yield Line("Section 1, example", f"accepted of two draft tokens, {name}", theirs, str(accepted), "exact")
-    trees = style.read(spectr_real.TREES)
     for L in (4, 8):
-        block, token = (
-            spectr_real.efficiency(trees, [(1, f"{rule} 1x{L}")], 1)["block_efficiency"]
-            for rule in ("BlockVerification", spectr_real.ONE)
-        )
-        more = f"{100 * (block / token - 1):.1f} %"
-        yield Line("tables", f"more tokens per target call, L = {L}", None, more, "real pair, T = 1")
+        gains = []
+        for name, (texts, mean) in spectr_real.tables().items():
+            block, token = (
+                mean(texts, [(1, f"{rule} 1x{L}")], 1)["block_efficiency"]
+                for rule in ("BlockVerification", spectr_real.ONE)
+            )
+            gains.append(f"{100 * (block / token - 1):.1f} % {NAMES[name]}")
+        yield Line("tables", f"more tokens per target call, L = {L}", None, ", ".join(gains), "real pairs, T = 1")
     yield Line("abstract", "wall clock saved", "5 to 8 %", None, "on our CPU within the noise")
 
 
@@ -147,19 +95,20 @@ def _list_level() -> Iterator[Line]:
         "HumanEval": (3.75, 4.54, 4.56, 4.55),
         "NaturalReasoning": (3.43, 4.19, 4.22, 4.18),
     }
-    trees = style.read(spectr_real.TREES)
-    one, recursive, k_seq = (
-        spectr_real.efficiency(trees, [(1, name)], 1)["block_efficiency"]
-        for name in (f"{spectr_real.ONE} 1x4", "TokenWise(RecursiveRejection) 8x4", f"{spectr_real.KSEQ} 8x4")
-    )
+    names = f"{spectr_real.ONE} 1x4", "TokenWise(RecursiveRejection) 8x4", f"{spectr_real.KSEQ} 8x4"
+    above_one, above_k_seq = [], []
+    for pair, (texts, mean) in spectr_real.tables().items():
+        one, recursive, k_seq = (mean(texts, [(1, name)], 1)["block_efficiency"] for name in names)
+        above_one.append(f"{k_seq / one:.3f} {NAMES[pair]}")
+        above_k_seq.append(f"{recursive / k_seq:.3f} {NAMES[pair]}")
 
     def spread(above: int, below: int) -> str:
         ratios = [row[above] / row[below] for row in table.values()]
         return f"{min(ratios):.3f} to {max(ratios):.3f}"
 
-    pair = "Qwen 2.5 7B and 0.5B; ours SmolLM2"
-    yield Line("Table 1", "SpecTr over one draft, K = 8, L = 4", spread(2, 0), f"{k_seq / one:.3f}", pair)
-    yield Line("Table 1", "SpecInfer over SpecTr", spread(1, 2), f"{recursive / k_seq:.3f}", pair)
+    theirs = "Qwen 2.5 7B and 0.5B"
+    yield Line("Table 1", "SpecTr over one draft, K = 8, L = 4", spread(2, 0), ", ".join(above_one), theirs)
+    yield Line("Table 1", "SpecInfer over SpecTr", spread(1, 2), ", ".join(above_k_seq), theirs)
     yield Line("Table 1", "GLS over SpecTr", spread(3, 2), None, "one token: figure *The list-level race*")
     yield Line("Table 2", "draft models at two temperatures, K = 2, L = 5", "GLS 3.94 to 4.83", None, "not run here")
 

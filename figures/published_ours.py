@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as otd
-from figures import style
+from figures import model_pairs, style
 from llm_demo.bench.trees.summary import cells, over
 
 
@@ -18,21 +18,21 @@ def with_error(row: dict[str, Any]) -> str:
 
 
 @cache
-def pairs() -> dict[float, tuple[Any, Any]]:
-    with np.load(style.DATA / "smollm2_pairs.npz", allow_pickle=False) as stored:
+def pairs(of: model_pairs.ModelPair = model_pairs.SMOLLM2) -> dict[float, tuple[Any, Any]]:
+    with np.load(of.contexts, allow_pickle=False) as stored:
         return {float(t): (p, q) for t, p, q in zip(stored["temperatures"], stored["p"], stored["q"], strict=True)}
 
 
-def acceptance(rule: otd.SelectionRule, k: int) -> dict[float, float]:
-    """Mean over the real contexts, by temperature."""
-    kept = {t: rule.closed_form(otd.Problem(p, q, k, rule.law)) for t, (p, q) in pairs().items()}
+def acceptance(rule: otd.SelectionRule, k: int, of: model_pairs.ModelPair = model_pairs.SMOLLM2) -> dict[float, float]:
+    """Mean over the real contexts of a pair of models, by temperature."""
+    kept = {t: rule.closed_form(otd.Problem(p, q, k, rule.law)) for t, (p, q) in pairs(of).items()}
     return {t: float(both[0].mean()) for t, both in kept.items() if both is not None}
 
 
-def shares(k: int) -> list[float]:
-    """K-SEQ over the optimum in every real context."""
+def shares(k: int, of: model_pairs.ModelPair = model_pairs.SMOLLM2) -> list[float]:
+    """K-SEQ over the optimum in every real context of a pair of models."""
     found: list[float] = []
-    for p, q in pairs().values():
+    for p, q in pairs(of).values():
         both = otd.rules.KSeq().closed_form(otd.Problem(p, q, k))
         assert both is not None
         found += (both[0] / otd.optimal_acceptance(p, q, k)).tolist()

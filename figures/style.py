@@ -118,14 +118,18 @@ def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
 
 
 def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
-    """Acceptance against k of every rule, a panel a temperature."""
-    lines = as_summaries(rows)
-    figure, panels = canvas(2, caption)
+    """Acceptance against k of every rule, a panel for each pair of models and temperature."""
+    parts = split(rows, "pair", "group")
+    figure, panels = canvas(2, caption, rows=len(parts) // 2, share_y=False)
     entries = []
-    for axes, group in zip(panels, dict.fromkeys(line.group for line in lines), strict=True):
-        group_lines = [line for line in lines if line.group == group]
-        entries.append(plot_acceptance(axes, group_lines))
-        axes.set_title(f"temperature {group}, {group_lines[0].pairs} contexts")
+    for axes, part in zip(panels, parts, strict=True):
+        lines = as_summaries(part)
+        entries.append(plot_acceptance(axes, lines))
+        axes.set_title(f"{part[0]['pair']}\ntemperature {lines[0].group}, {lines[0].pairs} contexts")
+    for left, right in zip(panels[::2], panels[1::2], strict=True):
+        low, high = (limits(axes.get_ylim()[side] for axes in (left, right)) for side, limits in ((0, min), (1, max)))
+        for axes in (left, right):
+            axes.set_ylim(low, high + (high - low) / 8)  # room for the names of lines that end at the top
     label(panels, entries)
     return figure
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from figures import style
+from figures import model_pairs, style
 from figures.about import About, Number
 from ot_draft import rules
 from ot_draft.data import Study, compare_rules, read_pairs, summarise
 from ot_draft.data.tables import as_records
 
-FILE = style.DATA / "smollm2_pairs.npz"
 CONTEXTS = 80
 WITH, WITHOUT = "RecursiveRejection", "RecursiveRejectionWithoutReplacement"
 ABOUT = About(
@@ -20,7 +19,7 @@ ABOUT = About(
     source="Yang et al. 2024 (multi-candidate speculative decoding), acceptance against k",
     comparison="Shape only: the paper's models and texts are others, and we are certain of none of its numbers.",
 )
-CAPTION = """Real pairs (figures/data): SmolLM2-135M-Instruct and its draft of two layers. Mean over contexts with the standard
+CAPTION = f"""Upper row: {model_pairs.SMOLLM2.models}. Lower row: {model_pairs.QWEN.models}. Mean over contexts with the standard
 error over texts. Without replacement is estimated from 256 random draft tuples a context, all else exact. Black: the optimum
 under each way to draw."""
 
@@ -28,11 +27,15 @@ under each way to draw."""
 def compute(
     full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] = (1, 2, 4, 8, 16)
 ) -> list[dict[str, Any]]:
-    """The summary of the comparison, `group` being the temperature."""
-    pairs = read_pairs(FILE)
-    pairs = pairs if full else pairs.first(limit or CONTEXTS)
+    """The summary of the comparison of each pair of models, `group` being the temperature."""
     chosen = (rules.RecursiveRejection(), rules.RecursiveRejectionWithoutReplacement())
-    return as_records(summarise(compare_rules(pairs, Study(ks, chosen, lp_limit=0), jobs), pairs))
+    rows: list[dict[str, Any]] = []
+    for pair in model_pairs.ALL:
+        pairs = read_pairs(pair.contexts)
+        pairs = pairs if full else pairs.first(limit or CONTEXTS)
+        found = as_records(summarise(compare_rules(pairs, Study(ks, chosen, lp_limit=0), jobs), pairs))
+        rows += [{"pair": pair.name} | row for row in found]
+    return rows
 
 
 def numbers(rows: style.Rows) -> list[Number]:
@@ -40,7 +43,7 @@ def numbers(rows: style.Rows) -> list[Number]:
     shown_rows = [row for row in rows if row["k"] in ("1", "4", "16") and row["rule"] in (WITH, WITHOUT)]
     return [
         Number(
-            f"T = {row['group']}, k = {row['k']}, {style.look(row['rule']).label}",
+            f"{row['pair']}: T = {row['group']}, k = {row['k']}, {style.look(row['rule']).label}",
             float(row["accepted"]),
             error=float(row["error"]),
         )
@@ -49,5 +52,5 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a temperature."""
+    """A row of panels for each pair of models, a panel a temperature."""
     return style.acceptance_by_temperature(rows, CAPTION)

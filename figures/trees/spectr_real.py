@@ -1,10 +1,11 @@
-"""SpecTr's Table 1 beside the path rules on real models: block efficiency on the same trees, and what it is worth at SpecTr's costs.
+"""SpecTr's Table 1 beside the path rules on two real pairs: block efficiency on the same trees, and what it is worth at SpecTr's costs.
 
 Sun et al., SpecTr: fast speculative decoding via optimal transport, NeurIPS 2023, Table 1 (LM1B; PaLM-2 Gecko drafts for Bison).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import hypot
 from typing import Any
@@ -12,53 +13,67 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from figures import style
+from figures import model_pairs, style
 from figures.about import About, Number
+from figures.trees import two_sizes
 from figures.trees.path_rules import JOINT, KSEQ, look
 from figures.trees.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
 
 TREES = style.DATA / "real_block_efficiency.csv"
+SMOLLM2, QWEN = model_pairs.SMOLLM2.name, model_pairs.QWEN.name
 ONE = "TokenWise(SpeculativeSampling)"
 # By block efficiency at K = 8, L = 4, as expected: each is compared with the next one.
 ORDER = (JOINT, "TokenWise(Optimal)", KSEQ, "TokenWise(RecursiveRejection)", ONE)
 GAP = " over "
+SPEED_UP = {"speed_up": "block_efficiency", "speed_up_error": "error"}
 TEXTS_EACH = 10  # texts a control variate must have, else it is left out
 Values = NDArray[np.float64]
+Mean = Callable[[style.Rows, list[tuple[int, str]], float], dict[str, float]]
 ABOUT = About(
     title="SpecTr's Table 1 on real models",
-    claim="With eight drafted paths in the place of one, fewer target calls are needed on a real pair, too, and joint selection needs the"
-    " fewest; at the costs that SpecTr's own pairs of numbers imply, eight paths are faster than one at both lengths.",
+    claim="Eight drafted paths in the place of one save target calls on two real pairs, and joint selection saves most of them; at the"
+    " costs that SpecTr's own pairs of numbers imply, eight paths are faster than one at both lengths.",
     source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
 )
-NOTE = "another pair and other texts: our draft accepts less than half of what it drafts"
+NOTES = {
+    SMOLLM2: "another pair and other texts: our draft accepts less than half of what it drafts",
+    QWEN: "another pair and other texts: half of them are code and edits, which this draft model predicts well",
+}
 RATIO = "another pair; the standard error is for independent runs"
 COSTS = "our tokens a call at the costs of an iteration that the published pairs imply"
-CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours: SmolLM2-135M-Instruct, its state draft,
-temperature 1. Left: expected tokens a target call given the drafted trees, all rules on the same {trees} trees of {texts} texts
-(a quarter of them at L = 8), control variates for the luck of the drafts, one standard error over texts. Right: the same at the
-costs of one iteration that the published pairs imply, {costs} plain steps in the order of the axis, as if every rule cost the same."""
+CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours at temperature 1, one standard error over texts. Upper row:
+SmolLM2-135M-Instruct, its state draft, {smollm2}; a quarter of the texts has L = 8. Lower row: Qwen2.5-Coder-Instruct of 1.5B and 0.5B
+parameters (Q4_K_M, llama.cpp), {qwen}; all texts are decoded by K-SEQ with K = L = 8, and the other rules are evaluated on the contexts
+that it reaches. All rules of a row have the same trees. Left: expected tokens a target call given these trees. Right: the same at the costs
+of one iteration that the published pairs imply, {costs} plain steps in the order of the axis, as if every rule cost the same."""
+
+
+def tables() -> dict[str, tuple[style.Rows, Mean]]:
+    """The texts of each pair at temperature 1, and the function that averages columns over them."""
+    return {SMOLLM2: (style.read(TREES), efficiency), QWEN: (two_sizes.of_temperature(1.0), two_sizes.efficiency)}
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
-    """A row for each rule and (K, L), published and ours, and for each gap between neighbours of ORDER; from committed data."""
-    trees = style.read(TREES)
+    """A row for each pair, rule and (K, L), published and ours, and for each gap between neighbours of ORDER; from committed data."""
     costs = {
         size: efficiency / speed_up for size, (efficiency, speed_up) in PUBLISHED.items()
     }  # of an iteration, in plain steps
-    common: dict[str, Any] = {"trees": sum(int(row["trees"]) for row in trees), "texts": len(trees)}
-    common |= {"costs": ", ".join(f"{cost:.2f}" for cost in costs.values())}
     rows: list[dict[str, Any]] = []
-    for (K, L), (published, speed_up) in PUBLISHED.items():
-        theirs = {"block_efficiency": published, "error": 0, "speed_up": speed_up, "speed_up_error": 0}
-        rows.append({"rule": TABLE, "K": K, "L": L} | theirs | common)
-        for rule in (ONE, JOINT) if K == 1 else ORDER[:-1]:
-            line: dict[str, Any] = {"rule": rule, "K": K, "L": L} | efficiency(trees, [(1, column(rule, K, L))], 1)
-            gain = {"speed_up": line["block_efficiency"] / costs[K, L], "speed_up_error": line["error"] / costs[K, L]}
-            rows.append(line | gain | common)
-    for better, worse in pairwise(ORDER):
-        pair = [(1, column(better, 8, 4)), (-1, column(worse, 1 if worse == ONE else 8, 4))]
-        gap = {"rule": better + GAP + worse, "K": 8, "L": 4} | efficiency(trees, pair, 0)
-        rows.append(gap | {"speed_up": "", "speed_up_error": ""} | common)
+    for pair, (trees, mean) in tables().items():
+        common: dict[str, Any] = {"trees": sum(int(row["trees"]) for row in trees), "texts": len(trees)}
+        common |= {"costs": ", ".join(f"{cost:.2f}" for cost in costs.values())}
+        for (K, L), (published, speed_up) in PUBLISHED.items():
+            theirs = {"block_efficiency": published, "error": 0, "speed_up": speed_up, "speed_up_error": 0}
+            rows.append({"pair": pair, "rule": TABLE, "K": K, "L": L} | theirs | common)
+            for rule in (ONE, JOINT) if K == 1 else ORDER[:-1]:
+                line: dict[str, Any] = {"pair": pair, "rule": rule, "K": K, "L": L}
+                line |= mean(trees, [(1, column(rule, K, L))], 1)
+                worth = {name: line[value] / costs[K, L] for name, value in SPEED_UP.items()}
+                rows.append(line | worth | common)
+        for better, worse in pairwise(ORDER):
+            terms = [(1, column(better, 8, 4)), (-1, column(worse, 1 if worse == ONE else 8, 4))]
+            gap = {"pair": pair, "rule": better + GAP + worse, "K": 8, "L": 4} | mean(trees, terms, 0)
+            rows.append(gap | {"speed_up": "", "speed_up_error": ""} | common)
     return rows
 
 
@@ -97,31 +112,35 @@ def controlled_mean(values: Values, weights: Values, controls: Values) -> tuple[
 
 def numbers(rows: style.Rows) -> list[Number]:
     """The published rule next to the published numbers, joint selection in a column of its own; gains and gaps between rules."""
+    return [line for pair_rows in style.split(rows, "pair") for line in _numbers(pair_rows, pair_rows[0]["pair"])]
+
+
+def _numbers(rows: style.Rows, pair: str) -> list[Number]:
     found = {(row["rule"], int(row["K"]), int(row["L"])): row for row in rows}
     lines = []
     for (K, L), published in PUBLISHED.items():
         ours, joint = found[_published_rule(K), K, L], found[JOINT, K, L]
         for what, theirs, note, (value, error) in (
-            ("block efficiency", published[0], NOTE, ("block_efficiency", "error")),
+            ("block efficiency", published[0], NOTES[pair], ("block_efficiency", "error")),
             ("speed-up at their costs", published[1], COSTS, ("speed_up", "speed_up_error")),
         ):
             others = ((look(JOINT).label, float(joint[value]), float(joint[error])),)
-            name = f"{what}, {look(ours['rule']).label}, K = {K}, L = {L}"
+            name = f"{pair}: {what}, {look(ours['rule']).label}, K = {K}, L = {L}"
             lines.append(Number(name, float(ours[value]), theirs, "~", note, float(ours[error]), others))
     for L in (4, 8):
         ours, one = found[KSEQ, 8, L], found[ONE, 1, L]
         gain = float(ours["block_efficiency"]) / float(one["block_efficiency"])
         parts = [float(row["error"]) / float(row["block_efficiency"]) for row in (ours, one)]
         spread = gain * hypot(*parts)
-        what = f"SpecTr, Table 1, a real pair: block efficiency, K = 8 over K = 1, L = {L}"
+        what = f"SpecTr, Table 1, {pair}: block efficiency, K = 8 over K = 1, L = {L}"
         theirs = PUBLISHED[8, L][0] / PUBLISHED[1, L][0]
-        lines.append(Number(what, gain, round(theirs, 2), "~", RATIO, spread, headline=True))
+        lines.append(Number(what, gain, round(theirs, 2), "~", RATIO, spread, headline=pair == QWEN))
     for row in (row for row in rows if GAP in row["rule"]):
         size = f"K = {row['K']}, L = {row['L']}"
         more, spread = float(row["block_efficiency"]), float(row["error"])
         better, worse = (look(rule).label for rule in row["rule"].split(GAP))
-        what = f"block efficiency at {size}: {better} over {worse}"
-        lines.append(Number(what + ("" if more > 3 * spread else " (indistinguishable)"), more, error=spread))
+        what = f"{pair}: block efficiency at {size}: {better} over {worse}"
+        lines.append(Number(what + ("" if abs(more) > 3 * spread else " (indistinguishable)"), more, error=spread))
     return lines
 
 
@@ -131,8 +150,20 @@ def _published_rule(K: int) -> str:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Block efficiency and speed-up, a group for each (K, L)."""
-    figure, panels = style.canvas(2, CAPTION.format(**rows[0]), share_y=False)
+    """Block efficiency and speed-up, a group for each (K, L), a row of panels for each pair."""
+    pairs = style.split(rows, "pair")
+    counts = [f"{pair_rows[0]['trees']} trees of {pair_rows[0]['texts']} texts" for pair_rows in pairs]
+    caption = CAPTION.format(smollm2=counts[0], qwen=counts[1], costs=rows[0]["costs"])
+    figure, panels = style.canvas(2, caption, rows=len(pairs), share_y=False)
+    entries: list[list[style.Entry]] = []
+    for pair_rows, beside in zip(pairs, (panels[:2], panels[2:]), strict=True):
+        entries += _panels(pair_rows, beside)
+    style.label(panels, entries)
+    return figure
+
+
+def _panels(rows: style.Rows, panels: Any) -> list[list[style.Entry]]:
+    """Both panels of a pair, and the names of their points."""
     entries: list[list[style.Entry]] = [[], []]
     sizes = list(PUBLISHED)
     for number, rule_rows in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
@@ -147,6 +178,5 @@ def draw(rows: style.Rows) -> Any:
     units = ("tokens a call of the target", "over plain decoding")
     for axes, title, unit in zip(panels, titles, units, strict=True):
         axes.set_xticks(range(len(sizes)), [f"K = {K}\nL = {L}" for K, L in sizes])
-        axes.set(title=title, xlabel="paths and their length", ylabel=unit, ylim=(0, None))
-    style.label(panels, entries)
-    return figure
+        axes.set(title=f"{rows[0]['pair']}: {title}", xlabel="paths and their length", ylabel=unit, ylim=(0, None))
+    return entries

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,13 @@ def choose_positions(length: int, prompt_length: int, text_index: int) -> list[i
 @torch.inference_mode()
 def full_laws(tokens: list[int], positions: list[int], pair: Pair) -> tuple[Masses, Masses]:
     """p and q, each (temperatures, positions, n) in float64, of the token that follows tokens[:position]."""
-    p, q = (
-        torch.stack([(logits.double() / temperature).softmax(-1) for temperature in TEMPERATURES]).numpy()
-        for logits in pair.logits_along(tokens, positions)
-    )
+    p, q = map(at_temperatures, pair.logits_along(tokens, positions))
     return p, q
+
+
+def at_temperatures(logits: torch.Tensor) -> Masses:
+    """Distributions (temperatures, rows, n) in float64 of logits (rows, n)."""
+    return torch.stack([(logits.double() / temperature).softmax(-1) for temperature in TEMPERATURES]).numpy()
 
 
 def capture_text(entry: dict[str, Any], text_index: int, pair: Pair, kept: int) -> list[Context]:
@@ -103,8 +106,10 @@ def provenance() -> str:
     return json.dumps(record | {name: importlib.metadata.version(name) for name in packages})
 
 
-def as_arrays(entries: list[dict[str, Any]], captured: list[list[Context]]) -> dict[str, NDArray[Any]]:
-    """The arrays of the stored file; context c is one position of text `text[c]`."""
+def as_arrays(
+    entries: Sequence[Mapping[str, Any]], captured: Sequence[Sequence[Context]], about: str
+) -> dict[str, NDArray[Any]]:
+    """The arrays of the stored file; context c is one position of text `text[c]`. about: its provenance, as JSON."""
     contexts = [context for of_text in captured for context in of_text]
     text = np.repeat(np.arange(len(entries), dtype=np.int32), [len(of_text) for of_text in captured])
     return {
@@ -112,13 +117,13 @@ def as_arrays(entries: list[dict[str, Any]], captured: list[list[Context]]) -> d
         "q": np.stack([context.q for context in contexts], axis=1),
         "tokens": np.stack([context.tokens for context in contexts]),
         "temperatures": np.array(TEMPERATURES),
-        "kind": np.array([entries[index]["kind"] for index in text]),
-        "origin": np.array([entries[index]["origin"] for index in text]),
+        "kind": np.array([entries[int(index)]["kind"] for index in text]),
+        "origin": np.array([entries[int(index)]["origin"] for index in text]),
         "text": text,
         "position": np.array([context.position for context in contexts], dtype=np.int32),
         "drafts": np.array(DRAFTS, dtype=np.int32),
         "full_optimum": np.stack([context.full_optimum for context in contexts], axis=1),
-        "provenance": np.array(provenance()),
+        "provenance": np.array(about),
     }
 
 
@@ -131,7 +136,7 @@ def main(contexts: Path, out: Path, kept: int) -> None:
     torch.set_num_threads(1)
     entries, pair = read_entries(contexts), load_models()
     captured = [capture_text(entry, index, pair, kept) for index, entry in enumerate(entries)]
-    np.savez_compressed(out, allow_pickle=False, **as_arrays(entries, captured))
+    np.savez_compressed(out, allow_pickle=False, **as_arrays(entries, captured, provenance()))
     click.echo(f"{sum(map(len, captured))} contexts of {len(entries)} texts, {out.stat().st_size:,} bytes")
 
 

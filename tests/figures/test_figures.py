@@ -14,12 +14,12 @@ from slow import slow_except
 import ot_draft as otd
 
 pytest.importorskip("matplotlib")
-from figures import report, store, style
+from figures import model_pairs, report, store, style
 from figures.__main__ import main
 from figures.about import About, Number
-from figures.acceptance import acceptance_real
 from figures.scripts import BY_GROUP, MODULES, NAMES, named, script
 from figures.selection import transport_plans
+from figures.trees import two_sizes
 from ot_draft.cli import main as ot_draft
 from ot_draft.data import Study, compare_rules, read_pairs, summarise
 from ot_draft.data.tables import as_records
@@ -131,10 +131,11 @@ def test_the_key_follows_scripts_inputs_and_options(tmp_path: Path, monkeypatch:
     assert len(set(keys)) == 4 and keys[-1] == keys[-2]  # hybrid.py is none of its modules
 
 
-def test_the_stored_comparison_is_what_the_rules_give() -> None:
-    """By closed forms of rules and optima, on all pairs."""
-    pairs = read_pairs(acceptance_real.FILE)
-    stored = {(row["group"], row["k"], row["rule"], row["law"]): row for row in style.read(acceptance_real.STORED)}
+@pytest.mark.parametrize("models", model_pairs.ALL, ids=lambda models: models.name)
+def test_the_stored_comparison_is_what_the_rules_give(models: model_pairs.ModelPair) -> None:
+    """By closed forms of rules and optima, on all contexts of a pair of models."""
+    pairs = read_pairs(models.contexts)
+    stored = {(row["group"], row["k"], row["rule"], row["law"]): row for row in style.read(models.compared)}
     study = Study((2, 8), (otd.rules.KSeq(), otd.rules.RecursiveRejection()), lp_limit=0)
     computed = [row for row in as_records(summarise(compare_rules(pairs, study), pairs)) if row["method"] != "lp"]
     for row in computed:
@@ -142,7 +143,28 @@ def test_the_stored_comparison_is_what_the_rules_give() -> None:
             same = stored[row["group"], str(row["k"]), row["rule"], row["law"]]
             assert float(same["accepted"]) == pytest.approx(row["accepted"], abs=1e-9)
             assert float(same["error"]) == pytest.approx(row["error"], abs=1e-9)
-    assert {row["pairs"] for row in stored.values()} == {"320"}
+    assert {row["pairs"] for row in stored.values()} == {str(len(pairs) // 2)}
+
+
+def test_the_table_of_two_sizes_is_what_its_data_say() -> None:
+    assert style.read(two_sizes.TABLE) == two_sizes.table()
+    columns = set(style.read(two_sizes.FILE)[0])
+    assert all(
+        two_sizes.column(rule, k, depth, form) in columns
+        for rule, form in two_sizes.LINES.values()
+        for k in two_sizes.PATHS
+        for depth in two_sizes.DEPTHS
+    )
+
+
+def test_a_stratified_mean_has_the_error_of_texts_within_kinds() -> None:
+    generator = np.random.default_rng(0)
+    kinds, weights = ["a", "b"] * 40, np.tile([2.0, 1.0], 40)
+    draws = np.array(
+        [two_sizes.stratified_mean(generator.normal([[1, 7]] * 40).ravel(), weights, kinds) for _ in range(400)]
+    )
+    assert draws[:, 0].mean() == pytest.approx(3, abs=0.02)
+    assert draws[:, 1].mean() == pytest.approx(draws[:, 0].std(), rel=0.15)  # the gap between kinds is no error
 
 
 def test_numbers_say_what_needs_a_word() -> None:

@@ -97,7 +97,7 @@ def found(
     """Measured on the held-out prompts, as the target goes on with them. drafts: wanted of those that lack layers [all], by name."""
     wanted = [number for number in FEWER if number < len(pair.target.model.layers)]
     wanted = [number for number in wanted if drafts is None or draft_name(number) in drafts]
-    texts = _texts(pair, held_out[::3], 1.0) if wanted else []
+    texts = texts_with_places(pair, held_out[::3], 1.0) if wanted else []
     steps = [missing for missing, _ in least_missed(pair.target, texts, max(wanted))] if wanted else []
     layers = {draft_name(number): steps[number - 1] for number in wanted}
     return Calibration(layers, planned(pair, held_out, temperatures, layers, n))
@@ -110,16 +110,16 @@ def planned(
     drafts = {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
     plans: dict[str, dict[str, DraftPlan]] = {name: {} for name in drafts}
     for temperature in temperatures:
-        texts = _texts(pair, held_out[1::3], temperature)
-        target = _logits(pair.target, texts, n, pair.target)
+        texts = texts_with_places(pair, held_out[1::3], temperature)
+        target = logits_at_places(pair.target, texts, n, pair.target)
         looked_up = counted(pair, drafts, held_out, temperature, n)
         for name, draft in drafts.items():
-            of_draft = _logits(draft, texts, n, pair.target)
+            of_draft = logits_at_places(draft, texts, n, pair.target)
             plans[name][str(temperature)] = DraftPlan.measured(target, of_draft, temperature, looked_up[name])
     return plans
 
 
-def _texts(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Text]:
+def texts_with_places(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Text]:
     """Prompts with what the target writes behind them, and every third place of that."""
     texts = []
     for prompt, answer in zip(prompts, written(pair, prompts, temperature, first=1000), strict=True):
@@ -128,6 +128,6 @@ def _texts(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Te
     return texts
 
 
-def _logits(model: Any, texts: Sequence[Text], n: int, target: Any) -> list[Tensor]:
+def logits_at_places(model: Any, texts: Sequence[Text], n: int, target: Any) -> list[Tensor]:
     """Logits (n,) at all places of all texts."""
     return [logits for tokens, places in texts for logits in behind_places(model, tokens, places, n, target)]

@@ -36,22 +36,40 @@ class PrefixLogits:
     states is told those along the context, and behind it its own.
     """
 
-    def __init__(self, model: Any, context: Sequence[int], n: int, target: Any = None) -> None:
+    def __init__(self, model: Any, context: Sequence[int], n: int, target: Any = None, room: int = SLOTS) -> None:
         """model: as in `Pair`; n: the vocabulary that the logits are brought to, -inf where this model scores nothing.
 
-        target: whose states a draft reads. CannotDecode for such a draft without one.
+        target: whose states a draft reads. CannotDecode for such a draft without one. room: slots after the context at first.
         """
         self._model, self._length = language_model(model, n), len(context)
         if self._model.info.unsupported:
             raise CannotDecode(self._model.info.unsupported)
         self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
-        self._cache: Any = self._model.cache(self._length + SLOTS)
+        self._cache: Any = self._model.cache(self._length + room)
         tokens = torch.tensor([list(context)], device=self._model.info.device)
         slots = torch.arange(self._length, device=tokens.device)[None]
         attention_mask = causal_mask(self._length, self._cache.live, tokens.device)
         told = self._told(target, n, tokens, slots, attention_mask) if self._model.info.reads else None
         self._keep([()], self._read(tokens, slots, slots, attention_mask, 1, told))
+
+    @torch.inference_mode()
+    def go_on(self, prefix: Prefix) -> None:
+        """Append a prefix to the context and drop all other continuations. CannotDecode for a draft that reads states."""
+        if self._model.info.reads:
+            raise CannotDecode(
+                "draft must read tokens only to go on with a text. Use a draft model with the target's vocabulary."
+            )
+        depth = max(depth for depth in range(len(prefix) + 1) if prefix[:depth] in self._slots)
+        sources = [self._slots[prefix[: place + 1]] for place in range(depth)]
+        destinations = torch.arange(self._length, self._length + depth)[None]
+        self._cache.move(torch.tensor([sources], dtype=torch.int64), destinations)
+        logits, self._length = self._logits[prefix[:depth]], self._length + depth
+        self._slots, self._logits = {(): self._length - 1}, {(): logits}
+        for token in prefix[depth:]:
+            self._add([(token,)])
+            self._slots, self._logits = {(): self._length}, {(): self._logits[(token,)]}
+            self._length += 1
 
     @property
     def read(self) -> int:

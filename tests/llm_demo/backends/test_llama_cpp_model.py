@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 from llm_demo.backends.llama_cpp_cells import TextCells  # noqa: E402
 from llm_demo.backends.llama_cpp_context import Context  # noqa: E402
 from llm_demo.backends.llama_cpp_model import LlamaCppFile  # noqa: E402
+from llm_demo.bench.trees.prefixes import PrefixLogits  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     Auto,
     CannotDecode,
@@ -72,6 +73,19 @@ def apart_from_plain(pair: Pair, shape: tuple[int, ...], tokens: int = 24) -> in
 @pytest.mark.parametrize("shape", SHAPES)
 def test_laws_of_trees_are_those_of_the_text_read_by_itself(shape: tuple[int, ...]) -> None:
     assert apart_from_plain(toy_pair(), shape) == 0
+
+
+def test_prefixes_of_a_text_that_goes_on_have_the_logits_of_plain_passes() -> None:
+    pair, text = toy_pair(), tuple(PROMPTS[0])
+    model = language_model(pair.target, pair.n)
+    reader = PrefixLogits(pair.target, text, pair.n)
+    reader.at([(7,), (2, 9), (2, 3), (2, 9, 9)])
+    for new in ((2, 9, 1), (), (4,), (5, 6, 7), (7,)):
+        reader.go_on(new)
+        text += new
+        for prefix in ((), (8,), (8, 1), (3,), (7, 2)):
+            whole = [*text, *prefix]
+            assert torch.equal(reader.at([prefix])[0], model.full_pass(whole, [len(whole)]).logits[0])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

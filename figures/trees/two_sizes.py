@@ -1,0 +1,81 @@
+"""Tokens per target call on Qwen2.5-Coder-Instruct of 1.5B and 0.5B: means over texts, with standard errors within kinds of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from figures import style
+from figures.trees.path_rules import look
+
+FILE = style.DATA / "qwen_block_efficiency.csv"
+TABLE = style.DATA.parents[1] / "docs" / "data" / "two_sizes.csv"
+ON_PATHS = ("TokenWise(RecursiveRejection)", "TokenWise(KSeq)", "TokenWise(Optimal)", "Joint")
+WITHOUT = "TokenWise(RecursiveRejectionWithoutReplacement)"
+LINES = {  # of the table: rule, and form of its trees
+    **{f"paths: {look(rule).label}": (rule, "") for rule in ON_PATHS},
+    "even trees: recursive rejection": (WITHOUT, " even"),
+    "even trees: head and tail": ("TokenWise(HeadAndTail)", " even"),
+    "Sequoia's trees: recursive rejection": (WITHOUT, " Sequoia"),
+    "Sequoia's trees: traversal": ("Traversal", " Sequoia"),
+}
+ONE = {"TokenWise(RecursiveRejection)": "TokenWise(SpeculativeSampling)", "Joint": "BlockVerification"}  # for one path
+PATHS, DEPTHS = (1, 2, 4, 8), (4, 8)
+Values = np.ndarray[Any, Any]
+
+
+def of_temperature(temperature: float) -> style.Rows:
+    """The texts of one temperature."""
+    return [row for row in style.read(FILE) if float(row["temperature"]) == temperature]
+
+
+def column(rule: str, K: int, L: int, form: str = "") -> str:
+    """Name of a column; one path has the column of the rule that all rules on paths are then, or of block verification."""
+    one = ONE.get(rule, ONE[ON_PATHS[0]]) if K == 1 and not form else rule
+    return f"{one} {K}x{L}{form}"
+
+
+def efficiency(texts: style.Rows, terms: Sequence[tuple[int, str]], start: float) -> dict[str, float]:
+    """Return start plus a sum of columns, per target call, with its standard error over texts."""
+    rows = [row for row in texts if all(row[name] for _, name in terms)]
+    values = start + sum(sign * np.array([float(row[name]) for row in rows]) for sign, name in terms)
+    weights = np.array([float(row["trees"]) for row in rows])
+    mean, error = stratified_mean(np.asarray(values), weights, [row["kind"] for row in rows])
+    return {"block_efficiency": mean, "error": error}
+
+
+def stratified_mean(values: Values, weights: Values, strata: Sequence[str]) -> tuple[float, float]:
+    """Return the weighted mean over texts and its standard error (linearised ratio, texts drawn within each stratum)."""
+    mean = float((weights * values).sum() / weights.sum())
+    scores, variance = weights * (values - mean), 0.0
+    for stratum in dict.fromkeys(strata):
+        own = scores[[other == stratum for other in strata]]
+        variance += len(own) * float(own.var(ddof=1)) if len(own) > 1 else float("nan")
+    return mean, float(np.sqrt(variance) / weights.sum())
+
+
+def table() -> list[dict[str, str]]:
+    """Return the rows of docs/data/two_sizes.csv: tokens per target call by rule, temperature and L, a column for each K."""
+    rows = []
+    for temperature in (1.0, 0.6):
+        texts = of_temperature(temperature)
+        for depth in DEPTHS:
+            for name, (rule, form) in LINES.items():
+                found = [efficiency(texts, [(1, column(rule, k, depth, form))], 1) for k in PATHS]
+                cells = [f"{each['block_efficiency']:.2f} ± {each['error']:.2f}" for each in found]
+                about = {"temperature": f"{temperature:g}", "L": str(depth), "trees and rule": name}
+                rows.append(about | {f"K = {k}": cell for k, cell in zip(PATHS, cells, strict=True)})
+    return rows
+
+
+@click.command()
+def main() -> None:
+    """Write docs/data/two_sizes.csv from the data."""
+    style.write(table(), TABLE)
+
+
+if __name__ == "__main__":
+    main()
