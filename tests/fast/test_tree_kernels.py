@@ -141,6 +141,20 @@ def test_trees_as_data_with_numbers_of_fixed_children(monkeypatch: pytest.Monkey
                 agree(rule, tree, uniforms, monkeypatch)
 
 
+@pytest.mark.parametrize(("rule", "law"), CASES, ids=str)
+def test_any_memory_layout(rule: Any, law: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposed tensors and slices of larger ones."""
+    shape, generator = TreeShape((0, 0, 1, 1) if rule != WITHOUT else (0, 0)), torch.Generator().manual_seed(4)
+    p, q = (distributions(generator, (16, shape.size + 1, 20), 0) for _ in range(2))
+    p = 0.4 * p + 0.6 * q
+    tokens = drafted(law, q, shape, generator)
+    larger = torch.zeros(16, shape.size + 1, 27)
+    larger[..., 3:23] = p
+    tree = shape.tree(tokens.T.contiguous().T, larger[..., 3:23], q.mT.contiguous().mT, law)
+    assert tree.q.stride(-1) > 1
+    agree(rule, tree, torch.rand(16, rule.n_uniforms(shape), generator=generator), monkeypatch)
+
+
 class Counted(TorchDispatchMode):
     """Operations that start something on a device: all but views and memory."""
 

@@ -477,10 +477,10 @@ def traversal(tree: DraftTree, uniforms: Any) -> PathSelection:
         return NotImplemented
     code, fixed = law
     per_node = not isinstance(fixed, int)
-    outputs = _outputs(tree)
+    inputs, outputs = _inputs(tree), _outputs(tree)
     _traverse[(len(tree.tokens),)](
-        *_inputs(tree), fixed.contiguous() if per_node else outputs[0], uniforms.contiguous(), *outputs, tree.bounds.size,
-        tree.p.shape[-1], tree.bounds.length, fixed.shape[-1] if per_node else 1, *_steps(tree), LAW=code.value,
+        *inputs, fixed.contiguous() if per_node else outputs[0], uniforms.contiguous(), *outputs, tree.bounds.size,
+        tree.p.shape[-1], tree.bounds.length, fixed.shape[-1] if per_node else 1, *_steps(*inputs), LAW=code.value,
         FIXED=-1 if per_node else fixed, **_sizes(tree), **EXACT,
     )  # fmt: skip
     return PathSelection(*outputs)
@@ -499,10 +499,10 @@ def token_wise(path_rule: TokenWise, tree: DraftTree, uniforms: Any) -> PathSele
         kind, law = RECURSIVE, DRAWN
     else:
         return NotImplemented
-    outputs = _outputs(tree)
+    inputs, outputs = _inputs(tree), _outputs(tree)
     _walk[(len(tree.tokens),)](
-        *_inputs(tree), uniforms.contiguous(), *outputs, tree.bounds.size, tree.p.shape[-1], tree.bounds.length,
-        uniforms.shape[-1], *_steps(tree), RULE=kind.value, LAW=law.value, **_sizes(tree), **EXACT,
+        *inputs, uniforms.contiguous(), *outputs, tree.bounds.size, tree.p.shape[-1], tree.bounds.length,
+        uniforms.shape[-1], *_steps(*inputs), RULE=kind.value, LAW=law.value, **_sizes(tree), **EXACT,
     )  # fmt: skip
     return PathSelection(*outputs)
 
@@ -529,11 +529,12 @@ def _law_of(tree: DraftTree) -> tuple[Any, Any] | None:
 
 
 def _inputs(tree: Any) -> tuple[Any, ...]:
-    return tree.parents, tree.tokens, tree.p, tree.q if tree.q.shape[1] else tree.p
+    """Parents, tokens, p and q, with adjacent elements in the last axis, as the kernels address them."""
+    given = tree.parents, tree.tokens, tree.p, tree.q if tree.q.shape[1] else tree.p
+    return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in given)
 
 
-def _steps(tree: Any) -> tuple[int, ...]:
-    parents, tokens, p, q = _inputs(tree)
+def _steps(parents: Any, tokens: Any, p: Any, q: Any) -> tuple[int, ...]:
     return parents.stride(0), tokens.stride(0), p.stride(0), p.stride(1), q.stride(0), q.stride(1)
 
 
