@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import ot_draft as otd
-from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, sequoia
+from llm_demo.bench.trees.shapes import best_by_level
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 from ot_draft.trees.evaluation.simulate import drafted_trees, simulate
 from ot_draft.trees.model import Rows
@@ -57,8 +57,8 @@ def simulate_budget(
         )
     if way in STATIC:
         rule, law = STATIC[way]
-        shares = acceptance_by_child(WITHOUT, model, WIDEST, seed=seed)
-        shape = sequoia(shares, budget, length) if "Sequoia" in way else best_by_level(shares, budget, length)
+        shares = otd.trees.acceptance_by_child(WITHOUT, model, WIDEST, seed=seed)
+        shape = otd.trees.sequoia(shares, budget, length) if "Sequoia" in way else best_by_level(shares, budget, length)
         return BudgetRun(
             way, shape.size, simulate(rule, model, otd.trees.FixedTree(shape, law), iterations, seed).lengths
         )

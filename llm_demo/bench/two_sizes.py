@@ -32,7 +32,7 @@ from llm_demo.bench.trees.lengths import merged_laws, plain
 from llm_demo.bench.trees.measure import DraftLaws
 from llm_demo.bench.trees.plans import WIDEST, WITHOUT, PairsAtPlaces, laws
 from llm_demo.bench.trees.prefixes import PrefixLogits
-from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, sequoia
+from llm_demo.bench.trees.shapes import best_by_level
 from llm_demo.bench.trees.token_classes import MergedLaws
 from llm_demo.data.capture import KEPT, Context, as_arrays, at_temperatures, shrink
 from llm_demo.machine import machine
@@ -89,7 +89,7 @@ Shapes = Mapping[tuple[str, int, int], otd.trees.TreeShape]  # by form, K and L
 @cache
 def tree_shapes(by_child: tuple[float, ...]) -> Shapes:
     """The best trees of K L nodes and depth L, of both forms."""
-    best = {EVEN: best_by_level, SEQUOIA: sequoia}
+    best = {EVEN: best_by_level, SEQUOIA: otd.trees.sequoia}
     return {(form, k, depth): best[form](by_child, k * depth, depth) for form in ON_TREES for k, depth in SIZES}
 
 
@@ -300,7 +300,7 @@ def by_child(pair: Pair, held_out: Sequence[Prompt], temperature: float) -> tupl
     texts = texts_with_places(pair, held_out, temperature)
     target, draft = (logits_at_places(model, texts, pair.n, pair.target) for model in (pair.target, pair.draft))
     pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
-    return acceptance_by_child(WITHOUT, pairs, WIDEST, len(pairs.rows))
+    return otd.trees.acceptance_by_child(WITHOUT, pairs, WIDEST, len(pairs.rows))
 
 
 def hash_of(model: str) -> str:

@@ -1,4 +1,4 @@
-"""`ot-draft plan`: choose rule, number of paths and path length for given costs."""
+"""`ot-draft plan`: choose rule and paths or tree for given costs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from rich.text import Text
 from .. import trees
 from ..data.study import SEVERAL_DRAFTS
 from ..errors import InvalidArgument
-from ..laws import IID
-from ..trees.evaluation.simulate import simulate_chains
+from ..laws import IID, WithoutReplacement
+from ..rules import RecursiveRejectionWithoutReplacement
+from ..trees.evaluation.best_shapes import acceptance_by_child, fastest_tree
+from ..trees.evaluation.simulate import simulate, simulate_chains
 from ..trees.evaluation.wall_clock import Costs, Efficiency, Planned
 from ..trees.evaluation.wall_clock import plan as make_plan
 from ..trees.model import SimulatedModel
@@ -39,8 +41,8 @@ draft,8,0.08
 select,Joint,0.03"""
 EXAMPLE = f"""\b
 Costs in a common unit, here one autoregressive step:
-verify: one target call, by number of positions (K L + 1).
-draft: one draft model call, by number of paths K.
+verify: one target call, by number of positions (nodes + 1).
+draft: one draft model call, by number of paths K or width of a tree.
 select: one selection, by rule ("": all other rules).
 Costs are interpolated, but not extrapolated.
 The output of `ot-draft decode --compare json` is valid, too.
@@ -52,7 +54,7 @@ As JSON:
 \b
 As CSV:
 {EXAMPLE_CSV}"""
-NOTE = """cost of a step: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
+NOTE = """step cost: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
 alike: within two standard errors of the best. More iterations reduce the error."""
 
 
@@ -83,6 +85,12 @@ alike: within two standard errors of the best. More iterations reduce the error.
     help="Comma-separated path lengths L, in tokens [default: 1,2,3,4,6,8 in the range of --costs].",
 )
 @click.option(
+    "--nodes",
+    type=click.IntRange(0, 256),
+    default=48,
+    help="Maximum number of nodes of the trees that are planned too, if --rules holds Traversal and --traces is not given; 0: no trees.",
+)
+@click.option(
     "--iterations", type=click.IntRange(2, 10_000_000), default=200, help="Number of simulated decoding steps."
 )
 @click.option(
@@ -97,10 +105,12 @@ alike: within two standard errors of the best. More iterations reduce the error.
 )
 @form_options("csv", "json")
 def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: Any, **options: Any) -> None:
-    """Choose the rule, K and L with the largest predicted speed-up.
+    """Choose the rule and the paths or the tree with the largest predicted speed-up.
 
-    K is the number of paths, L their length. speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select). The
-    block efficiency is read from
+    K is the number of paths and L their length, with K L nodes. A tree has L levels, and K nodes in its largest level. The tree is
+    Sequoia's for the number of levels and nodes that is fastest at these costs; its children are drawn without replacement.
+
+    speed-up = block efficiency * c_target / (c_verify(nodes + 1) + L c_draft(K) + c_select). The block efficiency is read from
     --traces, or simulated with a pair of random models that have the given --acceptance.
     """
     form = form_of(options)
@@ -110,7 +120,7 @@ def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: An
         costs = read_costs(costs_file)
         if traces is None:
             sizes = _sizes(costs, ks, lengths)
-            efficiencies, source = _simulated(sizes, **options)
+            efficiencies, source = _simulated(sizes, costs, **options)
         else:
             efficiencies, source = read_traces(traces), f"block efficiency of {traces.name}"
             efficiencies = [e for e in efficiencies if (not ks or e.K in ks) and (not lengths or e.L in lengths)]
@@ -143,8 +153,8 @@ def _sizes(costs: Costs, ks: Sequence[int] | None, lengths: Sequence[int] | None
 
 
 def _simulated(
-    sizes: list[tuple[int, int]], acceptance: float | None, temperature: float, names: str, iterations: int,
-    vocabulary: int, seed: int
+    sizes: list[tuple[int, int]], costs: Costs, acceptance: float | None, temperature: float, names: str, nodes: int,
+    iterations: int, vocabulary: int, seed: int
 ) -> tuple[list[Efficiency], str]:  # fmt: skip
     model = SimulatedModel(n=vocabulary, temperature=temperature, seed=seed)
     model = model if acceptance is None else model.with_acceptance(acceptance)
@@ -160,7 +170,28 @@ def _simulated(
     }
     left_out = [f"{name} with K = {', '.join(map(str, counts))}" for name, counts in refused.items() if counts]
     source += f"; omitted, because the rule does not support as many paths: {'; '.join(left_out)}" if left_out else ""
-    return [Efficiency(name_of[rule], K, L, s.block_efficiency, s.error) for (rule, K, L), s in found.items()], source
+    rows = [Efficiency(name_of[rule], K, L, s.block_efficiency, s.error) for (rule, K, L), s in found.items()]
+    for rule, name in name_of.items():
+        if type(rule) is trees.Traversal and nodes:
+            levels = max(L for _, L in sizes)
+            tree, row = _simulated_tree(name, model, costs, min(nodes, max(costs.verify) - 1), levels, iterations, seed)
+            rows += row
+            source += f"; tree of the row with {tree.size} nodes: TreeShape({tree.parents})" if row else ""
+    return rows, source
+
+
+def _simulated_tree(
+    name: str, model: SimulatedModel, costs: Costs, nodes: int, levels: int, iterations: int, seed: int
+) -> tuple[trees.TreeShape, list[Efficiency]]:
+    """The fastest tree at these costs, and its block efficiency; no row where autoregressive decoding is faster."""
+    children = min(nodes, max(costs.draft), model.n)
+    acceptance = acceptance_by_child(RecursiveRejectionWithoutReplacement(), model, children, iterations, seed)
+    shape = fastest_tree(acceptance, costs, nodes, levels, name).shape
+    if not shape.size:
+        return shape, []
+    found = simulate(trees.Traversal(), model, shape, iterations, seed, WithoutReplacement())
+    width = max(map(len, shape.levels))
+    return shape, [Efficiency(name, width, shape.length, found.block_efficiency, found.error, shape.size)]
 
 
 def path_rule(name: str) -> trees.PathRule:
@@ -180,14 +211,14 @@ def path_rule(name: str) -> trees.PathRule:
 def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
     console = table_console(80)
     out = Table("", "rule", title=Text(source), title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=0)
-    for name in ("K", "L", "block efficiency", "cost of a step", "speed-up"):
+    for name in ("K", "L", "nodes", "block efficiency", "step cost", "speed-up"):
         out.add_column(name, justify="right", no_wrap=True)
     for place, row in enumerate(rows[:shown]):
         spread = "" if row.error != row.error else f" ± {row.error:.3f}"
         alike = "alike" if row.speed_up + 2 * row.error > rows[0].speed_up else ""
         numbers = (f"{row.block_efficiency:.3f}", f"{row.cost:.3f}", f"{row.speed_up:.3f}{spread}")
         style = "" if place else "bold green"
-        out.add_row(alike if place else "best", row.rule, str(row.K), str(row.L), *numbers, style=style)
+        out.add_row(alike if place else "best", row.rule, str(row.K), str(row.L), str(row.nodes), *numbers, style=style)
     console.print(out)
     console.print(NOTE, style="dim")
     if rows[0].speed_up < 1:

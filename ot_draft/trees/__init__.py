@@ -7,6 +7,7 @@ from .drafting.counted import CountedTree, LookupTree
 from .drafting.drafter import TreeDrafter
 from .drafting.fixed import FixedTree
 from .evaluation.batched_form import batched_form
+from .evaluation.best_shapes import FastestTree, acceptance_by_child, expected_accepted, fastest_tree, sequoia
 from .evaluation.evaluate import evaluate
 from .evaluation.program import cap_bound, path_bound, tree_program_bound
 from .evaluation.wall_clock import Costs, plan
@@ -25,6 +26,7 @@ __all__ = [
     "Costs",
     "CountedTree",
     "DraftTree",
+    "FastestTree",
     "FixedTree",
     "Joint",
     "LookupTree",
@@ -37,15 +39,19 @@ __all__ = [
     "Traversal",
     "TreeDrafter",
     "TreeShape",
+    "acceptance_by_child",
     "batched_form",
     "cap_bound",
     "drafting",
     "evaluate",
     "evaluation",
+    "expected_accepted",
+    "fastest_tree",
     "model",
     "path_bound",
     "plan",
     "rules",
+    "sequoia",
     "tree",
     "tree_program_bound",
 ]

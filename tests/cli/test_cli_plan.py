@@ -78,6 +78,20 @@ def test_simulation_finds_all_sizes_and_is_reproducible(costs: Path) -> None:
     assert "left out" not in run("--costs", costs, *QUICK, "--rules", "Joint,KSeq").stdout
 
 
+def test_a_tree_is_planned_beside_the_paths(costs: Path) -> None:
+    """It costs what its nodes and levels cost, and its shape is in the source; --nodes 0 plans paths only."""
+    arguments = ("--costs", costs, *QUICK, "--rules", "Joint,Traversal", "--json")
+    planned = json.loads(run(*arguments, "--nodes", 5).stdout)
+    (tree,) = [row for row in planned["rows"] if row["nodes"] != row["K"] * row["L"]]
+    assert tree["rule"] == "Traversal" and tree["K"] <= tree["nodes"] <= 5 and tree["L"] <= 3
+    cost = 1 + 0.1 * tree["nodes"] / 16 + tree["L"] * (0.06 + 0.02 * (tree["K"] - 1) / 7) + 0.01
+    assert tree["cost"] == pytest.approx(cost)
+    assert tree["speed_up"] == pytest.approx(tree["block_efficiency"] / cost)
+    assert f"tree of the row with {tree['nodes']} nodes: TreeShape((0," in planned["source"]
+    without = json.loads(run(*arguments, "--nodes", 0).stdout)
+    assert without["rows"] == [row for row in planned["rows"] if row != tree] and "tree of" not in without["source"]
+
+
 def test_the_whole_output_of_a_comparison_is_read(tmp_path: Path, costs: Path, traces: Path) -> None:
     whole = tmp_path / "whole.json"
     whole.write_text(json.dumps({"settings": {}, "methods": [], "costs": json.loads(costs.read_text())}))

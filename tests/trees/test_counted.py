@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from llm_demo.bench.trees.shapes import acceptance_by_child, expected_accepted, sequoia
 from llm_demo.models.acceptance import EMBEDDED
 from ot_draft import trees
 from ot_draft.rules import RecursiveRejectionWithoutReplacement
 from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 from ot_draft.trees.drafting.growing import Grown, grow_all
+from ot_draft.trees.evaluation.best_shapes import acceptance_by_child, expected_accepted, sequoia
 from ot_draft.trees.model import SimulatedModel
 
 DATA = Path(__file__).parents[2] / "figures" / "data"

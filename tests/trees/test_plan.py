@@ -50,7 +50,7 @@ def test_the_best_comes_first() -> None:
 def test_refusals() -> None:
     for arguments, message in [
         (({1: 1.0}, {}), "costs of draft"),
-        (({2: 1.0}, {1: 0.1}), "verify at 1 is missing"),
+        (({2: 1.0}, {1: 0.1}), "verify must hold a cost > 0 at 1"),
         (({1: 1.0}, {1: -0.1}), "cost of draft at 1 is -0.1"),
         (({1: 1.0}, {1: float("nan")}), "finite"),
         (({1: 1.0}, {1: 0.1}, {"": float("inf")}), "select at all rules"),

@@ -14,8 +14,9 @@ from slow import slow
 
 import ot_draft as otd
 from figures.trees.budget import WAYS, covered, simulate_budget
-from llm_demo.bench.trees.shapes import acceptance_by_child, best_by_level, expected_accepted, sequoia
+from llm_demo.bench.trees.shapes import best_by_level
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
+from ot_draft.trees.evaluation.best_shapes import acceptance_by_child, expected_accepted, sequoia
 from ot_draft.trees.evaluation.simulate import drafted_trees, simulate
 from ot_draft.trees.model import SimulatedModel
 
@@ -171,9 +172,9 @@ def test_stopping_by_predicted_acceptance() -> None:
 def test_bad_input() -> None:
     with pytest.raises(otd.InvalidArgument, match="child 2"):
         sequoia((0.5, 1.2), 4, 2)
-    with pytest.raises(otd.InvalidArgument, match="budget is -1"):
+    with pytest.raises(otd.InvalidArgument, match="got -1 and 2"):
         sequoia((0.5,), -1, 2)
-    with pytest.raises(otd.InvalidArgument, match="is child 2"):
+    with pytest.raises(otd.InvalidArgument, match="child 2"):
         expected_accepted(otd.trees.TreeShape.by_level((2,)), (0.5,))
 
 

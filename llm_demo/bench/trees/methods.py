@@ -8,7 +8,7 @@ from functools import cache
 
 import ot_draft as otd
 from llm_demo.bench.trees.plans import DEEPEST, WITHOUT, DraftPlan
-from llm_demo.bench.trees.shapes import best_by_level, sequoia
+from llm_demo.bench.trees.shapes import best_by_level
 from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 
 CONFIDENT, SAMPLED = ConfidentTree, SampledTree
@@ -46,7 +46,7 @@ def _even(by_child: tuple[float, ...], budget: int) -> otd.trees.TreeShape:
 
 @cache
 def _sequoia(by_child: tuple[float, ...], budget: int) -> otd.trees.TreeShape:
-    return sequoia(by_child, budget, DEEPEST)
+    return otd.trees.sequoia(by_child, budget, DEEPEST)
 
 
 def _k_ary(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:

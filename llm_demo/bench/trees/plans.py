@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 import ot_draft as otd
-from llm_demo.bench.trees.shapes import acceptance_by_child
 from llm_demo.bench.trees.token_classes import merged_row
 from ot_draft.data.estimate import expected_acceptance
 from ot_draft.decoding import CannotDecode
@@ -58,7 +57,7 @@ class DraftPlan:
         greedy = temperature == 0
         return cls(
             overlap=float(shared.sum(-1).mean()),
-            by_child=by_rank(p, q) if greedy else acceptance_by_child(WITHOUT, pairs, WIDEST, len(p)),
+            by_child=by_rank(p, q) if greedy else otd.trees.acceptance_by_child(WITHOUT, pairs, WIDEST, len(p)),
             by_number=() if greedy else by_number(target, draft, temperature),
             repeats=0.0 if greedy else float(((shared * q).sum(-1) / shared.sum(-1)).mean()),
             adaptive=asdict(adaptive),

@@ -50,9 +50,7 @@ class Costs:
             if not table or min(table) < 1:
                 raise InvalidCosts(f"costs of {name} are {dict(table)}: give one or more, at numbers >= 1")
         if not self.verify.get(1, 0) > 0:
-            raise InvalidCosts(
-                "the cost of verify at 1 is missing or 0: it is the plain decoding step, the measure of all"
-            )
+            raise InvalidCosts("costs of verify must hold a cost > 0 at 1, the autoregressive step. Measure it.")
 
     def of(self, K: int, L: int, rule: str = "") -> float:
         """c_verify(K L + 1) + L c_draft(K) + c_select; the first draft call, on the last token, is counted like the others."""
@@ -83,7 +81,7 @@ class Costs:
         )
 
     def reach(self, K: int, L: int) -> bool:
-        """Whether K paths of length L lie within what was measured."""
+        """Return whether K paths of length L lie within what was measured."""
         return self.reach_tree(K * L, K)
 
     def reach_tree(self, nodes: int, width: int) -> bool:
@@ -103,13 +101,27 @@ def _interpolated(table: Mapping[int, float], at: int, name: str) -> float:
 
 @dataclass(frozen=True)
 class Efficiency:
-    """Measured or simulated block efficiency of a rule on K paths of length L, with its standard error (NaN: not known)."""
+    """Measured or simulated block efficiency of a rule.
+
+    Parameters
+    ----------
+    rule : str
+    K, L : int
+        Number of paths and their length, or the width of a tree and its number of levels.
+    block_efficiency : float
+        Tokens per target call.
+    error : float, default=nan
+        Standard error of the block efficiency.
+    nodes : int, optional
+        Number of drafted nodes of a tree. None for paths, which have K L.
+    """
 
     rule: str
     K: int
     L: int
     block_efficiency: float
     error: float = float("nan")
+    nodes: int | None = None
 
     def __post_init__(self) -> None:
         if self.K < 1 or self.L < 0 or not 1 <= self.block_efficiency <= self.L + 1:
@@ -125,11 +137,12 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Planned:
-    """One row of a plan. cost: of an iteration, in plain decoding steps; speed_up: tokens a second over plain decoding's."""
+    """One row of a plan: an `Efficiency` with the cost of a step, in autoregressive steps, and the predicted speed-up."""
 
     rule: str
     K: int
     L: int
+    nodes: int
     block_efficiency: float
     cost: float
     speed_up: float
@@ -137,14 +150,14 @@ class Planned:
 
 
 def plan(efficiencies: Iterable[Efficiency], costs: Costs) -> list[Planned]:
-    """Return the predicted speed-up of every rule, K and L, the best first.
+    """Return the predicted speed-ups, the best first.
 
-    speed-up = block efficiency * c_target / (c_verify(K L + 1) + L c_draft(K) + c_select).
+    speed-up = block efficiency * c_target / (c_verify(nodes + 1) + L c_draft(K) + c_select), where K paths of length L have K L nodes.
 
     Parameters
     ----------
     efficiencies : iterable of Efficiency
-        Block efficiency of every rule, K and L, with its standard error.
+        Block efficiency of every rule on paths or on a tree, with its standard error.
     costs : Costs
         Costs of calls and selections.
 
@@ -161,7 +174,10 @@ def plan(efficiencies: Iterable[Efficiency], costs: Costs) -> list[Planned]:
     """
     rows = []
     for found in efficiencies:
-        cost = costs.of(found.K, found.L, found.rule) / costs.verify[1]
+        nodes = found.K * found.L if found.nodes is None else found.nodes
+        cost = costs.of_tree(nodes, found.L, found.K, found.rule) / costs.verify[1]
         efficiency = found.block_efficiency
-        rows.append(Planned(found.rule, found.K, found.L, efficiency, cost, efficiency / cost, found.error / cost))
-    return sorted(rows, key=lambda row: (-row.speed_up, row.K * row.L, row.rule))
+        rows.append(
+            Planned(found.rule, found.K, found.L, nodes, efficiency, cost, efficiency / cost, found.error / cost)
+        )
+    return sorted(rows, key=lambda row: (-row.speed_up, row.nodes, row.rule))

@@ -7,9 +7,8 @@ from itertools import product
 import pytest
 
 import ot_draft as otd
-from llm_demo.bench.trees.shapes import expected_accepted
-from llm_demo.gpu.tree_choice import fastest_tree
 from ot_draft.trees import Costs, TreeShape
+from ot_draft.trees.evaluation.best_shapes import expected_accepted, fastest_tree
 
 ACCEPTANCE = (0.5, 0.3, 0.2)
 
