@@ -31,7 +31,7 @@ def head_width(config: SimpleNamespace) -> int:
 
 
 def rope_base(config: SimpleNamespace) -> float:
-    """Of the turns by place."""
+    """Return the base frequency of the rotary position embedding (RoPE)."""
     return float(_rope(vars(config)).get("rope_theta") or getattr(config, "rope_theta", None) or 10_000.0)
 
 

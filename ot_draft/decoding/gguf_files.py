@@ -44,7 +44,7 @@ READ = {
     "qwen3moe": EXPERTS,
 }
 READ |= {"gpt-oss": EXPERTS, "minimax-m2": EXPERTS}
-# By kind: what transformers takes for a field without reading it. A share: of the numbers of a head, those that are turned by place.
+# Per architecture: the value that transformers assumes for a field that it does not read. TURNED: share of a head's numbers with RoPE.
 TAKEN = {
     ("starcoder2", "rope.freq_base"): 10_000,
     ("stablelm", "rope.freq_base"): 10_000,

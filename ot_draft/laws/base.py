@@ -26,7 +26,7 @@ Prefix = tuple[int, ...]
 
 
 class Fact(Flag):
-    """Facts that may be counted on under a law. What a law does not say of itself, nobody counts on."""
+    """Properties of a draft law that code may rely on. A property that a draft law does not declare must not be assumed."""
 
     FIRST_FOLLOWS_Q = auto()  # the first draft is a draw from q, whatever comes after it
     ABSENT_ANYWHERE = auto()  # an absent draft says nothing about the others, so that it may stand anywhere in the list

@@ -51,11 +51,11 @@ WRITTEN = (
 
 
 class Refusal(Exception):
-    """The rule said in words, by an error of its own, that it does not take such a problem."""
+    """The rule raised an error by which it declines a problem."""
 
 
 class Crash(Exception):
-    """The rule raised an error that is none of its own words, or gave what is no selection."""
+    """The rule raised an unexpected error, or did not return a `Selection`."""
 
 
 class RecordingRule:

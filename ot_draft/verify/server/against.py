@@ -33,7 +33,11 @@ LENGTHS = (2, 2, 8, 2, 2, 16)  # tokens an answer where settings are asked toget
 # Tokens of many answers to one request, the long ones tried last. The first token may not be drafted for.
 SHORT, LONG = (1, 2), (5,)
 TOGETHER = 16  # of so many tokens one is of a wave of all settings
-SMALL, SMALL_UNTIL, LARGE = 1, 600, 8  # copies of a request in a block, tokens of a setting until there are more
+SMALL, SMALL_UNTIL, LARGE = (
+    1,
+    600,
+    8,
+)  # copies of a request per block: SMALL until a setting has SMALL_UNTIL tokens, then LARGE
 MORE = (3, 3, 28)  # requests of the first setting in a wave of all settings, in turn
 PLACES = 2  # of an answer, that the bound is about
 EMPTY = 20  # waves in a row without a token, after which there is no more to come

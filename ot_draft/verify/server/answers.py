@@ -146,7 +146,7 @@ def read_answer(found: dict[str, Any], most: int) -> Answer:
         finish = str(choice.get("finish_reason") or "")
         said = (found.get("usage") or {}).get("completion_tokens")
         if said is not None and type(said) is not int:
-            raise BadAnswer(f"it says that it has {_short(said)} tokens")
+            raise BadAnswer(f"usage.completion_tokens must be an integer, got {_short(said)}")
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
         if isinstance(error, CannotAudit):
             raise
@@ -157,7 +157,7 @@ def read_answer(found: dict[str, Any], most: int) -> Answer:
     if finish == "stop" and missing == 1:
         finish, missing = UNREPORTED, 0
     if not 0 <= missing <= most - len(entries):
-        raise BadAnswer(f"it says that it has {_short(said)[:20]} tokens, and reports {len(entries)}")
+        raise BadAnswer(f"usage.completion_tokens is {_short(said)[:20]}, but the response has {len(entries)} tokens")
     return Answer(tuple(_emitted(*entry) for entry in entries), finish, missing)
 
 

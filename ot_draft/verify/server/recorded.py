@@ -20,7 +20,9 @@ T = TypeVar("T")
 def plan_of(requests: int, together: int, length: int, prompts: Sequence[Prompt] = PROMPTS) -> RequestPlan:
     """So many requests of so many tokens, in waves of `together`. All waves are alike: else which one comes might hang on the answers."""
     if min(requests, together, length, len(prompts)) < 1:
-        raise CannotAudit("give at least one request, request at a time, token an answer and prompt")
+        raise CannotAudit(
+            "requests, concurrency, tokens per response and number of prompts must be at least 1. Increase the one that is not."
+        )
     return RequestPlan(prompts, requests * length + 1, ((together, length),), engine="openai", requests=requests)
 
 
