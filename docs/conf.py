@@ -25,6 +25,7 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
+default_role = "code"  # single backticks in docstrings
 smartquotes_action = "qe"  # no dashes: options start with two hyphens
 templates_path = ["templates"]
 
