@@ -62,8 +62,15 @@ def test_parts_are_broadcast_before_they_stand_side_by_side(kind: Any) -> None:
 
 
 def test_another_axis_is_refused_rather_than_taken_for_the_last(kind: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match="axis is 0: rules join along the last axis"):
-        xp.concat((kind.make(X), kind.make(X)), axis=0)  # type: ignore[arg-type]
+    with pytest.raises(otd.InvalidArgument, match=r"axis must be -1, got 0\. .*pass axis=-1"):
+        xp.concat((kind.make(X), kind.make(X)))
+
+
+def test_an_unknown_function_is_an_error_with_the_closest_names() -> None:
+    with pytest.raises(AttributeError, match=r"got 'minimun'\. Did you mean minimum"):
+        _ = getattr(xp, "minimun")  # noqa: B009  # type checkers know that it is missing
+    with pytest.raises(AttributeError, match=r"got 'cumsum'\. Use arithmetic operators.*concat"):
+        _ = getattr(xp, "cumsum")  # noqa: B009
 
 
 def test_the_axis_of_a_single_row_stays(kind: Any) -> None:

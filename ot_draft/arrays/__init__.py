@@ -17,6 +17,9 @@ long on 2 x 8 numbers, its `argsort` of a vocabulary on the CPU six times. So th
 
 # ruff: noqa: F401  (the library asks for more of this namespace than is public)
 
+from typing import TYPE_CHECKING, Any
+
+from ..names import did_you_mean
 from .kinds import (
     Array,
     batch_shape,
@@ -98,3 +101,13 @@ __all__ = [
     "top_tokens",
     "where",
 ]
+
+if not TYPE_CHECKING:  # type checkers would take every name for defined
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with the closest public names."""
+        remedy = (
+            did_you_mean(name, __all__)
+            or f"Use arithmetic operators, methods such as x.sum(-1), or {', '.join(__all__)}."
+        )
+        raise AttributeError(f"module {__name__} must have the attribute, got {name!r}. {remedy}")

@@ -6,7 +6,7 @@ all kinds. Beside the standard, `divide` says what stands for a / 0, and whole n
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -105,20 +105,25 @@ def astype(x: Array, dtype: Any) -> Array:
     return x if is_exact(x) else np.where(x, *exactly(1, 0)) if x.dtype == bool else exactly(x)[0]
 
 
-def concat(arrays: Sequence[Array], *, axis: Literal[-1]) -> Array:
+def concat(arrays: Sequence[Array], *, axis: int = 0) -> Array:
     """Return arrays joined along the last axis, after broadcasting the other axes.
 
     Parameters
     ----------
     arrays : sequence of array, shapes (..., a), (..., b), ...
         Arrays of one kind.
-    axis : -1
-        The last axis.
+    axis : int
+        -1, the last axis. The default is that of the array API standard, and raises.
 
     Returns
     -------
     out : array of shape (..., a + b + ...)
         The joined array.
+
+    Raises
+    ------
+    InvalidArgument
+        If axis is not -1.
 
     Examples
     --------
@@ -128,7 +133,7 @@ def concat(arrays: Sequence[Array], *, axis: Literal[-1]) -> Array:
     [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
     """
     if axis != -1:
-        raise InvalidArgument(f"axis is {axis}: rules join along the last axis, -1")
+        raise InvalidArgument(f"axis must be -1, got {axis}. Rules join arrays along the last axis: pass axis=-1.")
     batch = arrays[0].shape[:-1]
     if any(x.shape[:-1] != batch for x in arrays[1:]):
         batch = batch_shape(*arrays)

@@ -209,7 +209,8 @@ class Shard:
 
     def _remedy(self, arrays: Sequence[Array]) -> str:
         if not self.holds_logits and any(array.dtype.kind in "fiu" and (array < 0).any() for array in arrays):
-            return f". Name logits {' and '.join(LOGITS[0])}; {self.names[0]} and {self.names[1]} are probabilities."
+            names = ", ".join(f"{name}=..." for name in LOGITS[0])
+            return f". {self.names[0]} and {self.names[1]} are probabilities. Save logits as numpy.savez('pairs.npz', {names})."
         rounded = not self.holds_logits and not self.normalise and all(map(is_rounded, arrays))
         return "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
 
@@ -281,8 +282,8 @@ def check_temperature(shard: Shard, temperature: float) -> None:
     """A temperature applies to logits only."""
     if not shard.holds_logits and temperature != 1:
         raise InvalidDistribution(
-            f"{shard.file} holds laws p and q, and temperature {temperature} was asked for: give logits"
-            f" ({' and '.join(LOGITS[0])}), or temperature 1"
+            f"temperature must be 1 for probabilities, as in {shard.file}, got {temperature:g}. Save logits as"
+            f" {' and '.join(LOGITS[0])} in an .npz file."
         )
 
 

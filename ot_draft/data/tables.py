@@ -135,8 +135,8 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
         f"≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact.": any(
             line.method == ESTIMATED for line in lines
         ),
-        "-: the draft law has no such k, the rule does not take it (--csv says why), or the linear program of all pairs would take over"
-        f" {study.lp_limit:g} s by its size (--lp-limit).": gaps,
+        "-: the draft law or the rule does not support this k (--csv has the reason), or the linear programs of all pairs would take over"
+        f" {study.lp_limit:g} s (--lp-limit); their value is that of the dual optimum.": gaps,
         "Share of the law's optimum, at the largest k.": True,
         "± at a share: standard error from the drawn tuples, by which an estimated share may exceed 1.": any(
             line.method == ESTIMATED for line in lines

@@ -73,7 +73,8 @@ def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
     """All tuples of `drawn` tokens and k - drawn absent drafts (-1), in chunks of int (at most `rows`, k)."""
     if n**drawn > MAX_TUPLES:
         raise InvalidArgument(
-            f"enumerating {n}^{drawn} draft tuples is out of reach (limit {MAX_TUPLES}): use optimal_acceptance, or sample the rule"
+            f"the number of draft tuples must be at most {MAX_TUPLES:,}, got {n}^{drawn}. Use rule.closed_form(problem) for the acceptance"
+            " of a rule that has a formula, ot_draft.data.compare_rules for an estimate, and otd.optimal_acceptance for the optimum."
         )
     for start in range(0, n**drawn, rows):
         index = np.arange(start, min(n**drawn, start + rows))

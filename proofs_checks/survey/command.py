@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from ot_draft.cli import Command
+from ot_draft.cli import Command, one_line
+from ot_draft.names import lookup
 
 from . import REGISTER, evaluate_work, pages, true_units, variants
 
@@ -16,7 +17,10 @@ FORMATS = ["text", "markdown", "latex", "json", "csv"]
 
 
 @click.command(cls=Command)
-@click.argument("names", nargs=-1, type=click.Choice(list(REGISTER), case_sensitive=False), metavar="[NAMES]...")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--details", is_flag=True, help="For NAMES, print the reasoning, counterexamples and a note to the authors."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="Output format.")  # fmt: skip
 @click.option("--more", is_flag=True, help="Test ten times as many problems.")
@@ -25,13 +29,15 @@ FORMATS = ["text", "markdown", "latex", "json", "csv"]
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file [default: standard output].")
 @click.option("--data", type=click.Path(file_okay=False, exists=True, path_type=Path),
               help="Folder for the CSV files of the documentation; nothing is printed.")  # fmt: skip
-def main(names: tuple[str, ...], form: str, more: bool, page: str, out: Path | None, data: Path | None) -> None:
+def main(
+    names: tuple[str, ...], details: bool, form: str, more: bool, page: str, out: Path | None, data: Path | None
+) -> None:
     """Check which published verification rules are lossless.
 
-    A rule is lossless if its output distribution is p for every p and q. NAMES selects works, as vllm or mlc-llm, and prints the full
-    reasoning and a note to their authors. Without NAMES, the table of all works is printed. Every result is recomputed, and each
-    counterexample is confirmed by an enumeration that shares no code with the search. Exit status 1 if a result differs from the recorded
-    one.
+    NAMES are engines or methods, such as vllm, llama.cpp or eagle-2: one line per rule with its verdict and condition. Without NAMES, the
+    table of all works is printed. A rule is lossless if its output distribution is p for every p and q. Every result is recomputed, and
+    each counterexample is confirmed by an enumeration that shares no code with the search. Exit status 1 if a result differs from the
+    recorded one.
     """
     if data is not None:
         sys.exit(not _write(data, not more))
@@ -39,12 +45,17 @@ def main(names: tuple[str, ...], form: str, more: bool, page: str, out: Path | N
         sound, table = variants.rows(not more)
         said = pages.shown(form, variants.HEADS, table)
     else:
-        evaluated = [(REGISTER[name][0], evaluate_work(REGISTER[name][0], not more)) for name in names or REGISTER]
+        with one_line():
+            titles = {work.title: name for name, (work, _) in REGISTER.items()}
+            chosen = [lookup(name, titles, "NAMES", {each: each for each in REGISTER}) for name in names]
+        evaluated = [(REGISTER[name][0], evaluate_work(REGISTER[name][0], not more)) for name in chosen or REGISTER]
         sound = all(one.sound for _, every in evaluated for one in every)
         if form == "json":
             said = json.dumps(pages.as_data(evaluated), indent=1, ensure_ascii=False)
         elif form == "csv":
             said = pages.shown(form, pages.DATA, pages.data(evaluated))
+        elif names and form == "text" and not details:
+            said = "\n".join(pages.verdict_lines(evaluated))
         elif names and form == "text":
             said = "\n\n\n".join(pages.record(work, REGISTER[work.name][1], every) for work, every in evaluated)
         else:

@@ -96,6 +96,15 @@ def shown_case(example: Sequence[str]) -> str:
     return f"p = ({p}), q = ({q}), k = {k}: total variation {distance}"
 
 
+def verdict_lines(evaluated: Evaluated) -> list[str]:
+    """One line per rule: work, rule, version or settings, verdict and condition; under them where the details are."""
+    found = []
+    for title, _, rule, when, said, condition, *_ in rows(evaluated):
+        settings = f" ({when})" if when else ""
+        found.append(f"{title}, {rule}{settings}: {said}{f'; condition: {condition}' if condition else ''}")
+    return [*found, "--details: reasoning and counterexamples."]
+
+
 def verdict(work: Work, one: Evaluation) -> str:
     if not one.sound:
         return f"NOT AS RECORDED: {one.verdict}"

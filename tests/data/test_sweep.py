@@ -302,7 +302,7 @@ def test_wrong_input_is_refused_with_its_place(shards: Path, logits: tuple[Path,
     np.savez(bad / "laws.npz", p=p)
     with pytest.raises(otd.InvalidDistribution, match="has no q, it holds p: give p and q"):
         open_shards([bad])
-    with pytest.raises(otd.InvalidDistribution, match=r"temperature 0\.7 was asked for"):
+    with pytest.raises(otd.InvalidDistribution, match=r"temperature must be 1 for probabilities, .* got 0\.7"):
         open_shards([shards], 0.7)
     folder, target, draft = logits
     target[1, 2, 3] = np.nan

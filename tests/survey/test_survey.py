@@ -304,7 +304,8 @@ def test_what_is_undecided_is_printed_with_its_reason() -> None:
         ((rule, why),) = work.undecided
         table = CliRunner().invoke(main, ["survey", name, "--format", "markdown"])
         assert table.exit_code == 0 and f"| {rule} | | undecided: {why} |" in " ".join(table.output.split())
-    assert "undecided: its rule: abstract only" in CliRunner().invoke(main, ["survey", "univer"]).output
+    assert "UniVer, its rule: undecided: abstract only" in CliRunner().invoke(main, ["survey", "univer"]).output
+    assert "undecided: its rule: abstract only" in CliRunner().invoke(main, ["survey", "univer", "--details"]).output
 
 
 def nested(places: list[tuple[int, ...]], at: tuple[int, ...] = ()) -> Any:
@@ -461,12 +462,24 @@ def test_the_formats(tmp_path: Path) -> None:
     latex = run(main, ["survey", "tensorrt", "--format", "latex"]).output
     assert latex.startswith(r"\begin{longtable}") and r"\&" not in latex and r"\_" not in latex.split(r"\hline")[0]
     file = tmp_path / "survey.txt"
-    assert run(main, ["survey", "hsd", "--out", str(file)]).exit_code == 0
+    assert run(main, ["survey", "hsd", "--details", "--out", str(file)]).exit_code == 0
     assert (
         "total variation 1/" in file.read_text()
         and "independent enumeration: the same distribution" in file.read_text()
     )
     assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
+
+
+def test_an_engine_is_one_line_per_rule_and_an_unknown_one_gets_a_suggestion() -> None:
+    for name in ("llama.cpp", "llama-cpp"):
+        done = CliRunner().invoke(main, ["survey", name])
+        lines = done.output.splitlines()
+        forms = REGISTER["llama-cpp"][0].forms
+        assert done.exit_code == 0 and len(lines) == len(forms) + 1
+        assert all(line.startswith(f"llama.cpp, {form.name}") for line, form in zip(lines, forms, strict=False))
+        assert any(line.endswith(": lossless") for line in lines) and any(BUG in line for line in lines)
+    unknown = CliRunner().invoke(main, ["survey", "MLC"])
+    assert unknown.exit_code == 2 and "Did you mean MLC-LLM?" in unknown.output
 
 
 DOCS = Path(__file__).parents[2] / "docs"

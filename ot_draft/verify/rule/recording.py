@@ -35,7 +35,11 @@ OF_AXES = (
     "size",
     "subscript",
 )  # in errors
-REMEDIES = {"ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"}
+REMEDIES = {
+    "ZeroDivisionError": "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is",
+    "AssertionError": 'if the rule is for some k only, raise otd.InvalidArgument("why") instead of the assertion, or pass --k (k=)',
+}
+NO_DRAFTS = "drafts is (..., 0), as k = 0: return accept of that shape, and p as the residual"
 REFUSALS = (DraftSelectionError, NotImplementedError)  # with words: the rule says that it does not take such a problem
 FRACTIONS = (
     "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
@@ -77,13 +81,13 @@ class RecordingRule:
         except REFUSALS as error:
             if str(error):
                 raise Refusal(" ".join(str(error).split())) from error
-            raise _crash(error, exact=is_exact(p)) from error
+            raise _crash(error, is_exact(p), drafts.shape[-1]) from error
         except BaseException as error:  # SystemExit, too: its status would be ours
-            raise _crash(error, exact=is_exact(p)) from error
+            raise _crash(error, is_exact(p), drafts.shape[-1]) from error
         try:
             selection = checked(given, p, drafts)
         except InvalidArgument as error:
-            raise _crash(error, exact=False) from error
+            raise _crash(error, False, drafts.shape[-1]) from error
         kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
         self.ranges.setdefault(kind, Range()).add(before)
         return selection
@@ -102,14 +106,15 @@ class RecordingRule:
         return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
 
 
-def _crash(error: BaseException, exact: bool) -> Crash:
+def _crash(error: BaseException, exact: bool, k: int) -> Crash:
     text, name = " ".join(str(error).split()), type(error).__name__
     of_axes = isinstance(error, IndexError | InvalidArgument) or any(word in text.lower() for word in OF_AXES)
     of_axes = of_axes and not isinstance(error, KeyError | AttributeError | NameError)
     remedy = REMEDIES.get(name, FRACTIONS if exact and "Fraction" in text else SHAPES if of_axes else OWN)
-    remedy = f"{remedy}; {REFUSES}" if isinstance(error, ValueError | NotImplementedError) else remedy
+    remedy = NO_DRAFTS if k == 0 and of_axes else remedy
+    remedy = f"{remedy}; {REFUSES}" if k == 0 or isinstance(error, ValueError | NotImplementedError) else remedy
     remedy = WRITES if any(words in text for words in WRITTEN) else remedy
-    return Crash(f"raised {name}: {text}. Remedy: {remedy}")
+    return Crash(f"raised {name}{f': {text}' if text else ''}. Remedy: {remedy}")
 
 
 def check_once(

@@ -74,25 +74,22 @@ class RuleReport(Report[RuleEvidence]):
     def lines(self) -> list[str]:
         """The answers, the smallest counterexample, what did not pass, and the names of what did."""
         answers, failures = self.answers, self.failures
-        failed = {
-            each.k
-            for outcome in failures
-            if outcome.refutes
-            for each in outcome.evidence.by_k
-            if each.status == Status.FAILED
-        }
+        by_k = [(each, outcome.refutes) for outcome in self.outcomes for each in outcome.evidence.by_k]
+        failed = {each.k for each, refutes in by_k if refutes and each.status == Status.FAILED}
+        others = {each.k for each, _ in by_k if each.k and each.status == Status.PASSED} - failed
         lines = [self.subject, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
         for outcome in failures[:1]:
             code = (outcome.code or outcome.evidence.reason).rstrip().splitlines()
             lines += ["", f"{heading(outcome)}: {outcome.claim}", "", *code]
-        if failed and not any(outcome.evidence.only for outcome in self.outcomes):
-            counts = ", ".join(map(str, sorted(failed)))
+        if failed and others and not any(outcome.evidence.only for outcome in self.outcomes):
+            with_, without = (", ".join(map(str, sorted(ks))) for ks in (failed, others))
             lines.append(
-                f"# All counterexamples have k = {counts}. If the rule is for another number of drafts, pass --k."
+                f"# Counterexamples have k = {with_}; none was found with k = {without}, where the search is not complete."
+                " If the rule is for one number of drafts, pass --k."
             )
         if len(failures) > 1:
-            others = ", ".join(each.check for each in failures[1:])
-            lines.append(f"# Failed too: {others}. --property NAME shows one of them, --report html all.")
+            names = ", ".join(each.check for each in failures[1:])
+            lines.append(f"# Failed too: {names}. --property NAME shows one of them, --report html all.")
         passed = [outcome for outcome in self.outcomes if outcome.status == Status.PASSED]
         lines += ["", *(f"  {line(outcome)}" for outcome in self.outcomes if outcome.status != Status.PASSED)]
         if passed:

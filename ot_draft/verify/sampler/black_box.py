@@ -12,11 +12,17 @@ import numpy as np
 from ...arrays import Array, to_host
 from ...errors import InvalidArgument
 from ...problem import Problem
-from ..corners import LabelledProblem
+from ..corners import LabelledProblem, is_used_up
 from .views import View
 
 ROWS = 1024  # of a batch, at most
 NUMBERS = 1 << 21  # in an array of p, at most
+
+
+USED_UP_REMEDY = (
+    "Fewer than k tokens have positive probability: draw the others uniformly from the remaining tokens, and return -1 when no"
+    " token remains. If this never occurs, pass problems=[otd.Problem(p, q, k, law)]"
+)
 
 
 class Impossible(Exception):  # what came out of a sampler, no error of this library
@@ -34,6 +40,7 @@ class BlackBox(ABC):
     called: ClassVar[str]  # the public function
     takes: ClassVar[str]  # what function it takes, as its caller writes it
     names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
+    least_k: ClassVar[int] = 0  # min. number of drafts of a problem
     fills: ClassVar[bool] = False  # whether it must draw drafts from a q that is used up
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
@@ -83,7 +90,7 @@ class BlackBox(ABC):
                 outcomes.append(self.read(self.call(row, problem, generator), problem))  # noqa: PERF401  # its length tells the row
         except (Exception, SystemExit) as error:
             shown = self.shown(tuple(x[len(outcomes)] for x in rows), problem)
-            raise Impossible(group[which[len(outcomes)]], f"{_said(error)}; {shown}") from error
+            raise self._impossible(group[which[len(outcomes)]], error, shown) from error
         return np.array(outcomes, dtype=np.int64)
 
     def _at_once(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
@@ -94,7 +101,11 @@ class BlackBox(ABC):
                 raise NoOutcome(f"gave {len(outcomes)} rows for {len(which)}")
             return outcomes
         except (Exception, SystemExit) as error:
-            raise Impossible(group[0], f"{_said(error)}; in a batch of {len(which)} rows") from error
+            raise self._impossible(group[0], error, f"in a batch of {len(which)} rows") from error
+
+    def _impossible(self, case: LabelledProblem, error: BaseException, where: str) -> Impossible:
+        said = f"{_said(error)}; {where}"
+        return Impossible(case, f"{said}. {USED_UP_REMEDY}" if self.fills and is_used_up(case.problem) else said)
 
 
 class NoOutcome(ValueError):

@@ -52,7 +52,7 @@ from .views import CLASSES, PARTS, View, draft_views, joint_view, part, pooled, 
 
 def check_draws(
     draft: Callable[..., Any],
-    law: DraftLaw = IID(),
+    law: DraftLaw | None = None,
     problems: Iterable[Problem] | None = None,
     *,
     k: int | None = None,
@@ -72,8 +72,8 @@ def check_draws(
     draft : callable
         Function `draft(q, k, generator) -> drafts`. It gets q as a float64 array of shape (n,), the integer k and a
         `numpy.random.Generator`. It returns int drafts of shape (k,), with -1 for an absent draft.
-    law : DraftLaw, default=IID()
-        Draft law of the default problems.
+    law : DraftLaw, optional
+        Draft law of the default problems. None is IID(), or with `problems` their own draft laws.
     problems : iterable of Problem, optional
         Problems whose q, k and draft law are used; p is not. Default: corner cases under `law`.
     k : int, optional
@@ -100,7 +100,8 @@ def check_draws(
     ------
     InvalidArgument
         If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
-        `samples`, `seconds`, `false_alarm` or `seed` is outside its range.
+        `samples`, `seconds`, `false_alarm` or `seed` is outside its range. Also if `law` or `k` differs from that of a problem
+        in `problems`.
     InvalidDrafts
         If `law` is not a DraftLaw, or `k` is not a number of drafts.
 
@@ -139,7 +140,7 @@ def check_draws(
 class DraftSampler(BlackBox):
     """fn(q, k, generator) -> drafts; the outcome is the drafts."""
 
-    possible, called, names, fills = "possible_drafts", "check_draws", ("q",), True
+    possible, called, names, fills, least_k = "possible_drafts", "check_draws", ("q",), True, 1
     takes = "draft(q, k, generator) -> drafts"
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
@@ -156,7 +157,7 @@ def check_sampler(
     sampler: Callable[..., Any],
     problems: Iterable[Problem] | None = None,
     *,
-    law: DraftLaw = IID(),
+    law: DraftLaw | None = None,
     k: int | None = None,
     draft: Callable[..., Any] | None = None,
     batched: bool = False,
@@ -175,8 +176,8 @@ def check_sampler(
         randomness. Seed other generators at every call by `int(generator.integers(2**63))`.
     problems : iterable of Problem, optional
         Problems with their distributions p and q, numbers of drafts and draft laws. Default: corner cases under `law`.
-    law : DraftLaw, default=IID()
-        Draft law of the default problems.
+    law : DraftLaw, optional
+        Draft law of the default problems. None is IID(), or with `problems` their own draft laws.
     k : int, optional
         Number of drafts in the default problems. None uses numbers from 1 to 8 that the draft law allows.
     draft : callable, optional
@@ -203,7 +204,8 @@ def check_sampler(
     ------
     InvalidArgument
         If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
-        `samples`, `seconds`, `false_alarm` or `seed` is outside its range.
+        `samples`, `seconds`, `false_alarm` or `seed` is outside its range. Also if `law` or `k` differs from that of a problem
+        in `problems`.
     InvalidDrafts
         If `law` is not a DraftLaw, or `k` is not a number of drafts.
 
@@ -299,7 +301,7 @@ def check_step(
     step: Callable[..., Any],
     problems: Iterable[Problem] | None = None,
     *,
-    law: DraftLaw = IID(),
+    law: DraftLaw | None = None,
     k: int | None = None,
     path: bool = False,
     rule: SelectionRule | None = None,
@@ -352,8 +354,8 @@ def check_step(
     ------
     InvalidArgument
         If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
-        `samples`, `seconds`, `false_alarm` or `seed` is outside its range.
-        Also if `rule` is a class or not callable, or if `law` is not IID() with `path`.
+        `samples`, `seconds`, `false_alarm` or `seed` is outside its range. Also if `law` or `k` differs from that of a problem
+        in `problems`, if `rule` is a class or not callable, or if `law` is not IID() with `path`.
     InvalidDrafts
         If `law` is not a DraftLaw, or `k` is not a number of drafts.
 
@@ -395,7 +397,7 @@ def check_step(
     >>> otd.check_step(step, [problem], rule=otd.rules.KSeq()).failures[0].check  # it never accepts a draft
     'given_drafts'
     """
-    if path and law != IID():
+    if path and law not in (None, IID()):
         raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give otd.IID()")
     calls = (samples, seconds, false_alarm, seed)
     return examine(
@@ -406,7 +408,7 @@ def check_step(
 class StepSampler(BlackBox):
     """One place; the outcome is k drafts, k flags and the token."""
 
-    possible, called = "possible_step", "check_step"
+    possible, called, least_k = "possible_step", "check_step", 1
     takes = "step(p, q, k, generator) -> drafts, accepted, token"
 
     def __init__(self, function: Callable[..., Any], batched: bool, rule: SelectionRule | None) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import InvalidArgument
-from ...laws import DraftLaw
+from ...laws import IID, DraftLaw
 from ...problem import Problem, check_is_law
 from ..boundary import check_number
 from ..corners import LabelledProblem, corner_problems, in_groups, is_used_up, labelled
@@ -35,7 +35,7 @@ LONGEST = 4096  # calls for every case between two looks at the evidence and the
 def examine(
     box: BlackBox,
     problems: Iterable[Problem] | None,
-    law: DraftLaw,
+    law: DraftLaw | None,
     k: int | None,
     calls: tuple[int | None, float | None, float, int],
     **options: Any,
@@ -43,7 +43,8 @@ def examine(
     """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
     samples, seconds, false_alarm, seed = calls
     samples = DEFAULT_SAMPLES[box.batched] if samples is None else samples
-    check_is_law(law)
+    default_law = IID() if law is None else law
+    check_is_law(default_law)
     check_number("samples", samples, 1)
     check_number("seed", seed, 0)
     if not (isinstance(false_alarm, Real) and 0 < false_alarm < 1):
@@ -53,17 +54,32 @@ def examine(
     if not (problems is None or isinstance(problems, Iterable)):
         raise InvalidArgument(f"problems is {problems!r}: give a list of otd.Problem(p, q, k, law)")
     asked = None if problems is None else list(problems)
-    tried = corner_problems(law, k, used_up=box.fills) if asked is None else labelled(asked)
+    tried = corner_problems(default_law, k, used_up=box.fills) if asked is None else labelled(asked)
+    _check_asked(box, list(tried.values()), law, k)
     start = perf_counter()
     trial = Trial(box, in_groups([LabelledProblem(*each) for each in tried.items()]), samples, false_alarm, seed)
     outcomes = trial.outcomes(seconds)
     made = samples if trial.stopped else trial.main[0].samples
-    given: dict[str, Any] = {"law": law, "k": k} if asked is None else {"problems": asked}
+    given: dict[str, Any] = {"law": default_law, "k": k} if asked is None else {"problems": asked}
     given |= options | {"batched": box.batched, "samples": made, "seconds": None}
     given |= {"false_alarm": false_alarm, "seed": seed}
     code = call_source(box.called, box.function, given)
     tried_with = trial.tried() | {"seconds": perf_counter() - start, "code": code}
     return SamplerReport(name_of(box.function), outcomes, tried_with, false_alarm)
+
+
+def _check_asked(box: BlackBox, problems: list[Problem], law: DraftLaw | None, k: int | None) -> None:
+    """Raise InvalidArgument if a problem has another draft law or k than the arguments, or too few drafts."""
+    for problem in problems:
+        for name, given, own in (("law", law, problem.law), ("k", k, problem.k)):
+            if given is not None and given != own:
+                raise InvalidArgument(
+                    f"{name} must be {own!r} as in problems, got {given!r}. Omit {name}: each problem has its own."
+                )
+        if problem.k < box.least_k:
+            raise InvalidArgument(
+                f"k must be at least {box.least_k} for {box.called}, got {problem.k}. Use the number of drafts of your engine."
+            )
 
 
 class Group:

@@ -224,6 +224,33 @@ def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: s
         assert ("q is used up: the law fills with equal chances" in str(report)) == (not right), str(report)
 
 
+def test_arguments_that_contradict_the_problems_are_errors() -> None:
+    flat = np.full(3, 1 / 3)
+    problems = [otd.Problem(flat, flat, 2)]
+    for wrong, said in (
+        ({"k": 3}, "k must be 2 as in problems, got 3"),
+        ({"law": otd.WithoutReplacement()}, "law must be IID"),
+    ):
+        for check, function in (
+            (otd.check_draws, drawn_by(otd.IID())),
+            (otd.check_sampler, lambda p, q, drafts, generator: 0),
+        ):
+            with pytest.raises(otd.InvalidArgument, match=said):
+                check(function, problems=problems, **wrong)  # type: ignore[operator]
+    assert otd.check_draws(drawn_by(otd.IID()), otd.IID(), problems, k=2, samples=10).passed
+
+
+def test_no_drafts_are_an_error_and_too_few_tokens_have_a_remedy() -> None:
+    with pytest.raises(otd.InvalidArgument, match="k must be at least 1 for check_draws, got 0"):
+        otd.check_draws(drawn_by(otd.IID()), k=0)
+
+    def draft(q: np.ndarray, k: int, generator: np.random.Generator) -> np.ndarray:
+        return generator.choice(len(q), k, replace=False, p=q)
+
+    report = otd.check_draws(draft, otd.WithoutReplacement(), k=5, samples=10)
+    assert not report.passed and "draw the others uniformly from the remaining tokens" in str(report)
+
+
 class OneUniform(otd.IID):
     """States i.i.d. drafts, and draws all of them with one number."""
 

@@ -132,12 +132,25 @@ def test_a_rule_that_writes_into_p_hears_of_that_first() -> None:
     assert "any axes before the last" not in str(report)
 
 
+def test_without_drafts_the_remedy_says_what_to_return() -> None:
+    class First(otd.SelectionRule):
+        law = otd.IID()
+
+        def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+            _ = drafts[..., 0]
+            return otd.rules.RecursiveRejection()(p, q, drafts)
+
+    report = otd.check_rule(First(), max_examples=2, properties=("extreme_cases",))
+    assert "return accept of that shape, and p as the residual" in str(report)
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (KeyError("temperature"), "in the rule's own code"),
         (AttributeError("'NoneType' object has no attribute 'shape'"), "in the rule's own code"),
         (RuntimeError("no server"), "in the rule's own code"),
+        (AssertionError(), "instead of the assertion, or pass --k"),
         (ValueError("operands could not be broadcast together with shapes (2,) (3,)"), "any axes before the last"),
         (IndexError("too many"), "any axes before the last"),
         (TypeError("only 0-dimensional arrays can be converted to Python scalars"), "any axes before the last"),
