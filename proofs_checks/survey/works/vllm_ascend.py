@@ -4,7 +4,7 @@ FIRST RUNNER. p/q against uniform numbers; the exponentials of the recovered tok
 the generator, and the code set u = 0: every draft token with p(x) > 0 was kept. Pull 13470 (18 August 2026) draws u from the seed, the
 position and offset 0. The draw after a rejection takes the Gumbel noise of token 0 from the same three numbers. A rejection means that u
 is large, so that token 0 is drawn too often. Let a be the ratio p/q of the rejected token and r the residual's mass of token 0: token 0
-wins with u^((1 - r)/r), and is recovered with r (1 - a^(1/r)), where r (1 - a) is due. Pull 15573 (2 September 2026) draws from the
+wins with u^((1 - r)/r), and is recovered with r (1 - a^(1/r)), where r (1 - a) is due. Pull 15573 (September 2026) draws from the
 residual by its distribution function at the same u, which is then uniform on (a, 1); the open pulls 16370 and 16920 separate the two.
 BLOCK. With enable_block_verify, off by default and for three draft tokens or more, the first runner accepts up to the last position i with
 w_i >= u_1 .. u_i, a product of uniform numbers. In PyTorch w_i is prod min(1, p/q), in Triton min(1, w_(i-1) p/q). That is not block
@@ -94,8 +94,8 @@ WORK = Work(
             Coupled(one_number, in_floats=lambda p, q: np.minimum(p, q).sum()), one_number_by_hand,
             "uniform = tl.rand(tl.randint(seed, position), ..), which is also u of the test at that position", SPECULATIVE,
             "a number of its own for the draw, as the open pull 16370 has it", rests_on="exact integration over the number", mode=CHAIN,
-            when="second runner, temperature above 0, since pull 15573 (2 September 2026)", code="vllm-project/vllm-ascend pull 16370",
-            seen="not read: the threads of pulls 15573, 16370 and 16920 quote it"),
+            when="second runner, temperature above 0, since pull 15573 (opened 2 September 2026)",
+            code="vllm-project/vllm-ascend pull 16370", seen="not read: the threads of pulls 15573, 16370 and 16920 quote it"),
      Form("first runner, draft's distribution given", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN,
           when="enable_block_verify and enable_entropy_verify off, their default", code=V1),
      Form("no distribution given (n-gram, greedy draft)", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN,
@@ -104,7 +104,7 @@ WORK = Work(
     f"{V1}; {V2}@27a9476", engine="vLLM Ascend",
     argued=(
         Argued("second runner: the test's number is noise of token 0", CHAIN,
-               "second runner, temperature above 0, pull 13470 (18 August 2026) to 15573 (2 September)", BUG, GUMBEL,
+               "second runner, temperature above 0, pull 13470 (18 August 2026) to 15573 (opened 2 September)", BUG, GUMBEL,
                ("1/3, 1/3, 1/3", "1/6, 1/6, 2/3", "1", "1/12"), f"{V2}@27a9476, _probabilistic_rejection_kernel, _npu_gumbel_block_argmax",
                "run: its kernels, in an interpreter: 4,000 draws each gave (.421, .246, .333) and (.374, .128, .498)"),
         Argued("enable_block_verify", BLOCK, "first runner, three draft tokens or more", BUG, PRODUCTS, (*HALVES, "1", "(5/12) ln(4/3)"),
