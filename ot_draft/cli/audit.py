@@ -6,7 +6,6 @@ import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass
-from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import DraftSelectionError
-from ..verify.server import Audit, Verdict
+from ..verify.outcome import Status
+from ..verify.server import Audit, ServerReport
 from ..verify.server.lookup import LONGEST, LookupLaws
 from ..verify.server.page import HEADS, html_page, strongest
 from ..verify.server.reported import MODES, Reported
-from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
+from .audit_options import Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import Numbers, Place, can_write
 
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     from ..verify.server.answers import Answer
     from ..verify.server.reference import DraftLaws, LocalModel, Reference
 
-
-DIFFERS = "differs"  # how a comparison with a reference begins that tells two models
 MOST_TOGETHER = 256
-NO_LAW_OF_DRAFTS = (
-    "llama.cpp does not report probabilities for tokens of speculative steps. Compare its output with that of a second server without "
-    "drafts: ot-draft audit servers URL URL2"
-)
 FOLDER = click.Path(exists=True, file_okay=False)
 LOOKUP = re.compile(r"ngram(?::([1-9]\d?))?")
 SERVERS = "servers"  # instead of a URL: the command for two servers
@@ -151,14 +145,12 @@ def audit(
                     )
                 can_write(name, file)
         judge = Audit(level, confidence, tolerance)
-        notes = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options, stated)
-        verdict = judge.verdict()
-        _write(verdict, subject, notes, json_file, html)
-    differs = dict(notes).get("reference", "").startswith(DIFFERS)
-    sys.exit(1 if differs else UNDECIDED if verdict.undecided else int(verdict.biased))
+        report = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options, stated)
+        _write(report, json_file, html)
+    sys.exit(report.exit_status)
 
 
-def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Notes:
+def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> ServerReport:
     from ..verify.server.log import ResponseNotes, read_log
 
     if not path.is_file():
@@ -180,13 +172,12 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Not
     judge.undecided = notes.undecided(judge.biased, stated)
     if not judge.tokens and not judge.charged:
         raise click.UsageError(f"LOG must hold at least one token, got none in {path}. Use another log.")
-    return []
+    return judge.report(str(path))
 
 
-def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
-    """Notes on what was asked and answered."""
+def _ask(url: str, judge: Audit, options: ServerOptions) -> ServerReport:
     from ..verify.server.client import Client
-    from ..verify.server.server import BY_IDS, OWN_DEFAULTS, PROMPTS, RequestPlan, audit_server, introduce, mixed
+    from ..verify.server.server import PROMPTS, RequestPlan, audit_server, introduce, mixed
 
     plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
@@ -203,40 +194,8 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> Notes:
                 reference.add(prompt, answer, law)
 
         with progress_bar(plan.tokens, f"tokens of {plan.model}") as advance:
-            outcome = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare, draft)
-    asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in outcome.left_out]
-    notes = [("model", plan.model), ("engine", plan.engine), ("log-probabilities", mode), ("answers", f"{outcome.answers:,}"),
-             ("concurrent requests x tokens per response", ", ".join(f"{c} x {n}" for c, n in asked)),
-             ("distributions of equal contexts", str(outcome.contexts))]  # fmt: skip
-    if outcome.drafted is not None:
-        notes.append(("drafted", f"{outcome.drafted:,} tokens by the server's own count"))
-    if plan.engine == "llamacpp" and outcome.drafted and outcome.unreadable:
-        notes.append(("instead", NO_LAW_OF_DRAFTS))
-    notes += [("left out", f"{c} requests of {n} tokens: {reason}") for (c, n), reason in outcome.left_out.items()]
-    notes += [("answer left out", f"{reason} ({times} times)") for times, reason in judge.left_out.reasons[:5]]
-    if outcome.doubtful:
-        said = "tokens at the end of a list keyed by text, which may have replaced others with the same text"
-        notes.append(("paid for", f"{outcome.doubtful:,} {said}: {BY_IDS}"))
-    if judge.biased:
-        notes.append(("or", OWN_DEFAULTS))
-    if any(each.family == "requests" and each.log_e_value >= -log(judge.level) for each in judge.verdict().findings):
-        said = "responses are not independent: requests share random numbers, or several get the same response from a cache"
-        notes.append(("which means", said))
-    if judge.biased and outcome.by_text:
-        notes.append(
-            ("or", f"several tokens have the same text, and the server fills its lists up with others: {BY_IDS}")
-        )
-    notes += [("asked again", f"{reason} ({times} times)") for reason, times in client.again.most_common(5)]
-    if draft is not None:
-        notes.append(
-            (
-                "draft law",
-                f"of {draft}: on the listed tokens, it shares {draft.overlap:.3f} of the reported probability",
-            )
-        )
-    if reference is not None and not judge.undecided:
-        notes.append(("reference", reference.verdict()))
-    return notes
+            run = audit_server(client, plan, law, judge, lambda tokens: advance(to=tokens), compare, draft)
+    return run.report(url, reference)
 
 
 def _draft(options: ServerOptions) -> DraftLaws | LookupLaws | None:
@@ -265,18 +224,17 @@ def _loaded(what: str, folder: Path) -> LocalModel:
         return LocalModel(folder)
 
 
-def _write(verdict: Verdict, subject: str, notes: Notes, json_file: Path | None, html: Path | None) -> None:
+def _write(report: ServerReport, json_file: Path | None, html: Path | None) -> None:
     if html is not None:
-        html.write_text(html_page(verdict, subject, notes), encoding="utf-8", errors="backslashreplace")
+        html.write_text(html_page(report), encoding="utf-8", errors="backslashreplace")
         click.echo(f"page: {html}", err=True)
-    table = Table("event of the test", *HEADS[1:], title=f"{verdict.tokens:,} tokens", title_justify="left")
-    for row in strongest(verdict):
-        table.add_row(*row)
-    style = "yellow" if verdict.undecided else "bold red" if verdict.biased else "green"
-    record = {"subject": subject, "notes": notes, **verdict.as_dict()}
-    said = f"{verdict}."
-    if not verdict.undecided:
-        said += "".join(
-            f"\nA bound of {target} requires about {tokens:,} tokens." for target, tokens in verdict.for_bounds.items()
-        )
-    say(record, json_file, None if verdict.undecided else table, notes, said, style)
+    evidence, table = report.evidence, None
+    said = f"{report}."
+    if report.outcomes[0].status != Status.UNDECIDED:
+        table = Table("event of the test", *HEADS[1:], title=f"{evidence.tokens:,} tokens", title_justify="left")
+        for row in strongest(report):
+            table.add_row(*row)
+        bounds = evidence.for_bounds.items()
+        said += "".join(f"\nA bound of {target} requires about {tokens:,} tokens." for target, tokens in bounds)
+    facts = [*report.facts(), *((each.check, each.evidence.reason) for each in report.outcomes[1:])]
+    say(report, json_file, table, facts, said)

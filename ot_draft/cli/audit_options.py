@@ -1,25 +1,24 @@
-"""What `ot-draft audit` and `ot-draft audit servers` have in common: options of servers, and how a verdict is printed."""
+"""What `ot-draft audit` and `ot-draft audit servers` have in common: options of servers, and how a report is printed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
+from ..verify.outcome import Status
+from ..verify.server import ServerReport
 from .console import one_line, print_json, table_console
 from .options import Numbers, Place
 
 Prompt = str | list[int]
-Notes = list[tuple[str, str]]
 ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
-UNDECIDED = 2  # exit status
 LONGEST = 65_536  # tokens of an answer
-
-
+STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.UNDECIDED: "yellow"}
 FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -78,17 +77,17 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def say(
-    record: dict[str, Any], json_file: Path | None, table: Table | None, notes: Notes, said: str, style: str
+    report: ServerReport, json_file: Path | None, table: Table | None, facts: Sequence[tuple[str, str]], said: str
 ) -> None:
-    """Print a verdict with its notes and tests below it, or its record as JSON instead."""
+    """Print what a report says, with facts and a table below it, or its JSON instead."""
     if json_file == Path("-"):
-        print_json(record)
+        print_json(report.record)
         return
     if json_file is not None:
-        json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(report.record, indent=1) + "\n", encoding="utf-8")
     console = table_console(140)
-    console.print(said, style=style, highlight=False, markup=False)
-    for name, note in notes:
-        console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
+    console.print(said, style=STYLES[report.outcomes[0].status], highlight=False, markup=False)
+    for name, fact in facts:
+        console.print(f"{name}: {fact}", style="dim", highlight=False, markup=False)
     if table is not None:
         console.print(table)

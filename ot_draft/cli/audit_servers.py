@@ -4,45 +4,51 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
 
 from ..errors import DraftSelectionError
+from ..verify.e_values import e_value_text
+from ..verify.outcome import Status
 from ..verify.server.against import (
     LENGTHS,
     PROMPTS,
     SETTINGS,
     WITHOUT_DRAFTS,
-    Agreement,
     Server,
     TwoServerTest,
     settings_of,
 )
 from ..verify.server.client import Client
+from ..verify.server.report import ServerReport
 from ..verify.server.server import RequestPlan, introduce
-from ..verify.server.verdict import e_value
-from .audit_options import UNDECIDED, Notes, Prompt, options_of_servers, say
+from .audit_options import Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import can_write
 
-PLAIN = "plain"  # instead of a second URL: the same server, without drafts
 DRAFTS_ALL_THE_SAME = (
-    "plain requires a server whose requests can disable drafts, but this one counts {drafted:,} draft tokens, as llama.cpp of 2026 does. "
-    "Start a second server without drafts and pass its URL."
+    "--no-draft requires a server whose requests can disable drafts, but this one counts {drafted:,} draft tokens, as llama.cpp of 2026 "
+    "does. Start a second server without drafts and pass its URL."
 )
 NOTHING_DRAFTED = (
-    "plain requires a server that drafts, but this one counts 0 draft tokens. Use prompts for which it drafts (with prompt lookup: "
+    "--no-draft requires a server that drafts, but this one counts 0 draft tokens. Use prompts for which it drafts (with prompt lookup: "
     "repetitive texts), or start a second server without drafts and pass its URL."
 )
 
 
 @click.command("servers")
 @click.argument("first", metavar="URL")
-@click.argument("second", metavar="URL2|plain")
+@click.argument("second", metavar="URL2", required=False)
 @options_of_servers
+@click.option(
+    "--no-draft",
+    is_flag=True,
+    help="Compare the server with itself without drafts, instead of URL2, if requests can disable them (older llama.cpp).",
+)
 @click.option(
     "--settings",
     default="plain",
@@ -50,17 +56,21 @@ NOTHING_DRAFTED = (
     help=f"Comma-separated sampling settings to compare, or all: {', '.join(SETTINGS)}.",
 )
 def servers(
-    first: str, second: str, model: str, engine: str, prompts: list[Prompt] | None, tokens: int, lengths: tuple[int, ...] | None,
-    timeout: float, level: float, confidence: float, json_file: Path | None, settings: str,
+    first: str, second: str | None, model: str, engine: str, prompts: list[Prompt] | None, tokens: int, lengths: tuple[int, ...] | None,
+    timeout: float, level: float, confidence: float, json_file: Path | None, no_draft: bool, settings: str,
 ) -> None:  # fmt: skip
     """Test whether two servers sample from the same distribution, by their responses to the same requests, without log-probabilities.
 
-    URL, URL2: OpenAI-compatible servers; plain: the first server without drafts, if requests can disable them (older llama.cpp). The
-    API key is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Use --settings to compare temperatures and truncations, too.
+    URL, URL2: OpenAI-compatible servers. The API key is read from OT_DRAFT_AUDIT_KEY or OPENAI_API_KEY. Use --settings to compare
+    temperatures and truncations, too.
 
     Exit status: 0 if no difference was found, 1 if a difference was found, 2 if undecided, 70 for an internal error.
     """
     with one_line((DraftSelectionError, OSError)):
+        if (second is None) != no_draft:
+            raise click.UsageError(
+                f"URL2 or --no-draft is required, got {'both' if no_draft else 'neither'}. Pass one of them."
+            )
         if json_file is not None and json_file != Path("-"):
             can_write("--json", json_file)
         chosen = list(SETTINGS) if settings == "all" else [name.strip() for name in settings.split(",")]
@@ -71,11 +81,7 @@ def servers(
         plan = RequestPlan(prompts or PROMPTS, model=model, engine=engine)
         with ExitStack() as opened:
             one = _server(opened, first, plan, timeout)
-            other = (
-                _server(opened, first, plan, timeout, drafts=False)
-                if second == PLAIN
-                else _server(opened, second, plan, timeout)
-            )
+            other = _server(opened, second or first, plan, timeout, drafts=not no_draft)
             ids = one.plan.engine == other.plan.engine == "vllm" and one.gives_ids() and other.gives_ids()
             one, other = replace(one, ids=ids), replace(other, ids=ids)
             test = TwoServerTest(
@@ -85,15 +91,15 @@ def servers(
 
                 def on_wave(read: int) -> None:
                     advance(to=read)
-                    if second == PLAIN and other.drafted:
+                    if no_draft and other.drafted:
                         raise click.UsageError(DRAFTS_ALL_THE_SAME.format(drafted=other.drafted))
 
-                agreement = test.run(tokens, on_wave)
-        if second == PLAIN and not one.drafted and not agreement.differs and not agreement.undecided:
-            agreement = replace(agreement, undecided=NOTHING_DRAFTED)
-        sides = (("first", one, first), ("second", other, second))
-        _write(agreement, _notes(sides, chosen, test, agreement), json_file)
-    sys.exit(1 if agreement.differs else UNDECIDED if agreement.undecided else 0)
+                test.run(tokens, on_wave)
+        test.undecided = NOTHING_DRAFTED if no_draft and not one.drafted else ""
+        sides = (("first", one, first), ("second", other, second or f"{first} without drafts"))
+        report = replace(test.report(), subject=f"{first} and {sides[1][2]}", tried=_tried(sides, chosen, test))
+        _write(report, json_file)
+    sys.exit(report.exit_status)
 
 
 def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, drafts: bool = True) -> Server:
@@ -101,31 +107,33 @@ def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, draf
     plan = introduce(client, plan)[0]
     if not drafts and plan.engine not in WITHOUT_DRAFTS:
         raise click.UsageError(
-            f"plain must be used with {', '.join(WITHOUT_DRAFTS)}, since requests to {plan.engine} cannot disable drafts. "
+            f"--no-draft must be used with {', '.join(WITHOUT_DRAFTS)}, since requests to {plan.engine} cannot disable drafts. "
             "Start a second server without drafts and pass its URL."
         )
     return Server(client, plan, fields={} if drafts else WITHOUT_DRAFTS[plan.engine])
 
 
-def _notes(
-    sides: tuple[tuple[str, Server, str], ...], chosen: list[str], test: TwoServerTest, agreement: Agreement
-) -> Notes:
-    """Notes on what was asked, and of whom."""
-    notes = [(which, f"{side.plan.model} at {address} ({side.plan.engine})") for which, side, address in sides]
-    notes.append(("compared", "token ids" if all(side.ids for _, side, _ in sides) else "pieces of text"))
-    notes += [("drafted", f"{side.drafted:,} tokens of the {which} side by its own count")
-              for which, side, _ in sides if side.drafted is not None]  # fmt: skip
-    missing = [name for name in chosen if name not in {each.name for each in test.settings}]
-    notes += [("not asked for", f"{name}: not a setting of both engines") for name in missing]
-    notes += [("not asked for", f"{name}: {why}") for name, why in agreement.left_out]
-    return notes + [("answer left out", f"{why} ({times} times)") for times, why in agreement.unreadable]
+def _tried(sides: tuple[tuple[str, Server, str], ...], chosen: list[str], test: TwoServerTest) -> dict[str, Any]:
+    """Facts about the servers and the settings."""
+    tried: dict[str, Any] = {
+        which: f"{side.plan.model} at {address} ({side.plan.engine})" for which, side, address in sides
+    }
+    tried["compared"] = "token ids" if all(side.ids for _, side, _ in sides) else "pieces of text"
+    for which, side, _ in sides:
+        if side.drafted is not None:
+            tried[f"draft tokens of the {which} server by its own count"] = side.drafted
+    if missing := [name for name in chosen if name not in {each.name for each in test.settings}]:
+        tried["settings that an engine lacks"] = missing
+    return tried
 
 
-def _write(agreement: Agreement, notes: Notes, json_file: Path | None) -> None:
-    title = f"{agreement.tokens:,} tokens of both sides"
-    table = Table("setting", "tokens of both", "e-value", "what won most", title=title, title_justify="left")
-    for name, tokens, log_e, context in agreement.settings:
-        table.add_row(name, f"{tokens:,}", e_value(log_e), context)
-    style = "bold red" if agreement.differs else "yellow" if agreement.undecided else "green"
-    record = {"notes": notes, **asdict(agreement), "verdict": str(agreement)}
-    say(record, json_file, table, notes, f"{agreement}.", style)
+def _write(report: ServerReport, json_file: Path | None) -> None:
+    title = f"{report.evidence.tokens:,} tokens of both servers"
+    table = Table("setting", "tokens of both", "e-value", "strongest evidence", title=title, title_justify="left")
+    settings, facts = report.outcomes[1:], [*report.facts()]
+    for each in settings:
+        found = each.evidence
+        if each.status != Status.SKIPPED:
+            table.add_row(each.check, f"{found.tokens:,}", e_value_text(found.log_e_value), found.reason)
+    facts += [(f"{each.check} left out", each.evidence.reason) for each in settings if each.status == Status.SKIPPED]
+    say(report, json_file, table, facts, f"{report}.")

@@ -29,6 +29,7 @@ from evalscope.api.registry import register_benchmark
 from evalscope.utils.logger import get_logger
 from openai import APIConnectionError, APITimeoutError
 
+from ..verify.outcome import Status
 from ..verify.server import Audit, CannotAudit
 from ..verify.server.client import BUSY, DIALECTS, REFUSED_AT_ONCE
 from ..verify.server.recorded import RecordedAnswer, audit_recorded, plan_of, sentence
@@ -166,16 +167,16 @@ class TokenLaw(DefaultDataAdapter):
         try:
             if len(self._answers) < len(sample_scores):
                 raise CannotAudit(AGAIN)
-            verdict = audit_recorded(answers, plan, self._asked["listed"], audit := Audit())
+            found = audit_recorded(answers, plan, self._asked["listed"], Audit())
         except CannotAudit as error:
             get_logger().warning(f"{NAME}: cannot be decided: {error}")
             return []
-        self._said = sentence(verdict, plan)
-        (get_logger().warning if verdict.undecided or audit.biased else get_logger().info)(f"{NAME}: {self._said}")
-        if verdict.undecided:
+        self._said = sentence(found, plan)
+        (get_logger().info if found.passed else get_logger().warning)(f"{NAME}: {self._said}")
+        if found.status == Status.UNDECIDED:
             return []
-        number = max(0.0, verdict.log_largest) / LOG_10
-        return [AggScore(metric_name=METRIC, score=number, num=count, metadata={"verdict": verdict.as_dict()})]
+        number = max(0.0, found.evidence.log_largest) / LOG_10
+        return [AggScore(metric_name=METRIC, score=number, num=count, metadata={"report": found.record})]
 
     def _on_generate_report_end(self, report: Any, output_dir: str, **named: Any) -> None:
         report.analysis = self._said

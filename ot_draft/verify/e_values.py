@@ -131,6 +131,12 @@ def p_value(log_e: float) -> float:
     return min(1.0, exp(-log_e))
 
 
+def e_value_text(logarithm: float) -> str:
+    """Return the e-value of this logarithm with two digits, or as a power of ten if it is above 10,000 or below 1 / 10,000."""
+    powers = logarithm / log(10)
+    return f"{10**powers:.2g}" if abs(powers) < 4 else f"10^{powers:.0f}"
+
+
 def chi_square(counts: Array, law: Array) -> float:
     """Return the p-value of Pearson's test, for display; verdicts use the e-value.
 

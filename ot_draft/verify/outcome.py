@@ -129,8 +129,104 @@ class EngineEvidence:
     distance: float | None = None
 
 
-Evidence = RuleEvidence | SamplerEvidence | EngineEvidence
-E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, covariant=True)
+@dataclass(frozen=True, kw_only=True)
+class BetResult:
+    """Result of one bet against reported distributions.
+
+    Attributes
+    ----------
+    name, family, event : str
+        Name of the bet, its family, and the event that it bets on.
+    tokens : int
+        Number of tokens that the bet applies to.
+    observed, reported : float
+        Observed frequency of the event among these tokens, and its mean reported probability.
+    log_e_value : float
+        Natural logarithm of the e-value of this bet alone.
+    """
+
+    name: str
+    family: str
+    event: str
+    tokens: int
+    observed: float
+    reported: float
+    log_e_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerEvidence:
+    """Evidence about a server, two servers or a log, from emitted tokens.
+
+    Attributes
+    ----------
+    reason : str
+        What was seen, or why the test is undecided.
+    tokens : int
+        Number of tokens tested.
+    log_e_value, log_largest : float
+        Natural logarithm of the e-value after all tokens, and of the largest e-value so far.
+    decided_at : int or None
+        Number of tokens tested when the e-value reached 1 / false_alarm, if it did.
+    bound : float
+        Bound on the remaining bias, with probability `confidence`. On each set of tokens in the test, the mean difference between
+        true and reported probability, or between the two servers, is smaller. The mean includes unreadable and charged tokens.
+    confidence : float
+        Confidence level of `bound`.
+    distance : float or None
+        Smallest bias of an event of probability 1/2, present in every token, that is missed with probability 1e-6 at most,
+        after the losses on charged and unreadable tokens. 0.5 if not even the largest bias is found.
+    skipped : int
+        Number of tokens that were left out for a reason that does not depend on them.
+    charged : int
+        Number of tokens that were sampled and lost, or of which it is unknown whether a bet applied to them.
+        Every bet loses on each of them as much as it can lose at most.
+    unreadable : int
+        Number of tokens, or of pairs of answers, that were left out for a reason that may depend on them. Every bet loses as
+        for `charged`.
+    left_out : tuple of (int, str)
+        Kinds of reasons of `unreadable`, the most frequent first: number of occurrences, and the first of them.
+    observed_bias : float
+        Total variation distance between observed frequencies and mean reported probabilities of the tested tokens, for the
+        partition of the tokens in which it is largest.
+    unlisted : float
+        Mean reported probability of the tokens beyond the lists. The audit does not distinguish these tokens.
+    rounding : float
+        Mean error that rounding may have in the reported distributions, as total variation distance.
+    bets : tuple of BetResult
+        The bets, in descending order of their e-values.
+    more_tokens : int or None
+        Estimated number of further tokens until the e-value reaches 1 / false_alarm. None if it did, or if it is 20 at most.
+    for_bounds : mapping of str to int
+        Estimated total number of tokens at which `bound` reaches each of the values 0.05, 0.01 and 0.001 below it.
+        Empty if the tokens are biased, or if `bound` is 1.
+    remarks : tuple of str
+        Other explanations of what was seen, and consequences.
+    """
+
+    reason: str = ""
+    tokens: int = 0
+    log_e_value: float = 0.0
+    log_largest: float = 0.0
+    decided_at: int | None = None
+    bound: float = 1.0
+    confidence: float = 0.0
+    distance: float | None = None
+    skipped: int = 0
+    charged: int = 0
+    unreadable: int = 0
+    left_out: tuple[tuple[int, str], ...] = ()
+    observed_bias: float = 0.0
+    unlisted: float = 0.0
+    rounding: float = 0.0
+    bets: tuple[BetResult, ...] = ()
+    more_tokens: int | None = None
+    for_bounds: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+Evidence = RuleEvidence | SamplerEvidence | EngineEvidence | ServerEvidence
+E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, ServerEvidence, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,11 +69,12 @@ class Report(Generic[E_co]):
     def detectable_bias(self) -> dict[str, float]:
         """For every check of a distribution that passed, a total variation distance that it missed with probability 1e-6 at most.
 
-        1.0 where even the greatest might have been missed. The distance is between the events that the check counts.
+        1.0 where even the greatest might have been missed. The distance is between the events that the check counts. For the tokens
+        of a server it is the bias of an event of probability 1/2, 0.5 at most.
         """
         seen: dict[str, float] = {}
         for each in self.outcomes:
-            distance = getattr(each.evidence, "distance", None)  # of samplers and engines
+            distance = getattr(each.evidence, "distance", None)  # of samplers, engines and servers
             if distance is not None and each.status == Status.PASSED:
                 seen[each.check] = max(distance, seen.get(each.check, 0.0))
         return seen

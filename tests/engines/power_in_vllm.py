@@ -114,13 +114,13 @@ def by_laws(side: Drafting, p: Model, q: Model, kind: str, tokens: int, with_dra
         audit.add(*Token.of_arrays(answers.ravel(), laws, request=request, position=np.tile(np.arange(length), rows),
                        batch=np.full(rows * length, wave), **known))  # fmt: skip
         number, wave = number + rows, wave + 1
-    return audit.verdict().decided_at
+    return audit.report().evidence.decided_at
 
 
 def by_texts(side: Drafting, p: Model, kind: str, tokens: int, seed: int) -> int | None:
     """Tokens of both sides until `audit servers` calls them different."""
     plain = Plain(p, np.random.default_rng([seed, 3]))
-    return TwoServerTest(side, plain, [Setting(kind, p.prompts, 1.0)], seed=seed).run(tokens).decided_at
+    return TwoServerTest(side, plain, [Setting(kind, p.prompts, 1.0)], seed=seed).run(tokens).evidence.decided_at
 
 
 def main() -> None:

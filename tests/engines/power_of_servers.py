@@ -70,17 +70,16 @@ class Pair:
         begun, before = time.monotonic(), self._counts()
         more = ("--model", "tiny", "--prompts", str(self.folder / "prompts.txt"), "--timeout", "300")
         with tempfile.TemporaryDirectory() as own:
-            status, verdict, said = audited(words[0], Path(own), *words[1:], *more)
+            status, found, said = audited(words[0], Path(own), *words[1:], *more)
         about = {"seconds": round(time.monotonic() - begun)}
         about |= {f"{what} tokens": count - before.get(what, 0) for what, count in self._counts().items()}
-        if status not in (0, 1) or not verdict:
-            why = verdict.get("undecided") or said.strip()[-600:]
+        if status not in (0, 1) or not found:
+            why = found.get("reason") or said.strip()[-600:]
             return {"no verdict": f"exit {status}: {why}"} | about
-        biased = verdict["differs"] if words[0] == "servers" else verdict["biased"]
-        if biased != (status == 1):
+        if (found["status"] == "failed") != (status == 1):
             return {"no verdict": f"exit {status}, but the JSON says otherwise: {said.strip()[-600:]}"} | about
         names = ("tokens", "decided_at", "log_largest", "log_e_value", "bound", "unreadable")
-        return {name: verdict[name] for name in names if name in verdict} | about
+        return {name: found[name] for name in names if name in found} | about
 
     def _counts(self) -> dict[str, int]:
         """Tokens drafted and accepted so far, by the drafting server's own count."""

@@ -70,9 +70,17 @@ def changed(url: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Ite
 
 
 def audited(subject: str, folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, verdict and what was printed. subject: an address; or "servers", and two of them come first among the options."""
-    verdict = folder / "verdict.json"
-    command = [sys.executable, "-m", "ot_draft", "audit", subject, "--json", str(verdict), "--level", "1e-6", *options]
+    """Exit status, facts of the report, and what was printed.
+
+    The facts are its status, what was tried, the evidence of the first outcome, and `skipped`, the names of skipped checks.
+    subject: an address; or "servers", and two of them come first among the options.
+    """
+    file = folder / "report.json"
+    command = [sys.executable, "-m", "ot_draft", "audit", subject, "--json", str(file), "--level", "1e-6", *options]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    found = json.loads(verdict.read_text()) if verdict.exists() else {}
+    found = {}
+    if file.exists():
+        report = json.loads(file.read_text())
+        skipped = [each["check"] for each in report["outcomes"] if each["status"] == "skipped"]
+        found = report["tried"] | report["outcomes"][0]["evidence"] | {"status": report["status"], "skipped": skipped}
     return done.returncode, found, done.stdout + done.stderr

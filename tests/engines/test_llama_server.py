@@ -42,10 +42,10 @@ def prompts(tmp_path: Path) -> Path:
 
 def test_no_bias_is_found(gguf: Path, tmp_path: Path) -> None:
     with serving(gguf, "none", tmp_path) as url:
-        status, verdict, said = audited(url, tmp_path, "--tokens", "3000", "--concurrency", "4", "--timeout", "200")
+        status, found, said = audited(url, tmp_path, "--tokens", "3000", "--concurrency", "4", "--timeout", "200")
     assert status == 0, said
-    assert not verdict["biased"]
-    assert ["drafted", "0 tokens by the server's own count"] in verdict["notes"]
+    assert found["status"] == "passed"
+    assert found["draft tokens by the server's own count"] == 0
 
 
 @pytest.mark.parametrize("drafts", ["drawn", "ngram"])
@@ -64,7 +64,7 @@ def test_without_a_law_the_audit_does_not_judge(drafts: str, gguf: Path, prompts
             "--length",
             "16",
         )
-        status, verdict, said = audited(url, tmp_path, *asked)
+        status, found, said = audited(url, tmp_path, *asked)
     assert status == 2, said
     assert "no other tokens are listed" in " ".join(said.split())
-    assert verdict.get("verdict", "cannot be decided").startswith("cannot be decided")
+    assert found.get("status", "not decided") == "not decided"

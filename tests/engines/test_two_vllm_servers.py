@@ -43,19 +43,19 @@ def compared(
 def test_right_servers_agree(rule: str, drafts: str, pair: Any, plain: str, prompts: Path, tmp_path: Path) -> None:
     more = {"PLANTED_FOR_TESTS": "mend"} if rule == "own sampler" else {"OT_DRAFT_VLLM": rule}
     options = ("--tokens", "4000", "--settings", SETTINGS)
-    status, verdict, said = compared(pair, plain, prompts, tmp_path, drafts, more, *options)
+    status, found, said = compared(pair, plain, prompts, tmp_path, drafts, more, *options)
     assert status == 0, said
     assert "token ids" in said
-    assert not verdict["unreadable"]
-    assert not verdict["left_out"]
+    assert not found["unreadable"]
+    assert not found["skipped"]
 
 
 @pytest.mark.parametrize("error", ["residual is p", "odds x 2", "q cubed"])
 def test_a_planted_error_is_found(error: str, pair: Any, plain: str, prompts: Path, tmp_path: Path) -> None:
     more = {"OT_DRAFT_VLLM": "SpeculativeSampling", "PLANTED_FOR_TESTS": error}
-    status, verdict, said = compared(pair, plain, prompts, tmp_path, "probabilistic", more, "--tokens", "30000")
+    status, found, said = compared(pair, plain, prompts, tmp_path, "probabilistic", more, "--tokens", "30000")
     assert status == 1, said
-    assert verdict["decided_at"] < 30_000
+    assert found["decided_at"] < 30_000
 
 
 def test_the_cpu_build_as_it_is_differs(pair: Any, plain: str, prompts: Path, tmp_path: Path) -> None:

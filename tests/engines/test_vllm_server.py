@@ -54,9 +54,9 @@ def test_no_bias_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp
     more = {"PLANTED_FOR_TESTS": "mend"} if case == "own sampler" else {}
     if case not in ("plain", "own sampler"):
         more = {"OT_DRAFT_VLLM": case}
-    status, verdict, said = _audit(pair, prompts, tmp_path, drafts, more)
+    status, found, said = _audit(pair, prompts, tmp_path, drafts, more)
     assert status == 0, said
-    assert not verdict["biased"]
+    assert found["status"] == "passed"
     if "OT_DRAFT_VLLM" in more:
         status, said = of_its_log(tmp_path)
         assert status == 0, said
@@ -66,18 +66,18 @@ def test_no_bias_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp
 def test_a_planted_error_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
     rule, error = case.split(", ")
     more = {"OT_DRAFT_VLLM": rule, "PLANTED_FOR_TESTS": error}
-    status, verdict, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), more)
+    status, found, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), more)
     assert status == 1, said
-    assert verdict["biased"]
+    assert found["status"] == "failed"
     status, said = of_its_log(tmp_path)
     assert status == 1, said
 
 
 def test_the_own_sampler_as_it_is_on_a_cpu_is_found(pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
     """Its drafts are tested at temperatures from memory that nobody wrote; see ot_draft/integrations/vllm_mends.py."""
-    status, verdict, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), {})
+    status, found, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), {})
     assert status == 1, said
-    assert verdict["biased"]
+    assert found["status"] == "failed"
 
 
 def of_its_log(folder: Path) -> tuple[int, str]:

@@ -130,4 +130,4 @@ def test_what_was_drawn_and_lost_is_paid_for(tmp_path: Path) -> None:
     lost = sum(number % 20 == 0 and number % 60 != 40 for number in range(1, len(seen) + 1))
     assert lost > 4
     assert report["metrics"][0]["score"] < 3
-    assert f"Every bet paid for {lost * LENGTH} tokens" in report["analysis"]
+    assert f"Every bet is charged its largest loss for {lost * LENGTH} tokens" in report["analysis"]

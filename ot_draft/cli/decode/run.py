@@ -17,7 +17,7 @@ from ...decoding import Auto, CannotDecode, DecodeOptions, Pair, PromptLookup, S
 from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
-from ...verify.server import Audit, LogWriter, Token, Verdict, emitted_with_laws
+from ...verify.server import Audit, LogWriter, ServerReport, Token, emitted_with_laws
 from ..embedded import load_models
 from ..plan import read_costs
 from .live import LiveView, coloured, legend, picture, stream
@@ -339,7 +339,7 @@ class Audited:
                 self._log.add(token, law, request=prompt, draft_law=draft_law)
             yield step
 
-    def close(self) -> Verdict:
-        """End the log; what can be said."""
+    def close(self) -> ServerReport:
+        """Close the log, and return the report on its tokens."""
         self._log.close()
-        return self._audit.verdict()
+        return self._audit.report("decoded tokens")

@@ -8,7 +8,7 @@ hardest to see, on one problem. Of an audit it is the error of the probability o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ...laws import IID
 from ...problem import Problem
 from ..corners import LabelledProblem
 from ..e_values import MISS, missed
+from ..report import Report
 from .black_box import BlackBox
 from .samplers import DraftSampler, PathStepSampler, StepSampler, TokenSampler
 from .trial import Trial
@@ -31,21 +32,13 @@ BOXES: dict[str, Callable[[bool], BlackBox]] = {
 AUDIT = "audit"
 
 
-class Run(Protocol):
-    """A finished run: a `SamplerReport`, an audit's `Verdict` or a report of `conform`."""
-
-    @property
-    def detectable_bias(self) -> dict[str, float]:
-        """Of each thing that was looked at, the bias that would have been found but with probability 1e-6."""
-
-
-def detectable_bias(run: Run) -> dict[str, float]:
+def detectable_bias(run: Report[Any]) -> dict[str, float]:
     """Return the bias that a finished run would have missed with probability 1e-6 at most.
 
     Parameters
     ----------
-    run : Report or Verdict
-        What `check_sampler`, `check_draws`, `check_step` or `ot_draft.verify.engine.suite.conform` returned, or `Audit().verdict()`.
+    run : Report
+        What `check_sampler`, `check_draws`, `check_step` or `ot_draft.verify.engine.suite.conform` returned, or `Audit().report()`.
 
     Returns
     -------

@@ -19,13 +19,15 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import CannotAudit
+from ..outcome import Outcome, ServerEvidence, Status
 from .answers import PARTIAL, BadAnswer, drafted, parsed
 from .bound import CELLS, Apart
 from .client import DIALECTS, Client, RefusedRequest
+from .evidence import UNREADABLE, LeftOut
+from .report import SAME_SERVERS, ServerOutcome, ServerReport
 from .server import PROMPTS as USUAL
 from .server import Prompt, RequestPlan
 from .two_sided import ENDED, Race, TwoSided
-from .verdict import UNREADABLE, LeftOut, e_value
 
 END = 2**31 - 1  # stands for the end that an answer came to by itself
 PIECE = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")  # of a text whose tokens are not known
@@ -227,45 +229,10 @@ class Setting:
         """Whether both sides say again what they said: at temperature 0, with a fixed seed, from a cache of answers."""
         return self.name == CERTAIN or (self._again >= FEWEST and bool(self._alike.min() >= ALIKE * self._again))
 
-
-@dataclass(frozen=True)
-class Agreement:
-    """The verdict on two sides.
-
-    differs: whether the wealth ever reached 1 / level, after decided_at tokens of both sides. settings: logarithm of each one's own
-    wealth, with its tokens and the bets that won most. bound: with probability `confidence` the law of the first token, and that of
-    the second, sorted into the seven most frequent answers to the prompt so far and all others, differ by less than this in total
-    variation, on average over the blocks. undecided: why nothing can be concluded, "" if it can. same: whether all answers were equal.
-    """
-
-    tokens: int
-    differs: bool
-    decided_at: int | None
-    level: float
-    log_e_value: float
-    log_largest: float
-    bound: float
-    confidence: float
-    settings: tuple[tuple[str, int, float, str], ...]
-    left_out: tuple[tuple[str, str], ...]
-    unreadable: tuple[tuple[int, str], ...]
-    undecided: str
-    same: bool
-
-    def __str__(self) -> str:
-        if self.differs:
-            return (
-                f"the two sides differ: seen after {self.decided_at:,} tokens of both (largest e-value {e_value(self.log_largest)}; "
-                f"a false alarm has probability {self.level:g} at most)"
-            )
-        if self.undecided:
-            return f"cannot be decided: {self.undecided}"
-        return (
-            f"no difference seen in {self.tokens:,} tokens of both sides (e-value {e_value(self.log_e_value)}); the laws of the first and "
-            f"of the second token differ by less than {self.bound:.2g} with confidence {self.confidence:g}, on average, in so far as the "
-            "seven most frequent answers to a prompt and all others show it"
-            + (": all answers were equal" if self.same else "")
-        )
+    @property
+    def log_e(self) -> float:
+        """Logarithm of the wealth, 0 at most where nothing is drawn."""
+        return min(self.bets.log_e, 0.0) if self.certain else self.bets.log_e
 
 
 class TwoServerTest:
@@ -281,6 +248,7 @@ class TwoServerTest:
         self._places, self._same = Places(), True
         self._answers, self._empty, self._together, self.unreadable = 0, 0, 0, LeftOut()
         self._largest, self._decided_at = 0.0, None  # type: float, int | None
+        self.undecided = ""  # why the answers are nothing to conclude from, where whoever asks knows
 
     @property
     def tokens(self) -> int:
@@ -290,10 +258,9 @@ class TwoServerTest:
     def log_e(self) -> float:
         """Logarithm of the wealth; what was won where nothing is drawn is given away."""
         stakes = np.log(np.array([each.stake for each in self.settings]) / sum(each.stake for each in self.settings))
-        logs = [min(each.bets.log_e, 0.0) if each.certain else each.bets.log_e for each in self.settings]
-        return float(np.logaddexp.reduce(logs + stakes))
+        return float(np.logaddexp.reduce([each.log_e for each in self.settings] + stakes))
 
-    def run(self, tokens: int, on_wave: Callable[[int], None] = lambda tokens: None) -> Agreement:
+    def run(self, tokens: int, on_wave: Callable[[int], None] = lambda tokens: None) -> ServerReport:
         """Ask until the sides differ, or so many tokens of both were read. CannotAudit if nothing can be read."""
         while self._decided_at is None and self.tokens < tokens:
             if self._empty >= EMPTY or self.unreadable.tokens > max(20, 0.5 * self._answers):
@@ -304,7 +271,7 @@ class TwoServerTest:
             on_wave(self.tokens)
         if not self.tokens:
             raise CannotAudit(f"{self._empty} waves of requests in a row without a token: {self.unreadable}")
-        return self.agreement()
+        return self.report()
 
     def _wave(self) -> tuple[list[tuple[Setting, int]], int]:
         """Requests that are sent together and tokens an answer: copies of one, or one of every setting and some more of the first."""
@@ -353,26 +320,68 @@ class TwoServerTest:
             self.unreadable.add(str(bad))
         return bad is not None
 
-    def agreement(self) -> Agreement:
-        """The verdict on what was asked."""
-        unreadable = self.unreadable.tokens
-        why = "" if self.tokens else "nothing was read"
-        apart = [each.name for each in self.settings if each.certain and each.bets.largest >= -log(self.level)]
+    def report(self) -> ServerReport:
+        """Return the report: an outcome for all tokens, and one for each setting, the largest e-value first."""
+        test = self._outcome()
+        asked = [self._of_setting(each, test) for each in self.settings if not each.left_out]
+        left_out = [
+            Outcome(
+                check=each.name, status=Status.SKIPPED, evidence=ServerEvidence(reason=each.left_out), decides=False
+            )
+            for each in self.settings
+            if each.left_out
+        ]
+        asked.sort(key=lambda outcome: -outcome.evidence.log_e_value)
+        return ServerReport("two servers", (test, *asked, *left_out), {}, self.level)
+
+    def _outcome(self) -> ServerOutcome:
+        """The outcome for the tokens of all settings."""
+        unreadable, limit = self.unreadable.tokens, -log(self.level)
+        why = self.undecided or ("" if self.tokens else "nothing was read")
+        apart = [each.name for each in self.settings if each.certain and each.bets.largest >= limit]
         if apart and self._decided_at is None:
             why = (
-                f"{apart[0]}: each side says again what it said, and they do not say the same. Rounding may do it where the likeliest "
-                "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both draw anew"
+                f"{apart[0]}: each side repeats its answers, and the two sides differ. The reason may be rounding where the most probable "
+                "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both sample anew"
             )
         if unreadable > UNREADABLE * self._answers:
             why = f"{unreadable} of {self._answers} pairs of answers cannot be read: {self.unreadable}"
-        asked = [each for each in self.settings if not each.left_out]
-        rows = ((each.name, each.bets.tokens, each.bets.log_e, each.bets.strongest) for each in asked)
+        status = Status.FAILED if self._decided_at is not None else Status.UNDECIDED if why else Status.PASSED
         bound = min(1.0, self._places.apart.largest(self.confidence) + unreadable / max(self._answers, 1))
-        return Agreement(
-            self.tokens, self._decided_at is not None, self._decided_at, self.level, self.log_e, self._largest, bound,
-            self.confidence, tuple(sorted(rows, key=lambda row: -row[2])),
-            tuple((each.name, each.left_out) for each in self.settings if each.left_out), self.unreadable.reasons, why, self._same,
-        )  # fmt: skip
+        claim = (
+            f"the distributions of the first and of the second token differ by less than {bound:.2g} in total variation on average, between"
+            f" the seven most frequent answers to a prompt and all others, with confidence {self.confidence:g}"
+        )
+        strongest = max(self.settings, key=lambda each: each.log_e)
+        reasons = {
+            Status.FAILED: f"strongest evidence: {strongest.name}, by {strongest.bets.strongest}",
+            Status.UNDECIDED: why,
+            Status.PASSED: "All answers are equal" if self._same else "",
+        }
+        evidence = ServerEvidence(
+            reason=reasons[status],
+            tokens=self.tokens,
+            log_e_value=self.log_e,
+            log_largest=self._largest,
+            decided_at=self._decided_at,
+            bound=bound,
+            confidence=self.confidence,
+            unreadable=unreadable,
+            left_out=self.unreadable.reasons,
+        )
+        claim = claim if status == Status.PASSED else ""
+        return Outcome(check=SAME_SERVERS, status=status, claim=claim, evidence=evidence)
+
+    def _of_setting(self, setting: Setting, test: ServerOutcome) -> ServerOutcome:
+        """The outcome of one setting. Only the mean of all e-values decides: a setting fails only if that failed."""
+        bets = setting.bets
+        # UNDECIDED: the test ended before it was decided for this setting.
+        differs = Status.FAILED if setting.log_e >= -log(self.level) else Status.UNDECIDED
+        evidence = ServerEvidence(
+            reason=bets.strongest, tokens=bets.tokens, log_e_value=bets.log_e, log_largest=bets.largest
+        )
+        status = differs if test.status == Status.FAILED else test.status
+        return Outcome(check=setting.name, status=status, evidence=evidence, decides=False)
 
 
 def settings_of(first: Server, second: Server, names: Sequence[str], prompts: Sequence[Prompt]) -> list[Setting]:

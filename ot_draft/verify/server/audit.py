@@ -1,4 +1,4 @@
-"""`Audit`: emitted tokens go in with their reported laws, a verdict comes out, whenever one asks."""
+"""`Audit`: emitted tokens go in with their reported distributions, a report comes out, after any number of tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ...arrays import Array
 from ...errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
+from .evidence import LeftOut, outcome_of
 from .past import ListLengths, Order, Past
 from .records import Token, Tokens, stack
+from .report import ServerReport
 from .rounding import NOTHING, Rounding
-from .verdict import LeftOut, Verdict
 from .wealth import Learner, Wealth, in_context
 
 BLOCK = 512  # tokens whose bets are settled together
@@ -27,7 +28,7 @@ OUT_OF_ORDER = "not after the token before it in its text: give every token once
 class Audit:
     """Test whether emitted tokens follow the distributions reported for them.
 
-    The test is sequential: bets on the tokens give an e-value, and the verdict may be read after every token. Memory is constant.
+    The test is sequential: bets on the tokens give an e-value, and the report may be made after every token. Memory is constant.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class Audit:
 
     See Also
     --------
-    Verdict : The result.
-    read_log : Reads tokens from a log.
+    ot_draft.verify.server.ServerReport : The result.
+    ot_draft.verify.server.read_log : Reads tokens from a log.
 
     Notes
     -----
@@ -70,10 +71,10 @@ class Audit:
     >>> generator = np.random.default_rng(0)
     >>> audit = Audit()
     >>> audit.add(*Token.of_arrays(generator.choice(3, size=1000, p=p), np.tile(p, (1000, 1))))
-    >>> audit.verdict().word
+    >>> audit.report().word
     'no bias found'
     >>> audit.add(*Token.of_arrays(np.zeros(1000, dtype=int), np.tile(p, (1000, 1))))
-    >>> audit.verdict().word
+    >>> audit.report().word
     'biased'
     """
 
@@ -214,7 +215,19 @@ class Audit:
         self._flush()
         return self._crossed is not None
 
-    def verdict(self) -> Verdict:
-        """The verdict after the tokens so far."""
+    def report(self, subject: str = "tokens") -> ServerReport:
+        """Return the report on the tokens so far.
+
+        Parameters
+        ----------
+        subject : str, default="tokens"
+            Name of the server or log in the report.
+
+        Returns
+        -------
+        report : ServerReport
+            Report with one outcome.
+        """
         self._flush()
-        return Verdict.of(self, self._wealth, self._bound, self._no_mass, self._largest, self._crossed)
+        outcome = outcome_of(self, self._wealth, self._bound, self._no_mass, self._largest, self._crossed)
+        return ServerReport(subject, (outcome,), {"tolerance": self.tolerance}, self.level)

@@ -53,15 +53,15 @@ def _bets(family: str, events: dict[str, str]) -> list[Bet]:
 
 
 SCORED = (
-    *_bets("rank", {f"rank {r}": f"one of the {r} likeliest tokens" if r > 1 else "the likeliest token" for r in RANKS}),
-    Bet("second", "rank", "the second likeliest token"),
-    Bet("third", "rank", "the third likeliest token"),
-    Bet("listed", "rank", "one of the tokens that the law lists, not of the rest"),
+    *_bets("rank", {f"rank {r}": f"one of the {r} most probable tokens" if r > 1 else "the most probable token" for r in RANKS}),
+    Bet("second", "rank", "the second most probable token"),
+    Bet("third", "rank", "the third most probable token"),
+    Bet("listed", "rank", "one of the listed tokens"),
     *_bets("mass", {f"mass {mass:g}": f"a token of probability {mass:g} or more" for mass in MASSES}),
     Bet("surprise", "mass", "an unlikely token, by the logarithm of its probability"),
     *(
         Bet(f"{name}, entropy from {low:g}", "entropy", f"{event}, where the entropy is {low:g} to {high:g}")
-        for name, event in (("likeliest", "the likeliest token"), ("surprise", "an unlikely token"))
+        for name, event in (("most probable", "the most probable token"), ("surprise", "an unlikely token"))
         for low, high in ENTROPIES
     ),
     Bet("typical", "entropy", "a token that typical acceptance would take"),
@@ -69,28 +69,28 @@ SCORED = (
     Bet("id middle", "calibration", "a token of high id"),
     *_bets("calibration", {f"uniform of {BITS} bits by {how}": f"a token that uniform random numbers of {BITS} bits favour, by {how}"
                            for how in ("rank", "id")}),
-    Bet("same token again", "learned", "a token that came too often so far"),
-    Bet("same pair again", "learned", "a token that came too often so far after the one before"),
-    Bet("same three again", "learned", "a token that came too often so far after the two before"),
-    Bet("same law again", "learned", "a token that came too often so far under the same law"),
-    Bet("common token", "learned", "a token that is likelier on average than here"),
+    Bet("same token again", "learned", "a token that was too frequent so far"),
+    Bet("same pair again", "learned", "a token that was too frequent so far after the one before"),
+    Bet("same three again", "learned", "a token that was too frequent so far after the two before"),
+    Bet("same distribution again", "learned", "a token that was too frequent so far under the same distribution"),
+    Bet("common token", "learned", "a token that is more probable on average than here"),
     Bet("repeat of the last", "repeat", "the token before, again"),
     Bet("repeat of the last but one", "repeat", "the token before the last, again"),
     *_bets("repeat", {f"repeat within {w}": f"one of the last {w} tokens, again" for w in WINDOWS}),
-    Bet("law before", "neighbours", "a token that the law of the place before prefers"),
-    *_bets("requests", {f"tokens of {last:g} other requests": "a token that other requests had at this position, under the same law"
+    Bet("distribution before", "neighbours", "a token that the distribution of the position before prefers"),
+    *_bets("requests", {f"tokens of {last:g} other requests": "a token of other requests at this position, under the same distribution"
                         for _, last in URNS}),
-    Bet("draft law", "draft law", "a token that the draft model prefers"),
-    Bet("overlap with the draft law", "draft law", "a token that is drafted as often as it should come"),
-    Bet("ratio to the draft law", "draft law", "a token that the draft model much prefers"),
-    Bet("likeliest draft", "draft law", "the draft model's likeliest token"),
-    Bet("likely and drafted", "draft law", "a token of probability 0.0625 or more that the draft model prefers"),
-    *_bets("draft law", {f"drafted {low:g} to {high:g} times": f"a token that the draft model gives {low:g} to {high:g} times its mass"
+    Bet("draft distribution", "draft distribution", "a token that the draft model prefers"),
+    Bet("overlap with the draft distribution", "draft distribution", "a token that is drafted as often as it should come"),
+    Bet("ratio to the draft distribution", "draft distribution", "a token that the draft model much prefers"),
+    Bet("most probable draft token", "draft distribution", "the draft model's most probable token"),
+    Bet("likely and drafted", "draft distribution", "a token of probability 0.0625 or more that the draft model prefers"),
+    *_bets("draft distribution", {f"drafted {low:g} to {high:g} times": f"a token with q / p from {low:g} to {high:g}"
                          for low, high in RATIOS}),
-    Bet("noise of the draft", "draft law", "a token that the draft's noise, used again, would give"),
-    Bet("drafted too rarely", "draft law", "a token of the residual of high id"),
-    Bet("accepted too easily", "draft law", f"a token that comes more often where drafts are accepted at {LENIENT:g} p/q"),
-    Bet("uniform of other requests", "draft law", "a token that other requests' draft tests would give, had all one uniform number"),
+    Bet("noise of the draft", "draft distribution", "a token that the draft's noise, used again, would give"),
+    Bet("drafted too rarely", "draft distribution", "a token of the residual of high id"),
+    Bet("accepted too easily", "draft distribution", f"a token that comes more often where drafts are accepted at {LENIENT:g} p/q"),
+    Bet("uniform of other requests", "draft distribution", "a token of other requests' draft tests, had all one uniform number"),
 )  # fmt: skip
 COMPARED = {  # by rank and by id
     ("same number", "neighbours"): "the token that the random number of the token before would give",
@@ -105,8 +105,8 @@ OVERLAPS = (
     *_bets("calibration", {f"id quarter {i}": f"a token of quarter {i} of the mass, by token id" for i in range(1, 5)}),
     *(Bet(f"{name} by {how}", family, f"{event}, by {how}")
       for (name, family), event in COMPARED.items() for how in ("rank", "id")),
-    *_bets("place", {f"likeliest at place {i}": f"the likeliest token, at place {i} of a step" for i in range(PLACES)}),
-    *_bets("place", {f"middle at place {i}": f"a token far down the ranks, at place {i} of a step" for i in range(PLACES)}),
+    *_bets("step offset", {f"most probable at step offset {i}": f"the most probable token at step offset {i}" for i in range(PLACES)}),
+    *_bets("step offset", {f"middle at step offset {i}": f"a token far down the ranks at step offset {i}" for i in range(PLACES)}),
 )  # fmt: skip
 BETS = SCORED + OVERLAPS
 
@@ -220,7 +220,7 @@ def _draft_law(tokens: Tokens, seen: Seen) -> list[Score]:
     """Scores where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
     known = ~np.isnan(tokens.draft_rest)
     if not known.any():
-        return [(np.zeros(tokens.mass.shape), 0.0)] * sum(bet.family == "draft law" for bet in SCORED)
+        return [(np.zeros(tokens.mass.shape), 0.0)] * sum(bet.family == "draft distribution" for bet in SCORED)
     q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
     ratio = q / np.maximum(tokens.mass, 1e-300)
     ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)

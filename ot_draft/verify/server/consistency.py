@@ -19,10 +19,9 @@ from math import log
 import numpy as np
 
 from ...arrays import Array
-from ..e_values import log_bet
+from ..e_values import e_value_text, log_bet
 from .answers import UNREPORTED, Answer, Emitted
 from .records import number_of
-from .verdict import e_value
 
 CONTEXTS = 32_768  # remembered
 SAME = 0.1  # mean total variation up to which reports for one context may differ: bfloat16 in batches of other sizes
@@ -105,7 +104,7 @@ class Contexts:
         if self._highest >= self._enough:
             return (
                 "the reported law is no function of the context: it leans on the emitted token, which has more mass than in other "
-                f"reports for the same context (e-value {e_value(self._highest)}, {self.partings:,} places)"
+                f"reports for the same context (e-value {e_value_text(self._highest)}, {self.partings:,} places)"
             )
         means = [(self._apart, self.compared), (self._apart_at_partings, self.partings)]
         apart = max((total / count for total, count in means if count >= FEWEST), default=0.0)

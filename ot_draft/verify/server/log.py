@@ -23,9 +23,9 @@ from ...arrays import Array
 from ...errors import CannotAudit, InvalidDistribution
 from .answers import LARGEST_ID, BadAnswer, Emitted, read_answer
 from .consistency import Ends
+from .evidence import LeftOut
 from .records import ENTRY, NUMBERS, UNNAMED_TOKEN, ListedMasses, Token, names
 from .reported import DOUBTFUL, Lists, Reported
-from .verdict import LeftOut
 
 LONGEST = 64 * 2**20  # bytes of a line
 WHOLE = ("token", "ids", "position", "place")  # arrays that hold whole numbers
@@ -115,8 +115,8 @@ def read_log(
     ...     log = Path(folder, "log.jsonl")
     ...     size = log.write_text('{"token": 1, "law": [0.5, 0.3, 0.2]}\\n{"token": 1}\\n')
     ...     audit.add(*read_log(log, audit.leave_out))
-    >>> verdict = audit.verdict()
-    >>> verdict.tokens, verdict.unreadable
+    >>> evidence = audit.report().evidence
+    >>> evidence.tokens, evidence.unreadable
     (1, 1)
     """
     count, unread, notes = 0, LeftOut(), notes or ResponseNotes()

@@ -1,44 +1,47 @@
-"""A verdict as one HTML page without links to anything outside it."""
+"""A report on a server or a log as one HTML page without links to anything outside it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
 from ...page_style import page, table
-from .verdict import Verdict, e_value
+from ..e_values import e_value_text
+from ..outcome import Status
+from .report import ServerReport
 
-OF_VERDICTS = """
+STYLE = """
 .good { background: #00735a; } .bad { background: #b34700; } .open { background: #5f5f5f; }
 body { overflow-wrap: anywhere; } p { max-width: 45rem; } .verdict { font-weight: bold; white-space: nowrap; }
 @media (max-width: 30rem) { th, td { padding: .25rem .3rem; font-size: .85rem; }
   thead ~ tbody td:nth-child(2), thead th:nth-child(2) { display: none; } }
 """
-MARKS = {"no bias found": ("good", "\u2713"), "biased": ("bad", "\u2717"), "cannot be decided": ("open", "?")}
+MARKS = {Status.PASSED: ("good", "\u2713"), Status.FAILED: ("bad", "\u2717"), Status.UNDECIDED: ("open", "?")}
 WHAT = (
-    "A bet stakes money, at the odds of the reported laws, on what the next token is. Its e-value is what 1 has become: while the "
-    "laws are true, an e-value ever reaches 100 with probability at most 1 in 100, and 1,000,000 with 1 in a million."
+    "A bet stakes money, at the odds of the reported distributions, on the next token. Its e-value is the value of an initial stake of 1: "
+    "if the distributions are true, an e-value ever reaches 100 with probability at most 1 in 100, and 1,000,000 with 1 in a million."
 )
 SHOWN = 8  # bets
-HEADS = ("the token is", "tokens", "came", "reported", "e-value")
+HEADS = ("event", "tokens", "observed", "reported", "e-value")
 
 
-def html_page(verdict: Verdict, subject: str, notes: Sequence[tuple[str, str]] = ()) -> str:
-    """The verdict on a subject (an address, a file), notes on how it was asked, the bets that won most."""
-    kind, mark = MARKS[verdict.word]
-    facts = [("tokens", f"{verdict.tokens:,}"), ("tokens whose law cannot be known", f"{verdict.skipped:,}"),
-             ("tokens that cannot be read", f"{verdict.unreadable:,} {verdict.left_out}"), *notes]  # fmt: skip
+def html_page(report: ServerReport) -> str:
+    """Return the page of a report: the result, the bets with the largest e-values, and what was tried."""
+    test, evidence = report.outcomes[0], report.evidence
+    kind, mark = MARKS[test.status]
+    facts = [("tokens", f"{evidence.tokens:,}"), ("tokens whose distribution cannot be known", f"{evidence.skipped:,}"),
+             ("tokens that cannot be read", f"{evidence.unreadable:,}"), *report.facts()]  # fmt: skip
+    facts += [(each.check, each.evidence.reason) for each in report.outcomes[1:]]
     facts += [(f"tokens for a bound of {target}", f"about {float(f'{tokens:.2g}'):,.0f}")
-              for target, tokens in verdict.for_bounds.items()]  # fmt: skip
-    said = f'<p><span class="verdict {kind}">{mark} {verdict.word}</span></p>\n<p>{escape(str(verdict))}.</p>\n'
-    if not verdict.undecided:
-        said += f"<h2>The bets that won most</h2>\n<p>{WHAT} Shares are of the tokens that a bet applies to.</p>\n"
-        said += table(HEADS, [list(map(escape, row)) for row in strongest(verdict)])
+              for target, tokens in evidence.for_bounds.items()]  # fmt: skip
+    said = f'<p><span class="verdict {kind}">{mark} {report.word}</span></p>\n<p>{escape(str(report))}.</p>\n'
+    if test.status != Status.UNDECIDED:
+        said += f"<h2>Bets with the largest e-values</h2>\n<p>{WHAT} Frequencies are among the tokens that a bet applies to.</p>\n"
+        said += table(HEADS, [list(map(escape, row)) for row in strongest(report)])
     asked = table((), [list(map(escape, row)) for row in facts], texts=2)
-    return page(f"Audit of {subject}", f"{said}<h2>What was asked</h2>\n{asked}", OF_VERDICTS)
+    return page(f"Audit of {report.subject}", f"{said}<h2>Requests and answers</h2>\n{asked}", STYLE)
 
 
-def strongest(verdict: Verdict) -> list[tuple[str, ...]]:
-    """The bets that won most, in the columns of HEADS."""
-    return [(each.event, f"{each.tokens:,}", f"{each.came:.2%}", f"{each.expected:.2%}", e_value(each.log_e_value))
-            for each in verdict.findings[:SHOWN]]  # fmt: skip
+def strongest(report: ServerReport) -> list[tuple[str, ...]]:
+    """Return the bets with the largest e-values, in the columns of HEADS."""
+    return [(each.event, f"{each.tokens:,}", f"{each.observed:.2%}", f"{each.reported:.2%}", e_value_text(each.log_e_value))
+            for each in report.evidence.bets[:SHOWN]]  # fmt: skip

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...errors import CannotAudit
+from ..outcome import Status
 from .answers import BadAnswer
 from .audit import Audit
+from .report import EVENT, ServerReport
 from .reported import Reported
-from .server import OWN_DEFAULTS, PROMPTS, Prompt, RequestPlan, audit_server
-from .verdict import EVEN, Verdict
+from .server import PROMPTS, Prompt, RequestPlan, audit_server
 
 T = TypeVar("T")
 
@@ -42,6 +44,7 @@ class GivenAnswers:
 
     def __init__(self, answers: Sequence[RecordedAnswer]) -> None:
         self._answers, self._given, self._lost = answers, 0, 0
+        self.again = Counter[str]()  # nothing is sent
 
     def complete(
         self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
@@ -67,22 +70,21 @@ class GivenAnswers:
         return lost
 
 
-def audit_recorded(answers: Sequence[RecordedAnswer], plan: RequestPlan, listed: int, audit: Audit) -> Verdict:
-    """The verdict on answers to the requests of `plan_of`, asked for at temperature 1 with `listed` tokens a list.
+def audit_recorded(answers: Sequence[RecordedAnswer], plan: RequestPlan, listed: int, audit: Audit) -> ServerReport:
+    """Return the report on answers to the requests of `plan_of`, asked for at temperature 1 with `listed` tokens per list.
 
     CannotAudit where nothing in them can be read.
     """
-    audit_server(GivenAnswers(answers), plan, Reported(listed=listed), audit)
-    return audit.verdict()
+    return audit_server(GivenAnswers(answers), plan, Reported(listed=listed), audit).report("recorded answers")
 
 
-def sentence(verdict: Verdict, plan: RequestPlan) -> str:
-    """The verdict with its range: what was tried, and what bias would have been seen."""
+def sentence(report: ServerReport, plan: RequestPlan) -> str:
+    """Return the report as a sentence with its range: what was tried, and which bias would have been detected."""
     ((together, length),) = plan.shapes
     tried = f"{plan.requests:,} requests of up to {length} tokens, about {together} at a time, temperature 1"
-    if verdict.undecided or verdict.biased:
-        return f"{tried}: {verdict}{f'. Or {OWN_DEFAULTS}' if verdict.biased else ''}"
+    if report.status != Status.PASSED:
+        return ". ".join([f"{tried}: {report}", *report.evidence.remarks])
     return (
-        f"{tried}: {verdict}. A bias of {verdict.visible:.2g} in {EVEN} in every token would be missed once in a million times. Nothing is "
-        "said of other prompts, temperatures, lengths and numbers of requests at a time, nor of whether this is the right model"
+        f"{tried}: {report}. A bias of {report.evidence.distance:.2g} in {EVENT} in every token is missed with probability 1e-6. The "
+        "result does not hold for other prompts, temperatures, lengths and numbers of concurrent requests, and not which model is served"
     )

@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from ...optional import load
+from ..outcome import Outcome, ServerEvidence, Status
 from .answers import Answer
 from .records import number_of
 from .reported import Reported
@@ -134,15 +135,21 @@ class Reference:
             rest = abs(here.sum() - there.sum())
             self._distances.append(float(np.abs(here - there).sum() + rest) / 2)
 
-    def verdict(self) -> str:
-        """A sentence on what was seen; it begins with "differs" where AGREES is passed. CannotAudit if nothing could be compared."""
+    def outcome(self) -> Outcome[ServerEvidence]:
+        """Return the outcome of the comparison: FAILED if the mean distance is above AGREES. CannotAudit if nothing could be compared."""
         if not self._distances:
             remedy = "the server must name tokens by id (vLLM and llama.cpp do)"
             raise CannotAudit(f"{self.model.folder}: no place could be compared: {remedy}")
         mean, largest = float(np.mean(self._distances)), float(np.max(self._distances))
-        return (
-            f"{'agrees with' if mean <= AGREES else 'differs from'} the law served: total variation a token, on the listed tokens and "
-            f"the rest, {mean:.3g} on average, {largest:.3g} at most, on {len(self._distances):,} places (differs: a mean above {AGREES})"
+        agrees, number = mean <= AGREES, len(self._distances)
+        reason = (
+            f"{'agrees with' if agrees else 'differs from'} the distribution served: total variation per token, on the listed tokens and "
+            f"the rest, {mean:.3g} on average, {largest:.3g} at most, on {number:,} positions (differs: a mean above {AGREES})"
+        )
+        status = Status.PASSED if agrees else Status.FAILED
+        claim = f"the mean total variation distance from the reference is at most {AGREES}" if agrees else ""
+        return Outcome(
+            check="reference", status=status, claim=claim, evidence=ServerEvidence(reason=reason, tokens=number)
         )
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any, Protocol, TypeVar
 
 from ...arrays import Array
 from ...errors import CannotAudit
+from ..outcome import ServerEvidence
 from .answers import Answer, BadAnswer, NoLaw, drafted, parsed, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
 from .consistency import PARTINGS, Contexts, Ends
 from .lookup import LookupLaws
 from .records import UNNAMED_TOKEN, ListedMasses, Token
-from .reference import DraftLaws
+from .reference import DraftLaws, Reference
+from .report import ServerReport
 from .reported import DOUBTFUL, SHORT, Lists, Reported
 
 PROMPTS = (
@@ -48,7 +52,17 @@ ONE_OF_SEVERAL = (
     "the lists are of texts, and one entry stands for several tokens, now for one, now for another, or for their sum ({seen:,} tokens show "
     f"it): what is emitted cannot be set beside them: {BY_IDS}"
 )
-OWN_DEFAULTS = "the server has defaults of its own (a penalty, a top-k), which shape the law after what it reports"
+OWN_DEFAULTS = (
+    "the server may have defaults of its own (a penalty, a top-k) that change the distribution after it is reported"
+)
+SAME_TEXTS = f"several tokens may have the same text, of which the server lists only one: {BY_IDS}"
+SHARED = (
+    "the responses are not independent: requests share random numbers, or several get the same response from a cache"
+)
+NO_LAW_OF_DRAFTS = (
+    "llama.cpp does not report probabilities for tokens of speculative steps; compare its output with that of a second server without "
+    "drafts: ot-draft audit servers URL URL2"
+)
 SHOWN = 3  # tokens that show it; fewer may be an error of the server's
 FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
 
@@ -63,6 +77,10 @@ class Answering(Protocol):
         self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
     ) -> list[T | BadAnswer]:
         """Results of `read` on the answers, BadAnswer where there is none."""
+
+    @property
+    def again(self) -> Counter[str]:
+        """Requests that were sent again, by reason."""
 
     def lost(self) -> int:
         """Tokens, at most, that were drawn since the last call and are not in the answers."""
@@ -144,10 +162,55 @@ class AuditRun:
         self._waves, self._asked, self._empty = 0, 0, 0
         self._answered: set[tuple[int, int]] = set()  # shapes of waves
 
-    @property
-    def by_text(self) -> bool:
-        """Whether a list had texts as keys, of which several tokens may have one."""
-        return self._lists.by_text
+    def report(self, subject: str, reference: Reference | None = None) -> ServerReport:
+        """Return the report on the answers so far, with an outcome of the comparison with a reference if there is one."""
+        found = self._audit.report(subject)
+        evidence = replace(found.evidence, remarks=tuple(self._remarks(found.evidence)))
+        outcomes = [replace(found.outcomes[0], evidence=evidence)]
+        if reference is not None and not self._audit.undecided:
+            outcomes.append(reference.outcome())
+        return replace(found, outcomes=tuple(outcomes), tried={**found.tried, **self._tried()})
+
+    def _tried(self) -> dict[str, Any]:
+        """Facts about the requests and the answers."""
+        plan, left_out = self._plan, self.left_out
+        asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in left_out]
+        tried: dict[str, Any] = {
+            "model": plan.model,
+            "engine": plan.engine,
+            "log-probabilities": self._reported.mode,
+            "answers": self.answers,
+            "concurrent requests x tokens per response": ", ".join(f"{c} x {n}" for c, n in asked),
+            "distributions of equal contexts": str(self.contexts),
+        }
+        if self.drafted is not None:
+            tried["draft tokens by the server's own count"] = self.drafted
+        if left_out:
+            tried["requests left out"] = [
+                f"{c} requests of {n} tokens: {reason}" for (c, n), reason in left_out.items()
+            ]
+        if again := self._client.again:
+            tried["asked again"] = [f"{reason} ({times} times)" for reason, times in again.most_common(5)]
+        if self._draft is not None:
+            shared = f"on the listed tokens, it shares {self._draft.overlap:.3f} of the reported probability"
+            tried["draft distribution"] = f"of {self._draft}: {shared}"
+        return tried
+
+    def _remarks(self, evidence: ServerEvidence) -> Iterator[str]:
+        """Other explanations of the result, and what follows from it."""
+        if self._plan.engine == "llamacpp" and self.drafted and self.unreadable:
+            yield NO_LAW_OF_DRAFTS
+        if self.doubtful:
+            yield (
+                f"{self.doubtful:,} tokens are charged: they are at the end of a list keyed by text, where they may have replaced others "
+                f"with the same text: {BY_IDS}"
+            )
+        if self._audit.biased:
+            yield OWN_DEFAULTS
+        if any(bet.family == "requests" and bet.log_e_value >= -log(self._audit.level) for bet in evidence.bets):
+            yield SHARED
+        if self._audit.biased and self._lists.by_text:
+            yield SAME_TEXTS
 
     def wave(self) -> list[tuple[Prompt, Answer]]:
         """Ask the next wave, and bet on its tokens: the answers that could be read, with their prompts."""

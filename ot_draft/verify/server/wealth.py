@@ -34,7 +34,7 @@ TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
 TILT_WEIGHTS = (0.04, 0.08, 0.15, 0.22, 0.19, 0.13, 0.08, 0.05, 0.03, 0.02, 0.01)
 FAMILIES = {  # weight of each; shared alike among its bets
     "rank": 0.11, "mass": 0.11, "entropy": 0.12, "calibration": 0.12, "learned": 0.08, "repeat": 0.05, "neighbours": 0.06,
-    "requests": 0.05, "place": 0.06, "draft law": 0.15,
+    "requests": 0.05, "step offset": 0.06, "draft distribution": 0.15,
 }  # fmt: skip
 COMBINED_WEIGHT = 0.2
 CONTEXT_WEIGHT = 0.08

@@ -13,6 +13,7 @@ from slow import slow
 import ot_draft as otd
 from ot_draft.arrays import Array
 from ot_draft.verify.e_values import MISS, log_e_value, missed, smallest_distance
+from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Token
 
 
@@ -96,13 +97,13 @@ def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
         drawn = (np.random.default_rng(seed).random(count) >= share).astype(int)
         audit = otd.Audit()
         audit.add(*Token.of_arrays(drawn, np.tile(law, (count, 1)), request=np.arange(count) // 16))
-        return audit.verdict()
+        return audit.report()
 
-    assert all(audited(tokens, 0.5 + bias, seed).biased for seed in range(3))
-    assert not all(audited(tokens // 4, 0.5 + bias, seed).biased for seed in range(3))
+    assert all(audited(tokens, 0.5 + bias, seed).status == Status.FAILED for seed in range(3))
+    assert not all(audited(tokens // 4, 0.5 + bias, seed).status == Status.FAILED for seed in range(3))
     right = audited(tokens, 0.5, 0)
-    assert not right.biased
-    assert 0.95 * bias < otd.detectable_bias(right)["an event of probability 1/2"] <= 1.03 * bias
+    assert right.status == Status.PASSED
+    assert 0.95 * bias < otd.detectable_bias(right)["reported_distributions"] <= 1.03 * bias
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ def completion(tokens: Array, logprobs: dict[str, Any], asked: int = 0) -> dict[
     return {"id": "c", "object": "text_completion", "model": "tiny", "choices": [choice], "usage": usage}
 
 
+def evidence_of(report: str) -> dict[str, Any]:
+    """The evidence of the first outcome of a report in JSON, and its status."""
+    outcome = json.loads(report)["outcomes"][0]
+    return {"status": outcome["status"], **outcome["evidence"]}
+
+
 class Handler(BaseHTTPRequestHandler):
     """GET /v1/models and POST /v1/completions."""
 

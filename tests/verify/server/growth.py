@@ -105,7 +105,7 @@ def taken(tokens: int, runs: int, temperature: float, names: tuple[str, ...]) ->
                 while audit.tokens < tokens and not audit.biased:
                     for _ in range(512):
                         audit.add(_token(p, q if with_draft else None, sources, share, generator))
-                each.append(f"{audit.verdict().decided_at or '-'}")
+                each.append(f"{audit.report().evidence.decided_at or '-'}")
         click.echo(f"{name:22s} without q: {', '.join(found[False])}; with q: {', '.join(found[True])}")
 
 

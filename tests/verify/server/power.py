@@ -20,7 +20,8 @@ from mutants.catalogue import TABLES
 from mutants.runs import REUSED, share_of_old_numbers
 
 from ot_draft.verify.server import Audit, Token
-from ot_draft.verify.server.against import Agreement, Setting, TwoServerTest
+from ot_draft.verify.server.against import Setting, TwoServerTest
+from ot_draft.verify.server.report import ServerReport
 
 from .chains import Emitted, Pair, Tables, distance, random_pair, run, share_for
 from .chains import right as right_tables
@@ -79,9 +80,9 @@ def wrong(bias: float, tokens: int, level: float, seeds: int, draft: bool | None
                     continue
                 audit = Audit(level=level)
                 feed(audit, pair, emitted, with_draft)
-                verdict = audit.verdict()
-                e = f"(e^{verdict.log_largest:.1f}: {verdict.findings[0].name})"
-                each.append(f"{verdict.decided_at or '-'} {e}")
+                report = audit.report()
+                e = f"(e^{report.evidence.log_largest:.1f}: {report.evidence.bets[0].name})"
+                each.append(f"{report.evidence.decided_at or '-'} {e}")
         said = [f"{'with' if with_draft else 'without'} q: {', '.join(each)}" for with_draft, each in found.items()]
         click.echo(f"{name:40s} {'; '.join(said)}")
 
@@ -99,7 +100,7 @@ class Texts:
         return list(run(self.pair, self.tables, 1.0, len(start), tokens, self.generator, start).token)
 
 
-def compare(name: str, seed: int, tokens: int) -> Agreement:
+def compare(name: str, seed: int, tokens: int) -> ServerReport:
     """A wrong sampler beside a right one, from texts alone."""
     pair, generator = random_pair(seed), np.random.default_rng([seed, 2])
     sides = Texts(pair, TABLES[name](pair), generator), Texts(pair, right_tables(pair), generator)
@@ -114,7 +115,7 @@ def against(tokens: int, seeds: int, names: tuple[str, ...]) -> None:
     """Tokens of both sides until a wrong sampler, at its full strength, is told from a right one by texts alone, level 1e-6."""
     for name in names or TABLES:
         far = [distance(random_pair(seed), TABLES[name](random_pair(seed))) for seed in range(seeds)]
-        took = [compare(name, seed, tokens).decided_at for seed in range(seeds)]
+        took = [compare(name, seed, tokens).evidence.decided_at for seed in range(seeds)]
         click.echo(f"{name:40s} {np.mean(far):.4f} a token: {', '.join(f'{x:,}' if x else '-' for x in took)}")
 
 
@@ -132,7 +133,7 @@ def in_language(tokens: int, first: int, seeds: int, plain_first: bool, names: t
             laws = language(seed)
             sides = Spoken(name, laws, [seed, 1], not plain_first), Spoken("right", laws, [seed, 2], not plain_first)
             test = TwoServerTest(*sides, [Setting("plain", [[i] for i in range(16)], 1.0)], seed=seed)
-            took.append(test.run(tokens).decided_at or np.inf)
+            took.append(test.run(tokens).evidence.decided_at or np.inf)
         click.echo(f"{name:20s} median {np.median(took):,.0f}; {', '.join(f'{x:,.0f}' for x in sorted(took))}")
 
 
@@ -153,7 +154,7 @@ def right_ones(runs: int, tokens: int, level: float) -> None:
             with_draft=bool(seed % 2),
         )
         alarms += audit.biased
-        largest.append(audit.verdict().log_largest)
+        largest.append(audit.report().evidence.log_largest)
     quantiles = np.exp(np.quantile(largest, [0.5, 0.9, 0.99, 1.0]))
     click.echo(
         f"{alarms} false alarms in {runs} runs of {tokens} tokens at level {level}; largest e-values: {quantiles.round(2)}"

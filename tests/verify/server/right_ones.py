@@ -96,7 +96,9 @@ def audited(seed: int, tokens: int, level: float) -> Audit:
 @click.option("--level", default=0.01)
 def main(first: int, runs: int, tokens: int, level: float) -> None:
     """Count false alarms at this level, and at 1e-6."""
-    largest = np.array([audited(seed, tokens, level).verdict().log_largest for seed in range(first, first + runs)])
+    largest = np.array(
+        [audited(seed, tokens, level).report().evidence.log_largest for seed in range(first, first + runs)]
+    )
     alarms = [int((largest >= -np.log(each)).sum()) for each in (level, 1e-6)]
     quantiles = np.exp(np.quantile(largest, [0.5, 0.9, 0.99, 1.0])).round(2)
     click.echo(

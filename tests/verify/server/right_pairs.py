@@ -24,7 +24,7 @@ def main(runs: int, tokens: int) -> None:
         prompts = PROMPTS if len(pair.p) > len(PROMPTS) else [[i] for i in range(len(pair.p))]
         settings = [Setting(name, prompts, 1.0) for name in ("plain", "other")[: 1 + seed % 2]]
         sides = (Chain(pair.p, 2 * seed + side, shared=8 if seed % 3 == 0 else 1) for side in (0, 1))
-        largest.append(TwoServerTest(*sides, settings, level=1e-300, seed=seed).run(tokens).log_largest)
+        largest.append(TwoServerTest(*sides, settings, level=1e-300, seed=seed).run(tokens).evidence.log_largest)
     over = [int((np.array(largest) >= np.log(e)).sum()) for e in (10, 20, 100, 1e6)]
     click.echo(f"{runs} pairs of right sides, {tokens} tokens each: largest e-value {np.exp(max(largest)):.3g}; "
                f"at least 10, 20, 100, 1e6: {over}")  # fmt: skip

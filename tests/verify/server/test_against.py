@@ -15,8 +15,10 @@ from slow import slow
 from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.errors import CannotAudit
-from ot_draft.verify.server.against import CERTAIN, END, SETTINGS, Agreement, Server, Setting, TwoServerTest
+from ot_draft.verify.outcome import Status
+from ot_draft.verify.server.against import CERTAIN, END, SETTINGS, Server, Setting, TwoServerTest
 from ot_draft.verify.server.answers import BadAnswer
+from ot_draft.verify.server.report import ServerReport
 from ot_draft.verify.server.server import RequestPlan
 from ot_draft.verify.server.two_sided import ENDED, TwoSided
 
@@ -48,7 +50,7 @@ def drafts_law_is_hotter(p: Array, q: Array) -> Array:
     return accepted + (1 - accepted.sum(1, keepdims=True)) * residual(p, q)
 
 
-def match(wrong: Array, right: Array, seed: int, tokens: int, level: float = 1e-6, shared: int = 1) -> Agreement:
+def match(wrong: Array, right: Array, seed: int, tokens: int, level: float = 1e-6, shared: int = 1) -> ServerReport:
     sides = Chain(wrong, 2 * seed, shared), Chain(right, 2 * seed + 1, shared)
     return TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=seed).run(tokens)
 
@@ -61,9 +63,9 @@ def test_a_wrong_side_is_told_from_a_right_one(kind: Callable[[Array, Array], Ar
     """At the level of a millionth, tokens of both sides; whichever side it is."""
     pair = random_pair(3)
     sides = kind(pair.p, pair.q), pair.p
-    assert match(*sides, seed=1, tokens=most).differs
+    assert match(*sides, seed=1, tokens=most).status == Status.FAILED
     if kind in (greedy, residual_is_p):
-        assert match(*sides[::-1], seed=2, tokens=most).differs
+        assert match(*sides[::-1], seed=2, tokens=most).status == Status.FAILED
 
 
 @pytest.mark.parametrize("shared", [1, 8])
@@ -71,8 +73,8 @@ def test_a_wrong_side_is_told_from_a_right_one(kind: Callable[[Array, Array], Ar
 def test_right_sides_are_never_told_apart(seed: int, shared: int) -> None:
     """Also where all rows of a batch share their random numbers: a bet a request would call that a difference."""
     pair = random_pair(seed % 6)
-    verdict = match(pair.p, pair.p, seed, 3_000, level=1e-3, shared=shared)
-    assert not verdict.differs and "no difference seen" in str(verdict)
+    report = match(pair.p, pair.p, seed, 3_000, level=1e-3, shared=shared)
+    assert report.status == Status.PASSED and "no difference found" in str(report)
 
 
 def test_the_bound_holds_and_falls() -> None:
@@ -80,7 +82,11 @@ def test_the_bound_holds_and_falls() -> None:
     near = 0.97 * pair.p + 0.03 * pair.q
     apart = float(abs(near - pair.p)[:16].sum(1).mean() / 2)
     early, late = (match(near, pair.p, 5, tokens, level=1e-300) for tokens in (2_000, 30_000))
-    assert late.bound < early.bound <= 1 and late.bound > apart / 4 and not late.differs
+    assert (
+        late.evidence.bound < early.evidence.bound <= 1
+        and late.evidence.bound > apart / 4
+        and late.status == Status.PASSED
+    )
 
 
 def test_the_wealth_has_mean_one_where_the_sides_are_exchangeable() -> None:
@@ -113,7 +119,7 @@ def test_sides_that_share_their_numbers_are_not_told_apart(seed: int) -> None:
     """u and 1 - u have one law: (X, Y) and (Y, X) have too, though neither rows nor sides are independent."""
     laws = random_pair(seed).p
     sides = (Mirrored(laws, seed, mirrored) for mirrored in (False, True))
-    assert not TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], 1e-3, seed=seed).run(2_000).differs
+    assert TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], 1e-3, seed=seed).run(2_000).status == Status.PASSED
 
 
 class Changed(Chain):
@@ -127,7 +133,9 @@ class Changed(Chain):
         return [self.change(answer) for answer in super().ask(requests, tokens)]
 
 
-def between(change: Callable[[Array], Any], tokens: int, level: float = 1e-3, laws: Array | None = None) -> Agreement:
+def between(
+    change: Callable[[Array], Any], tokens: int, level: float = 1e-3, laws: Array | None = None
+) -> ServerReport:
     right = random_pair(0).p
     sides = Changed(right if laws is None else laws, 1, change), Chain(right, 2)
     return TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], level, seed=0).run(tokens)
@@ -136,8 +144,8 @@ def between(change: Callable[[Array], Any], tokens: int, level: float = 1e-3, la
 def test_answers_that_one_side_loses_by_a_token_decide_nothing() -> None:
     """The law of what is left is another one; the law of what was drawn is not."""
     token = int(random_pair(0).p[:16].sum(0).argsort()[-4])
-    verdict = between(lambda answer: BadAnswer("lost") if token in answer else answer, 4_000)
-    assert not verdict.differs and "cannot be read" in verdict.undecided
+    report = between(lambda answer: BadAnswer("lost") if token in answer else answer, 4_000)
+    assert report.status == Status.UNDECIDED and "cannot be read" in report.evidence.reason
 
 
 @pytest.mark.parametrize("own", [3, 5])
@@ -145,9 +153,9 @@ def test_sides_that_always_say_the_same_are_not_called_different(own: int) -> No
     """A fixed seed, or a cache of answers, on both sides: equal answers, or other ones."""
     right = random_pair(0).p
     sides = (Changed(right, 1, lambda answer, said=said: np.full_like(answer, said)) for said in (own, 3))
-    verdict = TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).run(1_000)
-    assert not verdict.differs and verdict.same == (own == 3)
-    assert own == 3 or "says again what it said" in verdict.undecided
+    report = TwoServerTest(*sides, [Setting("plain", PROMPTS, 1.0)], seed=0).run(1_000)
+    assert report.status != Status.FAILED and (report.evidence.reason == "All answers are equal") == (own == 3)
+    assert own == 3 or "repeats its answers" in report.evidence.reason
 
 
 def test_at_temperature_0_nothing_is_called_different() -> None:
@@ -156,8 +164,8 @@ def test_at_temperature_0_nothing_is_called_different() -> None:
     sides = (Changed(greedy(right, right), 1, lambda answer, said=said: answer + said) for said in (0, 1))
     settings = [Setting("plain", PROMPTS, 1.0), Setting(CERTAIN, PROMPTS, 1.0)]
     settings[0].left_out = "not in this test"
-    verdict = TwoServerTest(*sides, settings, seed=0).run(1_000)
-    assert not verdict.differs and CERTAIN in verdict.undecided
+    report = TwoServerTest(*sides, settings, seed=0).run(1_000)
+    assert report.status == Status.UNDECIDED and CERTAIN in report.evidence.reason
 
 
 def test_answers_without_a_token_end_the_comparison() -> None:
@@ -172,7 +180,7 @@ def test_the_bound_is_about_the_second_token_too() -> None:
     def second(answer: Array) -> Array:
         return np.where(np.arange(len(answer)) == 1, 0, answer)
 
-    assert between(second, 4_000, level=1e-300).bound > 1 - random_pair(0).p[:, 0].mean() - 0.1
+    assert between(second, 4_000, level=1e-300).evidence.bound > 1 - random_pair(0).p[:, 0].mean() - 0.1
 
 
 def writer(
@@ -228,9 +236,9 @@ def test_servers_of_one_law_agree_and_no_log_probabilities_are_asked_for(owner: 
     pair = random_pair(0)
     with serving(writer(pair.p, 1), owner=owner) as (one, seen), serving(writer(pair.p, 2), owner=owner) as (other, _):
         status, record = run(one, other, "--tokens", "1500")
-    assert status == 0 and record["tokens"] >= 1500 and "no difference seen" in record["verdict"]
+    assert status == 0 and record["status"] == "passed" and record["outcomes"][0]["evidence"]["tokens"] >= 1500
     assert not any("logprobs" in fields for *_, fields in seen.seen)
-    assert dict(record["notes"])["compared"] == ("token ids" if owner == "vllm" else "pieces of text")
+    assert record["tried"]["compared"] == ("token ids" if owner == "vllm" else "pieces of text")
 
 
 @pytest.mark.parametrize("owner", ["vllm", "openai"])
@@ -241,7 +249,7 @@ def test_a_server_that_is_silently_greedy_differs(owner: str, no_logprobs: None)
         serving(writer(pair.p, 2), owner=owner) as (other, _),
     ):
         status, record = run(one, other, "--tokens", "4000")
-    assert status == 1 and record["decided_at"] < 2_000
+    assert status == 1 and record["outcomes"][0]["evidence"]["decided_at"] < 2_000
 
 
 def test_the_setting_that_is_wrong_is_named(no_logprobs: None) -> None:
@@ -249,8 +257,10 @@ def test_the_setting_that_is_wrong_is_named(no_logprobs: None) -> None:
     spoiled = writer(pair.p, 1, hotter_when_asked)
     with serving(spoiled) as (one, _), serving(writer(pair.p, 2)) as (other, _):
         status, record = run(one, other, "--tokens", "20000", "--settings", "plain,top-p 0.8,temperature 0.6")
-    assert status == 1 and record["settings"][0][0] == "top-p 0.8"
-    assert all(log_e < 7 for name, _, log_e, _ in record["settings"] if name != "top-p 0.8")
+    _, found, *others = record["outcomes"]
+    assert status == 1 and found["check"] == "top-p 0.8" and found["status"] == "failed"
+    assert len(others) == 2
+    assert all(each["status"] == "not decided" and each["evidence"]["log_e_value"] < 7 for each in others)
 
 
 def refuses_top_k(handler: Any, fields: dict[str, Any]) -> bool:
@@ -263,7 +273,7 @@ def test_a_setting_that_a_server_refuses_is_left_out_and_named(no_logprobs: None
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=refuses_top_k) as (one, _), serving(writer(pair.p, 2)) as (other, _):
         status, record = run(one, other, "--tokens", "1500", "--settings", "plain,top-k 5")
-    assert status == 0 and record["left_out"][0][0] == "top-k 5"
+    assert status == 0 and [each["check"] for each in record["outcomes"] if each["status"] == "skipped"] == ["top-k 5"]
 
 
 def every_third(handler: Any, fields: dict[str, Any]) -> bool:
@@ -276,7 +286,7 @@ def test_too_many_answers_that_cannot_be_read_decide_nothing(no_logprobs: None) 
     pair = random_pair(0)
     with serving(writer(pair.p, 1), misbehave=every_third) as (one, _), serving(writer(pair.p, 2)) as (other, _):
         status, record = run(one, other, "--tokens", "1500", "--settings", "plain")
-    assert status == 2 and "cannot be read" in record["undecided"]
+    assert status == 2 and "cannot be read" in record["outcomes"][0]["evidence"]["reason"]
 
 
 def test_ends_that_come_too_early_are_seen(no_logprobs: None) -> None:
@@ -322,7 +332,7 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
     with serving(writer(pair.p, 1)) as (one, seen), serving(writer(pair.p, 2)) as (other, _):
         status, record = run(one, other, "--tokens", "1500", "--settings", "plain,at least 3 tokens,seeds")
     asked = [fields for *_, fields in seen.seen if "max_tokens" in fields]
-    assert status == 0 and not record["left_out"]
+    assert status == 0 and {each["status"] for each in record["outcomes"]} == {"passed"}
     least = [fields["max_tokens"] for fields in asked if fields.get("min_tokens")]
     assert least and min(least) >= 3
     seeds = [fields["seed"] for fields in asked if "seed" in fields]
@@ -331,8 +341,9 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["plain"], "second server"), (["http://127.0.0.1:9", "--temperature", "0.5"], "No such option '--temperature'"),
-     (["http://127.0.0.1:9", "--settings", "loud"], "got 'loud'"), ([], "Missing argument 'URL2|plain'"),
+    [(["--no-draft"], "second server"), (["http://127.0.0.1:9", "--no-draft"], "got both"),
+     (["http://127.0.0.1:9", "--temperature", "0.5"], "No such option '--temperature'"),
+     (["http://127.0.0.1:9", "--settings", "loud"], "got 'loud'"), ([], "got neither"),
      (["http://127.0.0.1:9", "--html", "x.html"], "No such option '--html'")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, no_logprobs: None) -> None:
@@ -357,20 +368,20 @@ def counting(drafted: int, though_asked_not_to: int) -> Callable[[Any, dict[str,
 @pytest.mark.parametrize(
     ("drafted", "though_asked_not_to", "said"),
     [
-        (3, 0, "no difference seen"),
+        (3, 0, "no difference found"),
         (3, 3, "requires a server whose requests can disable drafts"),
         (0, 0, "this one counts 0 draft tokens"),
     ],
 )
-def test_plain_compares_drafts_with_none_or_says_that_it_does_not(
+def test_no_draft_compares_drafts_with_none_or_says_that_it_does_not(
     drafted: int, though_asked_not_to: int, said: str, no_logprobs: None
 ) -> None:
     """llama.cpp's server of 2026 ignores the field: both sides drafted then, and whatever its drafts do, no difference was seen."""
     spoken = counting(drafted, though_asked_not_to)
     with serving(writer(random_pair(0).p, 1), owner="llamacpp", misbehave=spoken) as (url, _):
-        result = CliRunner().invoke(main, ["audit", "servers", url, "plain", "--tokens", "600"])
+        result = CliRunner().invoke(main, ["audit", "servers", url, "--no-draft", "--tokens", "600"])
     assert said in " ".join(result.output.split()), result.output
-    assert result.exit_code == (0 if said == "no difference seen" else 2)
+    assert result.exit_code == (0 if said == "no difference found" else 2)
 
 
 @pytest.mark.parametrize(("owner", "least"), [("llamacpp", 5), ("vllm", 1)])

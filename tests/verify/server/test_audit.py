@@ -12,6 +12,7 @@ from mutants.runs import LINKED, REUSED, RUNS, share_of_old_numbers
 from slow import slow, slow_except
 
 import ot_draft as otd
+from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, CannotAudit, Token, read_log
 from ot_draft.verify.server.bets import BETS
 from ot_draft.verify.server.wealth import Wealth
@@ -53,9 +54,9 @@ def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Pa
     audit = Audit()
     for token in read_log(tmp_path / "log.npz", audit.leave_out):
         audit.add(token)
-    verdict = audit.verdict()
-    assert verdict.biased, verdict
-    assert "What gave it away" in str(verdict)
+    report = audit.report()
+    assert report.status == Status.FAILED, report
+    assert "strongest evidence" in str(report)
 
 
 @pytest.mark.parametrize("name", REUSED)
@@ -63,10 +64,10 @@ def test_random_numbers_used_twice_are_found(name: str, pair: Pair) -> None:
     audit = Audit()
     share = share_of_old_numbers(name, pair, 0.1)
     feed(audit, pair, REUSED[name](pair, share, (REQUESTS, 200), np.random.default_rng(SEED)), with_draft=False)
-    verdict = audit.verdict()
-    assert verdict.biased, verdict
-    assert verdict.findings[0].family in {"neighbours", "requests"}
-    assert "number" in verdict.findings[0].event
+    report = audit.report()
+    assert report.status == Status.FAILED, report
+    assert report.evidence.bets[0].family in {"neighbours", "requests"}
+    assert "number" in report.evidence.bets[0].event
 
 
 def test_the_bias_of_a_wrong_sampler_is_what_is_said(pair: Pair) -> None:
@@ -85,8 +86,8 @@ def test_the_bias_of_a_wrong_sampler_is_what_is_said(pair: Pair) -> None:
 
 
 def test_without_tokens_nothing_is_decided() -> None:
-    verdict = Audit().verdict()
-    assert verdict.word == "cannot be decided" and "no tokens" in str(verdict)
+    report = Audit().report()
+    assert report.word == "cannot be decided" and "no tokens" in str(report)
 
 
 def test_right_samplers_are_not_called_wrong() -> None:
@@ -109,7 +110,7 @@ def test_right_audits_of_many_kinds_are_not_biased(seeds: range) -> None:
     """Vocabularies, lists, batches, rules and number types of `right_ones`, whose command is the long form."""
     for seed in seeds:
         audit = right_ones.audited(seed, 1000, 1e-6)
-        assert not audit.biased, (seed, str(audit.verdict()))
+        assert not audit.biased, (seed, str(audit.report()))
 
 
 def test_one_by_one_is_as_in_blocks(pair: Pair) -> None:
@@ -128,7 +129,7 @@ def test_one_by_one_is_as_in_blocks(pair: Pair) -> None:
         )
     assert singly.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
     assert by_top.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
-    assert singly.verdict().bound == pytest.approx(at_once.verdict().bound)
+    assert singly.report().evidence.bound == pytest.approx(at_once.report().evidence.bound)
 
 
 def test_memory_is_constant(pair: Pair) -> None:
@@ -157,17 +158,17 @@ def test_it_says_what_it_knows(pair: Pair) -> None:
     audit, generator = Audit(), np.random.default_rng(5)
     last = generator.integers(pair.n, size=4000)
     audit.add(*Token.of_arrays(inverse(pair.p[last], generator.random(4000)), pair.p[last]))
-    verdict = audit.verdict()
-    assert not verdict.biased and verdict.decided_at is None
-    assert 0.01 < verdict.bound < 0.1 and verdict.seen < verdict.bound
-    assert 4000 < verdict.for_bounds["0.01"] < verdict.for_bounds["0.001"]
-    assert "no bias found in 4,000 tokens" in str(verdict)
-    assert verdict.as_dict()["verdict"] == "no bias found"
+    report = audit.report()
+    assert report.status != Status.FAILED and report.evidence.decided_at is None
+    assert 0.01 < report.evidence.bound < 0.1 and report.evidence.observed_bias < report.evidence.bound
+    assert 4000 < report.evidence.for_bounds["0.01"] < report.evidence.for_bounds["0.001"]
+    assert "no bias found in 4,000 tokens" in str(report)
+    assert report.record["status"] == "passed"
     hinted = Audit(level=1e-12)
     slightly = 0.85 * pair.p[last] + 0.15 / pair.n
     while hinted.log_e_value < 5:
         hinted.add(*Token.of_arrays(inverse(slightly, generator.random(4000)), pair.p[last]))
-    assert hinted.biased or hinted.verdict().more
+    assert hinted.biased or hinted.report().evidence.more_tokens
 
 
 def test_a_law_of_no_mass_is_refused_and_a_liar_still_found(pair: Pair) -> None:
@@ -187,7 +188,7 @@ def test_a_wealth_that_is_no_number_is_an_error_of_ours() -> None:
     audit.add(Token.of_law(0, [0.5, 0.5]))
     audit._wealth._combined[0] = np.nan
     with pytest.raises(RuntimeError, match="error of ot_draft") as caught:
-        audit.verdict()
+        audit.report()
     assert not isinstance(caught.value, otd.DraftSelectionError)
 
 
@@ -218,7 +219,7 @@ def test_left_out_by_the_token_is_not_biased(pair: Pair) -> None:
             each.add(*Token.of_arrays(token[part], pair.p[last[part]]))
         for _ in range(500 - len(part)):
             audit.leave_out("no token", "here")
-    assert blind.biased and not audit.biased and audit.verdict().bound > lost.mean()
+    assert blind.biased and not audit.biased and audit.report().evidence.bound > lost.mean()
 
 
 def test_a_token_of_no_mass_is_enough() -> None:
@@ -227,7 +228,7 @@ def test_a_token_of_no_mass_is_enough() -> None:
     assert not audit.biased
     audit.add(Token.of_law(1, np.array([1.0, 0.0])))
     audit.add(Token.of_law(1, np.array([1.0, 0.0])))
-    assert audit.biased and audit.verdict().findings[0].name == "no mass"
+    assert audit.biased and audit.report().evidence.bets[0].name == "no mass"
 
 
 def test_it_is_there_when_it_is_asked_for() -> None:

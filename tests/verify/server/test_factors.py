@@ -161,8 +161,8 @@ def word_on(columns: Callable[..., object], n: int, listed: int) -> tuple[str, s
     audit_server(
         Asked(source, columns), RequestPlan(tokens=3000, model="m", engine="openai"), Reported(listed=listed), audit
     )  # type: ignore[arg-type]
-    verdict = audit.verdict()
-    return verdict.word, verdict.undecided
+    report = audit.report()
+    return report.word, report.evidence.reason
 
 
 @pytest.mark.parametrize("stays", ["own", "first"])

@@ -18,6 +18,7 @@ from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan
 from ot_draft.verify.server.reported import Reported
 
 from .chains import inverse, random_pair
+from .completions_server import evidence_of
 
 N, COUNT = 12, 3000
 Listing = Callable[[int, Array, int], list[int]]  # token number, distribution, emitted token -> ids
@@ -88,14 +89,14 @@ SHORT: dict[str, Listing] = {
 @pytest.mark.parametrize("name", LISTS)
 def test_lists_completed_by_the_emitted_token(name: str) -> None:
     audit = judged(LISTS[name])
-    assert not audit.biased and audit.log_e_value < 3, str(audit.verdict())
+    assert not audit.biased and audit.log_e_value < 3, str(audit.report())
     assert "drawn" in name or judged(LISTS[name], heat=0.7).biased
 
 
 @pytest.mark.parametrize("name", SHORT)
 def test_lists_that_say_nothing_but_what_was_emitted(name: str) -> None:
     for heat in (1.0, 0.7):
-        assert "not in the lists" in judged(SHORT[name], heat).verdict().undecided
+        assert "not in the lists" in judged(SHORT[name], heat).report().evidence.reason
 
 
 def test_the_factor_of_a_completed_list_has_mean_at_most_one() -> None:
@@ -134,8 +135,8 @@ def test_a_log_probability_that_is_not_known(unknown: float | None, ranks: int) 
         choice = {"finish_reason": "length", "logprobs": {"content": content}}
         return RecordedAnswer({"choices": [choice], "usage": {"completion_tokens": 24}})
 
-    verdict = audit_recorded([answer(plan.prompt(i, i // 8)) for i in range(64)], plan, 20, Audit())
-    assert verdict.word == "no bias found" and verdict.log_largest < 3, str(verdict)
+    report = audit_recorded([answer(plan.prompt(i, i // 8)) for i in range(64)], plan, 20, Audit())
+    assert report.word == "no bias found" and report.evidence.log_largest < 3, str(report)
 
 
 def test_lists_of_the_tokens_that_were_not_emitted(tmp_path: Path) -> None:
@@ -285,7 +286,7 @@ FORMATS: dict[str, Callable[[list[list[tuple[Array, int]]]], list[Any]]] = {
 def test_what_an_api_returns_is_read(name: str, tmp_path: Path) -> None:
     """Right: no bias. At another temperature: biased where the user says that there was none, else undecided."""
     right = audit(written(tmp_path / "right.jsonl", FORMATS[name](texts())), "--json", "-")
-    assert right.exit_code == 0 and json.loads(right.stdout)["tokens"] == 150 * 16, right.output
+    assert right.exit_code == 0 and evidence_of(right.stdout)["tokens"] == 150 * 16, right.output
     log = written(tmp_path / "hot.jsonl", FORMATS[name](texts(heat=0.7)))
     unknown, stated = audit(log), audit(log, "--temperature", "1")
     assert unknown.exit_code == 2 and "pass --temperature 1" in " ".join(unknown.output.split()), unknown.output
@@ -338,8 +339,8 @@ def test_null_and_a_token_that_is_listed_again(tmp_path: Path) -> None:
         logs = [float(np.log(cut[x])) if cut[x] else None for x in ids]
         lines.append({"token": ids[-1], "ids": ids, "logprobs": logs, "whole": True})
     done = audit(written(tmp_path / "log.jsonl", lines), "--json", "-")
-    verdict = json.loads(done.stdout)
-    assert verdict["unreadable"] == 0 and verdict["tokens"] == COUNT and done.exit_code == 0, done.output
+    found = evidence_of(done.stdout)
+    assert found["unreadable"] == 0 and found["tokens"] == COUNT and done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("how", ["rank", "id"])
@@ -350,4 +351,4 @@ def test_uniform_numbers_of_8_bits(how: str) -> None:
     order = np.argsort(-p, axis=1) if how == "rank" else np.tile(np.arange(48), (6000, 1))
     at = inverse(np.take_along_axis(p, order, 1), generator.integers(256, size=6000) / 256)
     audit.add(*Token.of_arrays(order[np.arange(6000), at], p))
-    assert audit.biased and audit.verdict().findings[0].name == f"uniform of 8 bits by {how}"
+    assert audit.biased and audit.report().evidence.bets[0].name == f"uniform of 8 bits by {how}"

@@ -17,6 +17,7 @@ from ot_draft.verify.server import CannotAudit
 from ot_draft.verify.server.reported import Reported
 
 from .chains import random_pair, right, run
+from .completions_server import evidence_of
 
 
 def audit(*words: str) -> Result:
@@ -44,7 +45,7 @@ def test_a_log_in_lines(dense: bool, tmp_path: Path) -> None:
     log.write_text("\n".join(map(json.dumps, lines(None, 1200, dense))) + "\n\n")
     done = audit(str(log), "--json", "-")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["tokens"] == 1200
+    assert evidence_of(done.stdout)["tokens"] == 1200
     log.write_text("\n".join(map(json.dumps, lines("last token greedy", 4000, dense))))
     done = audit(str(log))
     assert done.exit_code == 1 and "biased" in done.output, done.output
@@ -119,15 +120,15 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     log = tmp_path / "log.jsonl"
     log.write_bytes("\n".join([good[0], *bad, *bad, *good[1:]]).encode() + b'\n{"token": 1, "law": "\xff"}\n{"tok')
     done = audit(str(log), "--json", "-")
-    verdict = json.loads(done.stdout)
-    assert done.exit_code == 0 and (verdict["tokens"], verdict["unreadable"]) == (4000, 18), done.output
-    assert "log.jsonl, line 2: not JSON" in verdict["left_out"] and verdict["bound"] > 18 / 4018
+    found = evidence_of(done.stdout)
+    assert done.exit_code == 0 and (found["tokens"], found["unreadable"]) == (4000, 18), done.output
+    assert "log.jsonl, line 2: not JSON" in str(found["left_out"]) and found["bound"] > 18 / 4018
     log.write_text("\n".join([*bad * 20, *wrong]))
     assert audit(str(log)).exit_code == 1
     log.write_text("\n".join([*bad * 40, *good]))
     done = audit(str(log), "--json", "-")
-    verdict = json.loads(done.stdout)
-    assert done.exit_code == 2 and verdict["verdict"] == "cannot be decided" and "320 of 4,320" in verdict["text"]
+    found = evidence_of(done.stdout)
+    assert done.exit_code == 2 and found["status"] == "not decided" and "320 of 4,320" in found["reason"]
     log.write_text("\n".join(bad))
     assert audit(str(log)).exit_code == 2 and "none of 8 tokens can be read" in " ".join(audit(str(log)).output.split())
 
@@ -161,8 +162,8 @@ def test_rows_of_arrays_that_cannot_be_read_are_left_out_and_counted(tmp_path: P
     law[1234, 0] = np.nan
     np.savez(tmp_path / "log.npz", token=token, law=law, request=np.array([entry["request"] for entry in entries]))
     done = audit(str(tmp_path / "log.npz"), "--json", "-")
-    verdict = json.loads(done.stdout)
-    assert done.exit_code == 0 and verdict["unreadable"] == 1 and "row 1234" in verdict["left_out"], done.output
+    found = evidence_of(done.stdout)
+    assert done.exit_code == 0 and found["unreadable"] == 1 and "row 1234" in str(found["left_out"]), done.output
     (tmp_path / "array.npz").write_bytes((tmp_path / "log.npz").read_bytes()[:-60])
     with (tmp_path / "one.npz").open("wb") as file:
         np.save(file, law)

@@ -91,15 +91,15 @@ def audited(share: float, folder: Path, *more: str) -> tuple[int, dict[str, Any]
 
 def test_forced_drafts_are_found_by_what_is_looked_up(tmp_path: Path) -> None:
     without, _ = audited(0.12, tmp_path)
-    status, verdict = audited(0.12, tmp_path, "--draft", "ngram:3")
-    assert without == 0 and status == 1, verdict
-    assert "of n-grams of up to 3 tokens" in dict(verdict["notes"])["draft law"]
+    status, report = audited(0.12, tmp_path, "--draft", "ngram:3")
+    assert without == 0 and status == 1, report
+    assert "of n-grams of up to 3 tokens" in report["tried"]["draft distribution"]
 
 
 @pytest.mark.parametrize("looked_up", [slow("ngram"), "ngram:3"])
 def test_a_right_server_is_not_biased(looked_up: str, tmp_path: Path) -> None:
-    status, verdict = audited(0.0, tmp_path, "--draft", looked_up)
-    assert status == 0 and verdict["log_largest"] < 6
+    status, report = audited(0.0, tmp_path, "--draft", looked_up)
+    assert status == 0 and report["outcomes"][0]["evidence"]["log_largest"] < 6
 
 
 @pytest.mark.parametrize("named", ["ngram:0", "ngram:x", "ngrams"])

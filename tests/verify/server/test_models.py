@@ -83,10 +83,10 @@ def test_the_model_served_is_the_one_in_the_folder(style: Any, folder: Path, tmp
     )
     with serving(sampled(tiny_llama(3, N, dtype=torch.float32)), style) as (url, _):
         done = audit(url, *asked)
-        assert done.exit_code == 0 and "reference: agrees with the law served" in done.output, done.output
+        assert done.exit_code == 0 and "reference: agrees with the distribution served" in done.output, done.output
     with serving(sampled(tiny_llama(4, N, dtype=torch.float32)), style) as (url, _):
         done = audit(url, *asked)
-        assert done.exit_code == 1 and "reference: differs from the law served" in done.output, done.output
+        assert done.exit_code == 1 and "reference: differs from the distribution served" in done.output, done.output
 
 
 @pytest.mark.parametrize("option", ["--reference", "--draft"])
@@ -122,10 +122,10 @@ def test_unverified_drafts_are_found_with_the_draft_models_folder(style: Any, fo
         with serving(sampled(model, draft, share), style) as (url, _):
             done = audit(url, *asked, "--draft", str(tmp_path / "draft"))
         assert done.exit_code == (share > 0), done.output
-        assert ("gave it away: a token that the draft model much prefers" in " ".join(done.output.split())) == (
+        assert ("strongest evidence: a token that the draft model much prefers" in " ".join(done.output.split())) == (
             share > 0
         )
-        assert "draft law: of" in done.output, done.output
+        assert "draft distribution: of" in done.output, done.output
 
 
 def test_the_drafts_laws_depend_on_the_tokens_before_alone(tmp_path: Path) -> None:

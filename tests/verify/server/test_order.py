@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from ot_draft.arrays import Array
 from ot_draft.cli import main
+from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, Token
 
 from .chains import inverse, softmax
@@ -54,9 +55,11 @@ def test_rows_out_of_order_are_left_out_and_counted(name: str, way: str) -> None
             audit.add(Token.of_law(int(token[row, position]), law, **known))
         else:
             audit.add(Token.of_top(int(token[row, position]), np.arange(N), law, **known))
-    verdict = audit.verdict()
-    assert not audit.biased and verdict.undecided and verdict.unreadable >= len(at[0]) / 2 - ROWS
-    assert "every token once, each text in its order" in verdict.undecided
+    report = audit.report()
+    assert (
+        not audit.biased and report.status == Status.UNDECIDED and report.evidence.unreadable >= len(at[0]) / 2 - ROWS
+    )
+    assert "every token once, each text in its order" in report.evidence.reason
 
 
 def test_texts_without_a_name_begin_anew_where_positions_do() -> None:
@@ -64,8 +67,8 @@ def test_texts_without_a_name_begin_anew_where_positions_do() -> None:
     for row in range(ROWS):
         for position in range(LENGTH):
             audit.add(Token.of_law(int(token[row, position]), p[last[row, position]], position=position))
-    verdict = audit.verdict()
-    assert verdict.word == "no bias found" and verdict.unreadable == 0
+    report = audit.report()
+    assert report.word == "no bias found" and report.evidence.unreadable == 0
 
 
 @pytest.mark.parametrize("names", [("first", "then"), ("then", "first"), (1, 2), (2, 1)])
@@ -81,7 +84,7 @@ def test_a_text_may_quote_one_before_it(names: tuple[Any, Any]) -> None:
             for i in range(16):
                 request = f"{name} {chat}" if isinstance(name, str) else 10 * chat + name
                 audit.add(Token.of_law(int(tokens[i]), laws[i], request=request, position=i, batch=chat))
-    assert not audit.biased and audit.verdict().log_largest < 5
+    assert not audit.biased and audit.report().evidence.log_largest < 5
 
 
 def test_a_log_is_not_overwritten_and_a_folder_that_is_not_there_is_refused_first(tmp_path: Path) -> None:

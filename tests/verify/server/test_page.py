@@ -1,15 +1,16 @@
-"""The page of a verdict: the verdict as a word and a sign, what an e-value is, the bets that won most in two digits, no more."""
+"""The page of a report: the verdict as a word and a sign, what an e-value is, the bets that won most in two digits, no more."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from ot_draft.verify.e_values import e_value_text
 from ot_draft.verify.server import Audit, Token
 from ot_draft.verify.server.page import SHOWN, html_page
-from ot_draft.verify.server.verdict import e_value
 
 LAW = np.array([0.5, 0.3, 0.2])
 
@@ -32,14 +33,14 @@ def test_a_page_says_the_verdict_without_colour(p: list[float], tokens: int, lef
     audit = audited(p, tokens)
     if left_out:
         audit.leave_out("<b>no</b> token", "line 1", left_out)
-    page = html_page(audit.verdict(), "http://localhost & more", [("model", "<i>")])
+    page = html_page(replace(audit.report("http://localhost & more"), tried={"model": "<i>"}))
     assert f">{said}</span>" in page and "width=device-width" in page and "http://localhost &amp; more" in page
     assert "<b>no" not in page and "&lt;i&gt;" in page
     cells = re.findall(r'<td class="number">(.*?)</td>', page)
     if left_out:
         assert not cells
         return
-    assert len(cells) == 4 * SHOWN and page.count("while the laws are true") == 1
+    assert len(cells) == 4 * SHOWN and page.count("if the distributions are true") == 1
     shares = [cell for i, cell in enumerate(cells) if i % 4 in (1, 2)]
     assert all(re.fullmatch(r"\d+\.\d\d%", share) for share in shares)
     e_values = [cell for i, cell in enumerate(cells) if i % 4 == 3]
@@ -50,4 +51,4 @@ def test_a_page_says_the_verdict_without_colour(p: list[float], tokens: int, lef
     ("powers", "said"), [(0, "1"), (-0.37, "0.43"), (2.113, "1.3e+02"), (7.2, "10^7"), (-300, "10^-300")]
 )
 def test_e_values_have_two_digits(powers: float, said: str) -> None:
-    assert e_value(powers * np.log(10)) == said
+    assert e_value_text(powers * np.log(10)) == said

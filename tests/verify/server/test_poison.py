@@ -67,10 +67,10 @@ def law(values: list[float], dtype: Any) -> Any:
 def settled(audit: Audit) -> None:
     audit.add(Token.of_law(0, np.array([0.5, 0.5])))
     assert np.isfinite(audit.log_e_value)
-    verdict = audit.verdict()
-    assert np.isfinite([verdict.bound, verdict.seen, verdict.log_largest]).all()
-    assert 0 <= verdict.bound <= 1 and str(verdict)
-    json.dumps(verdict.as_dict(), allow_nan=False, default=float)
+    report = audit.report()
+    assert np.isfinite([report.evidence.bound, report.evidence.observed_bias, report.evidence.log_largest]).all()
+    assert 0 <= report.evidence.bound <= 1 and str(report)
+    json.dumps(report.record, allow_nan=False, default=float)
 
 
 @FUZZ

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ot_draft.arrays import Array
+from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, CannotAudit
 from ot_draft.verify.server.answers import parsed
 from ot_draft.verify.server.client import Client
@@ -51,8 +52,8 @@ def answers(plan: RequestPlan, heat: float = 1.0) -> list[RecordedAnswer]:
 
 
 def judged(found: Sequence[RecordedAnswer], plan: RequestPlan = PLAN) -> tuple[Any, str]:
-    verdict = audit_recorded(found, plan, LISTED, Audit())
-    return verdict, sentence(verdict, plan)
+    report = audit_recorded(found, plan, LISTED, Audit())
+    return report, sentence(report, plan)
 
 
 class Keeping(Client):
@@ -77,37 +78,39 @@ def test_it_is_the_verdict_of_the_audit_over_http(heat: float) -> None:
     pytest.importorskip("httpx")
     plan, over_http = plan_of(120, 8, LENGTH), Audit()
     with serving(sampler(heat), entries) as (url, _), closing(Keeping(url)) as client:
-        audit_server(client, plan, Reported(listed=LISTED), over_http)
-    verdict, _ = judged(client.kept, plan)
-    assert verdict == over_http.verdict()
-    assert len(client.kept) == 120 and verdict.tokens == 120 * LENGTH
+        run = audit_server(client, plan, Reported(listed=LISTED), over_http)
+    report, _ = judged(client.kept, plan)
+    assert report.outcomes == run.report("url").outcomes
+    assert len(client.kept) == 120 and report.evidence.tokens == 120 * LENGTH
 
 
 def test_right_answers_are_not_biased_and_the_sentence_says_what_was_tried() -> None:
-    verdict, said = judged(answers(PLAN))
-    assert not verdict.biased and not verdict.undecided and verdict.tokens == 200 * LENGTH
+    report, said = judged(answers(PLAN))
+    assert report.status == Status.PASSED and report.evidence.tokens == 200 * LENGTH
     assert said.startswith(
         "200 requests of up to 16 tokens, about 8 at a time, temperature 1: no bias found in 3,200 tokens"
     )
     assert (
-        f"A bias of {verdict.visible:.2g}" in said and "other prompts, temperatures" in said and "lossless" not in said
+        f"A bias of {report.evidence.distance:.2g}" in said
+        and "other prompts, temperatures" in said
+        and "lossless" not in said
     )
 
 
 def test_wrong_answers_are_biased() -> None:
-    verdict, said = judged(answers(PLAN, heat=0.8))
-    assert verdict.biased and "biased: e-value" in said and "missed once" not in said
+    report, said = judged(answers(PLAN, heat=0.8))
+    assert report.status == Status.FAILED and "biased: e-value" in said and "missed once" not in said
 
 
 def test_a_last_wave_may_be_short() -> None:
     plan = plan_of(21, 8, LENGTH)
-    verdict, _ = judged(answers(plan), plan)
-    assert verdict.tokens == 21 * LENGTH
+    report, _ = judged(answers(plan), plan)
+    assert report.evidence.tokens == 21 * LENGTH
 
 
 def test_refusals_are_no_verdict() -> None:
-    verdict, said = judged([RecordedAnswer("status 400")] * 200)
-    assert not verdict.biased and "status 400" in verdict.undecided and "cannot be decided" in said
+    report, said = judged([RecordedAnswer("status 400")] * 200)
+    assert report.status == Status.UNDECIDED and "status 400" in report.evidence.reason and "cannot be decided" in said
     with pytest.raises(CannotAudit, match="no log-probabilities"):
         judged([RecordedAnswer({"choices": [{"logprobs": None}]})] * 200)
 
@@ -118,18 +121,18 @@ def test_some_missing_answers_are_paid_for_and_many_are_no_verdict(heat: float) 
     few, many = (
         [RecordedAnswer("lost") if i % every == 1 else each for i, each in enumerate(found)] for every in (50, 10)
     )
-    verdict, _ = judged(few)
-    assert verdict.biased == (heat < 1) and not verdict.undecided
-    assert verdict.biased or verdict.unreadable == 4 * LENGTH
-    verdict, _ = judged(many)
-    assert verdict.biased or "cannot be read" in verdict.undecided
+    report, _ = judged(few)
+    assert report.status == (Status.FAILED if heat < 1 else Status.PASSED)
+    assert report.status == Status.FAILED or report.evidence.unreadable == 4 * LENGTH
+    report, _ = judged(many)
+    assert report.status == Status.FAILED or "cannot be read" in report.evidence.reason
 
 
 def test_what_was_drawn_and_lost_before_is_paid_for() -> None:
     found = answers(PLAN)
-    verdict, said = judged([RecordedAnswer(each.found, LENGTH if i % 20 == 0 else 0) for i, each in enumerate(found)])
-    assert verdict.charged == 10 * LENGTH and "Every bet paid for 160 tokens" in said
-    assert verdict.visible > judged(found)[0].visible
+    report, said = judged([RecordedAnswer(each.found, LENGTH if i % 20 == 0 else 0) for i, each in enumerate(found)])
+    assert report.evidence.charged == 10 * LENGTH and "Every bet is charged its largest loss for 160 tokens" in said
+    assert report.evidence.distance > judged(found)[0].evidence.distance
 
 
 @pytest.mark.parametrize("numbers", [(0, 8, 16), (1, 0, 16), (1, 8, 0)])

@@ -57,7 +57,7 @@ def test_right_tokens_under_rounded_laws_are_not_biased(name: str, n: int, liste
     generator = np.random.default_rng(7)
     p = contexts(n, generator)
     audit = audited(p, p, PRINTS[name](p), 3000, min(listed, n), generator)
-    assert not audit.biased, audit.verdict()
+    assert not audit.biased, audit.report()
     assert audit.log_e_value < 5
 
 
@@ -161,4 +161,4 @@ def test_reports_that_are_too_rough_decide_nothing() -> None:
     for _ in range(300):
         law = generator.dirichlet(np.ones(60))
         audit.add(Token.of_law(int(generator.choice(60, p=law)), np.round(law, 2)))
-    assert "too rough" in audit.verdict().undecided
+    assert "too rough" in audit.report().evidence.reason

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ot_draft.arrays import Array
+from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, Token
 from ot_draft.verify.server.moments import BINS, Groups, Last, SharedUniform
 from ot_draft.verify.server.records import stack
@@ -30,8 +31,8 @@ REQUESTS = {"tokens of 6 other requests", "tokens of 32 other requests", "unifor
 def test_one_uniform_for_all_requests_at_a_place_is_found(with_draft: bool) -> None:
     """Every marginal law is right: it shows in what the requests of a wave have together, or not at all."""
     pair = random_pair(0)
-    verdict = audited(pair, one_for_each_place, 12_000, 1, with_draft).verdict()
-    assert verdict.biased and verdict.findings[0].name in REQUESTS, verdict
+    report = audited(pair, one_for_each_place, 12_000, 1, with_draft).report()
+    assert report.status == Status.FAILED and report.evidence.bets[0].name in REQUESTS, report
     assert not audited(pair, apart, 2_000, 1, with_draft).biased
 
 
@@ -43,8 +44,8 @@ def test_answers_that_are_copies_are_found_at_once() -> None:
         audit.add(
             *Token.of_arrays(token[0], pair.p[last[0]], request=np.full(16, request), batch=np.zeros(16, dtype=int))
         )
-    verdict = audit.verdict()
-    assert verdict.biased and verdict.findings[0].family in ("requests", "learned"), verdict
+    report = audit.report()
+    assert report.status == Status.FAILED and report.evidence.bets[0].family in ("requests", "learned"), report
 
 
 def test_requests_of_the_simulation_are_right_one_by_one() -> None:
@@ -134,5 +135,5 @@ def test_a_request_with_the_tokens_of_another_is_not_called_right(wrong: bool, s
     audit = Audit()
     plan = RequestPlan([[i] for i in range(N)], 2500, shapes, engine="vllm")
     audit_server(WithCache(random_pair(1, N).p, wrong), plan, Reported(listed=N), audit)  # type: ignore[arg-type]
-    assert audit.verdict().word == ("cannot be decided" if wrong else "no bias found")
+    assert audit.report().word == ("cannot be decided" if wrong else "no bias found")
     assert ("Two laws for one text" in audit.undecided) == wrong

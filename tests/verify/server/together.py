@@ -127,10 +127,11 @@ def wrong(runs: int, tokens: int, rows: int, length: int, groups: float, names: 
     ways = {"without q": (False, True), "with q": (True, True), "without waves of one prompt": (False, False)}
     for name in names or list(SHARED)[1:]:
         for said, (with_draft, together) in ways.items():
-            verdicts = [audited(random_pair(seed), SHARED[name], tokens, seed, with_draft, ((rows, length),), together, groups).verdict()
-                        for seed in range(runs)]  # fmt: skip
-            found = ", ".join(f"{each.decided_at:,}" if each.decided_at else "-" for each in verdicts)
-            best = ", ".join(f"{each.name} e^{each.log_e_value:.1f}" for each in verdicts[0].findings[:2])
+            reports = [audited(random_pair(seed), SHARED[name], tokens, seed, with_draft, ((rows, length),), together, groups).report()
+                       for seed in range(runs)]  # fmt: skip
+            took = [each.evidence.decided_at for each in reports]
+            found = ", ".join(f"{each:,}" if each else "-" for each in took)
+            best = ", ".join(f"{each.name} e^{each.log_e_value:.1f}" for each in reports[0].evidence.bets[:2])
             click.echo(f"{name}, {said}: {found} ({best})")
 
 
@@ -141,7 +142,7 @@ def wrong(runs: int, tokens: int, rows: int, length: int, groups: float, names: 
 def right(runs: int, tokens: int, first: int) -> None:
     """False alarms of requests that share nothing, at the levels .01 and 1e-6."""
     shapes = ((32, 4), (8, 16), (64, 2))
-    logs = np.array([audited(random_pair(seed % 20), apart, tokens, seed, bool(seed % 2), shapes, level=1e-6).verdict().log_largest
+    logs = np.array([audited(random_pair(seed % 20), apart, tokens, seed, bool(seed % 2), shapes, level=1e-6).report().evidence.log_largest
                      for seed in range(first, first + runs)])  # fmt: skip
     alarms = [int((logs >= -np.log(level)).sum()) for level in (0.01, 1e-6)]
     click.echo(

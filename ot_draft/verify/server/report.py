@@ -1,0 +1,108 @@
+"""The report on a server, two servers or a log, and its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..e_values import e_value_text
+from ..outcome import Outcome, ServerEvidence, Status
+from ..report import Report
+
+EVENT = "an event of probability 1/2"  # that ServerEvidence.distance is about
+SAME_SERVERS = "equal_distributions"  # the check of two servers
+WORDS = {Status.PASSED: "no bias found", Status.FAILED: "biased", Status.UNDECIDED: "cannot be decided"}
+WORDS_OF_TWO = WORDS | {Status.PASSED: "no difference found", Status.FAILED: "the servers differ"}
+REPORT_THRESHOLD = 0.001  # probability beyond the lists, and error by rounding, from which the text mentions them
+
+ServerOutcome = Outcome[ServerEvidence]
+
+
+@dataclass(frozen=True)
+class ServerReport(Report[ServerEvidence]):
+    """Outcomes of the tests of a server, two servers or a log.
+
+    The first outcome is that of the test of all tokens. Further outcomes are a comparison with a reference model, or the
+    settings of two servers. `str(report)` gives the first one as text, `report.word` as "biased", "no bias found" or
+    "cannot be decided".
+
+    Attributes
+    ----------
+    subject : str
+        Address of the server, or name of the log.
+    outcomes : tuple of Outcome
+        Outcomes of the tests, with `ServerEvidence`.
+    tried : mapping
+        Facts about the requests and the answers, as plain data.
+    false_alarm : float, default=0.0
+        Bound on the probability that correct tokens are ever called biased.
+
+    See Also
+    --------
+    ot_draft.verify.server.Audit : Makes the report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ot_draft.verify.server import Audit, Token
+    >>> audit = Audit()
+    >>> audit.add(*Token.of_arrays(np.zeros(1000, dtype=int), np.full((1000, 2), 0.5)))
+    >>> report = audit.report()
+    >>> report.status.value, report.evidence.decided_at
+    ('failed', 512)
+    """
+
+    @property
+    def evidence(self) -> ServerEvidence:
+        """Evidence of the test of all tokens."""
+        return self.outcomes[0].evidence
+
+    @property
+    def word(self) -> str:
+        """The status of the test of all tokens in the words of the text."""
+        test = self.outcomes[0]
+        return (WORDS_OF_TWO if test.check == SAME_SERVERS else WORDS)[test.status]
+
+    @property
+    def exit_status(self) -> int:
+        """1 if a test failed, 2 if none failed and one is undecided, else 0."""
+        return {Status.FAILED: 1, Status.PASSED: 0}.get(self.status, 2)
+
+    def __str__(self) -> str:
+        test, evidence = self.outcomes[0], self.evidence
+        if test.status == Status.UNDECIDED:
+            return f"{self.word}: {evidence.reason}"
+        if test.status == Status.FAILED:
+            return (
+                f"{self.word}: e-value {e_value_text(evidence.log_largest)} (level {self.false_alarm:g}), decided after "
+                f"{evidence.decided_at:,} tokens; {evidence.reason}"
+            )
+        said = f"{self.word} in {evidence.tokens:,} tokens: {test.claim}; e-value {e_value_text(evidence.log_e_value)}"
+        return ". ".join([said, *_limits(evidence)])
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Name and text of what it was tried with, of what was left out, and of remarks."""
+        for name, value in self.tried.items():
+            yield from ((name, str(each)) for each in (value if isinstance(value, list) else [value]))
+        yield from (("left out", f"{reason} ({times:,} times)") for times, reason in self.evidence.left_out[:5])
+        yield from (("remark", remark) for remark in self.evidence.remarks)
+
+
+def _limits(evidence: ServerEvidence) -> Iterator[str]:
+    """Sentences on what the test did not see."""
+    if evidence.reason:
+        yield evidence.reason
+    if evidence.unlisted > REPORT_THRESHOLD:
+        yield f"The lists omit {evidence.unlisted:.1%} of the probability, and the omitted tokens are not distinguished"
+    if evidence.rounding > REPORT_THRESHOLD:
+        yield f"The reported probabilities are rounded, with an error of up to {evidence.rounding:.2g}"
+    if evidence.skipped:
+        yield f"{evidence.skipped:,} further tokens are left out, because their distribution cannot be known"
+    lost = evidence.charged + evidence.unreadable
+    if lost and evidence.distance is not None:
+        yield (
+            f"Every bet is charged its largest loss for {lost:,} tokens that are lost or ambiguous, possibly because of their values: a "
+            f"bias of less than about {evidence.distance:.2g} in {EVENT} may be missed"
+        )
+    if evidence.more_tokens is not None:
+        yield f"There is weak evidence of a bias: about {evidence.more_tokens:,} more tokens would decide"
