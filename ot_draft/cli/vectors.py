@@ -6,7 +6,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -14,6 +14,9 @@ from rich.text import Text
 
 from .console import progress_bar, table_console
 from .options import DEFAULTS, Place
+
+if TYPE_CHECKING:
+    from ..verify.vectors.run import VectorReport
 
 FILE = Place(dir_okay=False, exists=True)
 
@@ -51,7 +54,8 @@ def run(
     passed, 2 for invalid input.
     """
     from ..verify.vectors.files import CORPUS, read
-    from ..verify.vectors.readers.read import LEVELS, failures
+    from ..verify.vectors.run import LEVELS, selected
+    from ..verify.vectors.run import run as run_vectors
 
     place = folder or CORPUS
     corpus = read(place)
@@ -60,55 +64,34 @@ def run(
         raise click.UsageError(
             f"--rule must be one of {', '.join(corpus) or '(none)'} in {place}, got {', '.join(strange)!r}. Correct --rule or --from."
         )
-    function = _function(target)
-    expected = _known(known)
-    chosen = {v["id"]: (rule, v) for rule in rules or corpus for v in corpus[rule] if v["level"] in (levels or LEVELS)}
-    outcomes: dict[str, str | None] = {}
-    with progress_bar(len(chosen), "vectors") as advance:
-        for name, wrong in failures(function, place, rules, levels or LEVELS):
-            outcomes[name] = wrong
-            advance(name)
-    if not outcomes:
+    function, known_ids = _function(target), _known(known)
+    if not (chosen := selected(place, rules, levels or LEVELS)):
         raise click.UsageError("--rule and --level must select at least one vector, got none. Remove one of them.")
-    bad = {name: wrong for name, wrong in outcomes.items() if wrong and name not in expected}
-    passed = sorted(name for name in expected if name in outcomes and outcomes[name] is None)
-    suspects = suspected(chosen, outcomes)
-    if as_json:
-        click.echo(json.dumps({"vectors": len(outcomes), "failed": bad, "known": sorted(expected), "passed although known": passed,
-                               "faults that fail so": suspects}, indent=1))  # fmt: skip
-    else:
-        _print(chosen, outcomes, bad, passed, suspects)
-    sys.exit(1 if bad or passed else 0)
-
-
-def suspected(chosen: dict[str, tuple[str, dict[str, Any]]], outcomes: dict[str, str | None]) -> list[str]:
-    """Faults all of whose vectors failed, in one rule at least."""
-    shown, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for name, (rule, vector) in chosen.items():
-        for fault in vector["kills"]:
-            shown[rule, fault] += 1
-            failed[rule, fault] += outcomes[name] is not None
-    return sorted({fault for (rule, fault), number in shown.items() if failed[rule, fault] == number})
-
-
-def _print(
-    chosen: dict[str, tuple[str, dict[str, Any]]], outcomes: dict[str, str | None], bad: dict[str, str], passed: list[str],
-    suspects: list[str],
-) -> None:  # fmt: skip
-    console, table = table_console(140), Table("rule", "vectors", "failed", "first failure")
-    for rule in dict.fromkeys(rule for rule, _ in chosen.values()):
-        names = [name for name, (other, _) in chosen.items() if other == rule]
-        wrong = [name for name in names if name in bad]
-        first = f"{wrong[0]}: {bad[wrong[0]]}" if wrong else ""
-        table.add_row(rule, str(len(names)), Text(str(len(wrong)), "bold red" if wrong else "green"), Text(first))
-    console.print(table)
-    for name in passed:
-        console.print(f"{name}: passed, but is in --known", markup=False)
-    if suspects:
-        console.print(
-            f"suspected bugs, all of whose vectors failed: {', '.join(suspects)}", soft_wrap=True, markup=False
+    with progress_bar(len(chosen), "vectors") as advance:
+        report = run_vectors(
+            function, target, place, rules, levels or LEVELS, known_ids, lambda outcome: advance(outcome.check)
         )
-    console.print(f"{len(outcomes)} vectors, {len(bad)} failed", markup=False)
+    if as_json:
+        click.echo(report.json(), nl=False)
+    else:
+        _print(report)
+    sys.exit(report.exit_status)
+
+
+def _print(report: VectorReport) -> None:
+    console, table = table_console(140), Table("rule", "vectors", "failed", "first failure")
+    wrong = report.wrong
+    for rule in dict.fromkeys(each.evidence.rule for each in report.outcomes):
+        number = sum(each.evidence.rule == rule for each in report.outcomes)
+        failed = [each for each in wrong if each.evidence.rule == rule]
+        first = f"{failed[0].check}: {failed[0].evidence.reason}" if failed else ""
+        table.add_row(rule, str(number), Text(str(len(failed)), "bold red" if failed else "green"), Text(first))
+    console.print(table)
+    for each in report.repaired:
+        console.print(f"{each.check}: passed, but is in --known", markup=False)
+    if bugs := report.suspected_bugs:
+        console.print(f"suspected bugs, all of whose vectors failed: {', '.join(bugs)}", soft_wrap=True, markup=False)
+    console.print(f"{len(report.outcomes)} vectors, {len(wrong)} failed", markup=False)
 
 
 def _function(target: str) -> Any:

@@ -225,8 +225,31 @@ class ServerEvidence:
     remarks: tuple[str, ...] = ()
 
 
-Evidence = RuleEvidence | SamplerEvidence | EngineEvidence | ServerEvidence
-E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, ServerEvidence, covariant=True)
+@dataclass(frozen=True, kw_only=True)
+class VectorEvidence:
+    """Evidence about a verifier of drafts, from one test vector.
+
+    Attributes
+    ----------
+    reason : str
+        What the verifier emitted instead of what was expected; empty if it passed.
+    rule, level : str
+        Rule and level of the vector.
+    bugs : tuple of str
+        Bugs that fail this vector.
+    known : bool
+        Whether the vector is expected to fail. A failure then does not decide.
+    """
+
+    reason: str = ""
+    rule: str
+    level: str
+    bugs: tuple[str, ...] = ()
+    known: bool = False
+
+
+Evidence = RuleEvidence | SamplerEvidence | EngineEvidence | ServerEvidence | VectorEvidence
+E_co = TypeVar("E_co", RuleEvidence, SamplerEvidence, EngineEvidence, ServerEvidence, VectorEvidence, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
