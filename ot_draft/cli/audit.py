@@ -160,7 +160,7 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Ser
     if options.reference is not None:
         raise click.UsageError("--reference requires a server. Pass its URL instead of a log.")
     if options.draft is not None:
-        raise click.UsageError("--draft requires a server. In a log, set draft_law in each line.")
+        raise click.UsageError("--draft requires a server. In a log, set draft_probs in each line.")
     if (options.temperature, options.top_k, options.top_p) != (1, 0, 1):
         raise click.UsageError(
             "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is sampled from."

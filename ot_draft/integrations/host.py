@@ -88,9 +88,9 @@ class StepLog:
         laws = p.double().cpu().numpy()
         drafted = [None] * len(laws) if q is None else [law if law.any() else None for law in q.double().cpu().numpy()]
         given = (rows.tolist(), places.tolist(), tokens.tolist(), laws, drafted)
-        for row, place, token, law, draft_law in zip(*given, strict=True):
-            where = {"request": f"{self._steps}.{row}", "position": place, "place": place, "batch": self._steps}
-            writer.add(token, law, draft_law=draft_law, **where)
+        for row, offset, token, of_target, of_draft in zip(*given, strict=True):
+            where = {"request": f"{self._steps}.{row}", "position": offset, "step_offset": offset, "batch": self._steps}
+            writer.add(token, of_target, draft_probs=of_draft, **where)
         writer.flush()
 
     def add_padded(self, emitted: Array, p: Array, q: Array | None) -> None:

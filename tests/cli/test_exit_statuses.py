@@ -80,7 +80,7 @@ def test_no_code_ends_a_command_with_a_status_of_its_own(monkeypatch: pytest.Mon
     "words", [("compare", "--help"), slow(("audit", "log.jsonl")), ("audit", "log.jsonl", "--json", "-")]
 )
 def test_a_reader_that_goes_away(words: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").write_text('{"token": 0, "law": [0.5, 0.5]}\n' * 20)
+    (tmp_path / "log.jsonl").write_text('{"token": 0, "target_probs": [0.5, 0.5]}\n' * 20)
     read, write = os.pipe()
     os.close(read)
     environment = os.environ | {"PYTHONPATH": str(HERE)}

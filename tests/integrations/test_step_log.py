@@ -152,5 +152,5 @@ def test_a_log_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             log.add_padded(tokens, laws, laws[:, :1])
     (file,) = tmp_path.iterdir()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [line["place"] for line in lines] == [0, 1, 0, 1]
-    assert ["draft_law" in line for line in lines] == [True, False, True, False]
+    assert [line["step_offset"] for line in lines] == [0, 1, 0, 1]
+    assert ["draft_probs" in line for line in lines] == [True, False, True, False]

@@ -334,9 +334,9 @@ class Audited:
 
     def __call__(self, steps: Iterator[Step], prompt: int) -> Iterator[Step]:
         for step in steps:
-            for token, law, draft_law in emitted_with_laws(step, 0):
-                self._audit.add(Token.of_law(token, law, request=prompt, draft_law=draft_law))
-                self._log.add(token, law, request=prompt, draft_law=draft_law)
+            for token, p, q in emitted_with_laws(step, 0):
+                self._audit.add(Token.of_law(token, p, request=prompt, draft_probs=q))
+                self._log.add(token, p, request=prompt, draft_probs=q)
             yield step
 
     def close(self) -> ServerReport:

@@ -132,7 +132,7 @@ class Audit:
         if not len(tokens):
             return
         seen = self._past.read(tokens)
-        slack, nothing = self._rounding.read(tokens.mass, tokens.rest, tokens.total, tokens.size, tokens.whole,
+        slack, nothing = self._rounding.read(tokens.mass, tokens.residual_mass, tokens.total, tokens.size, tokens.whole,
                                              tokens.relative, tokens.decimals)  # fmt: skip
         scored = scores(tokens, self._past, seen)
         y_scored, m_scored = scored.outcomes(tokens)
@@ -141,7 +141,7 @@ class Audit:
         combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
         self._wealth.settle_learned(combined, context, slack, self._learner.reach)
         # Beyond a list a token counts as one of the rest: servers write -9999, -100 or -inf where they do not know its log-probability.
-        beyond = np.where(tokens.whole, np.fmin(tokens.own, tokens.rest), tokens.rest)
+        beyond = np.where(tokens.whole, np.fmin(tokens.own, tokens.residual_mass), tokens.residual_mass)
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), beyond)
         none = own < NOTHING
         self._wealth.settle_no_mass(none, nothing)

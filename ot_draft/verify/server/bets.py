@@ -24,7 +24,7 @@ Column = tuple[Array, Array]  # y and m of one bet, (T,) each
 RANKS = (1, 2, 3, 5, 8, 16)
 MASSES = tuple(2.0**-i for i in (1, 2, 3, 4, 6, 8, 10))
 WINDOWS = (8, 16)
-PLACES = 5  # of a step; the last stands for all further ones
+OFFSETS = 5  # in a step; the last stands for all further ones
 HEAD = 4.0  # q / p from here on counts alike
 LENIENT = 1.2  # times p / q, at which a draft is accepted too easily
 RATIOS = ((0.5, 1.0), (1.0, 2.0), (2.0, 4.0))  # of q / p
@@ -105,8 +105,8 @@ OVERLAPS = (
     *_bets("calibration", {f"id quarter {i}": f"a token of quarter {i} of the mass, by token id" for i in range(1, 5)}),
     *(Bet(f"{name} by {how}", family, f"{event}, by {how}")
       for (name, family), event in COMPARED.items() for how in ("rank", "id")),
-    *_bets("step offset", {f"most probable at step offset {i}": f"the most probable token at step offset {i}" for i in range(PLACES)}),
-    *_bets("step offset", {f"middle at step offset {i}": f"a token far down the ranks at step offset {i}" for i in range(PLACES)}),
+    *_bets("step offset", {f"most probable at step offset {i}": f"the most probable token at step offset {i}" for i in range(OFFSETS)}),
+    *_bets("step offset", {f"middle at step offset {i}": f"a token far down the ranks at step offset {i}" for i in range(OFFSETS)}),
 )  # fmt: skip
 BETS = SCORED + OVERLAPS
 
@@ -122,7 +122,7 @@ class Scores:
         """y, the score of the emitted token, and m, the mean under the law: (T, J) each."""
         there = self.listed[:, np.arange(len(tokens)), tokens.slot]
         y = np.where(tokens.slot >= 0, there, self.rest)
-        m = np.einsum("jtn,tn->jt", self.listed, tokens.mass) + tokens.rest * self.rest
+        m = np.einsum("jtn,tn->jt", self.listed, tokens.mass) + tokens.residual_mass * self.rest
         return y.T, m.T
 
     def spread(self, tokens: Tokens) -> Array:
@@ -146,7 +146,7 @@ def overlaps(tokens: Tokens, seen: Seen) -> Column:
     ones, last = np.ones(len(tokens)), (0.75, 15 / 16)
     columns = [*(overlap(tokens.by_rank, (start * ones, ones)) for start in last),
                *(overlap(tokens.by_id, (i / 4 * ones, (i + 1) / 4 * ones)) for i in range(4)),
-               *_neighbours(tokens, seen), *_requests(tokens, seen), *_place(tokens)]  # fmt: skip
+               *_neighbours(tokens, seen), *_requests(tokens, seen), *_step_offset(tokens)]  # fmt: skip
     y, m = (np.stack(side, axis=1) for side in zip(*columns, strict=True))
     return y, m
 
@@ -158,7 +158,7 @@ def _of_the_law(tokens: Tokens) -> list[Score]:
     """By rank, by mass, by how sure the law is (all that is beyond the list counts as one token), and by the middles of intervals."""
     rank = np.broadcast_to(np.arange(tokens.mass.shape[1]), tokens.mass.shape)
     surprise = np.clip(-np.log2(np.maximum(tokens.mass, 2.0**-12)) / 12, 0.0, 1.0)
-    parts = np.column_stack([tokens.mass, tokens.rest])
+    parts = np.column_stack([tokens.mass, tokens.residual_mass])
     entropy = -(parts * np.log(np.maximum(parts, 1e-300))).sum(1)
     within = [(entropy >= low) & (entropy < high) for low, high in ENTROPIES]
     id_ends = tokens.along_ids(tokens.mass) + tokens.mass / 2
@@ -167,8 +167,8 @@ def _of_the_law(tokens: Tokens) -> list[Score]:
             *((tokens.mass >= mass, 0.0) for mass in MASSES), (surprise, 1.0),
             *((here[:, None] & (rank == 0), 0.0) for here in within),
             *((here[:, None] * surprise, here.astype(float)) for here in within), (typical, 0.0),
-            (np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.rest / 2),
-            (tokens.along_ids(tokens.mass), 1 - tokens.rest / 2),
+            (np.cumsum(tokens.mass, axis=1) - tokens.mass / 2, 1 - tokens.residual_mass / 2),
+            (tokens.along_ids(tokens.mass), 1 - tokens.residual_mass / 2),
             *(_few_bits(tokens, ends) for ends in (np.cumsum(tokens.mass, axis=1), id_ends))]  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def _few_bits(tokens: Tokens, ends: Array) -> Score:
 def _of_the_past(tokens: Tokens, past: Past, seen: Seen) -> list[Score]:
     """Scores by what came too often so far (a half for the rest, in no table), the tokens and law before, tokens of other requests."""
     same, known = tokens.ids[:, :, None] == seen.before[:, None, :], seen.mass_before.sum(1)
-    rest = _prefers(np.maximum(0.0, 1 - known), tokens.rest)
+    rest = _prefers(np.maximum(0.0, 1 - known), tokens.residual_mass)
     before = np.where(known[:, None] > 0, _prefers(seen.mass_before, tokens.mass), 0.0)
     return [*((np.where(tokens.ids >= 0, table.scores(keys), 0.5), 0.5) for table, keys in past.tables(seen)),
             (_prefers(past.average(seen), tokens.mass), 0.5),
@@ -218,16 +218,16 @@ def _prefers(other: Array, mass: Array) -> Array:
 
 def _draft_law(tokens: Tokens, seen: Seen) -> list[Score]:
     """Scores where the draft model's law q is known: the ways in which the laws of wrong samplers lean on q."""
-    known = ~np.isnan(tokens.draft_rest)
+    known = ~np.isnan(tokens.draft_residual_mass)
     if not known.any():
         return [(np.zeros(tokens.mass.shape), 0.0)] * sum(bet.family == "draft distribution" for bet in SCORED)
-    q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_rest, 0.0)
+    q, rest = np.where(known[:, None], tokens.draft, 0.0), np.where(known, tokens.draft_residual_mass, 0.0)
     ratio = q / np.maximum(tokens.mass, 1e-300)
-    ratio_of_rest = rest / np.maximum(tokens.rest, 1e-300)
+    ratio_of_rest = rest / np.maximum(tokens.residual_mass, 1e-300)
     left = np.maximum(tokens.mass - q, 0.0)
     left /= np.maximum(left.sum(1, keepdims=True), 1e-300)
     columns: list[Score] = [
-        (_prefers(q, tokens.mass), _prefers(rest, tokens.rest)),
+        (_prefers(q, tokens.mass), _prefers(rest, tokens.residual_mass)),
         (np.minimum(ratio, 1.0), np.minimum(ratio_of_rest, 1.0)),
         (np.minimum(ratio / HEAD, 1.0), np.minimum(ratio_of_rest / HEAD, 1.0)),
         (np.arange(q.shape[1]) == q.argmax(1)[:, None], 0.0),
@@ -248,7 +248,7 @@ def _noise_again(tokens: Tokens, q: Array, rest: Array) -> Score:
     residual, token x starts at M q(x) / r(x) and then wins at the rate r(x). With R, Q the sums of r, q over the tokens that started
     before s, P(x) is the integral of r(x) / (1 + R s - Q)^2 over s from q(x) / r(x) on. The rest counts as one token.
     """
-    p, q = np.column_stack([tokens.mass, tokens.rest]), np.column_stack([q, rest])
+    p, q = np.column_stack([tokens.mass, tokens.residual_mass]), np.column_stack([q, rest])
     excess = np.maximum(p - q, 0.0)
     refused = excess.sum(1, keepdims=True)
     r = excess / np.maximum(refused, 1e-300)
@@ -272,7 +272,7 @@ def _accepted_too_easily(tokens: Tokens, q: Array, rest: Array) -> Score:
 
     The rest counts as one token that is accepted as it should be: LENIENT times all its mass is more than its tokens would get.
     """
-    p, q = np.column_stack([tokens.mass, tokens.rest]), np.column_stack([q, rest])
+    p, q = np.column_stack([tokens.mass, tokens.residual_mass]), np.column_stack([q, rest])
     taken, residual = np.minimum(p, q), np.maximum(p - q, 0.0)
     taken[:, :-1] = np.minimum(LENIENT * p, q)[:, :-1]
     left = np.maximum(1 - taken.sum(1, keepdims=True), 0.0)
@@ -305,7 +305,7 @@ def _by_rank_and_id(tokens: Tokens, windows: Array) -> tuple[tuple[Column, Colum
 
 
 def _neighbours(tokens: Tokens, seen: Seen) -> list[Column]:
-    intervals = _by_rank_and_id(tokens, seen.place)
+    intervals = _by_rank_and_id(tokens, seen.previous)
     columns = [overlap(interval, window) for interval, window in intervals]
     for interval, (start, end) in intervals:
         low = np.where((start + end) < 1, 0.0, 0.5)
@@ -322,10 +322,10 @@ def _requests(tokens: Tokens, seen: Seen) -> list[Column]:
     return columns + [((shares * crowd).sum(1), crowd.mean(1)) for shares, crowd in halves]
 
 
-def _place(tokens: Tokens) -> list[Column]:
+def _step_offset(tokens: Tokens) -> list[Column]:
     """The middle (a + b) / 2 of the interval has mean 1/2: it is the mean of a uniform number in it."""
-    place = np.minimum(tokens.place, PLACES - 1)
+    offset = np.minimum(tokens.step_offset, OFFSETS - 1)
     top, heaviest = (tokens.slot == 0).astype(float), tokens.mass[:, 0]
     middle = sum(tokens.by_rank) / 2
-    columns = [((place == i) * top, (place == i) * heaviest) for i in range(PLACES)]
-    return columns + [((place == i) * middle, (place == i) * 0.5) for i in range(PLACES)]
+    columns = [((offset == i) * top, (offset == i) * heaviest) for i in range(OFFSETS)]
+    return columns + [((offset == i) * middle, (offset == i) * 0.5) for i in range(OFFSETS)]

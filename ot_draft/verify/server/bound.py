@@ -69,7 +69,7 @@ class Bound:
     def add(self, tokens: Tokens, slack: Array) -> None:
         """Count a block; slack (T,): by how much the reported laws may miss the true ones (`rounding`)."""
         self._slack += float(slack.sum())
-        self._rest += float(tokens.rest.sum())
+        self._rest += float(tokens.residual_mass.sum())
         by_rank = np.searchsorted(LAST_RANKS, np.arange(tokens.mass.shape[1]))
         ranks = _cells(tokens, np.broadcast_to(by_rank, tokens.mass.shape))
         for i, (y, m) in enumerate((ranks, _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
@@ -105,7 +105,7 @@ def _cells(tokens: Tokens, cell: Array) -> tuple[Array, Array]:
     cells = np.arange(CELLS)
     y = (tokens.at_slot(cell, CELLS - 1)[:, None] == cells).astype(float)
     m = np.stack([np.where(cell == j, tokens.mass, 0.0).sum(1) for j in cells], axis=1)
-    m[:, CELLS - 1] += tokens.rest
+    m[:, CELLS - 1] += tokens.residual_mass
     return y, m
 
 

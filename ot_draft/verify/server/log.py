@@ -28,13 +28,13 @@ from .records import ENTRY, NUMBERS, UNNAMED_TOKEN, ListedMasses, Token, names
 from .reported import DOUBTFUL, Lists, Reported
 
 LONGEST = 64 * 2**20  # bytes of a line
-WHOLE = ("token", "ids", "position", "place")  # arrays that hold whole numbers
+WHOLE = ("token", "ids", "position", "step_offset")  # arrays that hold whole numbers
 WANTED = {"iu": "whole numbers", "iuUS": "names or whole numbers", "b": "truth values", "fiu": "real numbers"}
 API = {"top_logprobs", "choices", "outputs"}  # names by which lines of an API are known
 GZIP = b"\x1f\x8b"
 FORMATS = {b"PAR1": "a parquet file", b"PK\x03\x04": "a zip file", b"\x28\xb5\x2f\xfd": "compressed by zstd", b"BZh": "compressed by bzip2",
            b"\xfd7zXZ": "compressed by xz", b"\x93NUMPY": "a single array"}  # by first bytes  # fmt: skip
-HOLDS = "the arrays token, and law or ids with probabilities"
+HOLDS = "the arrays token, and target_probs or ids with probabilities"
 PIECE = 4096  # rows of an .npz file that are worked on at once
 TEXT_KEYS = (
     "the keys of top_logprobs are texts, of which several tokens may have one: let the server name tokens by ids "
@@ -97,11 +97,11 @@ def read_log(
     -----
     A line is a JSON object with the id `token` and one of these descriptions of its distribution:
 
-    * `law`: probabilities of all n tokens.
+    * `target_probs`: probabilities of all n tokens.
     * `ids`, and `probabilities` or `logprobs`: the most probable tokens. `own` may give the probability of the emitted token,
       and `"whole": true` says that no other token can be sampled.
 
-    `request`, `position`, `batch`, `place` and `draft_law` are optional, see `Token`. An `.npz` file has arrays of these names,
+    `request`, `position`, `batch`, `step_offset` and `draft_probs` are optional, see `Token`. An `.npz` file has arrays of these names,
     one row per token, with -1 in `ids` where a row has fewer entries. A line may also be an API response with log-probabilities.
     Each of its choices is a sequence of its own.
 
@@ -113,7 +113,7 @@ def read_log(
     >>> audit = Audit()
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = Path(folder, "log.jsonl")
-    ...     size = log.write_text('{"token": 1, "law": [0.5, 0.3, 0.2]}\\n{"token": 1}\\n')
+    ...     size = log.write_text('{"token": 1, "target_probs": [0.5, 0.3, 0.2]}\\n{"token": 1}\\n')
     ...     audit.add(*read_log(log, audit.leave_out))
     >>> evidence = audit.report().evidence
     >>> evidence.tokens, evidence.unreadable
@@ -212,7 +212,7 @@ def _of_api(
                 lost(TEXT_KEYS if emitted.keyed else SAME_TEXT, where, 1)
                 continue
             at = known.get("position", -1) if alone else position
-            yield _of_emitted(emitted, names(request, at, known.get("batch", 0), known.get("place", -1)))
+            yield _of_emitted(emitted, names(request, at, known.get("batch", 0), known.get("step_offset", -1)))
 
 
 def _choice_of_entry(entry: Entry) -> Entry:
@@ -284,7 +284,7 @@ def _arrays(path: Path) -> dict[str, Array]:
         raise CannotAudit(str(error)) from error
     if unknown := sorted(set(arrays) - ENTRY):
         raise CannotAudit(f"{path}: {unknown[0]!r} is not known: the names are {', '.join(sorted(ENTRY))}")
-    if "token" not in arrays or not {"law", "ids"} & set(arrays):
+    if "token" not in arrays or not {"target_probs", "ids"} & set(arrays):
         raise CannotAudit(f"{path}: give {HOLDS}; here are {', '.join(arrays) or 'none'}")
     if short := [name for name, array in arrays.items() if array.ndim < 1 or len(array) != arrays["token"].size]:
         name = short[0]
@@ -298,9 +298,9 @@ def _arrays(path: Path) -> dict[str, Array]:
 
 def _entry_of_row(piece: dict[str, Array], row: int) -> Entry:
     entry: Entry = {name: array[row] for name, array in piece.items()}
-    if "law" not in entry and "ids" in entry:
+    if "target_probs" not in entry and "ids" in entry:
         listed = entry["ids"] >= 0
-        for name in {"ids", "probabilities", "logprobs", "draft_law"} & set(entry):
+        for name in {"ids", "probabilities", "logprobs", "draft_probs"} & set(entry):
             if np.shape(entry[name]) != listed.shape:
                 raise CannotAudit(f"{name} has shape {np.shape(entry[name])}, ids have {listed.shape}")
             entry[name] = entry[name][listed]
@@ -343,33 +343,33 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         self._file = path.open("x", encoding="utf-8")
         self.tokens = 0
 
-    def add(self, token: int, law: Array, *, draft_law: Array | None = None, **known: Any) -> None:
+    def add(self, token: int, target_probs: Array, *, draft_probs: Array | None = None, **known: Any) -> None:
         """Write one emitted token with its distribution.
 
         Parameters
         ----------
         token : int
             Id of the emitted token.
-        law : array of shape (n,)
+        target_probs : array of shape (n,)
             Target distribution.
-        draft_law : array of shape (n,), optional
+        draft_probs : array of shape (n,), optional
             Distribution of the draft model.
         **known : object
-            `request`, `position`, `batch` and `place` as in `Token.of_law`. They are written as given, as JSON.
+            `request`, `position`, `batch` and `step_offset` as in `Token.of_law`. They are written as given, as JSON.
 
         Raises
         ------
         CannotAudit
             If a distribution is not a probability vector, or `token` is not an id below n.
         """
-        checked = Token.of_law(token, law, draft_law=draft_law)
+        checked = Token.of_law(token, target_probs, draft_probs=draft_probs)
         ids, mass, rest = checked.law.cut()
         line = {"token": checked.token, "ids": ids.tolist(), "probabilities": mass.tolist(), "own": checked.own}
         line |= known
         if rest == 0:
             line["whole"] = True
-        if draft_law is not None:
-            line["draft_law"] = np.asarray(draft_law, dtype=np.float64)[ids].tolist()
+        if draft_probs is not None:
+            line["draft_probs"] = np.asarray(draft_probs, dtype=np.float64)[ids].tolist()
         self._file.write(json.dumps(line) + "\n")
         self.tokens += 1
 
@@ -399,9 +399,9 @@ def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array |
     ------
     token : int
         Id of the emitted token.
-    law : float64 array of shape (n,)
+    target_probs : float64 array of shape (n,)
         Target distribution at the node that the token follows: the root, or the accepted draft token before it.
-    draft_law : float64 array of shape (n,) or None
+    draft_probs : float64 array of shape (n,) or None
         Distribution of the draft model at this node. None if the step has none there, for example after the last draft token.
 
     Raises
@@ -416,7 +416,7 @@ def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array |
 
     Notes
     -----
-    The index of the token in its step is not given. Do not pass it to an audit as `place` if the rule decides on whole
+    The index of the token in its step is not given. Do not pass it to an audit as `step_offset` if the rule decides on whole
     paths: given its index, a token then does not follow the target distribution, although the sequence does.
 
     Examples
@@ -428,8 +428,8 @@ def emitted_with_laws(step: Any, row: int) -> Iterator[tuple[int, Array, Array |
     ...     p=torch.tensor([[[0.5, 0.5], [0.25, 0.75]]]), q=torch.tensor([[[0.75, 0.25]]]),
     ...     nodes=torch.tensor([[1]]), tokens=lambda row: [0, 1],
     ... )
-    >>> for token, law, draft_law in emitted_with_laws(step, 0):
-    ...     print(token, law, draft_law)
+    >>> for token, target_probs, draft_probs in emitted_with_laws(step, 0):
+    ...     print(token, target_probs, draft_probs)
     0 [0.5 0.5] [0.75 0.25]
     1 [0.25 0.75] None
     """

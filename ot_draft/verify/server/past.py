@@ -34,8 +34,8 @@ class Seen:
     """For every token of a block what stands before it.
 
     before (T, WINDOW): tokens, -2 where there were none. mass_before (T, N): the law before, at this law's ids, as far as they were
-    among its heaviest. place, other, earlier (T, 4): intervals [start, end) by rank and by id, empty ones where there is none: of the
-    place before; of the request read before at the same batch and position; of the one at this position in whatever batch. same (T,
+    among its heaviest. previous, other, earlier (T, 4): intervals [start, end) by rank and by id, empty ones where there is none: of the
+    position before; of the request read before at the same batch and position; of the one at this position in whatever batch. same (T,
     OTHERS): tokens of the last requests at this batch and position whose law was the same, -2 where there were none. crowd (T, 2 BINS):
     where the numbers of all requests there lay (`moments.SharedKeyStats`). uniform (T, BINS): the law, by what came of them, of a number
     with which they all tested their drafts, 0 where no draft law is known. cells: of this law's heaviest tokens in the tables, (T, N) each.
@@ -43,7 +43,7 @@ class Seen:
 
     before: Array
     mass_before: Array
-    place: Array
+    previous: Array
     same: Array
     other: Array
     earlier: Array
@@ -205,9 +205,9 @@ class Past:
         windows = np.concatenate(every)[at[:, None] + np.arange(-WINDOW, 0)]
         matched = _matched(tokens.ids, ids, mass)
         uniform = np.zeros((len(tokens), BINS))
-        if not np.isnan(tokens.draft_rest).all():
+        if not np.isnan(tokens.draft_residual_mass).all():
             came = tokens.by_uniform[np.arange(len(tokens)), :, tokens.slot]  # slot -1: the rest, which is the last
-            uniform = self._uniform.read(Groups.of(mixed(tokens.batch, position, tokens.place)), came)
+            uniform = self._uniform.read(Groups.of(mixed(tokens.batch, position, tokens.step_offset)), came)
         cells = _cells(tokens, windows)
         return Seen(windows, matched, intervals, same[:, :, 0], other, earlier, crowd, uniform, cells)
 

@@ -25,7 +25,7 @@ from .rounding import OFF, decimals_of, explains, log_error, relative_of, step_o
 
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
-MOST_IDS = 2**62  # token ids (digests of texts too), positions and places are below
+MOST_IDS = 2**62  # token ids (digests of texts too), positions and step offsets are below
 UNNAMED_TOKEN = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
 UNNAMED = -(2**62)  # the text of a token that names none
 OVER = 0.1  # rel. excess over the lightest listed token from which an unlisted token must have been left out
@@ -35,19 +35,19 @@ LEFT_OUT = (
 )
 LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among the heaviest
 _SMALL = np.arange(TOP)
-NUMBERS = ("request", "position", "batch", "place")  # what is known of a token beside its law
+NUMBERS = ("request", "position", "batch", "step_offset")  # what is known of a token beside its law
 # The names of an entry of a log.
-ENTRY = {*NUMBERS, "token", "law", "ids", "probabilities", "logprobs", "own", "whole", "draft_law"}
+ENTRY = {*NUMBERS, "token", "target_probs", "ids", "probabilities", "logprobs", "own", "whole", "draft_probs"}
 
 
 @dataclass(frozen=True)
 class Tokens:
     """T emitted tokens and their laws, N heaviest tokens of each.
 
-    token (T,): ids. ids, mass (T, N): the heaviest tokens in descending order, -1 and 0 where there are fewer. rest (T,): the mass
+    token (T,): ids. ids, mass (T, N): the heaviest tokens in descending order, -1 and 0 where there are fewer. residual_mass (T,): the mass
     of all others. own (T,): reported probability of the emitted token, NaN where nobody said it. request, position, batch (T,):
-    which text, which place in it, which requests ran together. place (T,): how many tokens the same step of speculation had
-    emitted before, -1 unknown. draft (T, N), draft_rest (T,): the draft model's law on the same tokens, NaN unknown.
+    which text, which position in it, which requests ran together. step_offset (T,): how many tokens the same step of speculation had
+    emitted before, -1 unknown. draft (T, N), draft_residual_mass (T,): the draft model's law on the same tokens, NaN unknown.
     As reported, before anything was divided: total (T,), sum of the masses; size (T,), how many there were; whole (T,), whether these
     are all tokens; relative, decimals (T,): error by the number type, and decimals in print (`rounding`); completed (T,): whether the
     emitted token may be listed because it was emitted (`past.ListLengths`).
@@ -56,14 +56,14 @@ class Tokens:
     token: Array
     ids: Array
     mass: Array
-    rest: Array
+    residual_mass: Array
     own: Array
     request: Array
     position: Array
     batch: Array
-    place: Array
+    step_offset: Array
     draft: Array
-    draft_rest: Array
+    draft_residual_mass: Array
     total: Array
     size: Array
     whole: Array
@@ -87,9 +87,9 @@ class Tokens:
             self,
             ids=np.where(kept | ~rows[:, None], self.ids, NO_TOKEN),
             mass=mass,
-            rest=np.where(rows, np.maximum(0.0, 1 - mass.sum(1)), self.rest),
+            residual_mass=np.where(rows, np.maximum(0.0, 1 - mass.sum(1)), self.residual_mass),
             draft=draft,
-            draft_rest=np.where(rows, np.maximum(0.0, 1 - draft.sum(1)), self.draft_rest),
+            draft_residual_mass=np.where(rows, np.maximum(0.0, 1 - draft.sum(1)), self.draft_residual_mass),
             total=np.where(rows, mass.sum(1), self.total),
             size=np.where(rows, kept.sum(1), self.size),
             relative=np.where(some, np.maximum(self.relative, relative_of(mass)), self.relative),
@@ -123,7 +123,7 @@ class Tokens:
     @cached_property
     def with_rest(self) -> tuple[Array, Array]:
         """The law and the draft model's, NaN unknown, with the rest as one token more, the last: (T, N + 1) each."""
-        return np.column_stack([self.mass, self.rest]), np.column_stack([self.draft, self.draft_rest])
+        return np.column_stack([self.mass, self.residual_mass]), np.column_stack([self.draft, self.draft_residual_mass])
 
     @cached_property
     def by_uniform(self) -> Array:
@@ -159,8 +159,8 @@ class Tokens:
         return np.argsort(self.ids, axis=1)
 
     def _interval(self, starts: Array) -> tuple[Array, Array]:
-        start = self.at_slot(starts, 1 - self.rest)
-        return start, np.minimum(start + self.at_slot(self.mass, self.rest), 1.0)
+        start = self.at_slot(starts, 1 - self.residual_mass)
+        return start, np.minimum(start + self.at_slot(self.mass, self.residual_mass), 1.0)
 
     def at_slot(self, values: Array, otherwise: Array | float) -> Array:
         """values[t, slot t], and `otherwise` where the emitted token is one of the rest: (T, N) -> (T,)."""
@@ -248,7 +248,7 @@ class Token(NamedTuple):
         In a named sequence such a token is left out.
     batch : int
         Number that identifies the requests of one batch.
-    place : int
+    step_offset : int
         Number of tokens that the same step of speculative decoding emitted before, -1 if unknown.
     draft : float array of shape (m,) or None
         Probabilities of the draft model for the token ids of `law`.
@@ -262,7 +262,7 @@ class Token(NamedTuple):
     >>> import numpy as np
     >>> from ot_draft.verify.server import Token
     >>> token = Token.of_law(1, np.array([0.5, 0.3, 0.2]), request="first", position=0)
-    >>> token.own, token.position, token.place
+    >>> token.own, token.position, token.step_offset
     (0.3, 0, -1)
     >>> Token.of_top(7, np.array([7, 4]), np.array([0.6, 0.3])).law.ids.tolist()
     [7, 4]
@@ -274,13 +274,13 @@ class Token(NamedTuple):
     request: int
     position: int
     batch: int
-    place: int
+    step_offset: int
     draft: Array | None
 
     @classmethod
     def of_law(
-        cls, token: int, law: Array, *, request: object = None, position: int = -1, batch: object = 0, place: int = -1,
-        draft_law: Array | None = None
+        cls, token: int, target_probs: Array, *, request: object = None, position: int = -1, batch: object = 0,
+        step_offset: int = -1, draft_probs: Array | None = None
     ) -> Token:  # fmt: skip
         """Return a token with its whole distribution.
 
@@ -288,7 +288,7 @@ class Token(NamedTuple):
         ----------
         token : int
             Id of the emitted token.
-        law : array_like of shape (n,)
+        target_probs : array_like of shape (n,)
             Reported probabilities of all n tokens.
         request : object, optional
             Name of the sequence: an integer, a string or another object with a distinct string form.
@@ -296,9 +296,9 @@ class Token(NamedTuple):
             Position in the sequence, -1 if unknown.
         batch : object, default=0
             Name of the batch that the request ran in.
-        place : int, default=-1
+        step_offset : int, default=-1
             Number of tokens that the same step of speculative decoding emitted before, -1 if unknown.
-        draft_law : array_like of shape (n,), optional
+        draft_probs : array_like of shape (n,), optional
             Probabilities of the draft model.
 
         Returns
@@ -309,29 +309,29 @@ class Token(NamedTuple):
         Raises
         ------
         CannotAudit
-            If `law` or `draft_law` is not a probability vector, their lengths differ, or `token` is not an id below n.
-            Also if a name, position or place is invalid.
+            If `target_probs` or `draft_probs` is not a probability vector, their lengths differ, or `token` is not an id below n.
+            Also if a name, position or step offset is invalid.
 
         Examples
         --------
         >>> Token.of_law(1, [0.5, 0.3, 0.2]).own
         0.3
         """
-        row, law = dense_row(law), np.asarray(law)
+        row, p = dense_row(target_probs), np.asarray(target_probs)
         token, draft = whole_number(token, "token"), None
-        if token >= len(law):
-            raise CannotAudit(f"token {token} is not one of the {len(law)} tokens of its law")
-        if draft_law is not None:
-            dense_row(draft_law, "draft law")
-            if len(draft_law) != len(law):
-                raise CannotAudit(f"a draft law of {len(draft_law)} tokens for a law of {len(law)}")
-            draft = np.asarray(draft_law, dtype=np.float64)[row.ids]
-        return cls(token, row, float(law[token]), *names(request, position, batch, place), draft)
+        if token >= len(p):
+            raise CannotAudit(f"token must be below {len(p)}, the length of target_probs, got {token}")
+        if draft_probs is not None:
+            dense_row(draft_probs, "draft_probs")
+            if len(draft_probs) != len(p):
+                raise CannotAudit(f"draft_probs must have the length of target_probs, {len(p)}, got {len(draft_probs)}")
+            draft = np.asarray(draft_probs, dtype=np.float64)[row.ids]
+        return cls(token, row, float(p[token]), *names(request, position, batch, step_offset), draft)
 
     @classmethod
     def of_top(
         cls, token: int, ids: Array, probabilities: Array, own: float = math.nan, *, request: object = None,
-        position: int = -1, batch: object = 0, place: int = -1, draft_law: Array | None = None, whole: bool = False,
+        position: int = -1, batch: object = 0, step_offset: int = -1, draft_probs: Array | None = None, whole: bool = False,
         error: float = 0.0
     ) -> Token:  # fmt: skip
         """Return a token with the most probable tokens of its distribution. The other tokens share the remaining probability.
@@ -352,9 +352,9 @@ class Token(NamedTuple):
             Position in the sequence, -1 if unknown.
         batch : object, default=0
             Name of the batch that the request ran in.
-        place : int, default=-1
+        step_offset : int, default=-1
             Number of tokens that the same step of speculative decoding emitted before, -1 if unknown.
-        draft_law : array_like of shape (N,), optional
+        draft_probs : array_like of shape (N,), optional
             Probabilities of the draft model for `ids`.
         whole : bool, default=False
             Whether no other token can be sampled. The probabilities then sum to 1.
@@ -378,8 +378,8 @@ class Token(NamedTuple):
         False
         """
         row, draft = top_row(ids, probabilities, whole, probability(error, "error")), None
-        if draft_law is not None:
-            there = top_row(ids, draft_law, name="draft law")
+        if draft_probs is not None:
+            there = top_row(ids, draft_probs, name="draft_probs")
             draft = there.mass / there.total
         own, token = probability(own, "own"), whole_number(token, "token")
         if own > row.mass.min() and token not in row.ids:
@@ -387,7 +387,7 @@ class Token(NamedTuple):
             least = row.mass.min() * (1 + OVER + row.error) + step_of(row.mass)
             if own - step_of(np.array([own])) > least:
                 raise CannotAudit(LEFT_OUT)
-        return cls(token, row, own, *names(request, position, batch, place), draft)
+        return cls(token, row, own, *names(request, position, batch, step_offset), draft)
 
     @classmethod
     def of_arrays(cls, tokens: Array, laws: Array, **known: Array) -> list[Token]:
@@ -400,8 +400,8 @@ class Token(NamedTuple):
         laws : array_like of shape (T, n)
             Reported probabilities of all n tokens.
         **known : array_like
-            `request`, `position`, `batch` and `place`, integers of shape (T,), and `draft`, probabilities of the draft model of
-            shape (T, n). Meaning as in `Token.of_law`, with `draft` for `draft_law`.
+            `request`, `position`, `batch` and `step_offset`, integers of shape (T,), and `draft_probs`, probabilities of the draft model of
+            shape (T, n). Meaning as in `Token.of_law`.
 
         Returns
         -------
@@ -421,16 +421,16 @@ class Token(NamedTuple):
         tokens, laws = whole_numbers(tokens, "tokens"), real_numbers(laws, "laws")
         if laws.ndim != 2 or tokens.shape != laws.shape[:1] or not laws.shape[1]:
             raise CannotAudit(f"{tokens.shape} tokens for laws of shape {laws.shape}: give (T,) and (T, n)")
-        if unknown := sorted(set(known) - {*NUMBERS, "draft"}):
-            raise CannotAudit(f"{unknown[0]!r} is not known: the names are {', '.join(NUMBERS)}, draft")
+        if unknown := sorted(set(known) - {*NUMBERS, "draft_probs"}):
+            raise CannotAudit(f"{unknown[0]!r} is not known: the names are {', '.join(NUMBERS)}, draft_probs")
         numbers = {name: whole_numbers(known[name], name) for name in NUMBERS if name in known}
         if wrong := [name for name, each in numbers.items() if each.shape != tokens.shape]:
             raise CannotAudit(f"{wrong[0]} has shape {numbers[wrong[0]].shape} for {len(tokens)} tokens: give (T,)")
         columns: dict[str, Any] = {name: each.tolist() for name, each in numbers.items()}
-        if "draft" in known:
-            columns["draft_law"] = real_numbers(known["draft"], "draft laws")
-            if columns["draft_law"].shape != laws.shape:
-                seen = f"draft laws of shape {columns['draft_law'].shape} for laws of shape {laws.shape}"
+        if "draft_probs" in known:
+            columns["draft_probs"] = real_numbers(known["draft_probs"], "draft_probs")
+            if columns["draft_probs"].shape != laws.shape:
+                seen = f"draft_probs of shape {columns['draft_probs'].shape} for laws of shape {laws.shape}"
                 raise CannotAudit(f"{seen}: give the same")
         found = []
         for i, (token, law, *about) in enumerate(zip(tokens.tolist(), laws, *columns.values(), strict=True)):
@@ -446,12 +446,12 @@ class Token(NamedTuple):
         if not isinstance(entry.get("token"), int | np.integer) or isinstance(entry["token"], bool):
             raise CannotAudit('the token is missing, or no whole number: write "token": 5')
         known: dict[str, Any] = {name: entry[name] for name in NUMBERS if name in entry}
-        if "draft_law" in entry:
-            known["draft_law"] = _column(entry, "draft_law")
-        if "law" in entry:
-            return cls.of_law(entry["token"], _column(entry, "law"), **known)
+        if "draft_probs" in entry:
+            known["draft_probs"] = _column(entry, "draft_probs")
+        if "target_probs" in entry:
+            return cls.of_law(entry["token"], _column(entry, "target_probs"), **known)
         if "ids" not in entry or ("probabilities" in entry) == ("logprobs" in entry):
-            raise CannotAudit("no law: give law, or ids with either probabilities or logprobs")
+            raise CannotAudit("no distribution: give target_probs, or ids with either probabilities or logprobs")
         whole = entry.get("whole", False)
         if type(whole) is not bool:
             raise CannotAudit(f"whole is {whole!r:.40}: give true or false")
@@ -468,7 +468,7 @@ class Token(NamedTuple):
 
 def _once(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry, its emitted token listed once where it is listed again with the same numbers."""
-    listed, names = whole_numbers(entry["ids"], "ids"), {"ids", "probabilities", "logprobs", "draft_law"} & set(entry)
+    listed, names = whole_numbers(entry["ids"], "ids"), {"ids", "probabilities", "logprobs", "draft_probs"} & set(entry)
     first, *again = np.flatnonzero(listed == entry["token"]).tolist() or [0]
     same = [i for i in again if all(entry[name][i] == entry[name][first] for name in names)]
     return entry | {name: [x for i, x in enumerate(entry[name]) if i not in same] for name in names if same}
@@ -484,19 +484,19 @@ def _column(entry: dict[str, Any], name: str) -> Array:
     return found
 
 
-def dense_row(law: Array, name: str = "law") -> ListedMasses:
+def dense_row(law: Array, name: str = "target_probs") -> ListedMasses:
     """A law over the whole vocabulary (n,); CannotAudit where it is no law."""
     if type(law) is not np.ndarray or law.dtype.kind != "f":
         law = real_numbers(law, "probabilities")
     if law.ndim != 1 or not len(law):
-        raise CannotAudit(f"the {name} has shape {law.shape}: give one probability a token, (n,)")
+        raise CannotAudit(f"{name} has shape {law.shape}: give one probability a token, (n,)")
     # .sum and .min take twice as long.
     least = float(np.minimum.reduce(law))
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(law, dtype=np.float64))
     near = abs(total - 1) <= OFF or (math.isfinite(total) and explains(law[law > 0].astype(np.float64), len(law), True))
     if not (least >= 0 and near):  # `not >=` is true of NaN
-        raise CannotAudit(f"the {name} has sum {total:.6g} and least entry {least:.6g}: give probabilities")
+        raise CannotAudit(f"{name} has sum {total:.6g} and least entry {least:.6g}: give probabilities")
     if len(law) <= TOP:
         return ListedMasses(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
     ids = np.flatnonzero(law > LIGHT)
@@ -504,7 +504,7 @@ def dense_row(law: Array, name: str = "law") -> ListedMasses:
 
 
 def top_row(
-    ids: Sequence[int] | Array, mass: Sequence[float] | Array, whole: bool = False, error: float = 0.0, name: str = "law"
+    ids: Sequence[int] | Array, mass: Sequence[float] | Array, whole: bool = False, error: float = 0.0, name: str = "ids"
 ) -> ListedMasses:  # fmt: skip
     """A law of which some tokens are known, the heaviest; whole: there are no others; error: relative, of all masses.
 
@@ -516,7 +516,7 @@ def top_row(
         raise CannotAudit(f"{tokens.shape} token ids for {masses.shape} probabilities: give one for each")
     named = set(tokens.tolist())
     if len(named) < len(tokens):
-        raise CannotAudit(f"a token stands twice among the {len(tokens)} of the {name}")
+        raise CannotAudit(f"a token stands twice among the {len(tokens)} of {name}")
     if not 0 <= min(named) <= max(named) < MOST_IDS:
         raise CannotAudit(f"ids are {min(named)} to {max(named)}: give numbers from 0 on below {MOST_IDS}")
     values = masses.tolist()
@@ -538,7 +538,7 @@ def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: f
 
 
 def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """A token, a position, a place; CannotAudit where it is no whole number from `least` on, or beyond all."""
+    """A token, a position, a step offset; CannotAudit where it is no whole number from `least` on, or beyond all."""
     if type(value) is int and least <= value < MOST_IDS:
         return value
     try:
@@ -570,15 +570,15 @@ def number_of(name: object) -> int:
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big") >> 2
 
 
-def names(request: object, position: int, batch: object, place: int) -> tuple[int, int, int, int]:
-    """Request, position, batch and place as numbers; CannotAudit where they are none."""
+def names(request: object, position: int, batch: object, step_offset: int) -> tuple[int, int, int, int]:
+    """Request, position, batch and step offset as numbers; CannotAudit where they are none."""
     return (UNNAMED if request is None else number_of(request), whole_number(position, "position", -1),
-            number_of(batch), whole_number(place, "place", -1))  # fmt: skip
+            number_of(batch), whole_number(step_offset, "step_offset", -1))  # fmt: skip
 
 
 def stack(rows: Sequence[Token]) -> Tokens:
     """The rows as one block."""
-    token, laws, own, request, position, batch, place, draft = zip(*rows, strict=True)
+    token, laws, own, request, position, batch, step_offset, draft = zip(*rows, strict=True)
     counts = np.array([len(law.mass) for law in laws])
     there = np.arange(max(counts.max(), 1)) < counts[:, None]  # True in a row's own columns, from the left
     ids, mass, q = (np.full(there.shape, filler) for filler in (NO_TOKEN, -1.0, 0.0))
@@ -598,8 +598,8 @@ def stack(rows: Sequence[Token]) -> Tokens:
     relative, decimals = np.maximum(relative_of(mass), error), decimals_of(mass)
     mass /= divisor[:, None]
     rest = np.where(whole & (size <= TOP), 0.0, np.maximum(0.0, 1 - mass.sum(1)))
-    numbers = (np.array(column, dtype=np.int64) for column in (token, request, position, batch, place))
-    named = dict(zip(("token", "request", "position", "batch", "place"), numbers, strict=True))
+    numbers = (np.array(column, dtype=np.int64) for column in (token, request, position, batch, step_offset))
+    named = dict(zip(("token", "request", "position", "batch", "step_offset"), numbers, strict=True))
     draft_rest = np.maximum(0.0, 1 - q.sum(1))
-    return Tokens(ids=ids, mass=mass, rest=rest, own=np.array(own), draft=q, draft_rest=draft_rest, total=total, size=size,
-                  whole=whole, relative=relative, decimals=decimals, completed=completed, **named)  # fmt: skip
+    return Tokens(ids=ids, mass=mass, residual_mass=rest, own=np.array(own), draft=q, draft_residual_mass=draft_rest, total=total,
+                  size=size, whole=whole, relative=relative, decimals=decimals, completed=completed, **named)  # fmt: skip

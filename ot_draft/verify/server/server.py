@@ -279,7 +279,7 @@ class AuditRun:
             token = emitted.token if emitted.token >= 0 else UNNAMED_TOKEN
             row = ListedMasses.of_top(ids, mass, whole=self._reported.whole, error=error)
             draft = self._draft.on(rows[position], ids, mass) if self._draft and position < len(rows) else None
-            self._audit.add(Token(token, row, own, request, position, batch=self._waves, place=-1, draft=draft))
+            self._audit.add(Token(token, row, own, request, position, batch=self._waves, step_offset=-1, draft=draft))
 
     def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
         """CannotAudit where it is clear that no more will come of it."""

@@ -197,6 +197,6 @@ class Learner:
         flat = scores.listed.reshape(len(SCORED), -1) * np.sqrt(tokens.mass, dtype=np.float32).ravel()
         self._sum += (y - m).sum(0)
         self._covariance += flat @ flat.T - m.T @ m
-        self._covariance += (scores.rest * tokens.rest) @ scores.rest.T
+        self._covariance += (scores.rest * tokens.residual_mass) @ scores.rest.T
         prior = PRECISIONS[:, None, None] * np.eye(len(SCORED))
         self.weights = np.linalg.solve(self._covariance + prior, self._sum[:, None])[..., 0].T

@@ -170,9 +170,9 @@ def as_log(pair: Pair, emitted: Emitted, with_draft: bool) -> dict[str, Array]:
     order = np.lexsort((position, request, position // 32))
     batch = np.zeros(requests, dtype=int) if emitted.batch is None else emitted.batch
     last = emitted.last.ravel()[order]
-    arrays = {"token": emitted.token.ravel()[order], "law": pair.p[last], "request": request[order], "position": position[order],
-              "batch": batch[request[order]], "place": emitted.place.ravel()[order]}  # fmt: skip
-    return arrays | ({"draft_law": pair.q[last]} if with_draft else {})
+    arrays = {"token": emitted.token.ravel()[order], "target_probs": pair.p[last], "request": request[order], "position": position[order],
+              "batch": batch[request[order]], "step_offset": emitted.place.ravel()[order]}  # fmt: skip
+    return arrays | ({"draft_probs": pair.q[last]} if with_draft else {})
 
 
 def _chosen(wrongly: Array, wrong: Array, good: Array, state: Array) -> Array:

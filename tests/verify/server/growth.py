@@ -115,7 +115,7 @@ def _token(p: Array, q: Array | None, sources: Array, share: float, generator: n
     token = int(np.searchsorted(source, generator.random() * source[-1], "right"))
     top, names = np.argsort(-p[context])[:LISTED], generator.integers(2**60, size=p.shape[1])
     return Token.of_top(int(names[token]), names[top], p[context, top], float(p[context, token]),
-                        draft_law=None if q is None else q[context, top])  # fmt: skip
+                        draft_probs=None if q is None else q[context, top])  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def feed(audit: Audit, pair: Pair, emitted: Emitted, with_draft: bool) -> None:
         part = slice(start, start + PIECE)
         token, place, last = (x[:, part].ravel() for x in (emitted.token, emitted.place, emitted.last))
         request = np.repeat(np.arange(requests), emitted.token[:, part].shape[1])
-        known = {"draft": pair.q[last]} if with_draft else {}
-        audit.add(*Token.of_arrays(token, pair.p[last], request=request, place=place, **known))
+        known = {"draft_probs": pair.q[last]} if with_draft else {}
+        audit.add(*Token.of_arrays(token, pair.p[last], request=request, step_offset=place, **known))
         if audit.biased:
             return
 

@@ -72,18 +72,18 @@ def audited(seed: int, tokens: int, level: float) -> Audit:
     batch = request // rows
     many = not listed and generator.random() < 0.5
     if many and kind < 4:
-        known = {"draft": q} if with_draft else {}
-        audit.add(*Token.of_arrays(token, laws, request=request, batch=batch, place=place, **known))
+        known = {"draft_probs": q} if with_draft else {}
+        audit.add(*Token.of_arrays(token, laws, request=request, batch=batch, step_offset=place, **known))
         return audit
     for i in range(len(token)):
-        known = {"request": f"r{request[i]}", "batch": int(batch[i]), "place": int(place[i])}
+        known = {"request": f"r{request[i]}", "batch": int(batch[i]), "step_offset": int(place[i])}
         try:
             if listed:
                 ids = np.argsort(-p[i], kind="stable")[:listed]
-                known |= {"draft_law": q[i][ids]} if with_draft else {}
+                known |= {"draft_probs": q[i][ids]} if with_draft else {}
                 audit.add(Token.of_top(int(token[i]), ids, laws[i][ids], float(laws[i][token[i]]), **known))
             else:
-                audit.add(Token.of_law(int(token[i]), laws[i], **known | ({"draft_law": q[i]} if with_draft else {})))
+                audit.add(Token.of_law(int(token[i]), laws[i], **known | ({"draft_probs": q[i]} if with_draft else {})))
         except CannotAudit as error:
             audit.leave_out(str(error), f"token {i}")
     return audit

@@ -117,14 +117,19 @@ def test_one_by_one_is_as_in_blocks(pair: Pair) -> None:
     emitted = run(pair, right(pair), 0.0, 1, 700, np.random.default_rng(0))
     token, last, place = emitted.token[0], emitted.last[0], emitted.place[0]
     singly, at_once, by_top = Audit(), Audit(), Audit()
-    at_once.add(*Token.of_arrays(token, pair.p[last], place=place, draft=pair.q[last]))
+    at_once.add(*Token.of_arrays(token, pair.p[last], step_offset=place, draft_probs=pair.q[last]))
     for i in range(700):
         law = pair.p[last[i]]
-        singly.add(Token.of_law(int(token[i]), law, place=int(place[i]), draft_law=pair.q[last[i]]))
+        singly.add(Token.of_law(int(token[i]), law, step_offset=int(place[i]), draft_probs=pair.q[last[i]]))
         order = np.argsort(-law)
         by_top.add(
             Token.of_top(
-                int(token[i]), order, law[order], place=int(place[i]), draft_law=pair.q[last[i]][order], whole=True
+                int(token[i]),
+                order,
+                law[order],
+                step_offset=int(place[i]),
+                draft_probs=pair.q[last[i]][order],
+                whole=True,
             )
         )
     assert singly.log_e_value == pytest.approx(at_once.log_e_value, abs=1e-9)
@@ -238,19 +243,19 @@ def test_it_is_there_when_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda audit: audit.add(Token.of_law(0, np.array([0.5, 0.2]))), "the law has sum 0.7"),
+        (lambda audit: audit.add(Token.of_law(0, np.array([0.5, 0.2]))), "target_probs has sum 0.7"),
         (lambda audit: audit.add(Token.of_law(0, np.array([1.5, -0.5]))), "least entry -0.5"),
         (lambda audit: audit.add(Token.of_law(0, np.array([np.nan, 1]))), "nan"),
-        (lambda audit: audit.add(Token.of_law(2, np.array([0.5, 0.5]))), "2 is not one of the 2 tokens"),
+        (lambda audit: audit.add(Token.of_law(2, np.array([0.5, 0.5]))), "token must be below 2"),
         (lambda audit: audit.add(Token.of_law(0, np.ones((1, 2)) / 2)), "shape"),
-        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_law=np.ones(3) / 3)), "draft law of 3 tokens"),
-        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_law=np.ones(2))), "the draft law has sum 2"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_probs=np.ones(3) / 3)), "length of target_probs, 2, got 3"),
+        (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, draft_probs=np.ones(2))), "draft_probs has sum 2"),
         (lambda audit: audit.add(Token.of_top(0, [1, 1], [0.2, 0.2])), "stands twice"),
         (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.7, 0.7])), "sum to 1.4"),
         (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.7, -0.1])), "token 2 has probability -0.1"),
         (lambda audit: audit.add(Token.of_top(0, [1], [0.7, 0.1])), "give one for each"),
-        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 5]), np.ones((2, 2)) / 2)), "row 1: token 5"),
-        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 0]), np.array([[0.5, 0.5], [1, 1]]))), "row 1: the law has sum 2"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 5]), np.ones((2, 2)) / 2)), "row 1: token must be below 2"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0, 0]), np.array([[0.5, 0.5], [1, 1]]))), "row 1: target_probs has sum 2"),
         (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((2, 2)) / 2)), "give (T,) and (T, n)"),
         (lambda audit: audit.add(Token.of_top(0, [1, 2], [0.2, 0.2], whole=True)), "a whole law has a sum of 1"),
         (lambda audit: audit.add(Token.of_top(-1, [1, 2], [0.2, 0.2])), "token is -1"),
@@ -262,7 +267,7 @@ def test_it_is_there_when_it_is_asked_for() -> None:
         (lambda audit: audit.add(Token.of_law(0, np.ones(2) / 2, request=np.nan)), "no name of a request"),
         (lambda audit: audit.add(Token.of_law(0, np.array([0.5 + 0.1j, 0.5]))), "complex128: give real"),
         (lambda audit: audit.add(*Token.of_arrays(np.array([0.7]), np.ones((1, 2)) / 2)), "tokens are not whole numbers"),
-        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, draft_law=np.ones((1, 2)) / 2)), "is not known"),
+        (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, draft=np.ones((1, 2)) / 2)), "is not known"),
         (lambda audit: audit.add(*Token.of_arrays(np.array([0]), np.ones((1, 2)) / 2, request=np.array([0.5]))), "request are not whole"),
         (lambda audit: Audit(level=0), "level is 0"),
         (lambda audit: Audit(confidence=1), "confidence is 1"),

@@ -34,15 +34,15 @@ def block(generator: np.random.Generator, listed: int, count: int = 60) -> Token
         laws(generator, count),
     )  # laws come again
     known = {"request": generator.integers(3, size=count), "batch": generator.integers(2, size=count)}
-    known["place"] = generator.integers(-1, 6, size=count)
+    known["step_offset"] = generator.integers(-1, 6, size=count)
     token = generator.integers(N, size=count)
     if listed == N:
-        return stack(Token.of_arrays(token, p, draft=q, **known))
+        return stack(Token.of_arrays(token, p, draft_probs=q, **known))
     rows = []
     for i in range(count):
         ids = np.argsort(-p[i])[:listed]
         own = float(p[i, token[i]])
-        places = (int(known["request"][i]), -1, int(known["batch"][i]), int(known["place"][i]))
+        places = (int(known["request"][i]), -1, int(known["batch"][i]), int(known["step_offset"][i]))
         rows.append(Token(int(token[i]), top_row(ids, p[i][ids]), own, *places, q[i][ids]))
     return stack(rows)
 
@@ -74,7 +74,7 @@ def atoms(tokens: Tokens) -> list[tuple[Array, Tokens]]:
     for slot in range(tokens.mass.shape[1]):
         fields = {name: getattr(tokens, name) for name in Tokens.__dataclass_fields__}
         found.append((tokens.mass[:, slot], Tokens(**fields | {"token": tokens.ids[:, slot]})))
-    return [*found, (tokens.rest, with_token(tokens, 10**6))]
+    return [*found, (tokens.residual_mass, with_token(tokens, 10**6))]
 
 
 @pytest.mark.parametrize("listed", [N, 5, 1])
@@ -107,7 +107,7 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
 def test_suspects_earn_what_there_is_to_be_earned() -> None:
     """Scores of the two suspected errors against their laws from elsewhere; at the best tilt they grow by the relative entropy."""
     p, q = laws(np.random.default_rng(0), 200), laws(np.random.default_rng(1), 200)
-    tokens = stack(Token.of_arrays(np.zeros(200, dtype=int), p, draft=q))
+    tokens = stack(Token.of_arrays(np.zeros(200, dtype=int), p, draft_probs=q))
     past = Past()
     scored, names = scores(tokens, past, past.read(tokens)), [bet.name for bet in SCORED]
     for name, (taken, refused, _) in (
@@ -242,14 +242,14 @@ def test_rows_of_all_lengths_become_one_block() -> None:
         ids, mass, rest = added.law.cut()
         assert block.ids[row, : len(ids)].tolist() == ids.tolist() and set(block.ids[row, len(ids) :]) <= {-1}
         assert np.allclose(block.mass[row, : len(ids)], mass) and not block.mass[row, len(ids) :].any()
-        assert block.rest[row] == pytest.approx(rest, abs=1e-12)
+        assert block.residual_mass[row] == pytest.approx(rest, abs=1e-12)
         assert slot == (ids.tolist().index(added.token) if added.token in ids.tolist() else -1)
         if added.draft is None:
-            assert np.isnan(block.draft[row]).all() and np.isnan(block.draft_rest[row])
+            assert np.isnan(block.draft[row]).all() and np.isnan(block.draft_residual_mass[row])
         else:
             q = dict(zip(added.law.ids.tolist(), added.draft.tolist(), strict=True))
             assert block.draft[row, : len(ids)].tolist() == [q[x] for x in ids.tolist()]
-            assert block.draft_rest[row] == pytest.approx(1 - sum(q[x] for x in ids.tolist()), abs=1e-12)
+            assert block.draft_residual_mass[row] == pytest.approx(1 - sum(q[x] for x in ids.tolist()), abs=1e-12)
 
 
 def test_requests_that_are_added_together_are_told_apart() -> None:
@@ -265,4 +265,4 @@ def test_requests_that_are_added_together_are_told_apart() -> None:
     assert seen.same[:, -1].tolist() == [-2, -2, -2, 0, 2, 1] and (seen.same[:, :-1] == -2).all()
     again = past.read(tokens)
     assert again.before[:, -1].tolist() == [1, 0, 2, 2, 1, 0]
-    assert np.allclose(seen.place[1:3, 0], tokens.by_rank[0][:2])
+    assert np.allclose(seen.previous[1:3, 0], tokens.by_rank[0][:2])

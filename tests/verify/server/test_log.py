@@ -31,11 +31,15 @@ def lines(wrong: str | None, count: int, dense: bool) -> list[dict[str, Any]]:
     found = []
     for i, (request, at) in enumerate(np.ndindex(emitted.token.shape)):
         law, token = pair.p[emitted.last[request, at]], int(emitted.token[request, at])
-        entry: dict[str, Any] = {"token": token, "request": f"r{request}", "place": int(emitted.place[request, at])}
+        entry: dict[str, Any] = {
+            "token": token,
+            "request": f"r{request}",
+            "step_offset": int(emitted.place[request, at]),
+        }
         order = np.argsort(-law)[:8]
         top = {"ids": order.tolist(), "own": float(law[token])}
         top |= {"logprobs": np.log(law[order]).tolist()} if i % 2 else {"probabilities": law[order].tolist()}
-        found.append(entry | ({"law": law.tolist()} if dense else top))
+        found.append(entry | ({"target_probs": law.tolist()} if dense else top))
     return found
 
 
@@ -68,8 +72,8 @@ def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) ->
 
 def test_a_log_in_arrays(tmp_path: Path) -> None:
     entries = lines("every draft taken", 6000, dense=True)
-    token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "law"))
-    np.savez(tmp_path / "dense.npz", token=token, law=law)
+    token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "target_probs"))
+    np.savez(tmp_path / "dense.npz", token=token, target_probs=law)
     ids = np.argsort(-law, axis=1)[:, :8]
     mass = np.take_along_axis(law, ids, axis=1)
     ids[0, 5:] = -1
@@ -78,8 +82,8 @@ def test_a_log_in_arrays(tmp_path: Path) -> None:
         done = audit(str(tmp_path / name), "--html", str(tmp_path / "a.html"))
         assert done.exit_code == 1, (name, done.output)
     assert "biased" in (tmp_path / "a.html").read_text()
-    np.savez(tmp_path / "short.npz", token=token[:5], law=law)
-    assert "law has shape (6000, 24), and there are 5 tokens" in " ".join(
+    np.savez(tmp_path / "short.npz", token=token[:5], target_probs=law)
+    assert "target_probs has shape (6000, 24), and there are 5 tokens" in " ".join(
         audit(str(tmp_path / "short.npz")).output.split()
     )
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
@@ -89,36 +93,39 @@ def test_a_log_in_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"token": 1, "law": [0.5, 0.5]', "line 2: not JSON"),
+        ('{"token": 1, "target_probs": [0.5, 0.5]', "line 2: not JSON"),
         ("[1]", "line 2: [1] is no object"),
-        ('{"law": [0.5, 0.5]}', "line 2: the token is missing"),
-        ('{"token": true, "law": [0.5, 0.5]}', "line 2: the token is missing"),
-        ('{"token": 1, "law": [0.5, 0.6]}', "line 2: the law has sum 1.1"),
-        ('{"token": 1, "law": [NaN, 1]}', "line 2: law is no list of numbers"),
-        ('{"token": 1, "law": ["a"]}', "line 2: "),
-        ('{"token": 1}', "line 2: no law"),
-        ('{"token": 1, "ids": [1, 2]}', "line 2: no law"),
+        ('{"target_probs": [0.5, 0.5]}', "line 2: the token is missing"),
+        ('{"token": true, "target_probs": [0.5, 0.5]}', "line 2: the token is missing"),
+        ('{"token": 1, "target_probs": [0.5, 0.6]}', "line 2: target_probs has sum 1.1"),
+        ('{"token": 1, "target_probs": [NaN, 1]}', "line 2: target_probs is no list of numbers"),
+        ('{"token": 1, "target_probs": ["a"]}', "line 2: "),
+        ('{"token": 1}', "line 2: no distribution"),
+        ('{"token": 1, "ids": [1, 2]}', "line 2: no distribution"),
         ('{"token": 1, "ids": [1, 2.5], "probabilities": [0.5, 0.1]}', "line 2: ids are not whole numbers"),
         ('{"token": 1, "ids": [1, 2], "logprobs": [0.5, -1]}', "line 2: logprobs hold 0.5"),
-        ('{"token": 1, "law": [0.5, 0.5], "lwa": 1}', "line 2: 'lwa' is not known"),
-        ('{"token": 1, "law": [0.5, 0.5], "place": "x"}', "line 2: place is 'x'"),
+        ('{"token": 1, "target_probs": [0.5, 0.5], "lwa": 1}', "line 2: 'lwa' is not known"),
+        ('{"token": 1, "target_probs": [0.5, 0.5], "step_offset": "x"}', "line 2: step_offset is 'x'"),
     ],
 )  # fmt: skip
 def test_a_line_that_cannot_be_read_is_named(line: str, said: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    log.write_text('{"token": 1, "law": [0.5, 0.5]}\n' + line + "\n")
+    log.write_text('{"token": 1, "target_probs": [0.5, 0.5]}\n' + line + "\n")
     done = audit(str(log))
     assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
 
 
 def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
     """Each kind with the first of its lines; the verdict is on the rest, and bounds what is missing too."""
-    bad = ["{", '{"token": 1}', '{"token": 1, "law": [0, 0]}', '{"token": 1, "law": [1e999, 0]}', "[" * 100_000, "\\ud800",
-           '{"token": 1180591620717411303424, "law": [0.5, 0.5]}', '{"token": 1, "token": 2, "law": [0.5, 0.5]}']  # fmt: skip
+    bad = ["{", '{"token": 1}', '{"token": 1, "target_probs": [0, 0]}', '{"token": 1, "target_probs": [1e999, 0]}', "[" * 100_000,
+           "\\ud800", '{"token": 1180591620717411303424, "target_probs": [0.5, 0.5]}',
+           '{"token": 1, "token": 2, "target_probs": [0.5, 0.5]}']  # fmt: skip
     good = [json.dumps(entry) for entry in lines(None, 4000, dense=True)]
     wrong = [json.dumps(entry) for entry in lines("last token greedy", 8000, dense=True)]
     log = tmp_path / "log.jsonl"
-    log.write_bytes("\n".join([good[0], *bad, *bad, *good[1:]]).encode() + b'\n{"token": 1, "law": "\xff"}\n{"tok')
+    log.write_bytes(
+        "\n".join([good[0], *bad, *bad, *good[1:]]).encode() + b'\n{"token": 1, "target_probs": "\xff"}\n{"tok'
+    )
     done = audit(str(log), "--json", "-")
     found = evidence_of(done.stdout)
     assert done.exit_code == 0 and (found["tokens"], found["unreadable"]) == (4000, 18), done.output
@@ -133,7 +140,7 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     assert audit(str(log)).exit_code == 2 and "none of 8 tokens can be read" in " ".join(audit(str(log)).output.split())
 
 
-LAWS = {"token": np.zeros(3, dtype=int), "law": np.full((3, 2), 0.5)}
+LAWS = {"token": np.zeros(3, dtype=int), "target_probs": np.full((3, 2), 0.5)}
 LISTS = {"token": np.zeros(3, dtype=int), "ids": np.zeros((3, 1), dtype=int), "probabilities": np.full((3, 1), 0.5)}
 
 
@@ -141,13 +148,13 @@ LISTS = {"token": np.zeros(3, dtype=int), "ids": np.zeros((3, 1), dtype=int), "p
     ("arrays", "said"),
     [
         (LAWS | {"token": np.full(3, 0.7)}, "token is of type float64: give whole numbers"),
-        (LAWS | {"law": np.full((3, 2), 0.5 + 0j)}, "law is of type complex128: give real numbers"),
+        (LAWS | {"target_probs": np.full((3, 2), 0.5 + 0j)}, "target_probs is of type complex128: give real numbers"),
         (LAWS | {"request": np.array([np.nan, 1, 2])}, "request is of type float64"),
         (LISTS | {"ids": np.full((3, 1), 0.5)}, "ids is of type float64"),
         (LISTS | {"whole": np.array(["no", "no", "no"])}, "whole is of type <U2"),
         (LISTS | {"position": np.array([0.5, 1, 2])}, "position is of type float64"),
         (LISTS | {"probabilities": np.full((3, 2), 0.5)}, "none of 3 tokens can be read"),
-        ({"token": np.zeros(()), "law": np.zeros((1, 2))}, "token has shape ()"),
+        ({"token": np.zeros(()), "target_probs": np.zeros((1, 2))}, "token has shape ()"),
     ],
 )
 def test_arrays_that_would_have_to_be_repaired_are_refused(arrays: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -158,9 +165,11 @@ def test_arrays_that_would_have_to_be_repaired_are_refused(arrays: dict[str, Any
 
 def test_rows_of_arrays_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
     entries = lines(None, 2000, dense=True)
-    token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "law"))
+    token, law = (np.array([entry[name] for entry in entries]) for name in ("token", "target_probs"))
     law[1234, 0] = np.nan
-    np.savez(tmp_path / "log.npz", token=token, law=law, request=np.array([entry["request"] for entry in entries]))
+    np.savez(
+        tmp_path / "log.npz", token=token, target_probs=law, request=np.array([entry["request"] for entry in entries])
+    )
     done = audit(str(tmp_path / "log.npz"), "--json", "-")
     found = evidence_of(done.stdout)
     assert done.exit_code == 0 and found["unreadable"] == 1 and "row 1234" in str(found["left_out"]), done.output

@@ -94,7 +94,7 @@ def test_a_folder_without_a_model(option: str, tmp_path: Path) -> None:
     done = audit("http://localhost:1", option, str(tmp_path))
     assert done.exit_code == 2 and "no model of transformers" in done.output
     log = tmp_path / "log.jsonl"
-    log.write_text('{"token": 0, "law": [0.5, 0.5]}\n')
+    log.write_text('{"token": 0, "target_probs": [0.5, 0.5]}\n')
     done = audit(str(log), option, str(tmp_path))
     assert done.exit_code == 2 and f"{option} " in done.output
 
@@ -207,6 +207,6 @@ def test_a_decoding_loop_with_a_planted_error_is_found() -> None:
         for step in decode_steps(tiny_pair(2, N), prompts, drafting, DecodeOptions(max_tokens=60, laws=True)):
             for row in range(50):
                 for token, law, draft_law in emitted_with_laws(step, row):
-                    judge.add(Token.of_law(token, law, request=row, draft_law=draft_law))
+                    judge.add(Token.of_law(token, law, request=row, draft_probs=draft_law))
         found.append(judge.biased)
     assert found == [True, False]

@@ -91,7 +91,9 @@ def test_a_log_is_not_overwritten_and_a_folder_that_is_not_there_is_refused_firs
     p, token, last = texts()
     log = tmp_path / "log.jsonl"
     log.write_text(
-        "\n".join(json.dumps({"token": int(t), "law": p[x].tolist()}) for t, x in zip(token[0], last[0], strict=True))
+        "\n".join(
+            json.dumps({"token": int(t), "target_probs": p[x].tolist()}) for t, x in zip(token[0], last[0], strict=True)
+        )
     )
     before = log.read_bytes()
     for option in ("--json", "--html"):

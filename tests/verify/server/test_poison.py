@@ -79,7 +79,9 @@ def test_tokens_one_by_one(data: st.DataObject) -> None:
     audit = Audit()
     for _ in range(4):
         known = data.draw(
-            st.fixed_dictionaries({}, optional=dict.fromkeys(("request", "position", "batch", "place"), WHOLE | OTHER))
+            st.fixed_dictionaries(
+                {}, optional=dict.fromkeys(("request", "position", "batch", "step_offset"), WHOLE | OTHER)
+            )
         )
         mass = (
             law(data.draw(LIST), data.draw(DTYPES))
@@ -87,7 +89,7 @@ def test_tokens_one_by_one(data: st.DataObject) -> None:
             else cast(data.draw(LIST), data.draw(DTYPES))
         )
         if data.draw(st.booleans()):
-            known["draft_law"] = law(data.draw(LIST), data.draw(DTYPES))
+            known["draft_probs"] = law(data.draw(LIST), data.draw(DTYPES))
         token = data.draw(WHOLE | OTHER)
         try:
             if data.draw(st.booleans()):
@@ -112,7 +114,9 @@ def test_tokens_in_arrays(data: st.DataObject) -> None:
         st.integers(0, 2), min_size=rows, max_size=rows
     )
     known = data.draw(
-        st.fixed_dictionaries({}, optional=dict.fromkeys(("request", "position", "batch", "place", "lwa"), columns))
+        st.fixed_dictionaries(
+            {}, optional=dict.fromkeys(("request", "position", "batch", "step_offset", "lwa"), columns)
+        )
     )
     if data.draw(st.booleans()):
         known["draft"] = cast(
@@ -134,7 +138,7 @@ LINE = OBJECT.map(lambda entry: json.dumps(entry, default=str).encode()) | st.bi
 @given(st.lists(LINE, max_size=5))
 def test_a_log_in_lines(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
     path = tmp_path_factory.mktemp("poison") / "log.jsonl"
-    path.write_bytes(b"\n".join([b'{"token": 0, "law": [0.5, 0.5]}', *lines]))
+    path.write_bytes(b"\n".join([b'{"token": 0, "target_probs": [0.5, 0.5]}', *lines]))
     audit = Audit()
     for token in read_log(path, audit.leave_out):
         audit.add(token)
@@ -163,7 +167,7 @@ def test_a_log_in_arrays(tmp_path_factory: pytest.TempPathFactory, data: st.Data
 @given(st.binary(max_size=60), st.integers(0, 400), st.booleans())
 def test_a_broken_file_of_arrays(tmp_path_factory: pytest.TempPathFactory, junk: bytes, at: int, cut: bool) -> None:
     path = tmp_path_factory.mktemp("poison") / "log.npz"
-    np.savez_compressed(path, token=np.zeros(9, dtype=int), law=np.full((9, 2), 0.5))
+    np.savez_compressed(path, token=np.zeros(9, dtype=int), target_probs=np.full((9, 2), 0.5))
     there = path.read_bytes()
     path.write_bytes(there[:at] + junk + (b"" if cut else there[at + len(junk) :]))
     audit = Audit()

@@ -63,7 +63,7 @@ def test_the_law_given_the_uniform_is_what_speculative_sampling_does() -> None:
     """By programs that draw, for each part of the unit interval; and its mean over them is p."""
     generator = np.random.default_rng(0)
     p, q = generator.dirichlet(np.ones(5), size=(2, 3))
-    tokens = stack(Token.of_arrays(np.zeros(3, dtype=int), p, draft=q))
+    tokens = stack(Token.of_arrays(np.zeros(3, dtype=int), p, draft_probs=q))
     law = tokens.by_uniform
     assert law.shape == (3, BINS, 6) and np.allclose(law.mean(1), tokens.with_rest[0])
     for row, part in product(range(3), (0, BINS // 2, BINS - 1)):

@@ -103,7 +103,7 @@ def audited(
                 ids = np.argsort(-p)[:LISTED]
                 draft = pair.q[state][ids] if with_draft else None
                 audit.add(Token.of_top(x, ids, p[ids], float(p[x]), request=request + row, position=position, batch=wave,
-                                       draft_law=draft))  # fmt: skip
+                                       draft_probs=draft))  # fmt: skip
         request += len(start)
         if audit.biased or audit.tokens >= tokens:
             return audit
