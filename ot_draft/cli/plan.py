@@ -24,6 +24,7 @@ from ..trees.evaluation.simulate import simulate, simulate_chains
 from ..trees.evaluation.wall_clock import Costs, Efficiency, Planned
 from ..trees.evaluation.wall_clock import plan as make_plan
 from ..trees.model import SimulatedModel
+from ..verify.boundary import unique_keys
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import DEFAULTS, Numbers, Place, form_of, form_options, parts
 
@@ -254,7 +255,7 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
     if file.suffix != ".json":
         raise click.UsageError(f"--costs must be a .json or .csv file, got {str(file)!r}. Convert or rename it.")
     try:
-        found = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
+        found = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:  # of json, of characters, of too many digits
         raise click.UsageError(f"{file} must be valid JSON ({error}). Correct the file.") from error
     if not isinstance(found, dict):
@@ -263,14 +264,6 @@ def _entries(file: Path) -> list[tuple[str, str, Any]]:
         found = found["costs"]
     tables = {what: table if isinstance(table, dict) else {"": table} for what, table in found.items()}
     return [(what, at, cost) for what, table in tables.items() for at, cost in table.items()]
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, each name of which stands in it once."""
-    names = [name for name, _ in pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"duplicate key {twice[0]!r}")
-    return dict(pairs)
 
 
 def read_traces(file: Path) -> list[Efficiency]:

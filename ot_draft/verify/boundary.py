@@ -1,15 +1,45 @@
-"""Checks of arguments that the public functions of the verifiers share."""
+"""Checks of arguments and of parsed JSON, for the public functions and the readers of files."""
 
 from __future__ import annotations
 
+from math import inf
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArgument
+from ..errors import DraftSelectionError, InvalidArgument
 
 
-def check_number(name: str, value: Any, least: int) -> None:
-    """Raise InvalidArgument unless value is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidArgument(f"{name} must be an integer of at least {least}, got {value!r}")
+def int_from(
+    name: str, value: Any, least: int, below: float = inf, error: type[DraftSelectionError] = InvalidArgument
+) -> int:
+    """Return value as an int. Raises `error` unless it is an integer of at least `least` and below `below`."""
+    if type(value) is int and least <= value < below:
+        return value
+    try:
+        number = index(value)
+    except TypeError:
+        number = least - 1
+    if value is True or value is False or not least <= number < below:
+        wanted = f"an integer of at least {least}" + (f" and below {below}" if below < inf else "")
+        given = f"{value!r:.40}" if abs(number) < 2**64 else "an integer beyond 64 bits"
+        raise error(f"{name} must be {wanted}, got {given}. Pass such an integer.")
+    return number
+
+
+def probability(name: str, value: Any, slack: float = 0.0, error: type[DraftSelectionError] = InvalidArgument) -> float:
+    """Return value as a float. Raises `error` unless it is a number from 0 to 1 + slack, or NaN for an unknown probability."""
+    if not isinstance(value, float | int | np.floating | np.integer) or not (0 <= value <= 1 + slack or value != value):
+        given = "an integer beyond 64 bits" if type(value) is int and abs(value) >= 2**64 else f"{value!r:.40}"
+        raise error(f"{name} must be a number from 0 to 1, got {given}. Pass a probability.")
+    return float(value)
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object, for `object_pairs_hook`. Raises ValueError if a key occurs twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}")
+    return found

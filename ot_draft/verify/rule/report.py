@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
-from ..boundary import check_number
+from ..boundary import int_from
 from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..report import Report
 from ..sampler.samplers import DraftSampler, check_draws
@@ -199,7 +199,7 @@ def check_rule(
     if draft_sampler is not None:
         DraftSampler(draft_sampler, batched=False)  # refused before the first property
     if k is not None:
-        check_number("k", k, 1)
+        int_from("k", k, 1)
     chosen, name = properties_of(rule, properties), name or rule.name
     with Child(Search(rule, max_examples, seed, source, only=None if k is None else frozenset({k})), chosen) as child:
         for each in chosen:
@@ -331,7 +331,7 @@ def parametrize_with_rule_checks(
         raise InvalidArgument(
             f"expected_failures is {expected_failures!r}: give a dictionary, {{property or id: reason}}"
         )
-    check_number("max_examples", max_examples, 1)
+    int_from("max_examples", max_examples, 1)
     if properties is not None and not isinstance(properties, str):
         properties = list(properties)
     expected = dict(expected_failures or {})

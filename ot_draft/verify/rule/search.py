@@ -17,7 +17,7 @@ import numpy as np
 from ...laws import is_defined
 from ...problem import Problem
 from ...selection import SelectionRule
-from ..boundary import check_number
+from ..boundary import int_from
 from ..outcome import Outcome, RuleEvidence, Status, Tried
 from ..ranges import Range
 from ..source import Counterexample, RuleSource
@@ -161,8 +161,8 @@ class Search:
     begun: float = 0.0
 
     def __post_init__(self) -> None:
-        check_number("max_examples", self.max_examples, 1)
-        check_number("seed", self.seed, 0)
+        int_from("max_examples", self.max_examples, 1)
+        int_from("seed", self.seed, 0)
 
     def outcome(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
         """Try a property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.

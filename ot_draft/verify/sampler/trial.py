@@ -14,7 +14,7 @@ from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...problem import Problem, check_is_law
-from ..boundary import check_number
+from ..boundary import int_from
 from ..corners import LabelledProblem, corner_problems, in_groups, is_used_up, labelled
 from ..e_values import chi_square, smallest_distance
 from ..outcome import Outcome, SamplerEvidence, Status
@@ -45,8 +45,8 @@ def examine(
     samples = DEFAULT_SAMPLES[box.batched] if samples is None else samples
     default_law = IID() if law is None else law
     check_is_law(default_law)
-    check_number("samples", samples, 1)
-    check_number("seed", seed, 0)
+    int_from("samples", samples, 1)
+    int_from("seed", seed, 0)
     if not (isinstance(false_alarm, Real) and 0 < false_alarm < 1):
         raise InvalidArgument(f"false_alarm is {false_alarm!r}: give a probability above 0 and below 1")
     if not (seconds is None or (isinstance(seconds, Real) and seconds >= 0)):

@@ -21,6 +21,7 @@ import numpy as np
 from ...array_files import array_names, read_arrays
 from ...arrays import Array
 from ...errors import CannotAudit, InvalidDistribution
+from ..boundary import unique_keys
 from .answers import LARGEST_ID, BadAnswer, Emitted, read_answer
 from .consistency import Ends
 from .evidence import LeftOut
@@ -172,7 +173,7 @@ def _entry_of_line(line: bytes) -> Entry:
     if len(line) >= LONGEST:
         raise CannotAudit(f"longer than {LONGEST:,} bytes: write one token a line")
     try:
-        entry = json.loads(line, object_pairs_hook=_named_once)
+        entry = json.loads(line, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise CannotAudit(f"not JSON ({str(error)[:80]}): write one object a line") from error
     if not isinstance(entry, dict):
@@ -257,13 +258,6 @@ def _of_emitted(emitted: Emitted, known: tuple[int, int, int, int]) -> Token:
     row = ListedMasses.of_top(ids, mass, False, error, completed=True)
     token = emitted.token if emitted.token >= 0 else UNNAMED_TOKEN
     return Token(token, row, np.nan, *known, None)
-
-
-def _named_once(pairs: list[tuple[str, Any]]) -> Entry:
-    entry = dict(pairs)
-    if len(entry) < len(pairs):
-        raise ValueError("a name stands twice")
-    return entry
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Callable[[], Entry], float]]:

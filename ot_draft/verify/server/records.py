@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from numbers import Real
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...arrays import Array
 from ...errors import CannotAudit
+from ..boundary import int_from, probability
 from .moments import BINS, mixed
 from .rounding import OFF, decimals_of, explains, log_error, relative_of, step_of
 
@@ -318,7 +318,7 @@ class Token(NamedTuple):
         0.3
         """
         row, p = dense_row(target_probs), np.asarray(target_probs)
-        token, draft = whole_number(token, "token"), None
+        token, draft = int_from("token", token, 0, MOST_IDS, CannotAudit), None
         if token >= len(p):
             raise CannotAudit(f"token must be below {len(p)}, the length of target_probs, got {token}")
         if draft_probs is not None:
@@ -377,11 +377,11 @@ class Token(NamedTuple):
         >>> Token.of_top(7, [7, 4], [0.6, 0.3]).law.whole
         False
         """
-        row, draft = top_row(ids, probabilities, whole, probability(error, "error")), None
+        row, draft = top_row(ids, probabilities, whole, probability("error", error, OFF, CannotAudit)), None
         if draft_probs is not None:
             there = top_row(ids, draft_probs, name="draft_probs")
             draft = there.mass / there.total
-        own, token = probability(own, "own"), whole_number(token, "token")
+        own, token = probability("own", own, OFF, CannotAudit), int_from("token", token, 0, MOST_IDS, CannotAudit)
         if own > row.mass.min() and token not in row.ids:
             # Both as they may have been before they were rounded.
             least = row.mass.min() * (1 + OVER + row.error) + step_of(row.mass)
@@ -443,13 +443,12 @@ class Token(NamedTuple):
     @classmethod
     def of_entry(cls, entry: dict[str, Any]) -> Token:
         """Fields of an entry of a log, by the names of ENTRY, as JSON or an array held them."""
-        if not isinstance(entry.get("token"), int | np.integer) or isinstance(entry["token"], bool):
-            raise CannotAudit('the token is missing, or no whole number: write "token": 5')
+        token = int_from("token", entry.get("token"), 0, MOST_IDS, CannotAudit)
         known: dict[str, Any] = {name: entry[name] for name in NUMBERS if name in entry}
         if "draft_probs" in entry:
             known["draft_probs"] = _column(entry, "draft_probs")
         if "target_probs" in entry:
-            return cls.of_law(entry["token"], _column(entry, "target_probs"), **known)
+            return cls.of_law(token, _column(entry, "target_probs"), **known)
         if "ids" not in entry or ("probabilities" in entry) == ("logprobs" in entry):
             raise CannotAudit("no distribution: give target_probs, or ids with either probabilities or logprobs")
         whole = entry.get("whole", False)
@@ -463,7 +462,7 @@ class Token(NamedTuple):
             mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(np.sort(logs)[-1:0:-1])
         else:
             mass = _column(entry, "probabilities")
-        return cls.of_top(entry["token"], entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
+        return cls.of_top(token, entry["ids"], mass, entry.get("own", np.nan), whole=whole, **known)
 
 
 def _once(entry: dict[str, Any]) -> dict[str, Any]:
@@ -537,27 +536,6 @@ def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: f
     raise CannotAudit(f"{sums}: a {'whole law has a sum of 1' if whole else 'law has at most 1'}")
 
 
-def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """A token, a position, a step offset; CannotAudit where it is no whole number from `least` on, or beyond all."""
-    if type(value) is int and least <= value < MOST_IDS:
-        return value
-    try:
-        number = index(value)
-    except TypeError as error:
-        raise CannotAudit(f"{name} is {value!r:.40}: give a whole number") from error
-    if value is True or value is False or not least <= number < MOST_IDS:
-        said = value if abs(number) < 2**64 else "beyond 64 bits"
-        raise CannotAudit(f"{name} is {said}: give a whole number from {least} on below {MOST_IDS}")
-    return number
-
-
-def probability(value: Any, name: str) -> float:
-    """A number from 0 to 1, or NaN for unknown; CannotAudit where it is another."""
-    if not isinstance(value, float | int | np.floating | np.integer) or not (0 <= value <= 1 + OFF or value != value):
-        raise CannotAudit(f"{name} is {value!r:.40}: give a number from 0 to 1")
-    return float(value)
-
-
 def number_of(name: object) -> int:
     """A whole number for a request's or batch's name: itself, or 62 bits of a text's digest; CannotAudit for NaN and infinity."""
     if type(name) is int and -(2**62) < name < 2**62:
@@ -572,8 +550,9 @@ def number_of(name: object) -> int:
 
 def names(request: object, position: int, batch: object, step_offset: int) -> tuple[int, int, int, int]:
     """Request, position, batch and step offset as numbers; CannotAudit where they are none."""
-    return (UNNAMED if request is None else number_of(request), whole_number(position, "position", -1),
-            number_of(batch), whole_number(step_offset, "step_offset", -1))  # fmt: skip
+    position = int_from("position", position, -1, MOST_IDS, CannotAudit)
+    step_offset = int_from("step_offset", step_offset, -1, MOST_IDS, CannotAudit)
+    return UNNAMED if request is None else number_of(request), position, number_of(batch), step_offset
 
 
 def stack(rows: Sequence[Token]) -> Tokens:
