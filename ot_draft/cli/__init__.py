@@ -62,7 +62,7 @@ NEEDS = {  # package and extra without which a command does nothing
 
 
 class LazyGroup(click.Group):
-    """Commands are imported when they are named: `ot-draft compare` loads no transformers."""
+    """A group whose commands are imported when they are used: `ot-draft compare` does not import transformers."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS | CLONE)

@@ -54,7 +54,7 @@ class ServerOptions:
     draft: Path | int | None
 
     def law(self, mode: str, temperature_last: bool | None = False) -> Reported:
-        """The way from reported log-probabilities of this mode to the law; CannotAudit where they do not."""
+        """Return the conversion of reported log-probabilities of this mode to a distribution; raises CannotAudit if there is none."""
         return Reported(self.temperature, self.top_k, self.top_p, mode, self.top_logprobs, temperature_last)
 
 

@@ -79,7 +79,7 @@ def check(
         for file in (out / NAMES[name] for name in formats):
             if file.exists():
                 can_write("--report", file)
-        with redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
+        with redirect_stdout(sys.stderr):  # prints of a rule are not part of the report
             reports = _reports(targets, max_examples, seed, properties, k)
         written = write_reports(formats, reports, out)
     if as_json:

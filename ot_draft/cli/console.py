@@ -1,4 +1,4 @@
-"""What the commands print and how they refuse: progress bars, wide tables, JSON, CSV, and errors in one line."""
+"""Output of commands: progress bars, wide tables, JSON, CSV, and errors in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rich.text import Text
 from ..errors import DraftSelectionError
 
 Advance = Callable[..., None]
-FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress where there is no terminal, and from one to the next
+FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress without a terminal, and between lines
 FINISHED = 3  # min. number of finished items for an estimate of the remaining time
 
 
@@ -92,7 +92,7 @@ def _lines(task: Task, alike: bool) -> Iterator[None]:
 
 
 def table_console(width: int) -> Console:
-    """Standard output, of this width where it is no terminal."""
+    """Return a console of standard output, of this width without a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 

@@ -106,7 +106,7 @@ alike: within two standard errors of the best. More iterations reduce the error.
 )
 @form_options("csv", "json")
 def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: Any, **options: Any) -> None:
-    """Choose the rule and the paths or the tree with the largest predicted speed-up.
+    """Choose the rule and the paths or tree by predicted speed-up.
 
     K is the number of paths and L their length, with K L nodes. A tree has L levels, and K nodes in its largest level. The tree is
     Sequoia's for the number of levels and nodes that is fastest at these costs; its children are drawn without replacement.

@@ -88,7 +88,7 @@ def _of_captures(
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """What a capture says of itself; nothing where there is none."""
+    """Return the manifest of a capture; empty without one."""
     try:
         captured = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):

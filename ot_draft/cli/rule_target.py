@@ -1,4 +1,4 @@
-"""What a rule is called on the command line: KSeq, KSeq(factor=2), my_rule.py:MyRule, package.module:NAME."""
+"""Names of rules on the command line: KSeq, KSeq(factor=2), my_rule.py:MyRule, package.module:NAME."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies of many pairs (p, q): reading them, every rule beside the optimum, in memory or over sharded files, means, tables, pictures."""
+"""Studies of many pairs (p, q): reading, every rule compared with the optimum, in memory or over sharded files, means, tables, plots."""
 
 from .pairs import read_pairs
 from .shards import open_shards

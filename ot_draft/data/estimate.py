@@ -1,4 +1,4 @@
-"""What a rule accepts on average: by a formula, by enumeration, else estimated from random drafts; and it says which.
+"""Mean acceptance of a rule: by a formula, by enumeration, else estimated from random drafts; and it says which.
 
 Two notions, which the papers mix up:
 
@@ -137,7 +137,7 @@ def _sampled(rule: SelectionRule, problem: Problem, rows: int, generator: np.ran
 
 
 def _drawn(problem: Problem, rows: int, generator: np.random.Generator) -> Array:
-    """`rows` random drafts for every pair, (..., rows, k), so many rows at a time as fit a core's cache."""
+    """`rows` random drafts for every pair, (..., rows, k), in chunks of rows that fit a core's cache."""
     q, size = problem.q[..., None, :], int(np.prod(problem.batch))
     step = max(1, SAMPLE_CELLS // (problem.n * size))
     parts = [min(step, rows - done) for done in range(0, rows, step)]

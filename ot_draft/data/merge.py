@@ -49,7 +49,7 @@ def merge(p: Masses, q: Masses, tokens: Tokens, classes: int) -> tuple[Masses, M
 def on_top_tokens(p: Masses, q: Masses, count: int) -> tuple[Masses, Masses, Tokens]:
     """p and q, (n,) each, on their top tokens and TAIL_CLASSES of the others, and the token of each of these slots, TAIL for a class.
 
-    Of truncated laws nothing may be left: the classes are then empty.
+    The classes of truncated distributions may be empty.
     """
     tokens = top_tokens(p, q, count)
     slots = np.append(tokens, np.full(TAIL_CLASSES, TAIL, dtype=np.int32))

@@ -48,7 +48,7 @@ class PairsFound(ABC):
 
     @abstractmethod
     def load(self) -> Pairs:
-        """The pairs in memory. Raises InvalidDistribution for a row of a file that is no law."""
+        """The pairs in memory. Raises InvalidDistribution for a row of a file that is not a distribution."""
 
     @abstractmethod
     def _laws_of(self, rows: Sequence[int]) -> dict[str, Any]:
@@ -67,11 +67,11 @@ class PairsFound(ABC):
         return replace(self, **known, labels=labels, **self._laws_of(rows))
 
     def loaded_if_few(self, numbers: int = 1 << 24) -> PairsFound:
-        """In memory where p has so few numbers (256 MB with q): what is no law is then refused before any work."""
+        """Load the pairs if p has at most `numbers` entries (256 MB with q), so that invalid rows raise an error before any work."""
         return self.load() if len(self) * self.n <= numbers else self
 
     def parts(self, size: int) -> Iterator[Self]:
-        """All pairs, so many at a time."""
+        """Yield all pairs, `size` at a time."""
         for start in range(0, len(self), size):
             yield self.choose(range(start, min(start + size, len(self))))
 
@@ -80,9 +80,9 @@ class PairsFound(ABC):
         rows = [row for row, group in enumerate(self.group) if group and float(group) == temperature]
         if not rows:
             known = ", ".join(sorted({group for group in self.group if group}))
-            remedy = "--temperature divides logits by a temperature."
+            remedy = "Use --temperature to divide logits by a temperature."
             raise InvalidDistribution(
-                f"{self.source} holds no stored temperature {temperature}: it holds {known or 'none'}. {remedy}"
+                f"the stored temperature must be one of {self.source} ({known or 'none'}), got {temperature}. {remedy}"
             )
         return self.choose(rows)
 
@@ -169,7 +169,7 @@ def open_pairs(
     """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are divided by the temperature.
 
     Where the file holds `temperatures` (T,), p is (T, ..., n); where it holds `text` (C,) and p is (T, C, n), as the committed data, it is
-    used, too. All of the file is passed through once, see `open_shards`; what is no law is refused when it is read.
+    used, too. All of the file is passed through once, see `open_shards`; a row that is not a distribution raises an error when it is read.
     normalise, pad, draft_file: see `open_shard`.
     """
     file = Path(file)
@@ -228,8 +228,8 @@ def as_pairs(arrays: dict[str, Any], source: str, normalise: bool = False) -> Pa
         problem = Problem(p, q, 1)
     except InvalidDistribution as error:
         rounded = not normalise and np.shape(p) == np.shape(q) and all(is_rounded(arrays[name]) for name in ("p", "q"))
-        remedy = "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
-        raise InvalidDistribution(f"{source}: {error}{remedy}") from error
+        remedy = ". For rounded probabilities, use --normalise (normalise=True)" if rounded else ""
+        raise InvalidDistribution(f"{source}: {str(error).removesuffix('.')}{remedy}") from error
     laws = {name: law.reshape(-1, problem.n) for name, law in (("p", problem.p), ("q", problem.q))}
     return Pairs(**laws, **_about(arrays, problem.batch, source))
 
@@ -238,7 +238,7 @@ def _about(arrays: Mapping[str, Any], batch: tuple[int, ...], source: str) -> di
     """Fields of `PairsFound` for pairs with these leading axes."""
     count = prod(batch)
     if count == 0:
-        raise InvalidDistribution(f"{source} holds no pair: the axes before that of the tokens are {batch}")
+        raise InvalidDistribution(f"{source} must hold at least one pair, got leading axes {batch}. Add pairs.")
     context = np.arange(count) % (batch[-1] if batch else 1)
     temperatures = temperatures_of(arrays.get("temperatures", ()), batch, source)
     group = np.repeat(temperatures or ("",), count // len(temperatures or ("",)))

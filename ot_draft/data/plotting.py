@@ -78,7 +78,7 @@ def pyplot() -> Any:
 def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> tuple[list[Entry], list[Entry]]:
     """Mean acceptance against k with standard errors, a line a rule; where the lines end, and points of rules for one smaller k.
 
-    Rules that attain their law's optimum are drawn once: Optimal is the optimum's line, greedy drafting's optimum is Greedy's.
+    Rules that attain the optimum of their draft law are drawn once: Optimal is the optimum's line, greedy drafting's optimum is Greedy's.
     """
     curves = list(_curves(lines))
     every_k = sorted({line.k for line in lines})

@@ -88,9 +88,11 @@ def stack_records(records: Iterable[tuple[str, Mapping[str, Any]]], file: Path) 
             values = found[name]
             if len(values) < count:
                 raise InvalidDistribution(
-                    f"{file}, {where}: has no {name}, which others have: it holds {', '.join(record) or 'nothing'}"
+                    f"{file}, {where} must hold {name}, as other pairs do, got {', '.join(record) or 'nothing'}. Add it."
                 )
             if np.shape(values[-1]) != np.shape(values[0]):
-                seen = f"{name} has shape {np.shape(values[-1])}, that of the first has {np.shape(values[0])}"
-                raise InvalidDistribution(f"{file}, {where}: {seen}: give all of them one shape")
+                raise InvalidDistribution(
+                    f"{file}, {where}: {name} must have the shape of the first, {np.shape(values[0])}, got {np.shape(values[-1])}."
+                    " Save all pairs in one shape."
+                )
     return {name: np.array(values) for name, values in found.items() if len(values) == count}

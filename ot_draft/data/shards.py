@@ -1,4 +1,4 @@
-"""Files of pairs, read by rows, so that one larger than the memory is no trouble: which arrays are a pair, masses or logits as laws."""
+"""Files of pairs, read by rows, also if larger than the memory: which arrays are a pair, and logits as distributions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .formats import columns, is_known
 from .records import COLUMN_IDS, KNOWN, LAWS, LOGITS, LOGPROBS
 
 NAMES = f"p and q, or {' and '.join(LOGITS[0])}"
-IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # others are named one by one
+IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # other files are given one by one
 ROUNDED = Fraction(1, 100)  # how far from 1 the sum of rounded masses may be
 
 
@@ -29,9 +29,7 @@ def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
     for names in (*LAWS, *LOGITS):
         if set(names) == KNOWN & found.keys():
             return names
-    lacking = [name for name in LAWS[0] if name not in found]
-    lacks = f" has no {lacking[0]}," if len(lacking) == 1 else ""
-    raise InvalidDistribution(f"{file}:{lacks} it holds {', '.join(found) or 'nothing'}: give {NAMES}")
+    raise InvalidDistribution(f"{file} must hold {NAMES}, got {', '.join(found) or 'nothing'}. Rename or add arrays.")
 
 
 def is_rounded(masses: Any) -> bool:
@@ -67,7 +65,7 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
         return np.asarray(array)
     if array.dtype not in (np.float32, np.float16):
         raise InvalidDistribution(
-            f"{source}: {name} has dtype {array.dtype}: give float64, float32, float16 or Fractions"
+            f"{source}: {name} must be float64, float32, float16 or Fractions, got {array.dtype}. Convert it."
         )
     _check_sums(array, name, source, start)
     array = array.astype(np.float64)
@@ -82,8 +80,10 @@ def _check_sums(masses: Array, name: str, source: str, start: int, allowed: floa
     wrong = np.flatnonzero((~(abs(sums - 1) <= allowed) | (masses < 0).any(-1)).ravel())  # NaN is wrong, too
     if len(wrong):
         row = int(wrong[0])
-        seen = f"masses of {masses.dtype} that sum to {sums.ravel()[row]:.6g}, or negative ones"
-        raise InvalidDistribution(f"{source}, row {start + row}: {seen} in {name}: give laws")
+        raise InvalidDistribution(
+            f"{source}, row {start + row}: {name} must be probabilities >= 0 with sum 1, got sum {sums.ravel()[row]:.6g} in {masses.dtype}."
+            " Correct the row."
+        )
 
 
 def laws_of_logits(
@@ -107,7 +107,7 @@ def laws_of_logits(
         wrong = np.flatnonzero(~(of_row < np.inf))  # NaN and inf
         seen = f"token {wrong[0]}: logit {of_row[wrong[0]]:g}" if len(wrong) else "all are -inf"
         raise InvalidDistribution(
-            f"{source}, row {start + row}, {name}, {seen}: capture the row again, or leave it out"
+            f"{source}, row {start + row}, {name} must be finite or -inf, and not all -inf, got {seen}. Capture the row again or remove it."
         )
     with np.errstate(over="ignore"):  # what is as far below the highest as no float64 can say has mass 0
         masses = np.exp((logits - highest) / temperature)
@@ -176,7 +176,7 @@ class Shard:
     def read(self, start: int, stop: int, temperature: float = 1.0, exact: bool = False) -> tuple[Array, Array]:
         """Rows start .. stop - 1 as laws (p, q), (rows, n) each, in float64; logits divided by the temperature first.
 
-        exact: Fractions stay what they are. Raises InvalidDistribution for a row that is no law, to the precision in which it is stored.
+        exact: Fractions stay what they are. Raises InvalidDistribution for a row that is not a distribution at its stored precision.
         """
         arrays = [self._filled(self.columns[name].rows(start, stop)) for name in self.names]
         if self.normalise and not self.holds_logits:
@@ -188,7 +188,7 @@ class Shard:
             if not self.holds_logits:
                 _check(p, q, str(self.file), start)
         except InvalidDistribution as error:
-            raise InvalidDistribution(f"{error}{self._remedy(arrays)}") from error
+            raise InvalidDistribution(f"{str(error).removesuffix('.')}{self._remedy(arrays)}") from error
         if p.dtype.hasobject and not exact:
             return p.astype(float), q.astype(float)
         return p, q
@@ -212,11 +212,11 @@ class Shard:
             names = ", ".join(f"{name}=..." for name in LOGITS[0])
             return f". {self.names[0]} and {self.names[1]} are probabilities. Save logits as numpy.savez('pairs.npz', {names})."
         rounded = not self.holds_logits and not self.normalise and all(map(is_rounded, arrays))
-        return "; if the masses were rounded, --normalise (normalise=True) does" if rounded else ""
+        return ". For rounded probabilities, use --normalise (normalise=True)" if rounded else ""
 
 
 def _check(p: Array, q: Array, source: str, start: int) -> None:
-    """Refuse rows that are no laws, naming the first."""
+    """Raise InvalidDistribution with the first row that is not a distribution."""
     try:
         Problem(p, q, 1)
     except InvalidDistribution as error:
@@ -264,15 +264,19 @@ def open_shards(
     """
     files = [file for path in map(Path, paths) for file in _files(path)]
     if not files:
-        raise InvalidDistribution("no shard: name .npz, .safetensors or other files, or a folder that holds some")
+        raise InvalidDistribution(
+            "SHARDS must name files, or folders that hold .npz, .safetensors or .parquet files, got none. Add one."
+        )
     places = [os.path.realpath(file) for file in files]
     twice = [file for number, file in enumerate(files) if places[number] in places[:number]]
     if twice:
-        raise InvalidDistribution(f"{twice[0]} is named twice: its pairs would count twice; name it once")
+        raise InvalidDistribution(f"SHARDS must be distinct files, got {twice[0]} twice. Name it once.")
     opened = (open_shard(file, pad, normalise) for file in files)
     shards = [replace(shard, label=label) for shard, label in zip(opened, _labels(files), strict=True)]
     if not any(shard.rows for shard in shards):
-        raise InvalidDistribution(f"{files[0]}{' and all others hold' if len(files) > 1 else ' holds'} no pair")
+        raise InvalidDistribution(
+            f"SHARDS must hold at least one pair, got none in {', '.join(map(str, files[:3]))}. Add pairs."
+        )
     for shard in shards:
         check_temperature(shard, temperature)
     return shards
@@ -303,7 +307,7 @@ def _files(path: Path) -> Sequence[Path]:
         shards = (file for file in path.iterdir() if is_known(file, IN_FOLDERS))
         return sorted(file for file in shards if not file.name.startswith("."))  # such are half written
     if not path.is_file():
-        raise InvalidDistribution(f"{path} is not there")
+        raise InvalidDistribution(f"{path} must be a file or a folder, got neither. Correct the path.")
     return [path]
 
 
@@ -313,15 +317,19 @@ def temperatures_of(given: Any, axes: tuple[int, ...], source: str) -> tuple[str
     if not temperatures.size:
         return ()
     if temperatures.dtype.kind not in "fiu":
-        raise InvalidDistribution(f"{source}: temperatures have dtype {temperatures.dtype}: give numbers")
+        raise InvalidDistribution(
+            f"{source}: temperatures must be numbers, got dtype {temperatures.dtype}. Convert them."
+        )
     if not axes or temperatures.shape != axes[:1]:
         raise InvalidDistribution(
-            f"{source}: temperatures have shape {temperatures.shape}, the axes before that of the tokens are {axes}: give one"
-            " number for each entry of the first axis, or none"
+            f"{source}: temperatures must be one number for each entry of the first axis of p, of shape {axes[:1]}, got shape"
+            f" {temperatures.shape}. Correct or remove them."
         )
     wrong = np.flatnonzero(~(np.isfinite(temperatures) & (temperatures >= 0)))
     if wrong.size:
-        raise InvalidDistribution(f"{source}: temperature {wrong[0]} is {temperatures[wrong[0]]}: give numbers >= 0")
+        raise InvalidDistribution(
+            f"{source}: temperatures must be finite numbers >= 0, got {temperatures[wrong[0]]}. Correct entry {wrong[0]}."
+        )
     return tuple(str(value) for value in temperatures.tolist())
 
 
@@ -346,9 +354,11 @@ def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_fil
     found = columns(file, draft_file)
     names = names_in(found, file)
     target, draft = (found[name].shape for name in names)
-    shapes = f"{file}: {names[0]} has shape {target} and {names[1]} has {draft}"
+    shapes = f"{target} and {draft} of {names[0]} and {names[1]}"
     if not target or target[:-1] != draft[:-1] or not (target[-1] and draft[-1]):
-        raise InvalidDistribution(f"{shapes}: give both one shape (..., n), n >= 1")
+        raise InvalidDistribution(
+            f"{file} must hold arrays of one shape (..., n), n >= 1, got {shapes}. Correct the arrays."
+        )
     for name in COLUMN_IDS:
         if name in found and (len(found[name].shape) > 1 or len(target) == 1):
             _check_ids(found[name], name, file)
@@ -358,7 +368,7 @@ def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_fil
     shard = Shard(file, names, found, file.name, digest, normalise, temperatures)
     if shard.padding and not pad:
         raise InvalidDistribution(
-            f"{shapes}: give both one number of tokens; where the token ids agree, --pad (pad=True) fills the shorter up with"
-            f" {shard.filler} at the end"
+            f"{file} must hold arrays with one number of tokens, got {shapes}. If the token ids agree, use --pad (pad=True), which appends"
+            f" {shard.filler} to the shorter one."
         )
     return shard

@@ -89,7 +89,7 @@ class Study:
                 raise InvalidArgument(f"{name} must differ, got {twice[0]} twice. Give it once.")
 
     def problem(self, p: Any, q: Any, k: int, law: DraftLaw) -> Problem:
-        """The pairs (..., n) with k drafts by the law, their target replaced where another is wanted."""
+        """Return the problem of the pairs (..., n) with k drafts of the draft law, for `target` instead of p if set."""
         return Problem(p if self.target is None else self.target(p, q, k, law), q, k, law)
 
     @property
@@ -133,13 +133,15 @@ def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[
         return chosen
     found = [at for law in map(law_called, laws) for rule in chosen if (at := under(rule, law)) is not None]
     if not found:
-        raise InvalidArgument(f"none of the rules {', '.join(r.name for r in chosen)} is valid under {', '.join(laws)}")
+        raise InvalidArgument(
+            f"rules must include a rule for {', '.join(laws)}, got {', '.join(r.name for r in chosen)}. Choose other rules or draft laws."
+        )
     return tuple(
         rule for place, rule in enumerate(found) if rule not in found[:place]
     )  # Optimal is a default rule twice
 
 
-DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # what is no rule
+DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are not rules
 TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
 
 
@@ -148,7 +150,7 @@ class Row:
     """One rule (or optimum) with k drafts on one pair, Fractions or Python floats; or on the R pairs of a block, arrays (R,).
 
     pair: what the pair is called; None of a block. accepted, taken, error: see `estimate.Acceptance`; None where it was left
-    out, and `method` says why. optimum: of the law. method: formula, enumerated, estimated, dual, lp, or a reason.
+    out, and `method` says why. optimum: for the draft law. method: formula, enumerated, estimated, dual, lp, or a reason.
     """
 
     pair: Any
@@ -162,7 +164,7 @@ class Row:
     method: str
 
     def at(self, place: int, pair: int) -> Row:
-        """Of a block, one pair."""
+        """Return the row of one pair of a block."""
         numbers = [x if x is None else x[place] for x in (self.accepted, self.taken, self.optimum)]
         accepted, taken, optimum = (x if x is None or isinstance(x, Fraction) else float(x) for x in numbers)
         error = 0.0 if self.error is None else float(self.error[place])
@@ -236,7 +238,7 @@ class Compared:
 def compare_parts(pairs: PairsFound, study: Study | None = None, jobs: int = 1, known: int = 0) -> Iterator[Compared]:
     """Chunk after chunk of pairs (`chunk_of`), bitwise identical for any number of jobs; no more in memory than is at work.
 
-    known: so many of the first chunks are known and get no rows.
+    known: number of first chunks that are known and get no rows.
     """
     study, size = study or Study(), chunk_of(pairs.n)
     seconds, chunks = study.lp_limit / len(pairs), -(-len(pairs) // size)

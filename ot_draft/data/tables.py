@@ -76,7 +76,7 @@ def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool
 def _sections(
     lines: Sequence[Summary], ks: Sequence[int], cell: Callable[[Summary], str]
 ) -> Iterator[tuple[str, list[tuple[list[str], bool]]]]:
-    """Of every law its title and rows: name, a cell a k, share; and whether the row is a note on the one above."""
+    """Yield title and rows of every draft law: name, a cell per k, share; and whether the row is a note on the one above."""
     for law in dict.fromkeys(line.law for line in lines):
         members = [line for line in lines if line.law == law]
         rows = []
@@ -198,7 +198,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]], header: bool = True) -> str:
 def json_pieces(lines: Sequence[Summary], rows: Iterable[Row], pairs: PairsFound, study: Study) -> Iterator[str]:
     """The text of an object: settings, summary and, a record each, all pairs; what is unknown is null."""
     settings = {name: getattr(study, name) for name in ("ks", "samples", "seed", "lp_limit")}
-    settings["target"] = study.target_name or None  # in the place of p
+    settings["target"] = study.target_name or None  # instead of p
     about = {"source": pairs.source, "n": pairs.n, "padding": pairs.padding, "settings": settings}
     yield json.dumps(about | {"summary": as_records(lines)}, indent=1, allow_nan=False)[:-2]
     before = ',\n "pairs": [\n  '

@@ -166,8 +166,9 @@ def read_table(file: Path) -> dict[str, Array]:
         commas = commas or line * any("," in cell for cell in cells)
         points = points or line * any("." in cell for cell in cells)
     if commas and points:
-        seen = f"decimal commas in line {commas}, decimal points in line {points}"
-        raise InvalidDistribution(f"{file}: {seen}: write all numbers in one way")
+        raise InvalidDistribution(
+            f"{file} must have one decimal separator, got commas in line {commas} and points in line {points}. Use points."
+        )
     pairs: dict[str, tuple[Any, Any]] = {}
     for line, pair, cells in _rows(file, delimiter, names, places):
         if pair not in pairs:
@@ -175,11 +176,12 @@ def read_table(file: Path) -> dict[str, Array]:
         for name, values, cell in zip(names, pairs[pair], cells, strict=True):
             values.append(_mass(cell.replace(",", "."), name, exact, f"{file}, line {line}, column {name}"))
     if not pairs:
-        raise InvalidDistribution(f"{file}: a header and no row: give one token a row")
+        raise InvalidDistribution(f"{file} must have one row per token, got a header only. Add rows.")
     sizes = {len(target) for target, _ in pairs.values()}
     if len(sizes) > 1:
-        seen = f"pairs of {sorted(sizes)} tokens in one file"
-        raise InvalidDistribution(f"{file}: {seen}: fill the shorter ones up with mass 0")
+        raise InvalidDistribution(
+            f"{file} must hold pairs of one number of tokens, got {sorted(sizes)}. Append rows with probability 0 to the shorter ones."
+        )
     return {
         name: np.array([pair[side] for pair in pairs.values()], object if exact else float)
         for side, name in enumerate(names)
@@ -209,9 +211,8 @@ def _header(file: Path) -> tuple[str, tuple[str, str], tuple[int | None, int, in
                 known_names([name for name in columns if name], str(file), (*names, "pair"))
                 pair = columns.index("pair") if "pair" in columns else None
                 return delimiter, names, (pair, columns.index(names[0]), columns.index(names[1]))
-    seen = f"its first row is {first[:80]!r}" if first else "it is empty"
     raise InvalidDistribution(
-        f"{file}: {seen}: give a header with the columns p and q (and pair), each once, then one token a row"
+        f"{file} must begin with a header of the columns p and q (and pair), each once, got {first[:80]!r}. Add it above one row per token."
     )
 
 
@@ -234,12 +235,14 @@ def _rows(
                     empty = empty or line
                 elif empty:
                     raise InvalidDistribution(
-                        f"{file}, line {empty}: the row is empty, and others follow: give it its masses, or remove it"
+                        f"{file}, line {empty} must hold two probabilities, got an empty row before others. Fill or remove it."
                     )
                 else:
                     yield line, *_cells(cells, width, names, places, f"{file}, line {line}")
         except csv.Error as error:
-            raise InvalidDistribution(f"{file} cannot be read: line {reader.line_num}: {error}") from error
+            raise InvalidDistribution(
+                f"{file}, line {reader.line_num} must be valid CSV, got an error: {error}. Correct it."
+            ) from error
 
 
 def _cells(
@@ -247,12 +250,12 @@ def _cells(
 ) -> tuple[str, tuple[str, str]]:  # fmt: skip
     if any(cells[width:]):
         raise InvalidDistribution(
-            f"{where}: it has more cells than the header: write decimals as 0.5 or 1/2, or part cells by semicolons"
+            f"{where} must have as many cells as the header, got more. Write decimals as 0.5 or 1/2, or separate cells by semicolons."
         )
     pair, *sides = places
     for name, place in zip(names, sides, strict=True):
         if len(cells) <= place or not cells[place]:
-            raise InvalidDistribution(f"{where}: nothing stands in column {name}: write 0 where there is no mass")
+            raise InvalidDistribution(f"{where}: column {name} must hold a number, got ''. Write 0 for probability 0.")
         if cells[place].startswith(("[", "(")):
             raise InvalidDistribution(
                 f"{where}, column {name}: a cell must be one number, got {cells[place][:40]!r}. Write one token per row, or .jsonl."

@@ -174,12 +174,12 @@ def test_errors_count_texts_not_contexts() -> None:
 BAD_FILES = {
     "broken.json": ('{"p": [1', "cannot be read"),
     "list.json": ("[1, 2]", "must hold one object"),
-    "no_q.json": ('{"p": [1.0]}', "has no q"),
+    "no_q.json": ('{"p": [1.0]}', "got p. Rename or add arrays"),
     "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "must be a string, as another mass is"),
     "text.json": ('{"p": ["half", "1/2"], "q": ["1/2", "1/2"]}', "got 'half'. Write it as 1/3"),
     "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "row 1: p sums to 0.9"),
     "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1: mass -0.5 is negative"),
-    "ragged.csv": ("pair,p,q\n1,1,1\n2,1/2,1/2\n2,1/2,1/2\n", "pairs of [1, 2] tokens"),
+    "ragged.csv": ("pair,p,q\n1,1,1\n2,1/2,1/2\n2,1/2,1/2\n", "must hold pairs of one number of tokens, got [1, 2]"),
     "header.csv": ("a,b\n1,1\n", "columns p and q"),
     "pairs.txt": ("", "end in .npz, .npy, .safetensors"),
     "broken.npz": ("PK\x03\x04 no archive", "cannot be read"),
@@ -198,7 +198,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("No such file", tmp_path / "missing.npz")
     refuse("rule must be a known name, got 'Foo'. Use one of SpeculativeSampling,", *BERNOULLI, "--rules", "Foo")
     refuse("there is no law 'foo': take iid", *BERNOULLI, "--law", "foo")
-    refuse("valid under hub", *BERNOULLI, "--rules", "KSeq", "--law", "hub")
+    refuse("must include a rule for hub, got KSeq", *BERNOULLI, "--rules", "KSeq", "--law", "hub")
     refuse("p sums to 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
     refuse("--p must be a fraction or a decimal of at most 1000 digits, got '1/0'", "--p", "1/0,1", "--q", "1/2,1/2")
     refuse("must be given together", "--p", "1")
@@ -206,7 +206,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("as in 1,2,4,8", *BERNOULLI, "--k", "1,1")
     refuse("Add --out", *BERNOULLI, "--plot")
     refuse("Use one of them", *BERNOULLI, "--csv", "--json")
-    refuse("holds no stored temperature 0.3: it holds 0.6, 1.0", REAL, "--stored-temperature", 0.3)
+    refuse("(0.6, 1.0), got 0.3. Use --temperature", REAL, "--stored-temperature", 0.3)
 
 
 def test_version_and_module() -> None:

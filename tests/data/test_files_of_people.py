@@ -171,9 +171,9 @@ def cut(file: Path) -> int:
 
 
 REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
-    ("mixed.csv", text("p;q\n0,5;0.25\n0,5;0.75\n"), "decimal commas in line 2, decimal points in line 2: write all numbers in one way"),
-    ("header.csv", text("prob;draft_prob\n0,5;0,25\n"), "its first row is 'prob;draft_prob': give a header with the columns p and q"),
-    ("none.csv", text("0.5,0.25\n0.5,0.75\n"), "its first row is '0.5,0.25'"),
+    ("mixed.csv", text("p;q\n0,5;0.25\n0,5;0.75\n"), "one decimal separator, got commas in line 2 and points in line 2"),
+    ("header.csv", text("prob;draft_prob\n0,5;0,25\n"), "a header of the columns p and q (and pair), each once, got 'prob;draft_prob'"),
+    ("none.csv", text("0.5,0.25\n0.5,0.75\n"), "got '0.5,0.25'. Add it above"),
     ("ids.json", text('{"ids": [[1, 2, 2]], "p": [[0.5, 0.3, 0.2]], "q": [[0.5, 0.2, 0.3]]}'), "got ids. Rename or remove it"),
     ("ids.jsonl", text('{"Token_IDs": [1, 2], "p": [0.5, 0.5], "q": [0.5, 0.5]}'), "line 1: names must be p and q"),
     ("ids.csv", text("ids,p,q\n1,.5,.25\n1,.5,.75\n"), "got ids. Rename or remove it"),
@@ -182,27 +182,27 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("ids.safetensors", tensors(lambda torch: logits("float32")(torch) | {"indices": torch.ones(3)}, "safetensors"), "got indices"),
     ("ids.parquet", parquet({"p": P.tolist(), "q": Q.tolist(), "ids": [1, 2, 3]}), "got ids"),
     ("same.npz", saved(np.savez, p=P, q=Q, tokens=np.array([[1, 2], [3, 3], [4, 5]])), "row 1: tokens must be different token ids"),
-    ("both.npz", saved(np.savez, p=P, q=Q, target_logits=P, draft_logits=Q), "it holds p, q, target_logits, draft_logits"),
+    ("both.npz", saved(np.savez, p=P, q=Q, target_logits=P, draft_logits=Q), "got p, q, target_logits, draft_logits"),
     ("bits.npz", saved(np.savez, target_logits=LOGITS[0].view("u2"), draft_logits=LOGITS[1].view("u2")),
      "target_logits must be floating-point of shape (..., n), n >= 1, got dtype uint16"),
     ("bits.pt", tensors(lambda torch: {name: x.view(torch.int16) for name, x in logits("bfloat16")(torch).items()}), "got dtype int16"),
     ("bits.safetensors", tensors(lambda torch: {name: x.view(torch.uint16) for name, x in logits("bfloat16")(torch).items()},
      "safetensors"), "got dtype uint16"),
-    *([("long.npz", saved(np.savez, p=P.astype(LONG), q=Q.astype(LONG)), f"p has dtype {LONG}")] if LONG.itemsize > 8 else []),
+    *([("long.npz", saved(np.savez, p=P.astype(LONG), q=Q.astype(LONG)), f"or Fractions, got {LONG}")] if LONG.itemsize > 8 else []),
     ("value.npz", saved(np.savez, p=P, q=Q, value=[[1, 2, 2]]), "got value. Rename or remove it"),
     ("bits.parquet", parquet({"p_logits": [[16000, 0]], "q_logits": [[16000, 1]]}), "got dtype int64"),
-    ("top.npz", saved(np.savez, target_logprobs=np.log([[0.5, 0.25]]), draft_logprobs=np.log([[0.5, 0.5]])), "sum to 0.75"),
+    ("top.npz", saved(np.savez, target_logprobs=np.log([[0.5, 0.25]]), draft_logprobs=np.log([[0.5, 0.5]])), "got sum 0.75"),
     ("logits.npy", saved(np.save, LOGITS), "p and q are probabilities. Save logits as numpy.savez"),
     ("logits.npz", saved(np.savez, target=LOGITS[0].astype(float), draft=LOGITS[1].astype(float)), "target_logits=..."),
     ("cells.csv", text('p,q\n"[0.5, 0.5]","[0.25, 0.75]"\n'), "column p: a cell must be one number"),
     ("percent.csv", text("p,q\n50%,25%\n50%,75%\n"), "line 2, column p must be a fraction or a decimal of at most 1000 digits, got '50%'"),
-    ("hole.csv", text("p,q\n.5,.25\n,\n.5,.75\n"), "line 3: the row is empty, and others follow"),
-    ("half.csv", text("p,q\n.5,.25\n.5,\n"), "line 3: nothing stands in column q"),
+    ("hole.csv", text("p,q\n.5,.25\n,\n.5,.75\n"), "line 3 must hold two probabilities, got an empty row"),
+    ("half.csv", text("p,q\n.5,.25\n.5,\n"), "line 3: column q must hold a number, got ''"),
     ("word.csv", text("p,q\n.5,.25\nn/a,.75\n"), "line 3, column p must be a fraction"),
-    ("only_header.csv", text("p,q\n"), "a header and no row"),
-    ("empty.csv", text(""), "it is empty"),
+    ("only_header.csv", text("p,q\n"), "must have one row per token, got a header only"),
+    ("empty.csv", text(""), "each once, got ''"),
     ("latin.csv", text("p;q;Wörter\n".encode("latin1")), "cannot be read: 'utf-8' codec"),
-    ("thousands.csv", text("p;q\n1.000,5;1\n"), "decimal commas in line 2, decimal points in line 2"),
+    ("thousands.csv", text("p;q\n1.000,5;1\n"), "got commas in line 2 and points in line 2"),
     ("logits.csv", text("p_logits,q_logits\n0,1\nx,1\n"), "line 3, column p_logits must be a number, got 'x'"),
     ("scalar.json", text("3"), 'must hold one object {"p": [...], "q": [...]}, a list of such objects, or one per line, got int.'),
     ("numbers.json", text("[[0.5, 0.5]]"), "or one per line, got list."),
@@ -210,14 +210,14 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("cut.json", text(json.dumps(RECORDS)[:40]), "cannot be read: Unterminated string"),
     ("cut.jsonl", text(LINES[:-9]), "line 3 must be JSON, got an error at column 36 (Unterminated string"),
     ("array.jsonl", text("[1, 2]\n"), "line 1 must be an object, got list"),
-    ("ragged.jsonl", text(LINES + '{"p": [1], "q": [1]}'), "line 4: p has shape (1,), that of the first has (2,)"),
-    ("lacking.jsonl", text(LINES + '{"p": [1, 0]}'), "line 4: has no q, which others have: it holds p"),
+    ("ragged.jsonl", text(LINES + '{"p": [1], "q": [1]}'), "p must have the shape of the first, (2,), got (1,)"),
+    ("lacking.jsonl", text(LINES + '{"p": [1, 0]}'), "line 4 must hold q, as other pairs do, got p"),
     ("null.jsonl", text('{"p": [null, 1], "q": [1, 0]}'), "line 1: p[0] must be a number in lists of one length, got null"),
     ("percent.jsonl", text('{"p": ["50%", "50%"], "q": ["1", "0"]}'), "line 1: p[0] must be a fraction"),
     ("mixed.jsonl", text('{"p": ["1/2", 0.5], "q": [1, 0]}'), "line 1: p[1] must be a string, as another mass is"),
     ("lines.jsonl", text('{"p": ["1/2", "1/2"], "q": [1, 0]}\n{"p": [0.5, 0.5], "q": [1, 0]}'), "line 2: p must hold strings"),
     ("true.jsonl", text('{"p": [true, 0], "q": [1, 0]}'), "line 1: p[0] must be a number in lists of one length, got true"),
-    ("none.jsonl", text("\n"), "it holds nothing: give p and q"),
+    ("none.jsonl", text("\n"), "must hold p and q"),
     ("cut.csv.gz", lambda file: file.write_bytes(gzip.compress(table().encode() * 999)[:60]), "cannot be read: Compressed file ended"),
     ("really.npy", lambda file: file.write_bytes(npz_bytes(file)), "examples/convert.md"),
     ("raw.bin", text(P.tobytes()), "must be a file of torch.save with tensors alone"),
@@ -231,11 +231,11 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("ragged.parquet", parquet({"p": [[[1.0, 0]], [[1.0]]], "q": [[[1.0, 0]], [[1.0, 0]]]}), "got a list of 1 (row 0"),
     ("first.parquet", parquet({"p": [None, [1.0]], "q": [[1.0], [1.0]]}), "row 0: p must be a list of one length"),
     ("words.parquet", parquet({"p": [["a", "b"]], "q": [["a", "b"]]}), "p must hold numbers, got string"),
-    ("rounded.npz", saved(np.savez, p=P * 0.995, q=Q), "if the masses were rounded, --normalise (normalise=True) does"),
+    ("rounded.npz", saved(np.savez, p=P * 0.995, q=Q), "For rounded probabilities, use --normalise (normalise=True)"),
     ("nan.npz", saved(np.savez, p=np.where(np.arange(3)[:, None] == 1, np.nan, P), q=Q), "row 1: p, token 0: mass nan is not finite"),
-    ("counts.npz", saved(np.savez, p=np.array([[3, 1]]), q=np.array([[1, 1]])), "p has dtype int64"),
-    ("complex.npz", saved(np.savez, p=P + 0j, q=Q), "p has dtype complex128"),
-    ("half.npz", saved(np.savez, p=P), "has no q, it holds p"),
+    ("counts.npz", saved(np.savez, p=np.array([[3, 1]]), q=np.array([[1, 1]])), "or Fractions, got int64"),
+    ("complex.npz", saved(np.savez, p=P + 0j, q=Q), "or Fractions, got complex128"),
+    ("half.npz", saved(np.savez, p=P), "must hold p and q, or target_logits and draft_logits, got p"),
     ("twice.npz", saved(np.savez, **{"P": P, " p": P, "q": Q}), "got P, p. Rename or remove it"),
     ("pairs.xlsx", text("PK"), ".tsv, got '.xlsx'. Convert it as in examples/convert.md."),
     ("pairs", text("PK"), "must end in .npz"),
@@ -244,8 +244,8 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("cut.safetensors", lambda file: (tensors(logits("bfloat16"), "safetensors")(file), cut(file)),
      "cannot be read"),
     ("cut.pt", lambda file: (tensors(logits("bfloat16"))(file), cut(file)), "must be a file of torch.save with tensors alone"),
-    ("widths.npz", saved(np.savez, **SHORT), "where the token ids agree, --pad (pad=True) fills the shorter up with -inf at the end"),
-    ("rows.npz", saved(np.savez, p=P, q=Q[:2]), "p has shape (3, 2) and q has (2, 2): give both one shape"),
+    ("widths.npz", saved(np.savez, **SHORT), "If the token ids agree, use --pad (pad=True), which appends -inf to the shorter one"),
+    ("rows.npz", saved(np.savez, p=P, q=Q[:2]), "of one shape (..., n), n >= 1, got (3, 2) and (2, 2) of p and q"),
 ]  # fmt: skip
 
 
@@ -265,8 +265,8 @@ NAMED: list[tuple[str, Callable[[Path], object], str]] = [
      "p[0] must be a number in lists of one length, got [1, 0]"),
     ("words.json", text('{"p_logits": [[0, 1], [0, "x"]], "q_logits": [[0, 1], [0, 1]]}'), 'p_logits[1][1] must be a number'),
     ("inf.jsonl", text('{"p_logits": [0, 1], "q_logits": [0, 1]}\n{"p_logits": [0, 1], "q_logits": [0, Infinity]}\n'),
-     "row 1, q_logits, token 1: logit inf: capture the row again"),
-    ("shapes.npz", saved(np.savez, p=P[:1], q=Q[0, :1]), "give both one shape"),
+     "got token 1: logit inf. Capture the row again"),
+    ("shapes.npz", saved(np.savez, p=P[:1], q=Q[0, :1]), "arrays of one shape"),
 ]  # fmt: skip
 
 
@@ -337,7 +337,7 @@ def test_logits_of_two_widths_are_filled_up_where_that_is_asked_for(kind: str, t
 def test_masses_of_two_widths(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"p": [["1/2", "1/4", "1/4"]], "q": [["1/3", "2/3"]]}')
-    with pytest.raises(otd.InvalidDistribution, match=r"fills the shorter up with mass 0"):
+    with pytest.raises(otd.InvalidDistribution, match=r"appends mass 0 to the shorter"):
         read_pairs(file)
     pairs = read_pairs(file, pad=True)
     assert pairs.q.tolist() == [[otd.problem.Fraction(1, 3), otd.problem.Fraction(2, 3), 0]]  # type: ignore[attr-defined]
@@ -413,4 +413,4 @@ def test_compare_divides_logits_by_the_temperature(names: tuple[str, str], tmp_p
         summary["accepted"] == pytest.approx(np.minimum(p, q).sum(-1).mean(), abs=1e-12) and summary["group"] == "0.5"
     )
     np.savez(file, p=P, q=Q)
-    assert "give logits" in CliRunner().invoke(main, words).stderr
+    assert "temperature must be 1 for probabilities" in CliRunner().invoke(main, words).stderr

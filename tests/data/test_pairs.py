@@ -25,7 +25,10 @@ ODD = {
         "must be a fraction or a decimal of at most 1000 digits, got '1e-99999999'",
     ),
     "twice.csv": ("p,p,q\n.1,.5,.5\n.9,.5,.5\n", "each once, and pair, got p, p."),
-    "decimal_commas.csv": ("p,q\n0,5,0,5\n1,0\n", "line 2: it has more cells than the header: write decimals as 0.5"),
+    "decimal_commas.csv": (
+        "p,q\n0,5,0,5\n1,0\n",
+        "line 2 must have as many cells as the header, got more. Write decimals as 0.5",
+    ),
 }
 
 
@@ -50,7 +53,7 @@ def test_a_byte_order_mark_is_no_part_of_the_header(tmp_path: Path) -> None:
 
 def test_temperatures_are_numbers() -> None:
     p = np.full((2, 3, 4), 0.25)
-    with pytest.raises(otd.InvalidDistribution, match="there: temperatures have dtype <U1: give numbers"):
+    with pytest.raises(otd.InvalidDistribution, match="there: temperatures must be numbers, got dtype <U1"):
         as_pairs({"p": p, "q": p, "temperatures": np.array(["a", "b"])}, "there")
 
 
@@ -67,13 +70,13 @@ def test_temperatures_are_those_of_the_first_axis(batch: tuple[int, ...]) -> Non
     [
         (
             [1.0, 0.6, 0.3],
-            r"temperatures have shape \(3,\), the axes before that of the tokens are \(2, 3\): give one number for each",
+            r"temperatures must be one number for each entry of the first axis of p, of shape \(2,\), got shape \(3,\)",
         ),
         ([[1.0, 0.6]], r"shape \(1, 2\)"),
         (1.0, r"shape \(\)"),
-        ([1.0, np.nan], "temperature 1 is nan: give numbers >= 0"),
-        ([-0.6, 1.0], "temperature 0 is -0.6: give numbers >= 0"),
-        ([np.inf, 1.0], "temperature 0 is inf: give numbers >= 0"),
+        ([1.0, np.nan], "must be finite numbers >= 0, got nan. Correct entry 1"),
+        ([-0.6, 1.0], "must be finite numbers >= 0, got -0.6. Correct entry 0"),
+        ([np.inf, 1.0], "must be finite numbers >= 0, got inf. Correct entry 0"),
     ],
 )
 def test_temperatures_that_do_not_fit_are_not_passed_over(temperatures: Any, said: str) -> None:
@@ -84,7 +87,7 @@ def test_temperatures_that_do_not_fit_are_not_passed_over(temperatures: Any, sai
 
 def test_a_temperature_beside_one_pair_without_axes_is_refused() -> None:
     p = np.full(4, 0.25)
-    with pytest.raises(otd.InvalidDistribution, match=r"the axes before that of the tokens are \(\)"):
+    with pytest.raises(otd.InvalidDistribution, match=r"for each entry of the first axis of p, of shape \(\)"):
         as_pairs({"p": p, "q": p, "temperatures": np.array(0.6)}, "there")
 
 

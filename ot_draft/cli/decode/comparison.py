@@ -12,7 +12,7 @@ from ..console import print_csv, print_json, progress_bar, table_console, withou
 from .run import Job, close_traces, lookup_of, open_trace
 from .table import csv_rows, footnotes, interim, records, table
 
-WIDE = 192  # columns of the table where the output is no terminal
+WIDE = 192  # columns of the table without a terminal
 
 
 def compare(job: Job, methods: Sequence[Method]) -> None:

@@ -141,7 +141,7 @@ class LiveView:
 
 
 def stream(console: Console, view: LiveView, steps: Iterable[Step]) -> Iterator[Step]:
-    """Show a text while its steps pass through; plain text, piece by piece, where the console is no terminal."""
+    """Show a text while its steps pass through; without a terminal, print the tokens as they come."""
     if not console.is_terminal:
         for step in steps:
             click.echo(view.add(step), nl=False)

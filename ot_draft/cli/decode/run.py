@@ -29,7 +29,7 @@ from .trace import Trace
 AUTOREGRESSIVE = "autoregressive"
 BASELINE_STEPS = 12  # that a speed is compared with, at least
 RARELY = 0.2  # share of steps with draft tokens up to which drafting does not pay
-SPREAD = 20  # of them come while the tokens asked for do, at most; in longer texts one comes every so many steps
+SPREAD = 20  # of them come while the tokens asked for do, at most; in longer texts one comes every several steps
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def prepare(settings: DecodeSettings, progress: Callable[[str], object]) -> tupl
     sampling = SamplingParams(asked.temperature, asked.top_k, asked.top_p, asked.min_p)
     options = DecodeOptions(sampling, max_tokens=asked.max_tokens, seed=asked.seed, laws=output.laws_wanted)
     prompts = read_prompts(settings.prompts.prompts, settings.prompts.prompt_file)
-    # Of the two embedded drafts the one that brings more; the other one is for transformers' own generation.
+    # The embedded draft that is accepted more often; the other one is for transformers' own generation.
     draft = "states" if models.target is None and models.draft is None else models.draft
     others: dict[str, Any] = {} if output.compare else {"assistant": None}
     others["backend"], others["tokens"] = models.backend, None if output.compare else len(prompts) * asked.max_tokens

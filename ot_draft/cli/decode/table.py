@@ -70,7 +70,7 @@ def footnotes(comparison: Comparison) -> str:
 
 
 def why(comparison: Comparison) -> str:
-    """The costs behind the fastest speculative method, in one sentence or two."""
+    """Return the costs of the fastest speculative method, in one or two sentences."""
     baseline, costed = comparison.rows[0], [row for row in comparison.rows if row.method in comparison.costs]
     drafted = [row for row in costed if row.method.drafting.tree.bounds.size]
     if not drafted:
