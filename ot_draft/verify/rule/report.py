@@ -81,11 +81,11 @@ class RuleReport(Report[RuleEvidence]):
         for outcome in failures[:1]:
             code = (outcome.code or outcome.evidence.reason).rstrip().splitlines()
             lines += ["", f"{heading(outcome)}: {outcome.claim}", "", *code]
-        if failed and others and not any(outcome.evidence.only for outcome in self.outcomes):
+        if failed and not any(outcome.evidence.only for outcome in self.outcomes):
             with_, without = (", ".join(map(str, sorted(ks))) for ks in (failed, others))
+            none = f"; none was found with k = {without}, where the search is not complete" if others else ""
             lines.append(
-                f"# Counterexamples have k = {with_}; none was found with k = {without}, where the search is not complete."
-                " If the rule is for one number of drafts, pass --k."
+                f"# Counterexamples have k = {with_}{none}. If the rule is for one number of drafts, pass --k."
             )
         if len(failures) > 1:
             names = ", ".join(each.check for each in failures[1:])
