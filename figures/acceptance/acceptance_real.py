@@ -13,7 +13,8 @@ FILE, STORED = model_pairs.SMOLLM2.contexts, model_pairs.SMOLLM2.compared
 ABOUT = About(
     title="Acceptance against k: real contexts",
     claim="On real next-token distributions K-SEQ comes within a few points of the i.i.d. optimum, with a weak draft model and with a good"
-    " one, where these points are half of the rejections. Another way to draw the drafts gains more than a better way to select one.",
+    " one, where these points are half of the rejections. Another way to draw the drafts gains more than a better way to select one, except"
+    " with the good one at temperature 1.",
     source="Sun et al. 2023 (SpecTr) for K-SEQ; Optimal and hybrid drafting: this project",
     comparison="The models are ours: no published number is about them.",
 )

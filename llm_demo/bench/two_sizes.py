@@ -371,7 +371,7 @@ def table(run: Run, prompts: Sequence[Prompt], temperatures: Sequence[float], ou
             if count and time.monotonic() - start > seconds:
                 return count
             row, contexts = run.text(number, prompt, temperature)
-            if contexts:
+            if run.evaluate:
                 write_contexts(context_file(out.with_suffix(".contexts"), number, temperature), contexts)
             append(row, out, [*ABOUT, *COLUMNS])
             count += 1

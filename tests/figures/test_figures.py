@@ -157,6 +157,17 @@ def test_the_table_of_two_sizes_is_what_its_data_say() -> None:
     )
 
 
+def test_texts_that_other_rules_decode_have_the_lengths_of_the_table() -> None:
+    """Rules of qwen_decoded.csv decoded the first prompts themselves; the table has them on the contexts that K-SEQ reaches."""
+    table = {(row["text"], row["temperature"]): row for row in style.read(two_sizes.FILE)}
+    rows = style.read(style.DATA / "qwen_decoded.csv")
+    assert len({row["walk"] for row in rows}) == 2
+    gaps = np.array(
+        [float(row["decoded"]) - float(table[row["text"], row["temperature"]][row["walk"]]) for row in rows]
+    )
+    assert len(gaps) >= 5 and abs(gaps.mean()) < 3 * gaps.std(ddof=1) / len(gaps) ** 0.5
+
+
 def test_a_stratified_mean_has_the_error_of_texts_within_kinds() -> None:
     generator = np.random.default_rng(0)
     kinds, weights = ["a", "b"] * 40, np.tile([2.0, 1.0], 40)

@@ -183,6 +183,12 @@ def test_a_table_goes_on_and_takes_no_other_models(run: Run, tmp_path: Path) -> 
         table(other, prompts, (1.0,), out)
 
 
+def test_a_text_that_ends_at_once_has_no_contexts(tmp_path: Path) -> None:
+    file = tmp_path / "contexts" / "0_1.npz"
+    two_sizes.write_contexts(file, [])
+    assert two_sizes.read_contexts(file) == []
+
+
 def test_plans_are_measured_once(pair: Pair, tmp_path: Path) -> None:
     file, held_out = tmp_path / "plans.json", [Prompt("chat", [5, i]) for i in range(3)]
     found = two_sizes.plans(file, pair, held_out, (1.0,))
