@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from .laws import IID, DraftLaw, check_defined
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+NEGATIVE = "is negative: masses are >= 0"
 DIGITS = 40  # characters of a Fraction that a message shows
 
 
@@ -132,6 +134,8 @@ def check_plain(x: Array, name: str) -> None:
 
 
 def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
+    if set(map(type, x.ravel().tolist())) == {Fraction}:
+        return x
     among = " among Fractions" if any(isinstance(v, Fraction) for v in x.ravel()) else ""
     for row in np.ndindex(x.shape):
         if not isinstance(x[row], Fraction) and (isinstance(x[row], bool) or not isinstance(x[row], int)):
@@ -179,23 +183,33 @@ def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) ->
 def _check_values(x: Array, name: str) -> None:
     if xp.is_meta(x):
         return
+    exact = xp.is_exact(x)
     with np.errstate(invalid="ignore"):
-        sums = x.sum(-1, keepdims=True)
+        sums = _exact_sums(x) if exact else x.sum(-1, keepdims=True)
     # Else there is nothing to be refused token by token; NaN is neither finite nor >= 0.
-    if xp.is_exact(x) or not (
-        xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()
-    ):
-        if not xp.is_exact(x):
-            _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
-        _refuse(x < 0, x, name, "is negative: masses are >= 0")
-    tolerance = 0 if xp.is_exact(x) else TOLERANCE[str(x.dtype).removeprefix("torch.")]
-    wrong = abs(sums - 1) > tolerance
+    if exact and any(mass.numerator < 0 for mass in x.flat):
+        _refuse(x < 0, x, name, NEGATIVE)
+    elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):
+        _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
+        _refuse(x < 0, x, name, NEGATIVE)
+    tolerance = 0 if exact else TOLERANCE[str(x.dtype).removeprefix("torch.")]
+    wrong = sums != 1 if exact else abs(sums - 1) > tolerance
     if wrong.any():
         index = _first(wrong)
-        value = sums[index] if xp.is_exact(x) else float(sums[index])
+        value = sums[index] if exact else float(sums[index])
         raise InvalidDistribution(
             f"{name}{_at(index[:-1])} sums to {_shown(value)} instead of 1 (tolerance {tolerance}): divide the row by its sum"
         )
+
+
+def _exact_sums(x: np.ndarray) -> np.ndarray:
+    """Sums of Fractions (..., n) over the last axis, (..., 1): in whole numbers, over one denominator a row."""
+    sums = np.empty((*x.shape[:-1], 1), dtype=object)
+    for row in np.ndindex(x.shape[:-1]):
+        masses = x[row].tolist()
+        unit = lcm(*{mass.denominator for mass in masses})
+        sums[row] = Fraction(sum(mass.numerator * (unit // mass.denominator) for mass in masses), unit)
+    return sums
 
 
 def _refuse(bad: Array, x: Array, name: str, text: str) -> None:

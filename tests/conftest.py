@@ -6,6 +6,7 @@ import gc
 import importlib
 import importlib.util
 import os
+from itertools import product
 from pathlib import Path
 
 import hypothesis
@@ -55,6 +56,12 @@ def loaded_once() -> None:
         checks.check_rule(rules.KSeq(), 1, ["output_distribution", "sampled_frequencies", "no_host_sync"])
         for compiled in (rules.Optimal(), rules.HeadAndTail()):
             checks.check_rule(compiled, 5, ["floats_agree"])
+    search, properties = (importlib.import_module(f"ot_draft.verify.rule.{name}") for name in ("search", "properties"))
+    law = rules.KSeq().law
+    for claim, examples in product(properties.ALL, (5, 20)):
+        if not isinstance(claim.cases(law), list):
+            number = min(examples * (search.TIMES if claim.large else 1), claim.most)
+            search.drawn_problems(claim.cases, law, (), number, 0, None)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from random_problems import LAWS, SMALL_SIZES, fits, random_problems
 
 import ot_draft as otd
 from ot_draft.arrays import argsort
+from ot_draft.problem import _exact_sums
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -121,3 +122,10 @@ def test_fractions_are_ordered_by_what_they_are_and_not_by_their_floats(rows: li
     x = np.array(rows, dtype=object)
     expected = [sorted(range(5), key=row.__getitem__) for row in rows]
     assert argsort(x, stable=True).tolist() == expected
+
+
+@given(st.lists(st.lists(st.fractions(), min_size=3, max_size=3), min_size=1, max_size=3))
+def test_sums_in_whole_numbers_are_those_of_fractions(rows: list[list[F]]) -> None:
+    x = np.array(rows, dtype=object)
+    assert (_exact_sums(x) == x.sum(-1, keepdims=True)).all()
+    assert {type(each) for each in _exact_sums(x).flat} == {F}

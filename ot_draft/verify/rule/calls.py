@@ -26,12 +26,13 @@ def possible_tuples(law: DraftLaw, q: Array, k: int) -> tuple[Array, Array] | No
     put back in floats, since a law may draw them. None where there are too many tuples, or where those that were found do
     not have all the probability, which is asked with ==.
     """
-    return _possible(law, tuple(q.tolist()), k)
+    return _possible(law, tuple(mass.as_integer_ratio() for mass in q.tolist()), k)
 
 
-@lru_cache(maxsize=4096)  # the same problems are tried in Fractions, in floats and on torch
-def _possible(law: DraftLaw, masses: tuple[Fraction, ...], k: int) -> tuple[Array, Array] | None:
-    q = np.array(masses, dtype=object)
+# The same problems are tried in Fractions, in floats and on torch. Pairs of integers, because the hash of a Fraction takes long.
+@lru_cache(maxsize=4096)
+def _possible(law: DraftLaw, masses: tuple[tuple[int, int], ...], k: int) -> tuple[Array, Array] | None:
+    q = np.array([Fraction(*mass) for mass in masses], dtype=object)
     held = np.flatnonzero(q > 0)
     if len(held) < k and Fact.NEVER_RUNS_OUT not in law.facts:
         held = np.arange(len(q))
@@ -121,8 +122,9 @@ def law_apart(rule: Any, problem: Problem, tuples: list[Tuples], convert: Conver
     The requests take their tuples in different orders, and every call gets its arrays in another memory.
     """
     output = np.zeros(problem.p.shape, dtype=object)
+    pair = _rounded_once(problem, convert)
     for call, (drafts, weight) in enumerate(_in_calls(problem, tuples)):
-        p, q, drafted = _given(problem, drafts, call + problem.n, convert)
+        p, q, drafted = _given(pair, drafts, call + problem.n, convert)
         selection = _on_host(rule(p, q, drafted), p, drafts)
         output = output + _of_kind(weight, selection)[..., None] * selection.output(drafts)
     return output
@@ -134,9 +136,9 @@ def is_no_function(rule: Any, problem: Problem, tuples: list[Tuples], convert: C
     Then it is for the way in which tuples were spread over calls that `law_apart` had another law.
     """
     calls = _in_calls(problem, tuples)
-    same = True
+    same, pair = True, _rounded_once(problem, convert)
     for call, (drafts, _) in enumerate(calls):
-        given = _given(problem, drafts, call, convert)
+        given = _given(pair, drafts, call, convert)
         one, two = (_on_host(rule(*given), given[0], drafts).output(drafts) for _ in range(2))
         same = same and np.array_equal(one, two)
     if same:
@@ -159,14 +161,20 @@ def _in_calls(problem: Problem, tuples: list[Tuples]) -> list[Tuples]:
     return found
 
 
-def _given(problem: Problem, drafts: Array, call: int, convert: Convert) -> tuple[Any, Any, Any]:
+def _rounded_once(problem: Problem, convert: Convert) -> tuple[Array, Array]:
+    """p and q for `_given`: in float64 where every call is given floats, since the conversion of a Fraction takes long."""
+    p, q = problem.p, problem.q
+    return (p, q) if convert is as_given else (p.astype(np.float64), q.astype(np.float64))
+
+
+def _given(pair: tuple[Array, Array], drafts: Array, call: int, convert: Convert) -> tuple[Any, Any, Any]:
     """p, q and drafts in the memory whose turn it is."""
     of_p, of_q, of_drafts = MEMORY[call % len(MEMORY)]
     if of_p is _side_by_side:
-        both = convert(np.stack((problem.p, problem.q), -1).reshape(*problem.batch, -1))
+        both = convert(np.stack(pair, -1).reshape(*pair[0].shape[:-1], -1))
         p, q = both[..., ::2], both[..., 1::2]
     else:
-        p, q = of_p(problem.p, convert), of_q(problem.q, convert)
+        p, q = of_p(pair[0], convert), of_q(pair[1], convert)
     drafts = drafts.astype(np.int32) if of_drafts is _backwards and type(p) is np.ndarray else drafts
     return p, q, of_drafts(drafts, lambda x: like(x, p))
 

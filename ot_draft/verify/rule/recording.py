@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, is_exact, is_torch, to_host
+from ...arrays import Array, floats, is_exact, is_torch, to_host
 from ...errors import DraftSelectionError, InvalidArgument
 from ...problem import Problem
 from ...selection import Selection, SelectionRule, checked
@@ -99,10 +99,12 @@ class RecordingRule:
         else:
             p, q, ordered = to_host(p), to_host(q), np.sort(to_host(drafts), -1)
             # The larger of the two: a q on one token says nothing of small masses, however small those of p.
-            least = max([float(x[x > 0].min()) for x in (p, q) if (x > 0).any()], default=1.0)
+            held = [x.astype(bool) if is_exact(x) else x > 0 for x in (p, q)]
+            masses = [floats(x[some]) for x, some in zip((p, q), held, strict=True) if some.any()]
+            least = max([float(x.min()) for x in masses], default=1.0)
             new = np.diff(ordered, axis=-1, prepend=-1) > 0
             decades = floor(-log10(max(least, 5e-324)))
-            size = (n, int((q > 0).sum(-1).max()), k, int(new.sum(-1).max(initial=0)), decades)
+            size = (n, int(held[1].sum(-1).max()), k, int(new.sum(-1).max(initial=0)), decades)
         return Range({" x ".join(str(axis) for axis in p.shape[:-1] if axis != 1): [size]}, 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from operator import ge
 from time import perf_counter, process_time
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 
-from ...laws import is_defined
+from ...laws import DraftLaw, is_defined
 from ...problem import Problem
 from ...selection import SelectionRule
 from ..boundary import int_from
@@ -138,6 +138,7 @@ class Attempts:
 
 
 Drawn = dict[Any, list[Problem]]  # problems by the function that makes them: properties of one rule share them
+Sizes = tuple[tuple[str, int], ...]  # names and values of arguments that bound the problems
 
 
 @dataclass
@@ -211,15 +212,14 @@ class Search:
     def _search(self, claim: RuleProperty, only: frozenset[int] | None) -> Outcome[RuleEvidence]:
         first = Attempts(claim, self.rule, self.limit, only)
         self.tries, self.begun = [first], perf_counter()
-        few = (
-            {"cells": FEW_CELLS} if claim.large and self.rule.cost.solves_program else {}
-        )  # a rule that solves a program for every problem
-        cases = claim.cases(self.rule.law, **few)
+        # Fewer for a rule that solves a program for every problem.
+        few: Sizes = (("cells", FEW_CELLS),) if claim.large and self.rule.cost.solves_program else ()
+        cases = claim.cases(self.rule.law, **dict(few))
         number = min(self.max_examples * (TIMES if claim.large else 1), claim.most)
         if isinstance(cases, list):
             first.first_failure(cases)
         else:
-            first.first_failure(self._problems(claim, cases, number))
+            first.first_failure(self._problems(claim, few, number))
             if first.counterexample is not None:
                 self.tries.append(Attempts(claim, self.rule, self.limit, only, first.slow))
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample.decides)
@@ -232,15 +232,24 @@ class Search:
     def _shown(self) -> Attempts:
         return self.tries[-1] if self.tries[-1].counterexample else self.tries[0]
 
-    def _problems(self, claim: RuleProperty, cases: Strategy, number: int) -> list[Problem]:
+    def _problems(self, claim: RuleProperty, few: Sizes, number: int) -> list[Problem]:
         known = self.drawn.setdefault((claim.cases, ONLY.get()), [])
         if len(known) < number:
-            known.clear()
-            _run(cases, known.append, number, self.seed)
+            known[:] = drawn_problems(claim.cases, self.rule.law, few, number, self.seed, ONLY.get())
         asked = [*known[:number], *([] if self.rule.cost.solves_program else claim.together(self.rule.law))]
         if claim.large:  # small ones first: a rule may enumerate the drafts itself
             asked = sorted(asked, key=lambda problem: (problem.n**problem.k, int(np.prod(problem.batch))))
         return asked
+
+
+@lru_cache(maxsize=64)  # rules of the same law are tried on the same problems
+def drawn_problems(
+    cases: Callable[..., Strategy], law: DraftLaw, few: Sizes, number: int, seed: int, only: frozenset[int] | None
+) -> tuple[Problem, ...]:
+    """So many problems of a strategy, given a rule's law. only: the numbers of drafts to try, as in `ONLY`, which holds them."""
+    found: list[Problem] = []
+    _run(cases(law, **dict(few)), found.append, number, seed)
+    return tuple(found)
 
 
 def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int) -> None:

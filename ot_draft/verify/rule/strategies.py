@@ -68,7 +68,8 @@ def as_masses(counts: Any) -> Array:
     counts = [int(count) for count in counts]
     if not any(counts):
         counts[0] = 1
-    return np.array([Fraction(count, sum(counts)) for count in counts], dtype=object)
+    total = sum(counts)
+    return np.array([Fraction(count, total) for count in counts], dtype=object)
 
 
 def distributions(n: int) -> Strategy:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from math import gcd
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,18 +49,52 @@ FROM_API = (
     "penalty, a seed or cached answers, or an unreported end-of-text token explain it as well. If all tokens were drawn independently at "
     "temperature 1 without any of these, pass --temperature 1"
 )
+COPIES = (
+    "every line occurs {times} times or a multiple of it: copies of a token are not further tokens, and were not drawn independently. Keep "
+    "one copy of each line. If every prompt was sent several times, name the request on each line"
+)
+FEWEST_LINES = 32  # different lines from which on copies of all of them are no coincidence: all counts are even with probability 2^-32
+MOST_LINES = 1 << 16  # different lines that are counted at the same time
+NO_LIST = "logprobs[{position}] has no log-probability of the emitted token: this token is skipped"
+ALL = range(LARGEST_ID)  # positions of tokens of which none was skipped
 Entry = dict[str, Any]  # names of ENTRY, and what JSON or an array held
 
 
 @dataclass
+class Copies:
+    """How many times each line of a log occurs. Of long logs, only lines with a hash divisible by `step` are counted."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    step: int = 1
+
+    def add(self, line: bytes) -> None:
+        """Count one line."""
+        number = hash(line)
+        if number % self.step:
+            return
+        self.counts[number] += 1
+        if len(self.counts) > MOST_LINES:
+            self.step *= 2
+            self.counts = Counter({number: times for number, times in self.counts.items() if number % self.step == 0})
+
+    @property
+    def times(self) -> int:
+        """Largest number that divides the number of copies of every line; 1 for a log with few different lines."""
+        return gcd(*self.counts.values()) if len(self.counts) >= FEWEST_LINES else 1
+
+
+@dataclass
 class ResponseNotes:
-    """Facts about a log of API responses, in addition to its tokens: how many responses or entries, and whether they report their ends."""
+    """Facts about a log in addition to its tokens: copies of lines, API responses or entries, and whether responses report their ends."""
 
     responses: int = 0
     ends: Ends = field(default_factory=Ends)
+    copies: Copies = field(default_factory=Copies)
 
     def undecided(self, biased: bool, stated: bool) -> str:
         """Why no verdict is possible, "" if one is; stated: whether the user says that tokens were drawn as reported."""
+        if self.copies.times > 1:
+            return COPIES.format(times=self.copies.times)
         return self.ends.refusal() or (FROM_API if self.responses and biased and not stated else "")
 
 
@@ -78,7 +114,7 @@ def read_log(
     advance : callable, optional
         Function of one float in [0, 1] that is called once per 1,000 entries with the fraction of the file read.
     notes : ResponseNotes, optional
-        Record of the API responses in the log, updated during reading.
+        Record of copied lines and of API responses in the log, updated during reading.
 
     Yields
     ------
@@ -126,9 +162,10 @@ def read_log(
         unread.add(reason, where, tokens)
         leave_out(reason, where, tokens)
 
-    for number, (where, entry, share) in enumerate(_rows(path) if path.suffix == ".npz" else _lines(path), 1):
+    for number, (where, entry, share, content) in enumerate(_rows(path) if path.suffix == ".npz" else _lines(path), 1):
         if number % 1000 == 0:
             advance(share)
+        notes.copies.add(content)
         try:
             read = entry()
             tokens = (
@@ -143,8 +180,11 @@ def read_log(
         raise CannotAudit(f"{path}: none of {unread.tokens:,} tokens can be read: {unread}")
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Callable[[], Entry], float]]:
-    """Of every line where it stands, its entry when one asks for it, and the share of the file up to there."""
+Line = tuple[str, Callable[[], Entry], float, bytes]
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """Where each line stands, a function that reads its entry, the share of the file up to there, and its bytes."""
     number = 0
     try:
         size = max(path.stat().st_size, 1)
@@ -152,7 +192,8 @@ def _lines(path: Path) -> Iterator[tuple[str, Callable[[], Entry], float]]:
             while line := file.readline(LONGEST):
                 number += 1
                 if line.strip():
-                    yield f"{path.name}, line {number}", partial(_entry_of_line, line), min(1.0, raw.tell() / size)
+                    share = min(1.0, raw.tell() / size)
+                    yield f"{path.name}, line {number}", partial(_entry_of_line, line), share, line.strip()
                 while len(line) == LONGEST and not line.endswith(b"\n"):  # the rest of one that is too long
                     line = file.readline(LONGEST)
     except (OSError, EOFError, zlib.error) as error:
@@ -193,10 +234,13 @@ def _of_api(
 ) -> Iterator[Token]:
     """The tokens of one line of an API: each choice is a request of its own; an entry alone has the names that it gives."""
     alone = "top_logprobs" in entry
-    choices = [_choice_of_entry(entry)] if alone else _choices(entry)
+    choices = [(_choice_of_entry(entry), ALL, 0)] if alone else _choices(entry)
     usage = entry.get("usage") if len(choices) == 1 else None  # it counts the tokens of all choices
-    for index, choice in enumerate(choices):
+    for index, (choice, positions, skipped) in enumerate(choices):
         notes.responses += 1
+        if skipped:
+            first = next(i for i, position in enumerate([*positions, -1]) if i != position)
+            lost(NO_LIST.format(position=first), where, skipped)
         try:
             answer = read_answer({"choices": [choice], "usage": usage}, LARGEST_ID)
         except BadAnswer as error:
@@ -208,7 +252,7 @@ def _of_api(
             lost("counted, and not reported", where, answer.missing)
         known = {name: entry[name] for name in NUMBERS if alone and name in entry}
         request = known.get("request") if alone else f"{number} {index}"
-        for position, emitted in enumerate(answer.tokens):
+        for position, emitted in zip(positions, answer.tokens, strict=False):
             if emitted.keyed or Lists(Reported()).state(emitted) == DOUBTFUL:
                 lost(TEXT_KEYS if emitted.keyed else SAME_TEXT, where, 1)
                 continue
@@ -223,27 +267,33 @@ def _choice_of_entry(entry: Entry) -> Entry:
     return {"logprobs": {name: [entry.get(one)] for name, one in columns.items()}}
 
 
-def _choices(entry: Entry) -> list[Entry]:
-    """The choices of a response, those of vLLM's `RequestOutput` in the form of OpenAI's."""
+Choice = tuple[Entry, Sequence[int], int]
+
+
+def _choices(entry: Entry) -> list[Choice]:
+    """The choices of a response in the form of OpenAI's, positions of their tokens, and how many tokens of each were skipped."""
     found = entry.get("choices", entry.get("outputs"))
     if type(found) is not list or not all(type(each) is dict for each in found):
         raise CannotAudit("choices must be a list of objects: write whole responses, one JSON object per line")
-    return [_of_vllm(each) if "token_ids" in each else each for each in found]
+    return [_of_vllm(each) if "token_ids" in each else (each, ALL, 0) for each in found]
 
 
-def _of_vllm(output: Entry) -> Entry:
+def _of_vllm(output: Entry) -> Choice:
     ids, lists = output["token_ids"], output.get("logprobs")
     if lists is None:
-        return {}
+        return {}, ALL, 0
     try:
-        content = [{"id": token, "logprob": _logprob(listed.get(str(token))),
+        known = {i: (token, listed) for i, (token, listed) in enumerate(zip(ids, lists, strict=True))
+                 if listed is not None and listed.get(str(token)) is not None}  # fmt: skip
+        content = [{"id": token, "logprob": _logprob(listed[str(token)]),
                     "top_logprobs": [{"id": int(name), "logprob": _logprob(value)} for name, value in listed.items()]}
-                   for token, listed in zip(ids, lists, strict=True)]  # fmt: skip
+                   for token, listed in known.values()]  # fmt: skip
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise CannotAudit(
             f"not a RequestOutput with log-probabilities: {type(error).__name__} {str(error)[:60]}"
         ) from error
-    return {"logprobs": {"content": content}, "finish_reason": output.get("finish_reason")}
+    choice = {"logprobs": {"content": content}, "finish_reason": output.get("finish_reason")}
+    return choice, [*known], len(ids) - len(known)
 
 
 def _logprob(value: Any) -> Any:
@@ -260,14 +310,15 @@ def _of_emitted(emitted: Emitted, known: tuple[int, int, int, int]) -> Token:
     return Token(token, row, np.nan, *known, None)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Callable[[], Entry], float]]:
+def _rows(path: Path) -> Iterator[Line]:
     """The same of every row of arrays."""
     arrays = _arrays(path)
     count = len(arrays["token"])
     for start in range(0, count, PIECE):
         piece = {name: array[start : start + PIECE] for name, array in arrays.items()}
         for row in range(len(piece["token"])):
-            yield f"{path.name}, row {start + row}", partial(_entry_of_row, piece, row), (start + row) / count
+            content = b"".join(array[row].tobytes() for array in piece.values())
+            yield f"{path.name}, row {start + row}", partial(_entry_of_row, piece, row), (start + row) / count, content
 
 
 def _arrays(path: Path) -> dict[str, Array]:

@@ -11,7 +11,9 @@ import pytest
 import ot_draft as otd
 from ot_draft.arrays import is_torch, to_host
 from ot_draft.verify.ranges import Range
-from ot_draft.verify.rule.strategies import MOST_ROWS, all_together
+from ot_draft.verify.rule import calls
+from ot_draft.verify.rule.lossless import in_numpy, in_torch
+from ot_draft.verify.rule.strategies import MOST_ROWS, all_together, batches_together
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -234,3 +236,19 @@ def test_what_is_always_tried(law: otd.DraftLaw) -> None:
             not problem.batch and (problem.q > 0).sum() == 1
         )  # the one with the most drafts that is tried in Fractions
         assert (least(problem.p) if one_token else of_both) < 1.1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", [in_numpy, in_torch])
+def test_a_rule_is_given_the_floats_of_the_fractions(library: Callable[[str], calls.Convert], dtype: str) -> None:
+    """Fractions are rounded to float64 once a problem, and not again in each call: values and memory are the same."""
+    if library is in_torch:
+        pytest.importorskip("torch")
+    convert = library(dtype)
+    for problem in batches_together(otd.IID()):
+        drafts, pair = np.zeros((*problem.batch, problem.k), dtype=np.int64), (problem.p, problem.q)
+        for call in range(len(calls.MEMORY)):
+            found = calls._given(calls._rounded_once(problem, convert), drafts, call, convert)
+            for x, wanted in zip(found, calls._given(pair, drafts, call, convert), strict=True):
+                assert x.dtype == wanted.dtype and np.array_equal(to_host(x), to_host(wanted))
+                assert (x.stride() == wanted.stride()) if is_torch(x) else (x.strides == wanted.strides)

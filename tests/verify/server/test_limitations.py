@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server import Audit, Token
+from ot_draft.verify.server.log import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
 from ot_draft.verify.server.reported import Reported
 
@@ -313,6 +314,42 @@ def test_answers_from_a_cache_are_no_bias(tmp_path: Path) -> None:
     """A fixed seed or a cache gives one answer to many requests: tokens are not independent, and the server is right."""
     done = audit(written(tmp_path / "log.jsonl", [chat(text) for text in texts()[:3] * 60]))
     assert done.exit_code == 2 and "cached answers" in " ".join(done.output.split()), done.output
+
+
+def test_a_token_without_log_probabilities_is_skipped_and_the_others_are_read(tmp_path: Path) -> None:
+    found = [request_output(text) for text in texts()]
+    lists = found[3]["outputs"][0]["logprobs"]
+    lists[2] = None
+    del lists[5][str(found[3]["outputs"][0]["token_ids"][5])]
+    done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
+    verdict = json.loads(done.stdout)
+    assert (done.exit_code, verdict["tokens"], verdict["unreadable"]) == (0, 150 * 16 - 2, 2), done.output
+    assert "logprobs[2] has no log-probability of the emitted token" in done.output
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".npz"])
+def test_copies_of_all_lines_are_no_verdict(suffix: str, tmp_path: Path) -> None:
+    """A log that holds every line twice is at fault, not the server: neither biased nor free of bias."""
+    p, tokens = drawn()
+    if suffix == ".npz":
+        twice = str(tmp_path / "log.npz")
+        np.savez(twice, token=np.repeat(tokens, 2), law=np.repeat(p, 2, axis=0))
+    else:
+        lines = [{"token": int(token), "law": law.tolist()} for law, token in zip(p, tokens, strict=True)]
+        twice = written(tmp_path / "log.jsonl", lines * 2)
+        assert audit(written(tmp_path / "once.jsonl", [*lines, lines[0]])).exit_code == 0
+    done = audit(twice, "--temperature", "1")
+    assert done.exit_code == 2 and "every line occurs 2 times" in " ".join(done.output.split()), done.output
+
+
+def test_copies_are_counted_in_long_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ot_draft.verify.server.log.MOST_LINES", 100)
+    once, thrice = Copies(), Copies()
+    for line in range(1000):
+        once.add(b"%d" % line)
+        for _ in range(3):
+            thrice.add(b"%d" % line)
+    assert (once.times, thrice.times) == (1, 3) and len(thrice.counts) <= 100
 
 
 def test_texts_as_keys_and_broken_responses_are_named(tmp_path: Path) -> None:
