@@ -58,8 +58,8 @@ def loaded_once() -> None:
             checks.check_rule(compiled, 5, ["floats_agree"])
     search, properties = (importlib.import_module(f"ot_draft.verify.rule.{name}") for name in ("search", "properties"))
     law = rules.KSeq().law
-    for claim, examples in product(properties.ALL, (5, 20)):
-        if not isinstance(claim.cases(law), list):
+    for claim, examples in product(properties.ALL, (5, 20, 30)):
+        if not isinstance(claim.cases(law), list) and (examples < 30 or not claim.large):
             number = min(examples * (search.TIMES if claim.large else 1), claim.most)
             search.drawn_problems(claim.cases, law, (), number, 0, None)
 
