@@ -322,7 +322,7 @@ def test_a_token_without_log_probabilities_is_skipped_and_the_others_are_read(tm
     lists[2] = None
     del lists[5][str(found[3]["outputs"][0]["token_ids"][5])]
     done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
-    verdict = json.loads(done.stdout)
+    verdict = evidence_of(done.stdout)
     assert (done.exit_code, verdict["tokens"], verdict["unreadable"]) == (0, 150 * 16 - 2, 2), done.output
     assert "logprobs[2] has no log-probability of the emitted token" in done.output
 
@@ -333,9 +333,9 @@ def test_copies_of_all_lines_are_no_verdict(suffix: str, tmp_path: Path) -> None
     p, tokens = drawn()
     if suffix == ".npz":
         twice = str(tmp_path / "log.npz")
-        np.savez(twice, token=np.repeat(tokens, 2), law=np.repeat(p, 2, axis=0))
+        np.savez(twice, token=np.repeat(tokens, 2), target_probs=np.repeat(p, 2, axis=0))
     else:
-        lines = [{"token": int(token), "law": law.tolist()} for law, token in zip(p, tokens, strict=True)]
+        lines = [{"token": int(token), "target_probs": law.tolist()} for law, token in zip(p, tokens, strict=True)]
         twice = written(tmp_path / "log.jsonl", lines * 2)
         assert audit(written(tmp_path / "once.jsonl", [*lines, lines[0]])).exit_code == 0
     done = audit(twice, "--temperature", "1")
