@@ -467,7 +467,7 @@ class StepSampler(BlackBox):
             return np.stack(conditions, -1), np.stack(cells, -1)
 
         def shown(case: int, cell: int) -> str:
-            return f"what is decided, in the {cell + 1}. of {PARTS} equal parts of its law given the drafts (the likeliest first),"
+            return f"what is decided, in the {cell + 1}. of {PARTS} parts of equal mass given the drafts (the most probable first),"
 
         return [View("given_drafts", laws, read, shown)]
 

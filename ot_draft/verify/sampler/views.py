@@ -226,7 +226,7 @@ def _in_turn_view(name: str, cases: list[LabelledProblem]) -> View:
         return np.arange(k) * CLASSES + before, cells
 
     def shown(case: int, cell: int) -> str:
-        return f"a draft in the {cell + 1}. of {PARTS} equal parts of its law (the likeliest first), given the drafts before it,"
+        return f"a draft in the {cell + 1}. of {PARTS} parts of equal mass (the most probable first), given the drafts before it,"
 
     return View(name, laws, read, shown, main=True, share=k / (1 + (k - 1) * CLASSES))  # nothing is before the first
 
@@ -241,7 +241,7 @@ def _draft_part(law: Array, drafts: Array, generator: np.random.Generator) -> Ar
 
 
 def part(law: Array, outcome: Array, generator: np.random.Generator) -> Array:
-    """The part of its law in which an outcome falls, the likeliest first, by lot where it spans several: (m, n), (m,) -> (m,).
+    """The part of its law in which an outcome falls, the most probable first, at random where it spans several: (m, n), (m,) -> (m,).
 
     Every part has probability 1/16 under the law, whatever the law. An outcome of mass 0 falls in the last one.
     """

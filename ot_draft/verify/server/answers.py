@@ -137,7 +137,7 @@ def drafted(answer: dict[str, Any]) -> int | None:
 def read_answer(found: dict[str, Any], most: int) -> Answer:
     """The answer to a request of at most `most` tokens from what was `parsed`; BadAnswer where it is none."""
     if "choices" not in found and "error" in found:
-        raise BadAnswer(f"an error in the place of an answer: {ascii(found['error'])[:80]}")
+        raise BadAnswer(f"an error instead of an answer: {ascii(found['error'])[:80]}")
     try:
         choice = found["choices"][0]
         if choice.get("logprobs") is None:
@@ -182,7 +182,7 @@ def _entries(logprobs: Any) -> Iterator[tuple[Named, list[Named], bool]]:
     for i, (token, log, others) in enumerate(zip(tokens, logs, lists, strict=True)):
         if not isinstance(others, dict):
             raise BadAnswer(
-                f"top_logprobs[{i}] is {_short(others)}: let the server list the likeliest tokens at every place"
+                f"top_logprobs[{i}] is {_short(others)}: let the server list the most probable tokens at every position"
             )
         listed = [(name, value if _is_plain(value) else _log(value, f"top_logprobs[{i}][{_short(name)}]"), False)
                   for name, value in others.items()]  # fmt: skip
@@ -250,7 +250,7 @@ def _remembered(name: str) -> tuple[int, bool]:
 def _emitted(own: Named, others: Sequence[Named], keys: bool) -> Emitted:
     """The list as it came, heaviest first; what was appended because it was emitted is told later, from many lists."""
     if not others:
-        raise BadAnswer("no other tokens are listed: the server must report the likeliest ones")
+        raise BadAnswer("no other tokens are listed: the server must report the most probable ones")
     by_text = any(isinstance(name, str) and _of_text(name)[1] for name, *_ in others)
     ids, logs = np.array([_number(name) for name, *_ in others]), np.array([log for _, log, _ in others])
     number, own_last, twice, apart = _number(own[0]), False, False, False

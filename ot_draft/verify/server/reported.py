@@ -48,12 +48,13 @@ class Reported:
         inside = 0 < self.top_k <= self.listed
         if self.mode == "raw" and self.temperature not in (0, 1) and not inside:
             raise CannotAudit(
-                f"the law at temperature {self.temperature:g} cannot be known from raw log-probabilities of {self.listed} tokens: the "
-                "rest has another mass then. Ask at temperature 1, or with top-k up to the number listed, or let the server report "
-                "the processed law (vLLM: --logprobs-mode processed_logprobs) and say --logprobs processed"
+                f"the distribution at temperature {self.temperature:g} cannot be computed from raw log-probabilities of "
+                f"{self.listed} tokens, because the mass of the others is then unknown. Ask at temperature 1, or with top-k up to the "
+                "number listed, or let the server report the processed distribution (vLLM: --logprobs-mode processed_logprobs) and pass "
+                "--logprobs processed"
             )
         if self.mode != "processed" and self.top_k > self.listed:
-            seen = f"the law under top-k {self.top_k} cannot be known from {self.listed} tokens"
+            seen = f"the distribution under top-k {self.top_k} cannot be computed from {self.listed} tokens"
             raise CannotAudit(f"{seen}: ask for a smaller top-k")
 
     @property

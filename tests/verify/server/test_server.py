@@ -243,7 +243,7 @@ WITHOUT_LISTS = json.dumps(
         (lambda handler, fields: answer(handler, b'{"error": "no such field"}', 400), "no such field"),
         (
             lambda handler, fields: answer(handler, b'{"error": {"message": "it sleeps"}}'),
-            "an error in the place of an answer",
+            "an error instead of an answer",
         ),
         (lambda handler, fields: answer(handler, WITHOUT_LISTS), "top_logprobs[0] is None"),
         (lambda handler, fields: answer(handler, b"short", length=10**6), "without a readable token"),
