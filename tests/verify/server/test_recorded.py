@@ -137,5 +137,5 @@ def test_what_was_drawn_and_lost_before_is_paid_for() -> None:
 
 @pytest.mark.parametrize("numbers", [(0, 8, 16), (1, 0, 16), (1, 8, 0)])
 def test_a_plan_asks_for_something(numbers: tuple[int, int, int]) -> None:
-    with pytest.raises(CannotAudit, match="at least one"):
+    with pytest.raises(CannotAudit, match="must be at least 1"):
         plan_of(*numbers)
