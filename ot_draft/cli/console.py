@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
@@ -131,3 +132,13 @@ def one_line(errors: Iterable[type[Exception]] = (DraftSelectionError, OSError))
         ) from error
     except tuple(errors) as error:
         raise click.UsageError(" ".join(str(error).split())) from error
+
+
+def peak_memory() -> str:
+    """Return a line with the largest memory that the process has used, models included; "" on Windows, which does not report it."""
+    try:
+        import resource
+    except ImportError:
+        return ""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return f"peak memory: {unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9:.2f} GB"

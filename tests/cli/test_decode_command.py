@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -81,6 +82,8 @@ def test_texts_are_the_engines(models: list[str], rule: str, words: tuple[str, .
     expected = decode(pair, [pair.encode("a b c"), pair.encode("d e")], method.drafting, options).tokens
     assert [line.split() for line in result.stdout.splitlines()] == [pair.text(text).split() for text in expected]
     assert result.stderr.count("9 tokens in") == 2 and "tokens/s" in result.stderr
+    (memory,) = re.findall(r"^peak memory: (.*) GB$", result.stderr, re.MULTILINE)
+    assert 0.1 < float(memory) < 64
 
 
 def test_one_text_is_decoded_without_the_benchmark(models: list[str]) -> None:

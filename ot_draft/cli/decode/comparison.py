@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import click
+
 from ...decoding import PromptLookup, Step
 from ...decoding.benchmark import Measured, compare_methods
 from ...decoding.benchmark.peers import peers
 from ...decoding.methods import Method
-from ..console import print_csv, print_json, progress_bar, table_console, without_nan
+from ..console import peak_memory, print_csv, print_json, progress_bar, table_console, without_nan
 from .run import Job, close_traces, lookup_of, open_trace
 from .table import csv_rows, footnotes, interim, records, table
 
@@ -54,3 +56,4 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
         title += f", temperature {job.options.sampling.temperature:g}"
         console.print(table(comparison, title))
         console.print(footnotes(comparison), style="dim", highlight=False)
+        click.echo(peak_memory(), err=True)

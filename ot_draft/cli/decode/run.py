@@ -18,6 +18,7 @@ from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
 from ...verify.server import Audit, LogWriter, ServerReport, Token, emitted_with_laws
+from ..console import peak_memory
 from ..embedded import load_models
 from ..plan import read_costs
 from .live import LiveView, coloured, legend, picture, stream
@@ -148,6 +149,7 @@ def show(job: Job, method: Method) -> None:
         if line:
             click.echo(line, err=True)
     click.echo(f"target: {job.pair.law}, backend {job.pair.backend}", err=True)
+    click.echo(peak_memory(), err=True)
     if job.pair.no_faster:
         click.echo(job.pair.no_faster, err=True)
     if trace is not None:
