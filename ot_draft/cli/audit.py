@@ -235,6 +235,8 @@ def _write(report: ServerReport, json_file: Path | None, html: Path | None) -> N
         for row in strongest(report):
             table.add_row(*row)
         bounds = evidence.for_bounds.items()
-        said += "".join(f"\nA bound of {target} requires about {tokens:,} tokens." for target, tokens in bounds)
+        said += "".join(
+            f"\nA bound of {target} requires about {float(f'{tokens:.1e}'):,.0f} tokens." for target, tokens in bounds
+        )
     facts = [*report.facts(), *((each.check, each.evidence.reason) for each in report.outcomes[1:])]
     say(report, json_file, table, facts, said)
