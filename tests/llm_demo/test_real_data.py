@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[2] / "figures" / "data"
 # token by token through the cache. Ten times that allows for another processor; a wrong model, position or temperature
 # moves masses by far more.
 SAME_MODEL = 1e-4
-LEAST = 240  # contexts
+LEAST = 320  # contexts
 
 
 KINDS = {
