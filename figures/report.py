@@ -100,7 +100,7 @@ def _page(headlines: str, not_run: str, links: str, parts: str) -> str:
 <header>
 <h1>Draft selection, recomputed</h1>
 <p class="claim">Published results on choosing among drafts in speculative decoding, computed again and compared with the published
-numbers. p is the target distribution, q the draft distribution, k the number of drafts. Acceptance is the probability that the
+numbers. p is the target distribution, q the draft distribution, k the number of draft tokens. Acceptance is the probability that the
 output is a drafted token. Ours ± standard error; numbers without one are exact or of one fixed problem.</p>
 {headlines}<nav>{links}</nav>
 {not_run}</header>

@@ -66,7 +66,7 @@ def draw(rows: style.Rows) -> Any:
         for value in CHECKS.get(draft, ()):
             axes.plot(2, value, "o", ms=11, mfc="none", mec="#000000", mew=0.8)
         axes.set_xticks(sorted({int(row["k"]) for row in pair_rows}))
-        axes.set(title=f"target Ber({pair_rows[0]['target']}), draft Ber({draft})", xlabel="number of drafts k")
+        axes.set(title=f"target Ber({pair_rows[0]['target']}), draft Ber({draft})", xlabel="number of draft tokens k")
         axes.set_ylabel("acceptance")
     style.label(panels, entries)
     return figure

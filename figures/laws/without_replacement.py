@@ -142,7 +142,9 @@ def draw(rows: style.Rows) -> Any:
             gap, error = ([float(row[name]) for row in way_rows] for name in ("gap", "error"))
             axes.errorbar(ks, gap, error, color=colour, ls=kind, lw=1.4, marker="o", ms=3.5, elinewidth=0.8)
             entries[-1].append((ks[-1], gap[-1], f"{name} ({_milliseconds(way_rows[-1])} ms)", colour))
-        axes.set(title=pairs_rows[0]["pairs"], xlabel="number of drafts k", ylabel="gap to the optimum", xscale="log")
+        axes.set(
+            title=pairs_rows[0]["pairs"], xlabel="number of draft tokens k", ylabel="gap to the optimum", xscale="log"
+        )
         axes.set_xticks(ks, [str(k) for k in ks])
         axes.minorticks_off()
     style.label(panels, entries)

@@ -94,7 +94,9 @@ def draw(rows: style.Rows) -> Any:
             axes.fill_between(x, accepted, most, color=BLUE, alpha=0.3, lw=0)
             axes.plot(x, beta, color=BLUE, lw=1.6, marker="o", ms=4)
             axes.plot(x, np.transpose([np.ones(len(x)), x]), ls="--", color=BLACK, lw=1)
-            axes.set(xscale="log", yscale="log", xlabel="number of drafts k", ylabel=r"division factor $\gamma^*$")
+            axes.set(
+                xscale="log", yscale="log", xlabel="number of draft tokens k", ylabel=r"division factor $\gamma^*$"
+            )
             for axis, values in ((axes.xaxis, x), (axes.yaxis, x)):
                 axis.set_ticks(values, [f"{value:g}" for value in values])
             axes.minorticks_off()

@@ -137,6 +137,8 @@ def draw(rows: style.Rows) -> Any:
     axes.set_xscale("log", base=2)
     axes.set_xticks(ks, [f"{k:g}" for k in ks])
     axes.minorticks_off()
-    axes.set(xlabel="number of drafts k", ylabel="share of the optimum", title="K-SEQ: taken drafts over the optimum")
+    axes.set(
+        xlabel="number of draft tokens k", ylabel="share of the optimum", title="K-SEQ: taken drafts over the optimum"
+    )
     style.label([axes], [entries])
     return figure

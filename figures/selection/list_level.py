@@ -110,6 +110,6 @@ def draw(rows: style.Rows) -> Any:
     panels[0].set(title=f"{rows[0]['pairs']} pairs, {N} tokens", ylabel="acceptance")
     panels[1].set(title="what is lost", ylabel="optimum - acceptance")
     for axes in panels:
-        axes.set(xlabel="number of drafts k", xticks=[1, 5, 10, 15, 20])
+        axes.set(xlabel="number of draft tokens k", xticks=[1, 5, 10, 15, 20])
     style.label(panels, entries)
     return figure

@@ -187,7 +187,7 @@ def draw(rows: style.Rows) -> Any:
             options = {"color": look.colour, "marker": look.marker or None, "ms": 4, "lw": 1.2}
             axes.plot(*zip(*points, strict=True), ls=look.line, **options)
             entries[-1][name in PEERS].append((*points[-1], look.label, look.colour))
-        axes.set(xlabel="vocabulary size n" if panel == "n" else "number of drafts k", title=TITLES[panel])
+        axes.set(xlabel="vocabulary size n" if panel == "n" else "number of draft tokens k", title=TITLES[panel])
     ks = sorted({int(row["k"]) for row in rows if row["panel"] == "k"})
     panels[1].set_xticks(ks, [str(k) for k in ks])
     panels[1].minorticks_off()

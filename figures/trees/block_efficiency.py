@@ -82,7 +82,7 @@ def draw(rows: style.Rows) -> Any:
             trees.insert(0, max(sizes, key=lambda row: float(row["block_efficiency"])))
     compared = (KSEQ, "TokenWise(Optimal)", *LOOKS)
     entries.append(_lines(panels[2], [row for row in trees if row["rule"] in compared], "nodes"))
-    panels[0].set(title=f"paths of length {L}", xlabel="paths K", ylabel="tokens a call of the target")
+    panels[0].set(title=f"paths of length {L}", xlabel="paths K", ylabel="tokens per target call")
     panels[1].set(title=f"{K} paths", xlabel="length L")
     panels[2].set(title="equal numbers of drafted nodes", xlabel="drafted nodes")
     for axes, ticks in zip(panels, ([*map(str, KS)], [*map(str, LS)], budgets), strict=True):

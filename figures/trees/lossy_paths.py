@@ -138,7 +138,7 @@ def numbers(rows: style.Rows) -> list[Number]:
         found.append(Number(what, float(np.interp(kl, *frontier(rows)))))
     for row in rows:
         if row["paths"] == SEVERAL:
-            what = f"{look(row['rule']).label}, {SEVERAL}, {row['budget']}: KL of a text {float(row['kl']):.1f}, tokens a call"
+            what = f"{look(row['rule']).label}, {SEVERAL}, {row['budget']}: KL per sequence {float(row['kl']):.1f}, tokens per target call"
             found.append(Number(what, float(row["block_efficiency"]), error=float(row["error"])))
     return found
 

@@ -71,7 +71,9 @@ def numbers(rows: style.Rows) -> list[Number]:
         rival = best_published(at)
         for way in (way for way in OURS if way in ways_in(at)):
             ratio, error = over(at, way, rival)
-            what = f"tokens a call, {way} over {rival}, mean over drafts and budgets, temperature {temperature:g}"
+            what = (
+                f"tokens per target call, {way} over {rival}, mean over drafts and budgets, temperature {temperature:g}"
+            )
             unsure = "" if abs(ratio - 1) > 2 * error else " (indistinguishable)"
             lines.append(Number(what + unsure, ratio, error=error))
     return lines

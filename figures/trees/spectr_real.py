@@ -40,7 +40,7 @@ NOTES = {
     QWEN: "another pair and other texts: half of them are code and edits, which this draft model predicts well",
 }
 RATIO = "another pair; the standard error is for independent runs"
-COSTS = "our tokens a call at the costs of an iteration that the published pairs imply"
+COSTS = "our tokens per target call at the step costs that the published pairs imply"
 CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours at temperature 1, one standard error over texts. Upper row:
 SmolLM2-135M-Instruct, its state draft, {smollm2}; a quarter of the texts has L = 8. Lower row: Qwen2.5-Coder-Instruct of 1.5B and 0.5B
 parameters (Q4_K_M, llama.cpp), {qwen}; all texts are decoded by K-SEQ with K = L = 8, and the other rules are evaluated on the contexts
@@ -57,7 +57,7 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
     """A row for each pair, rule and (K, L), published and ours, and for each gap between neighbours of ORDER; from committed data."""
     costs = {
         size: efficiency / speed_up for size, (efficiency, speed_up) in PUBLISHED.items()
-    }  # of an iteration, in plain steps
+    }  # of a step, in autoregressive steps
     rows: list[dict[str, Any]] = []
     for pair, (trees, mean) in tables().items():
         common: dict[str, Any] = {"trees": sum(int(row["trees"]) for row in trees), "texts": len(trees)}
@@ -175,7 +175,7 @@ def _panels(rows: style.Rows, panels: Any) -> list[list[style.Entry]]:
             axes.errorbar(place, y, bars, color=rule_look.colour, marker=rule_look.marker, ls="", ms=5, elinewidth=0.8)
             names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
     titles = ("block efficiency", "speed-up at the published costs")
-    units = ("tokens a call of the target", "over plain decoding")
+    units = ("tokens per target call", "speed-up over autoregressive decoding")
     for axes, title, unit in zip(panels, titles, units, strict=True):
         axes.set_xticks(range(len(sizes)), [f"K = {K}\nL = {L}" for K, L in sizes])
         axes.set(title=f"{rows[0]['pair']}: {title}", xlabel="paths and their length", ylabel=unit, ylim=(0, None))

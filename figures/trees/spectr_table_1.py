@@ -110,7 +110,10 @@ def draw(rows: style.Rows) -> Any:
             )
             names.append((place[-1], y[-1], rule_look.label, rule_look.colour))
     for axes, title, unit in zip(
-        panels, ("block efficiency", "speed-up"), ("tokens a call of the target", "over plain decoding"), strict=True
+        panels,
+        ("block efficiency", "speed-up"),
+        ("tokens per target call", "speed-up over autoregressive decoding"),
+        strict=True,
     ):
         axes.set_xticks(range(len(PUBLISHED)), [f"K = {K}\nL = {L}" for K, L in PUBLISHED])
         axes.set(title=title, xlabel="paths and their length", ylabel=unit)

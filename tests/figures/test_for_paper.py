@@ -51,7 +51,7 @@ def test_pictures_have_the_width_and_letters_that_can_be_read(out: Path, name: s
     assert float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1]) == pytest.approx(72 * inches)  # type: ignore[index]
     assert (b"/Type3" not in pdf and b"/TrueType" in pdf) or b"/CIDFontType2" in pdf  # fonts, no outlines
     texts = re.findall(r"<text[^>]*style=\"([^\"]*)\"[^>]*>([^<]*)", svg)
-    assert any("number of drafts" in text or text == "x" for _, text in texts)  # text as text
+    assert any("number of draft tokens" in text or text == "x" for _, text in texts)  # text as text
     sizes = [float(re.search(r"([\d.]+)px", look)[1]) for look, text in texts if text.strip()]  # type: ignore[index]
     assert sizes and min(sizes) >= 8 - 1e-6 and max(sizes) <= 9 + 1e-6
 

@@ -111,7 +111,7 @@ def as_markdown(found: Mapping[Cell, Of]) -> str:
 
 def _cells(found: Mapping[Cell, Of]) -> str:
     lines = [
-        "| draft | temperature | nodes | texts | first, tokens a call | within one error of it | best published | best of ours |",
+        "| draft | temperature | nodes | texts | first, tokens per target call | within one error of it | best published | best of ours |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for (draft, temperature, nodes), of in found.items():
