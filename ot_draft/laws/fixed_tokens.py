@@ -132,9 +132,21 @@ def law_at(law: DraftLaw, prefix: Prefix) -> DraftLaw:
 
 def fixed_part(law: DraftLaw, q: Array, k: int) -> Array:
     """The fixed drafts under a law with `Fact.INDEPENDENT_OUTSIDE_FIXED`, -1 at the places that are drawn: (..., n) -> int (..., k)."""
-    if isinstance(law, FixedFirst):
-        return law.fixed_drafts(q, k)
+    first = fixed_first(law)
+    if first is not None:
+        return first.fixed_drafts(q, k)
     return padded(xp.broadcast_to(xp.arange(0, like=q), (*q.shape[:-1], 0)), k)
+
+
+def fixed_first(law: DraftLaw) -> FixedFirst | None:
+    """The law as one that names its fixed tokens, under a law with `Fact.INDEPENDENT_OUTSIDE_FIXED`; None if it has none."""
+    if isinstance(law, FixedFirst):
+        return law
+    if Fact.INDEPENDENT in law.facts:
+        return None
+    raise InvalidDrafts(
+        f"law with Fact.INDEPENDENT_OUTSIDE_FIXED must name its fixed tokens, got {law!r}. Derive it from ot_draft.laws.FixedFirst."
+    )
 
 
 def n_fixed_is_constant(law: DraftLaw) -> bool:

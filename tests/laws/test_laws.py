@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction as F
 from itertools import permutations, product
 from math import lcm
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -181,3 +183,38 @@ def test_the_number_of_top_tokens_does_not_depend_on_how_many_are_tried_at_once(
     monkeypatch.setattr(StandIn, "_estimates", estimates)
     assert (StandIn().number(q, 30, cells) == at_once).all() and len(np.unique(at_once)) > 10
     assert parts == ([1] * 31 if cells == 1 else [7, 7, 7, 7, 3])
+
+
+@dataclass  # not frozen
+class Delegating(otd.DraftLaw):
+    """Hybrid(1) by delegation; it has the fact of a law with fixed tokens, and does not name them."""
+
+    facts: ClassVar[Fact] = Fact.INDEPENDENT_OUTSIDE_FIXED
+
+    def draw(self, q: Any, uniforms: Any) -> Any:
+        return otd.Hybrid(1).draw(q, uniforms)
+
+    def conditional(self, q: Any, siblings: Any, place: Any) -> Any:
+        return otd.Hybrid(1).conditional(q, siblings, place)
+
+    def cut_order(self, p: Any, q: Any, k: int) -> Any:
+        return otd.Hybrid(1).cut_order(p, q, k)
+
+    def prefix_probabilities(self, q: Any, order: Any, k: int) -> Any:
+        return otd.Hybrid(1).prefix_probabilities(q, order, k)
+
+
+def test_a_law_that_does_not_name_its_fixed_tokens() -> None:
+    """The output distribution of Optimal and Joint would be wrong by 1/6."""
+    p, q = [F(1, 6), F(1, 2), F(1, 3)], [F(1, 2), F(1, 4), F(1, 4)]
+    law = Delegating()
+    with pytest.raises(otd.InvalidDrafts, match="must name its fixed tokens"):
+        otd.evaluate(otd.rules.Optimal(law=law), otd.Problem(p, q, k=2, law=law))
+    model = otd.trees.MarkovModel({(): np.array(p, dtype=object)}, {(): np.array(q, dtype=object)}, 0)
+    with pytest.raises(otd.InvalidDrafts, match="must name its fixed tokens"):
+        otd.trees.evaluate(otd.trees.Joint(), model, (2, 1), law)
+
+
+def test_a_law_without_a_hash() -> None:
+    with pytest.raises(otd.InvalidArgument, match="frozen=True"):
+        otd.check_rule(otd.rules.RecursiveRejection(law=Delegating()), max_examples=1)

@@ -41,6 +41,12 @@ def test_a_level_that_costs_twenty_nodes_makes_the_tree_shallow() -> None:
     assert chain == pytest.approx(1 + 16 * 0.005 + 8 * 0.1)
 
 
+@pytest.mark.parametrize(("nodes", "levels"), [(-1, 2), (4, -1)])
+def test_negative_sizes(nodes: int, levels: int) -> None:
+    with pytest.raises(otd.InvalidArgument, match="nodes and levels must be >= 0"):
+        fastest_tree(ACCEPTANCE, costs(0.1, 0.02), nodes, levels)
+
+
 def test_given_costs_count_the_nodes_of_a_tree() -> None:
     """Not its width times its length."""
     from ot_draft.decoding import Drafting

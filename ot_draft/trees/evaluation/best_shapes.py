@@ -88,7 +88,7 @@ def sequoia(acceptance: Sequence[float], budget: int, length: int) -> TreeShape:
     >>> otd.trees.sequoia((0.6, 0.3), budget=4, length=3).parents
     (0, 0, 1, 3)
     """
-    if budget < 0 or length < 0:
+    if min(budget, length) < 0:
         raise InvalidArgument(
             f"budget and length must be >= 0, got {budget} and {length}. Give numbers of nodes and levels."
         )
@@ -174,6 +174,11 @@ def fastest_tree(
     -------
     fastest : FastestTree
 
+    Raises
+    ------
+    InvalidArgument
+        If a value of acceptance is not a probability, or nodes or levels is negative.
+
     References
     ----------
     .. [1] Chen et al., "Sequoia: scalable and robust speculative decoding", NeurIPS 2024, section 4.
@@ -185,6 +190,10 @@ def fastest_tree(
     >>> otd.trees.fastest_tree((0.6, 0.3), costs, nodes=8, levels=4).shape.parents
     (0, 0, 1, 1, 2, 3, 3, 5)
     """
+    if min(nodes, levels) < 0:
+        raise InvalidArgument(
+            f"nodes and levels must be >= 0, got {nodes} and {levels}. Give the largest numbers to try."
+        )
     best, split = _program(_unconditional(acceptance), nodes, levels)
     fastest = FastestTree(TreeShape(), 1.0, 1.0)
     for depth in range(1, levels + 1):

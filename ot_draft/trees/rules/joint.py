@@ -8,7 +8,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw, Fact, outside
-from ...laws.fixed_tokens import law_at, n_fixed_is_constant
+from ...laws.fixed_tokens import fixed_first, law_at, n_fixed_is_constant
 from ...rules.optimal.rule import select_draft
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
@@ -59,6 +59,7 @@ class Joint(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if Fact.INDEPENDENT_OUTSIDE_FIXED not in law.facts:
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
+        fixed_first(law)  # raises if the law does not name its fixed tokens
         if not n_fixed_is_constant(law) and not bounds.is_even:
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"

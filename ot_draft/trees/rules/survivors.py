@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws import FixedFirst
+from ...laws.fixed_tokens import fixed_first
 from ..tree import DraftTree, PathSelection
 
 
@@ -90,7 +90,7 @@ class Survivors:
 
     def tops_and_draws(self, q: Array) -> tuple[Array, Array]:
         """Children of living nodes: the fixed top tokens, once, int (B, C), and all draws (B, W), -1 elsewhere."""
-        if not isinstance(self.tree.law, FixedFirst):
+        if fixed_first(self.tree.law) is None:
             return self.drafts()[:, :0], self.drafts()
         first, below = self.first_drafts(), self.layout.levels[self.depth + 1].nodes
         number = self._number_of_tops(q, first.shape[-1])
@@ -101,8 +101,9 @@ class Survivors:
     def _number_of_tops(self, q: Array, count: int) -> Any:
         """Number of the living nodes' children that are top tokens: as the tree carries it, an integer or int (B, 1)."""
         if self.tree.fixed_count is None:
-            assert isinstance(self.tree.law, FixedFirst)  # as `tops_and_draws` asked
-            return xp.host_view(self.tree.law.n_fixed(q, count))
+            law = fixed_first(self.tree.law)
+            assert law is not None  # as `tops_and_draws` asked
+            return xp.host_view(law.n_fixed(q, count))
         tops = xp.host_view(self.tree.fixed_count)
         return tops[self.rows, xp.minimum(self.here[..., 0], tops.shape[1] - 1)][..., None]
 

@@ -171,7 +171,7 @@ def check_rule(
     Raises
     ------
     InvalidArgument
-        If `rule` is not a SelectionRule with a draft law, if a property or claim is unknown, if `properties` is a string or empty,
+        If `rule` is not a SelectionRule with a hashable draft law, if a property or claim is unknown, if `properties` is a string or empty,
         if `draft_sampler` is not callable, or if `max_examples`, `seed` or `k` is not an integer in its range.
 
     See Also
@@ -201,6 +201,10 @@ def check_rule(
     if k is not None:
         int_from("k", k, 1)
     chosen, name = properties_of(rule, properties), name or rule.name
+    if type(rule.law).__hash__ is None:
+        raise InvalidArgument(
+            f"law must be hashable, got {rule.law!r}. Declare its class with @dataclass(frozen=True)."
+        )
     with Child(Search(rule, max_examples, seed, source, only=None if k is None else frozenset({k})), chosen) as child:
         for each in chosen:
             if reason := _settled(outcomes, each):

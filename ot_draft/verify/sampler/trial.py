@@ -23,6 +23,10 @@ from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers
 from .sampler_report import SamplerOutcome, SamplerReport, call_source, name_of
 from .views import Dependence, View
 
+SUSPICIOUS = (
+    1e-3  # max. probability of an e-value of a correct sampler after which more calls follow, and which is no pass
+)
+LONGER = 8  # max. factor of the number of calls in that case
 DEFAULT_SAMPLES = {False: 10_000, True: 100_000}  # samples a problem, one by one and in batches
 ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
 AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
@@ -176,7 +180,8 @@ class Trial:
         self.main = [Group(box, cases, next(seeds), turns) for cases in groups]
         self.small = [Group(box, groups[0][:2], next(seeds), 1, rows) for rows in sizes]
         self.groups, self.turns = [*self.main, *self.small], turns
-        self.limit = sum(group.tests for group in self.groups) / false_alarm
+        tests = sum(group.tests for group in self.groups)
+        self.limit, self.suspicious = tests / false_alarm, tests / max(false_alarm, SUSPICIOUS)
         self.stopped = ""  # why the sequential test ended before its time
         self.undecided = ""  # that the time was over before all calls were made
 
@@ -238,9 +243,12 @@ class Trial:
                 for group in self.groups:  # in turn, so that a state kept for one shape meets another
                     group.step()
             done += calls
-            if any(group.largest >= np.log(self.limit) for group in self.groups):
+            largest = max(group.largest for group in self.groups)
+            if largest >= np.log(self.limit):
                 self.stopped = "stopped: the sampler is rejected"
                 return
+            if done >= most and largest >= np.log(self.suspicious) and most < LONGER * (self.samples // self.turns):
+                most *= 2  # an e-value stays valid however many calls follow
             for group in self.groups:
                 group.dependence.choose_pairs()
             grown, now = max(calls, min(2 * calls, LONGEST // self.turns)), perf_counter()
@@ -291,16 +299,19 @@ class Trial:
         **about: float,
     ) -> SamplerOutcome:
         """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that."""
-        failed, ten = log_e >= np.log(self.limit), np.log(10)
+        failed, suspicious, ten = log_e >= np.log(self.limit), log_e >= np.log(self.suspicious), np.log(10)
         status = (
             Status.FAILED if failed
             else Status.SKIPPED if self.stopped
-            else Status.UNDECIDED if self.undecided
+            else Status.UNDECIDED if self.undecided or suspicious
             else Status.PASSED
         )  # fmt: skip
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
         seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
-        reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: self.undecided}.get(status, seen)
+        doubt = (
+            f"{seen}: a correct sampler has such an e-value with probability at most {SUSPICIOUS}; give more samples"
+        )
+        reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: self.undecided or doubt}.get(status, seen)
         e_value = float(np.exp(min(log_e, 709.0)))
         evidence = SamplerEvidence(
             reason=reason, label=case.label, samples=group.samples, e_value=e_value, limit=self.limit, **about

@@ -201,5 +201,5 @@ class Ends:
             return ""
         return (
             f"{ended:,} answers end early, and not with a token of their own: the token that ends a text is not reported; left out, it "
-            "makes the others look biased: add --ignore-eos, or let the server report it"
+            "makes the others look biased: let the server report or log it, or send requests with --ignore-eos"
         )

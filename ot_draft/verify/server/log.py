@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from math import gcd
+from math import gcd, log, pi, sqrt
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,10 +50,10 @@ FROM_API = (
     "temperature 1 without any of these, pass --temperature 1"
 )
 COPIES = (
-    "every line occurs {times} times or a multiple of it: copies of a token are not further tokens, and were not drawn independently. Keep "
-    "one copy of each line. If every prompt was sent several times, name the request on each line"
+    "{share:.0%} of the different lines occur {times} times or a multiple of it: copies of a token are not further tokens, and were not "
+    "drawn independently. Keep one copy of each line. If every prompt was sent several times, name the request on each line"
 )
-FEWEST_LINES = 32  # different lines from which on copies of all of them are no coincidence: all counts are even with probability 2^-32
+COINCIDENCE = 2.0**-32  # max. probability of so many equal multiples in a log without copies, by Chernoff's bound
 MOST_LINES = 1 << 16  # different lines that are counted at the same time
 NO_LIST = "logprobs[{position}] has no log-probability of the emitted token: this token is skipped"
 ALL = range(LARGEST_ID)  # positions of tokens of which none was skipped
@@ -77,10 +77,26 @@ class Copies:
             self.step *= 2
             self.counts = Counter({number: times for number, times in self.counts.items() if number % self.step == 0})
 
-    @property
-    def times(self) -> int:
-        """Largest number that divides the number of copies of every line; 1 for a log with few different lines."""
-        return gcd(*self.counts.values()) if len(self.counts) >= FEWEST_LINES else 1
+    def found(self) -> tuple[int, float] | None:
+        """A number that divides the counts of more lines than chance explains, and the share of these lines; None without copies.
+
+        Without copies, counts of different lines are nearly independent and Poisson distributed. A number c divides such a count with
+        probability at most 1/c, or that of the count c itself, whichever is larger.
+        """
+        counts = np.array(list(self.counts.values()))
+        if not len(counts):
+            return None
+        best, evidence = None, -log(COINCIDENCE)
+        for times in {*range(2, 64), gcd(*counts.tolist())} - {1}:
+            share, chance = float((counts % times == 0).mean()), max(1 / times, 1 / sqrt(2 * pi * times))
+            if share > chance and (bits := len(counts) * _divergence(share, chance)) >= evidence:
+                best, evidence = (times, share), bits
+        return best
+
+
+def _divergence(share: float, chance: float) -> float:
+    """KL divergence of Bernoulli distributions, in nats."""
+    return share * log(share / chance) + (0.0 if share == 1 else (1 - share) * log((1 - share) / (1 - chance)))
 
 
 @dataclass
@@ -93,8 +109,9 @@ class ResponseNotes:
 
     def undecided(self, biased: bool, stated: bool) -> str:
         """Why no verdict is possible, "" if one is; stated: whether the user says that tokens were drawn as reported."""
-        if self.copies.times > 1:
-            return COPIES.format(times=self.copies.times)
+        if (copies := self.copies.found()) is not None:
+            times, share = copies
+            return COPIES.format(times=times, share=share)
         return self.ends.refusal() or (FROM_API if self.responses and biased and not stated else "")
 
 

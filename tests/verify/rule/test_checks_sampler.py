@@ -468,3 +468,26 @@ def test_an_error_inside_the_classes_of_neighbours_is_found(sampler: Callable[..
 def test_above_64_tokens_the_sentence_says_what_was_counted() -> None:
     report = check_sampler(speculative, [otd.Problem(FLAT, FLAT, 1)], batched=True, samples=30_000, seconds=None)
     assert report.passed and "off (above 64 tokens: between the classes counted) is missed" in str(report)
+
+
+def equal_drafts_once(p: Array, q: Array, drafts: Array, generator: np.random.Generator) -> int:
+    """A draft token equal to an earlier rejected one is tested, and leaves the residual as it is."""
+    seen = set[int]()
+    for x in drafts:
+        if generator.random() < p[x] / q[x]:
+            return int(x)
+        if x not in seen:
+            left = left_over(p, q)
+            p = left / left.sum()
+        seen.add(int(x))
+    return from_law(p, generator.random())
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_evidence_below_the_limit_is_no_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 10,000 calls the e-value is 10^9 to 10^10, of 10^10.7: more calls decide, and without them nothing is decided."""
+    assert check_sampler(equal_drafts_once, k=2, seed=seed)["output_distribution"].status == "failed"
+    monkeypatch.setattr("ot_draft.verify.sampler.trial.LONGER", 1)
+    short = check_sampler(equal_drafts_once, k=2, seed=seed)
+    assert short["output_distribution"].status == "not decided" and short.status == "not decided"
+    assert "give more samples" in short["output_distribution"].evidence.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -339,7 +340,9 @@ def test_copies_of_all_lines_are_no_verdict(suffix: str, tmp_path: Path) -> None
         twice = written(tmp_path / "log.jsonl", lines * 2)
         assert audit(written(tmp_path / "once.jsonl", [*lines, lines[0]])).exit_code == 0
     done = audit(twice, "--temperature", "1")
-    assert done.exit_code == 2 and "every line occurs 2 times" in " ".join(done.output.split()), done.output
+    assert done.exit_code == 2 and "100% of the different lines occur 2 times" in " ".join(done.output.split()), (
+        done.output
+    )
 
 
 def test_copies_are_counted_in_long_logs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +352,33 @@ def test_copies_are_counted_in_long_logs(monkeypatch: pytest.MonkeyPatch) -> Non
         once.add(b"%d" % line)
         for _ in range(3):
             thrice.add(b"%d" % line)
-    assert (once.times, thrice.times) == (1, 3) and len(thrice.counts) <= 100
+    assert (once.found(), thrice.found()) == (None, (3, 1.0)) and len(thrice.counts) <= 100
+
+
+def test_copies_of_most_lines(tmp_path: Path) -> None:
+    """A header, a cut last line, a resumed log, and few lines that were copied many times; not a law of few outcomes."""
+    p, tokens = drawn()
+    lines = [{"token": int(token), "target_probs": law.tolist()} for law, token in zip(p, tokens, strict=True)]
+    twice = lines * 2
+    resumed = [*lines[: 2 * len(lines) // 3], *lines]
+    for log in ([{"created": 1}, *twice], twice[:-1], twice[7:], resumed, lines[:31] * 300):
+        done = audit(written(tmp_path / "log.jsonl", log), "--temperature", "1")
+        assert done.exit_code == 2 and "of the different lines occur" in " ".join(done.output.split()), done.output
+    generator = np.random.default_rng(0)
+    law = np.array([0.4, 0.3, 0.2, 0.1])
+    right = [{"token": int(token), "target_probs": law.tolist()} for token in generator.choice(4, 3000, p=law)]
+    assert audit(written(tmp_path / "right.jsonl", right)).exit_code == 0
+    biased = [{"token": int(token), "target_probs": law.tolist()} for token in generator.choice(4, 3000)]
+    assert audit(written(tmp_path / "biased.jsonl", biased)).exit_code == 1
+
+
+def test_counts_without_copies_are_no_copies() -> None:
+    """Lines of many laws that repeat by chance, each on average 0.01 to 300 times."""
+    generator = np.random.default_rng(1)
+    for mean in (0.01, 0.3, 1, 2, 5, 17, 60, 300):
+        for different in (5, 40, 1000):
+            counts = generator.poisson(mean, different)
+            assert Copies(Counter({line: int(count) for line, count in enumerate(counts) if count})).found() is None
 
 
 def test_texts_as_keys_and_broken_responses_are_named(tmp_path: Path) -> None:
