@@ -68,7 +68,7 @@ alike: within two standard errors of the best. More iterations reduce the error.
 @click.option(
     "--acceptance",
     type=float,
-    help="Mean of sum min(p, q) over contexts of the simulated models [default: that of the simulator].",
+    help="Mean of sum min(p, q) over contexts: in `ot-draft compare`, the optimum at k = 1 [default: that of the simulator].",
 )
 @click.option("--temperature", type=float, default=1.0, help="Temperature of the simulated models.")
 @click.option("--rules", "names", default=PLANNED_RULES,
@@ -177,7 +177,11 @@ def _simulated(
             levels = max(L for _, L in sizes)
             tree, row = _simulated_tree(name, model, costs, min(nodes, max(costs.verify) - 1), levels, iterations, seed)
             rows += row
-            source += f"; tree of the row with {tree.size} nodes: TreeShape({tree.parents})" if row else ""
+            source += (
+                f"; row with {tree.size} nodes: FixedTree(TreeShape({tree.parents}), WithoutReplacement())"
+                if row
+                else ""
+            )
     return rows, source
 
 

@@ -13,7 +13,7 @@ from ..array_files import Column
 from ..arrays import Array
 from ..errors import InvalidDistribution
 
-LAWS = (("p", "q"), ("target", "draft"))  # target first
+LAWS = (("p", "q"), ("target", "draft"), ("target_probs", "draft_probs"))  # target first
 LOGPROBS = (("target_logprobs", "draft_logprobs"), ("p_logprobs", "q_logprobs"))
 LOGITS = (("target_logits", "draft_logits"), ("p_logits", "q_logits"), *LOGPROBS)
 LABELS = ("text", "kind", "origin", "position")  # arrays that say what a context is
@@ -65,8 +65,8 @@ def known_names(names: Sequence[str], where: str, allowed: Iterable[str] = READ)
         others = [name for name in ("pair", "temperatures", *LABELS) if name in allowed]
         said = ", ".join(wrong[:5]) + ", ..." * (len(wrong) > 5)
         raise InvalidDistribution(
-            f"{where}: names must be p and q, target and draft, or these with _logits or _logprobs, each once, and"
-            f" {', '.join(others)}, got {said}. Rename or remove it; columns are paired by their order, not by token ids."
+            f"{where}: names must be p and q, target and draft, target_probs and draft_probs, or the first four with _logits or _logprobs,"
+            f" each once, and {', '.join(others)}, got {said}. Rename or remove it; columns are paired by their order, not by token ids."
         )
     return plain
 

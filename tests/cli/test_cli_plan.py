@@ -87,9 +87,9 @@ def test_a_tree_is_planned_beside_the_paths(costs: Path) -> None:
     cost = 1 + 0.1 * tree["nodes"] / 16 + tree["L"] * (0.06 + 0.02 * (tree["K"] - 1) / 7) + 0.01
     assert tree["cost"] == pytest.approx(cost)
     assert tree["speed_up"] == pytest.approx(tree["block_efficiency"] / cost)
-    assert f"tree of the row with {tree['nodes']} nodes: TreeShape((0," in planned["source"]
+    assert f"row with {tree['nodes']} nodes: FixedTree(TreeShape((0," in planned["source"]
     without = json.loads(run(*arguments, "--nodes", 0).stdout)
-    assert without["rows"] == [row for row in planned["rows"] if row != tree] and "tree of" not in without["source"]
+    assert without["rows"] == [row for row in planned["rows"] if row != tree] and "FixedTree" not in without["source"]
 
 
 def test_the_whole_output_of_a_comparison_is_read(tmp_path: Path, costs: Path, traces: Path) -> None:

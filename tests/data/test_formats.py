@@ -84,7 +84,7 @@ def test_every_kind_of_file_holds_the_same_pairs(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", NAMED)
 @pytest.mark.parametrize(
     "names",
-    [("target", "draft"), ("target_logits", "draft_logits"), ("p_logits", "q_logits")],
+    [("target", "draft"), ("target_probs", "draft_probs"), ("target_logits", "draft_logits"), ("p_logits", "q_logits")],
     ids=lambda names: names[0],
 )
 def test_arrays_under_other_names(kind: str, names: tuple[str, str], tmp_path: Path) -> None:
