@@ -190,7 +190,7 @@ def _check_values(x: Array, name: str) -> None:
     if exact and any(mass.numerator < 0 for mass in x.flat):
         _refuse(x < 0, x, name, NEGATIVE)
     elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):
-        _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: mend the logits it comes from")
+        _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: fix the logits it comes from")
         _refuse(x < 0, x, name, NEGATIVE)
     tolerance = 0 if exact else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = sums != 1 if exact else abs(sums - 1) > tolerance

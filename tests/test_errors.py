@@ -24,8 +24,8 @@ def spoiled(value: float, row: int = 1, token: int = 2, dtype: Any = np.float64)
 
 
 VALUES = {
-    "NaN": (spoiled(np.nan), "row [1], token 2: mass nan is not finite: mend the logits"),
-    "inf": (spoiled(np.inf), "row [1], token 2: mass inf is not finite: mend the logits"),
+    "NaN": (spoiled(np.nan), "row [1], token 2: mass nan is not finite: fix the logits"),
+    "inf": (spoiled(np.inf), "row [1], token 2: mass inf is not finite: fix the logits"),
     "minus inf": (spoiled(-np.inf, row=0), "row [0], token 2: mass -inf is not finite"),
     "negative": (spoiled(-0.25), "row [1], token 2: mass -0.25 is negative: masses are >= 0"),
     "sum too small": (spoiled(0.25), "row [1] sums to 0.75 instead of 1 (tolerance 1e-09): divide the row by its sum"),

@@ -1,4 +1,4 @@
-"""SpecTr's Table 1 beside the path rules on two real pairs: block efficiency on the same trees, and what it is worth at SpecTr's costs.
+"""SpecTr's Table 1 and the path rules on two real pairs: block efficiency on the same trees, and what it is worth at SpecTr's costs.
 
 Sun et al., SpecTr: fast speculative decoding via optimal transport, NeurIPS 2023, Table 1 (LM1B; PaLM-2 Gecko drafts for Bison).
 """
@@ -31,7 +31,7 @@ Values = NDArray[np.float64]
 Mean = Callable[[style.Rows, list[tuple[int, str]], float], dict[str, float]]
 ABOUT = About(
     title="SpecTr's Table 1 on real models",
-    claim="Eight drafted paths in the place of one save target calls on two real pairs, and joint selection saves most of them; at the"
+    claim="Eight drafted paths instead of one save target calls on two real pairs, and joint selection saves most of them; at the"
     " costs that SpecTr's own pairs of numbers imply, eight paths are faster than one at both lengths.",
     source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
 )
@@ -156,8 +156,8 @@ def draw(rows: style.Rows) -> Any:
     caption = CAPTION.format(smollm2=counts[0], qwen=counts[1], costs=rows[0]["costs"])
     figure, panels = style.canvas(2, caption, rows=len(pairs), share_y=False)
     entries: list[list[style.Entry]] = []
-    for pair_rows, beside in zip(pairs, (panels[:2], panels[2:]), strict=True):
-        entries += _panels(pair_rows, beside)
+    for pair_rows, row in zip(pairs, (panels[:2], panels[2:]), strict=True):
+        entries += _panels(pair_rows, row)
     style.label(panels, entries)
     return figure
 

@@ -188,7 +188,7 @@ def on_trees(tree: Drafted, shapes: Shapes, merged: MergedLaws) -> dict[str, flo
 
 
 def lengths(rule: otd.trees.PathRule, tree: Drafted, merged: MergedLaws) -> Mapping[int, float]:
-    """P(so many tokens are accepted | the tree), by the rule's plain form."""
+    """Return the probability of each accepted length given the tree, by the rule's plain form."""
     model = merged.of(tree.tokens)
     return otd.trees.rules.lengths(rule, model, plain(tree, model))
 
@@ -211,7 +211,7 @@ WALKS = {walk.name: walk for walk in (Walk(WALK), *map(Walk, ON_PATHS), Walk(otd
 
 @dataclass(frozen=True)
 class Run:
-    """What is the same for all texts. by_child: acceptance by child of draws without replacement, by temperature; models: hashes."""
+    """Settings of all texts of a run. by_child: acceptance by child of draws without replacement, by temperature; models: hashes."""
 
     pair: Pair
     by_child: Mapping[float, tuple[float, ...]]
@@ -296,7 +296,7 @@ def kept_positions(number: int, temperature: float, tokens: int) -> set[int]:
 
 
 def by_child(pair: Pair, held_out: Sequence[Prompt], temperature: float) -> tuple[float, ...]:
-    """P(child i is accepted | those before it were refused), of draws without replacement after held-out prompts."""
+    """P(child i is accepted | those before it were rejected), of draws without replacement after held-out prompts."""
     texts = texts_with_places(pair, held_out, temperature)
     target, draft = (logits_at_places(model, texts, pair.n, pair.target) for model in (pair.target, pair.draft))
     pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
@@ -304,7 +304,7 @@ def by_child(pair: Pair, held_out: Sequence[Prompt], temperature: float) -> tupl
 
 
 def hash_of(model: str) -> str:
-    """SHA-256 of a file; the name of what is none."""
+    """SHA-256 of a file; the name if there is no such file."""
     if not Path(model).is_file():
         return model
     with Path(model).open("rb") as stream:
@@ -353,7 +353,7 @@ def plans(
 
 
 def table(run: Run, prompts: Sequence[Prompt], temperatures: Sequence[float], out: Path, seconds: float = 1e9) -> int:
-    """Append a row for every text that OUT lacks; stop after the text during which so many seconds have passed; how many were done.
+    """Append a row for every text that OUT lacks, up to a time limit in seconds, and return the number of new rows.
 
     CannotDecode if OUT has rows of other models.
     """
@@ -379,7 +379,7 @@ def table(run: Run, prompts: Sequence[Prompt], temperatures: Sequence[float], ou
 
 
 def provenance(models: str, target: str, draft: str, pair: Pair) -> str:
-    """What the numbers depend on, as JSON: hashes, file names, arithmetic, command, commit, versions."""
+    """Return the provenance of the numbers as JSON: hashes, file names, arithmetic, command, commit, versions."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False
     ).stdout.strip()

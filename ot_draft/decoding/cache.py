@@ -28,7 +28,7 @@ class Cache(ABC):
         self.slots_per_row = self.live = slots_per_row
 
     def narrow(self, needed: int, multiple: int = 16) -> None:
-        """Let passes look at the first slots only, so many or a few more: what lies behind is hidden anyway, and costs time.
+        """Limit forward passes to the first `needed` slots, rounded up: the other slots are masked, and cost time.
 
         multiple: of how many slots; fused attention kernels want a multiple of 8.
         """

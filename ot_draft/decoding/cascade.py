@@ -34,7 +34,7 @@ class CascadePath(FixedTree):
 
     @classmethod
     def of(cls, length: int, ahead: int | None = None) -> CascadePath:
-        """A path of so many tokens, in pieces of 3 or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
+        """A path of `length` tokens, in pieces of 3 or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
         ahead = min(cls.ahead, length) if ahead is None else ahead
         if not 1 <= ahead <= length:
             raise CannotDecode(

@@ -27,7 +27,7 @@ class NoiseSource(Protocol):
     """Random numbers of a step besides its uniforms."""
 
     def __call__(self, rows: Sequence[int], emitted: Sequence[int], n: int, dtype: torch.dtype) -> Tensor:
-        """Numbers (B, ...), on the CPU, for sequences of these row numbers with so many emitted tokens; n: size of the vocabulary."""
+        """Return numbers (B, ...), on the CPU. rows, emitted: row number and emitted tokens of each sequence; n: vocabulary size."""
 
 
 @dataclass(frozen=True)

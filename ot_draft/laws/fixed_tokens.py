@@ -139,7 +139,7 @@ def fixed_part(law: DraftLaw, q: Array, k: int) -> Array:
 
 
 def fixed_first(law: DraftLaw) -> FixedFirst | None:
-    """The law as one that names its fixed tokens, under a law with `Fact.INDEPENDENT_OUTSIDE_FIXED`; None if it has none."""
+    """Return a draft law with `Fact.INDEPENDENT_OUTSIDE_FIXED` as a `FixedFirst`; None without fixed tokens. Else raises."""
     if isinstance(law, FixedFirst):
         return law
     if Fact.INDEPENDENT in law.facts:

@@ -246,7 +246,7 @@ class Search:
 def drawn_problems(
     cases: Callable[..., Strategy], law: DraftLaw, few: Sizes, number: int, seed: int, only: frozenset[int] | None
 ) -> tuple[Problem, ...]:
-    """So many problems of a strategy, given a rule's law. only: the numbers of drafts to try, as in `ONLY`, which holds them."""
+    """Draw `number` problems of a strategy for a draft law. only: the numbers of drafts to try, as in `ONLY`, which holds them."""
     found: list[Problem] = []
     _run(cases(law, **dict(few)), found.append, number, seed)
     return tuple(found)

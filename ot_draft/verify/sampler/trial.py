@@ -24,7 +24,7 @@ from .sampler_report import SamplerOutcome, SamplerReport, call_source, name_of
 from .views import Dependence, View
 
 SUSPICIOUS = (
-    1e-3  # max. probability of an e-value of a correct sampler after which more calls follow, and which is no pass
+    1e-3  # max. probability of an e-value of a correct sampler above which the check makes more calls and does not pass
 )
 LONGER = 8  # max. factor of the number of calls in that case
 DEFAULT_SAMPLES = {False: 10_000, True: 100_000}  # samples a problem, one by one and in batches

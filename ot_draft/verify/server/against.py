@@ -342,7 +342,7 @@ class TwoServerTest:
         if apart and self._decided_at is None:
             why = (
                 f"{apart[0]}: each side repeats its answers, and the two sides differ. The reason may be rounding where the most probable "
-                "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both sample anew"
+                "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both sample again"
             )
         if unreadable > UNREADABLE * self._answers:
             why = f"{unreadable} of {self._answers} pairs of answers cannot be read: {self.unreadable}"

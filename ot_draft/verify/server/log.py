@@ -53,7 +53,7 @@ COPIES = (
     "{share:.0%} of the different lines occur {times} times or a multiple of it: copies of a token are not further tokens, and were not "
     "drawn independently. Keep one copy of each line. If every prompt was sent several times, name the request on each line"
 )
-COINCIDENCE = 2.0**-32  # max. probability of so many equal multiples in a log without copies, by Chernoff's bound
+COINCIDENCE = 2.0**-32  # max. probability of these counts in a log without copies, by Chernoff's bound
 MOST_LINES = 1 << 16  # different lines that are counted at the same time
 NO_LIST = "logprobs[{position}] has no log-probability of the emitted token: this token is skipped"
 ALL = range(LARGEST_ID)  # positions of tokens of which none was skipped
