@@ -60,7 +60,7 @@ def test_audit_of_4096_tokens_as_servers_answer(benchmark: Any, style: Callable[
         answers.append(RecordedAnswer(completion(token, style(token, p, 20), length)))
 
     verdict = benchmark.pedantic(lambda: audit_recorded(answers, plan, 20, otd.Audit()), rounds=3, warmup_rounds=1)
-    assert verdict.tokens == TOKENS
+    assert verdict.evidence.tokens == TOKENS
 
 
 @pytest.mark.parametrize("n", [32_000, 151_936])
