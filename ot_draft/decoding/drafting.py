@@ -45,14 +45,14 @@ class Drafting:
     lookup : PromptLookup, optional
         Source of looked-up tokens, for a tree that takes them (`otd.trees.LookupTree`, `LookupPath`).
     noise : NoiseSource, optional
-        Source of the random numbers that tree and rule take besides uniforms, if they take some (`watermark.RaceTree`).
+        Source of the random numbers that tree or rule take besides uniforms, exactly if one of them takes some (`watermark.RaceTree`).
 
     Raises
     ------
     InvalidDrafts
         If the rule is not lossless on such trees.
     CannotDecode
-        If an argument is of another type, or the tree takes no looked-up tokens.
+        If an argument is of another type, the tree takes no looked-up tokens, or the noise does not fit tree and rule.
     """
 
     tree: TreeDrafter
@@ -82,6 +82,33 @@ class Drafting:
         self.rule.check(self.tree.bounds, self.tree.law)
         for count in self.tree.bounds.branching:
             check_defined(self.tree.law, count)
+        self._check_noise()
+
+    def _check_noise(self, n: int = 2) -> None:
+        """n: vocabulary size of the noise that is looked at."""
+        lists, rule, noise = self.tree.counts.n_noise_lists, self.rule, self.noise
+        takers = [self.tree.label] * bool(lists) + [rule.name] * rule.takes_noise
+        if not takers and noise is not None:
+            raise CannotDecode(
+                f"noise must be None for {self.tree.label} and {rule.name}, which take none, got {noise!r}. Remove it, or use a RaceTree."
+            )
+        if not takers:
+            return
+        if not callable(noise):
+            raise CannotDecode(
+                f"noise must be a NoiseSource for {' and '.join(takers)}, got {noise!r}. Use watermarked(key, paths, length)."
+            )
+        if rule.looks_ahead:
+            raise CannotDecode(
+                "rule must not look at nodes below the one that it decides at, since the next step uses their noise again, got"
+                f" {rule.name}. Use RacePath(), or TokenWise with a selection rule, such as TokenWise(KSeq())."
+            )
+        shape, length = tuple(noise([0], [0], n, torch.float32).shape), self.tree.bounds.length
+        if len(shape) != 4 or shape != (1, length + 1, lists or max(shape[2], 1), n):
+            raise CannotDecode(
+                f"noise must have shape (B, {length + 1}, {lists or 'K'}, n) for {self.tree.label}, got {shape} at B = 1 and n = {n}."
+                " Make it for paths of this number and length."
+            )
 
     @classmethod
     def of(

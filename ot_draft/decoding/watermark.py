@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ from torch import Tensor
 
 from .. import arrays as xp
 from ..errors import CannotDecode, InvalidDrafts
-from ..trees import FixedTree, NaivePath, PathRule
-from ..trees import rules as path_rules
+from ..laws import IID
+from ..trees import FixedTree, NaivePath, PathRule, TreeShape
+from ..trees.drafting.drafter import DraftCounts
 from ..trees.drafting.fixed import FixedGrowth
 from ..trees.drafting.growing import Growing, TreeDraws
 from ..trees.rules.survivors import Draws, Survivors
@@ -72,6 +73,16 @@ class RaceGrowth(FixedGrowth):
 class RaceTree(FixedTree):
     """K paths of independent draws from q by the noise, (B, L + 1, K, n)."""
 
+    def __post_init__(self) -> None:
+        if self.shape != TreeShape.chains(max(self.width, 1), self.length) or self.law != IID():
+            raise InvalidDrafts(
+                f"shape and law must be those of i.i.d. paths for races, got {self.shape!r} and {self.law!r}. Use RaceTree.chains(K, L)."
+            )
+
+    @property
+    def counts(self) -> DraftCounts:
+        return replace(super().counts, n_noise_lists=self.width)
+
     def growing(self, draws: TreeDraws) -> Growing:
         return RaceGrowth(self, draws)
 
@@ -83,6 +94,8 @@ class RacePath(NaivePath):
     The winner has least E / p over all lists at its depth. Over the keys each token has the target's law given those before it.
     Sources: Daliri et al. 2024; Rowan et al. 2025.
     """
+
+    takes_noise: ClassVar[bool] = True
 
     def _draw(self, survivors: Survivors, draws: Draws, lives: Any) -> Any:
         mass = torch.as_tensor(survivors.target())
@@ -98,13 +111,7 @@ def watermarked(key: str, paths: int, length: int, rule: PathRule | None = None)
     if not key:
         raise CannotDecode("the key of the watermark must not be empty. Pass some text.")
     noise = KeyedNoise(key, paths, length)
-    drafting = Drafting(RaceTree.chains(paths, length), RacePath() if rule is None else rule, noise=noise)
-    if path_rules.looks_ahead(drafting.rule):
-        raise CannotDecode(
-            f"{drafting.rule.name} decides by drafts further down, whose numbers the next step has again: with a watermark take race or a"
-            " selection rule, token by token, such as KSeq"
-        )
-    return drafting
+    return Drafting(RaceTree.chains(paths, length), RacePath() if rule is None else rule, noise=noise)
 
 
 @dataclass(frozen=True)

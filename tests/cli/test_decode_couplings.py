@@ -54,7 +54,7 @@ def test_chains_and_layers_are_drafts(models: list[str]) -> None:
     [
         (("--draft-law", "watermark:k", "--compare"), "one draft model and one rule"),
         (("--draft-law", "watermark:k", "--shape", "auto"), "paths of one size"),
-        (("--draft-law", "watermark:k", "--rule", "joint"), "further down"),
+        (("--draft-law", "watermark:k", "--rule", "joint"), "rule must not look at nodes below"),
         (("--draft-law", "watermark:"), "must not be empty"),
     ],
 )

@@ -14,10 +14,18 @@ import ot_draft as otd
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, decode  # noqa: E402
+from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode  # noqa: E402
 from ot_draft.decoding.reference import next_token, reference_decode  # noqa: E402
 from ot_draft.decoding.sampling import SamplingParams  # noqa: E402
-from ot_draft.decoding.watermark import KeyedNoise, detect, exponentials, scores, watermarked  # noqa: E402
+from ot_draft.decoding.watermark import (  # noqa: E402
+    KeyedNoise,
+    RacePath,
+    RaceTree,
+    detect,
+    exponentials,
+    scores,
+    watermarked,
+)
 
 N, TEXTS, EMITTED = 8, 1500, 3
 FALSE_ALARM = 1e-9
@@ -56,12 +64,54 @@ def test_races_of_one_place_for_all_are_found(monkeypatch: pytest.MonkeyPatch) -
     assert found(texts(None)) < FALSE_ALARM
 
 
-def test_a_rule_that_looks_ahead_is_refused() -> None:
-    for rule in (otd.trees.Joint(), otd.trees.Traversal(), otd.trees.BlockVerification()):
-        with pytest.raises(CannotDecode, match="further down"):
+def test_a_rule_that_looks_ahead_raises() -> None:
+    toward = otd.trees.TowardPath(otd.lossy.KL(0.1), otd.trees.Joint())
+    for rule in (otd.trees.Joint(), otd.trees.Traversal(), otd.trees.BlockVerification(), toward):
+        with pytest.raises(CannotDecode, match=r"rule must not look at nodes below .* Use RacePath\(\)"):
             watermarked("key", 1, 2, rule)
     with pytest.raises(CannotDecode, match="empty"):
         watermarked("", 1, 2)
+
+
+CHAINS, NAIVE = otd.trees.FixedTree.chains(2, 3), otd.trees.NaivePath()
+
+
+@pytest.mark.parametrize(
+    ("tree", "rule", "noise", "says"),
+    [
+        (RaceTree.chains(2, 3), K_SEQ, None, r"noise must be a NoiseSource for 2 × 3, got None\. Use watermarked"),
+        (CHAINS, RacePath(), None, "noise must be a NoiseSource for RacePath, got None"),
+        (RaceTree.chains(2, 3), RacePath(), 5, "noise must be a NoiseSource for 2 × 3 and RacePath, got 5"),
+        (CHAINS, NAIVE, KeyedNoise("k", 2, 3), r"noise must be None for 2 × 3 and NaivePath, .*got KeyedNoise"),
+        (
+            RaceTree.chains(1, 3),
+            otd.trees.Joint(),
+            KeyedNoise("k", 1, 3),
+            "rule must not look at nodes below .* got Joint",
+        ),
+        (RaceTree.chains(2, 3), K_SEQ, KeyedNoise("k", 1, 3), r"shape \(B, 4, 2, n\) .* got \(1, 4, 1, 2\)"),
+        (RaceTree.chains(2, 3), K_SEQ, KeyedNoise("k", 3, 3), r"shape \(B, 4, 2, n\) .* got \(1, 4, 3, 2\)"),
+        (RaceTree.chains(2, 3), K_SEQ, KeyedNoise("k", 2, 2), r"shape \(B, 4, 2, n\) .* got \(1, 3, 2, 2\)"),
+        (CHAINS, RacePath(), KeyedNoise("k", 2, 2), r"shape \(B, 4, K, n\) .* got \(1, 3, 2, 2\)"),
+        (CHAINS, RacePath(), KeyedNoise("k", 0, 3), r"shape \(B, 4, K, n\) .* got \(1, 4, 0\)"),
+    ],
+)
+def test_noise_that_does_not_fit_raises(tree: Any, rule: Any, noise: Any, says: str) -> None:
+    with pytest.raises(CannotDecode, match=says):
+        Drafting(tree, rule, noise=noise)
+
+
+def test_races_have_independent_paths() -> None:
+    for shape, law in ((otd.trees.TreeShape.by_level((2, 2)), otd.IID()), (CHAINS.shape, otd.WithoutReplacement())):
+        with pytest.raises(otd.InvalidDrafts, match=r"shape and law must be those of i\.i\.d\. paths"):
+            RaceTree(shape, law)
+
+
+def test_a_race_follows_drafts_that_are_no_races() -> None:
+    drafting = Drafting(CHAINS, RacePath(), noise=KeyedNoise("k", 2, 3))
+    pair, options = tiny_pair(seed=3, n=N), DecodeOptions(max_tokens=9, stop=())
+    tokens = decode(pair, [[1, 2]], drafting, options).tokens
+    assert tokens == decode(pair, [[1, 2]], watermarked("k", 2, 3), options).tokens
 
 
 def test_what_is_no_path_rule_is_told() -> None:

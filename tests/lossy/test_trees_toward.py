@@ -65,13 +65,12 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
     toward = trees.TowardPath(published_targets.Ensemble(0.3), trees.TokenWise(otd.rules.KSeq()))
     r = published_targets.Ensemble(0.3)(p, q)
     for chosen in (np.empty((1, 0), dtype=np.int64), np.array([[first]])):
-        wanted = trees.rules.output_distribution(toward.rule, shape.tree(tree.tokens, r, q), chosen)
-        assert np.allclose(trees.rules.output_distribution(toward, tree, chosen), wanted)
-        assert not np.allclose(trees.rules.output_distribution(toward.rule, tree, chosen), wanted)
-    assert (
-        trees.rules.looks_ahead(toward),
-        trees.rules.looks_ahead(trees.TowardPath(otd.lossy.KL(0.1), trees.Joint())),
-    ) == (False, True)
+        wanted = toward.rule.output_distribution(shape.tree(tree.tokens, r, q), chosen)
+        assert np.allclose(toward.output_distribution(tree, chosen), wanted)
+        assert not np.allclose(toward.rule.output_distribution(tree, chosen), wanted)
+    along_paths = trees.TowardPath(otd.lossy.KL(0.1), trees.Joint())
+    assert (toward.looks_ahead, along_paths.looks_ahead) == (False, True)
+    assert along_paths.output_distribution(tree, chosen) is None
     assert trees.TowardPath(otd.lossy.KL(0.1), rule).law == otd.Hybrid(1)
     quick = trees.TowardPath(otd.lossy.KL(0.1), rule).approximate_for(otd.IID())
     assert quick.rule == approximate_for(rule, otd.IID()) and quick.target == otd.lossy.KL(0.1)

@@ -28,7 +28,8 @@ class DraftCounts:
     n_uniforms: numbers in [0, 1) that its draws take. n_draft_slots: nodes that the draft model reads at most, the root among them.
     n_model_calls: calls of the draft model at most, one a level. n_lookup_tokens: tokens of another source that are drafted at most, beside
     the draft model's. n_cascade_tokens: tokens that the draft model's own draft proposes to it at a time; 0 where it has none. n_paths:
-    children of the root at most. slots_are_nodes: whether the draft model reads a node in the slot of its number.
+    children of the root at most. slots_are_nodes: whether the draft model reads a node in the slot of its number. n_noise_lists: numbers of
+    noise that its draws take for each token and depth; 0 if they take uniforms alone.
     """
 
     n_uniforms: int
@@ -38,6 +39,7 @@ class DraftCounts:
     n_paths: int
     n_cascade_tokens: int = 0
     slots_are_nodes: bool = True
+    n_noise_lists: int = 0
 
 
 class TreeDrafter(ABC):

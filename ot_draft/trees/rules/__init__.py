@@ -6,9 +6,9 @@ from ... import rules as selection_rules
 from ...names import lookup
 from .block_verification import BlockVerification
 from .joint import Joint
-from .path_rule import PathRule, TokenByToken, fits, lengths
+from .path_rule import PathRule, fits, lengths
 from .token_wise import NaivePath, TokenWise
-from .toward_path import TowardPath, looks_ahead, output_distribution
+from .toward_path import TowardPath
 from .traversal import Traversal
 
 # Beside these, every selection rule makes a path rule, node by node: `every`.
@@ -20,7 +20,6 @@ __all__ = [
     "Joint",
     "NaivePath",
     "PathRule",
-    "TokenByToken",
     "TokenWise",
     "TowardPath",
     "Traversal",
@@ -31,8 +30,6 @@ __all__ = [
     "joint",
     "label",
     "lengths",
-    "looks_ahead",
-    "output_distribution",
     "short_name",
     "solves_program",
 ]

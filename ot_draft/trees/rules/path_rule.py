@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from numbers import Number
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +27,11 @@ class PathRule(ABC):
     Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
     rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
     the tree, and one token more. `otd.trees.evaluate` says whether the rule is lossless.
+
+    takes_noise: whether `select` needs noise besides its uniforms.
     """
+
+    takes_noise: ClassVar[bool] = False
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
         """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
@@ -53,7 +57,7 @@ class PathRule(ABC):
     def select(self, tree: DraftTree, uniforms: Array, noise: Array | None = None) -> PathSelection:
         """Paths and tokens that are emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
 
-        noise: other random numbers, for the rules that take some (`draws.noise`); no rule of `otd.trees` does.
+        noise: other random numbers, for rules with `takes_noise` (`draws.noise`); no rule of `otd.trees` has it.
         Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
         law of the tree's children is not one that the rule is valid under, or uniforms are missing.
         """
@@ -69,6 +73,18 @@ class PathRule(ABC):
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """`select`, after the checks; every random choice is made by draws.index."""
 
+    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array | None:
+        """Return the distribution (B, n) of the next token given the drafts, after the tokens chosen, int (B, d), along the tree.
+
+        None for a rule that decides at a node by the nodes below it.
+        """
+        return None
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a decision at a node may depend on the nodes below it; not if the rule has an `output_distribution`."""
+        return type(self).output_distribution is PathRule.output_distribution
+
     @property
     def law(self) -> DraftLaw:
         """The law that trees are drafted by for this rule unless another one is asked for."""
@@ -78,14 +94,6 @@ class PathRule(ABC):
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
-
-
-@runtime_checkable
-class TokenByToken(Protocol):
-    """A path rule that decides at every node without looking at the nodes below it."""
-
-    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
-        """Law (B, n) of the token that the rule emits next, given the drafts, once it has chosen tokens int (B, d) along the tree."""
 
 
 def lengths(rule: PathRule, model: Model, drafts: Any) -> Lengths:

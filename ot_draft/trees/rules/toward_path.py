@@ -13,7 +13,7 @@ from ...laws import DraftLaw
 from ...selection import approximate_for
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
-from .path_rule import Outcome, PathRule, TokenByToken
+from .path_rule import Outcome, PathRule
 from .survivors import Draws
 
 
@@ -93,6 +93,17 @@ class TowardPath(PathRule):
     def n_uniforms(self, bounds: Bounds) -> int:
         return self.rule.n_uniforms(bounds)
 
+    @property
+    def looks_ahead(self) -> bool:
+        return self.rule.looks_ahead
+
+    @property
+    def takes_noise(self) -> bool:  # type: ignore[override]  # a property here, a class variable there
+        return self.rule.takes_noise
+
+    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array | None:
+        return self.rule.output_distribution(self.retargeted_tree(tree), chosen)
+
     def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
         """The model with r instead of the target, for trees of this shape and law."""
         return Retargeted(model, self.target, _drafts(bounds), law)
@@ -113,18 +124,6 @@ class TowardPath(PathRule):
             parts.append(self.target(tree.p[:, rows], tree.q[:, rows], k, tree.law))
             start, width = start + width, width * k
         return replace(tree, p=xp.namespace(tree.p).concatenate((*parts, tree.p[:, start:]), -2))
-
-
-def output_distribution(rule: PathRule, tree: DraftTree, chosen: Array) -> Array | None:
-    """Law (B, n) of the token that the rule emits next, see `TokenByToken`; None for a rule that decides along whole paths."""
-    if isinstance(rule, TowardPath):
-        return output_distribution(rule.rule, rule.retargeted_tree(tree), chosen)
-    return rule.output_distribution(tree, chosen) if isinstance(rule, TokenByToken) else None
-
-
-def looks_ahead(rule: PathRule) -> bool:
-    """Whether what is decided at a node may depend on the nodes below it."""
-    return looks_ahead(rule.rule) if isinstance(rule, TowardPath) else not isinstance(rule, TokenByToken)
 
 
 def _drafts(bounds: Bounds) -> tuple[int, ...]:
