@@ -40,6 +40,16 @@ def numbers(values: Array) -> str:
     return "(" + ", ".join(map(number, np.asarray(values).ravel().tolist())) + ")"
 
 
+def magnitude(value: Fraction | float) -> str:
+    """A distance for readers: 1/96 ≈ 0.0104; without the fraction if that is long."""
+    short = f"{float(value):.3g}"
+    if not isinstance(value, Fraction):
+        return short
+    if is_long(value):
+        return number(value) if float(value) == 0 else f"≈ {short}"
+    return f"{value} {'=' if Fraction(short) == value else '≈'} {short}"
+
+
 def fraction_source(value: Fraction) -> str:
     """Python that makes exactly this Fraction, with `F` for the class: of floats where it has over 20 digits and they can."""
     if is_long(value):
@@ -139,7 +149,10 @@ def import_lines(module: str, name: str) -> list[str]:
     return ["import sys", f"sys.path.insert(0, {str(folder)!r})", f"from {module} import {name}"]
 
 
-EVALUATE = 'result = otd.evaluate(rule, problem)\nprint("output:", *result.output)\nprint("target:", *problem.p)'
+EVALUATE = """result = otd.evaluate(rule, problem)
+print("output:", *result.output)
+print("target:", *problem.p)
+print("total variation distance:", result.error)"""
 
 
 class Counterexample(AssertionError):
@@ -147,19 +160,25 @@ class Counterexample(AssertionError):
 
     problem: the problem, in Fractions. seen: what came out. decides: whether it refutes the property; False where the rule
     raised an error, or gave floats that are right up to rounding, so that the property could not be looked at. crash: whether
-    it shows an error that the rule raised. shows: Python lines that show it, given `rule` and `problem`: the property's.
+    it shows an error that the rule raised. distance: total variation distance between the output distribution and the target, the
+    largest of a batch; None if the property does not compare them. shows: Python lines that show it, given `rule` and `problem`.
     """
 
     shows = EVALUATE
 
-    def __init__(self, problem: Problem, seen: str, decides: bool = True, crash: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, seen: str, decides: bool = True, crash: bool = False, distance: Fraction | float | None = None
+    ) -> None:  # fmt: skip
+        seen = seen if distance is None else f"{seen}; total variation distance {magnitude(distance)}"
         super().__init__(seen)
-        self.problem, self.seen, self.decides, self.crash = problem, seen, decides, crash
+        self.problem, self.seen, self.decides, self.crash, self.distance = problem, seen, decides, crash, distance
 
     @property
     def record(self) -> dict[str, Any]:
-        """The problem as plain data."""
-        return problem_record(self.problem)
+        """The problem and the total variation distance as plain data; the exact distance is a string, None for a float."""
+        exact = str(self.distance) if isinstance(self.distance, Fraction) else None
+        distance = None if self.distance is None else float(self.distance)
+        return problem_record(self.problem) | {"total_variation": distance, "total_variation_exact": exact}
 
     def code(self, rule: Any, source: RuleSource | None = None) -> str:
         """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.

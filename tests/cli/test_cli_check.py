@@ -139,11 +139,12 @@ def test_the_printed_counterexample_runs_and_shows_the_wrong_law(folder: Path, t
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     done = subprocess.run([sys.executable, "-c", code], cwd=elsewhere, capture_output=True, text=True, check=True)
-    output, wanted = done.stdout.splitlines()
-    seen = re.search(r"# output law \((.*)\) instead of \((.*)\)", code)
+    output, wanted, distance = done.stdout.splitlines()
+    seen = re.search(r"# output distribution \((.*)\) instead of \((.*)\)", code)
     assert seen is not None and seen[1] != seen[2]
     for line, start, told in ((output, "output:", seen[1]), (wanted, "target:", seen[2])):
         assert line.split()[0] == start and ", ".join(number(Fraction(mass)) for mass in line.split()[1:]) == told
+    assert 0 < Fraction(distance.rpartition(" ")[2]) <= 1
 
 
 def test_a_rule_found_by_check_rule_is_made_again_from_its_file(folder: Path) -> None:
@@ -306,6 +307,9 @@ def test_json_and_report_files(folder: Path) -> None:
     shown = forgetful["counterexample"]
     assert (shown["p"], shown["q"], shown["k"], shown["law"]) == (["1/2", "1/2"], ["1", "0"], 1, "IID()")
     assert "otd.evaluate" in shown["code"]
+    assert (shown["total_variation"], shown["total_variation_exact"]) == (0.25, "1/4")
+    assert printed["reports"][0]["answers"]["largest_bias"] >= 0.25
+    assert "total variation distance 1/4 = 0.25" in (folder / "out" / "ot-report.html").read_text()
     assert naive["evidence"]["cases"] == sum(each["cases"] for each in naive["evidence"]["by_k"]) == 30
     assert sorted(file.name for file in (folder / "out").iterdir()) == ["ot-report.html", "ot-report.json"]
     assert json.loads((folder / "out" / "ot-report.json").read_text()) == printed

@@ -51,6 +51,8 @@ class Answers:
     law: whether it is lossless. floats: None where no property of floats was asked for. findings: what failed, and does not
     refute that the rule is lossless. claims: what the rule says of itself, and whether it held; None where that was skipped.
     crash: the error that the rule raised on a proper problem. overwritten: whether it writes into its arguments.
+    largest_bias: the largest total variation distance between output and target, None if no property that refutes compared them.
+    exact_bias: whether it was found in Fractions.
     """
 
     def __init__(self, outcomes: Iterable[RuleOutcome]) -> None:
@@ -69,6 +71,12 @@ class Answers:
         }
         self.crash = next((each.evidence.crash for each in (*lossless, *floats) if each.evidence.crash), "")
         self.overwritten = any(each.refutes for each in arguments)
+        wrong = [each.counterexample for each in lossless if each.refutes and each.counterexample]
+        distances = [
+            each["largest_total_variation"] for each in wrong if each.get("largest_total_variation") is not None
+        ]
+        self.largest_bias: float | None = max(distances, default=None)
+        self.exact_bias = all(each.get("total_variation_exact") for each in wrong)
 
     @property
     def lossless(self) -> Lossless:
@@ -101,6 +109,7 @@ class Answers:
             "lossless": self.lossless,
             "because": self.law.because,
             "tried": self.law.tried,
+            "largest_bias": self.largest_bias,
             "in_floats": self.in_floats,
             "tried_in_floats": floats.tried,
             "crash": self.crash,
@@ -118,7 +127,11 @@ class Answers:
     def sentence(self) -> str:
         """The verdict in words."""
         if self.lossless == Lossless.NO:
-            return "There is a problem on which the output does not have the target's law."
+            wrong = "There is a problem on which the output distribution is not the target"
+            if self.largest_bias is None:
+                return f"{wrong}."
+            largest = f"The largest total variation distance among the problems tried is {self.largest_bias:.3g}"
+            return f"{wrong}. {largest}{', in exact arithmetic: a bias, not rounding' * self.exact_bias}."
         if self.overwritten:
             return "The rule writes into its arguments, so that what is computed from them afterwards is wrong."
         if self.in_floats == Lossless.NO:

@@ -11,6 +11,7 @@ decided.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import process_time
 from typing import Any
@@ -54,33 +55,47 @@ def slack_of(*values: Array) -> float:
     return 0 if exact else SLACK
 
 
-def off(output: Array, problem: Problem, slack: float) -> str:
-    """A sentence on the worst row and token of a wrong output law (..., n); empty where every row is near p (L1), or p for slack 0."""
+@dataclass(frozen=True)
+class Difference:
+    """How an output distribution differs from the target: in words, and the largest total variation distance of all rows."""
+
+    seen: str
+    distance: Fraction | float | None = None
+
+    def counterexample(self, problem: Problem, decides: bool = True) -> Counterexample:
+        return Counterexample(problem, self.seen, decides, distance=self.distance)
+
+    def said(self, before: str, after: str = "") -> Difference:
+        """The difference with more words before and after."""
+        return replace(self, seen=before + self.seen + after)
+
+
+def off(output: Array, problem: Problem, slack: float) -> Difference | None:
+    """The worst row and token of a wrong output distribution (..., n); None where every row is near p (L1), or p for slack 0."""
     target = (problem.p if output.dtype == object else problem.p.astype(np.float64)).reshape(-1, problem.n)
     if output.shape != problem.p.shape:
-        return f"output law of shape {output.shape} instead of {problem.p.shape}"
+        return Difference(f"output distribution of shape {output.shape} instead of {problem.p.shape}")
     distance = abs(output.reshape(-1, problem.n) - target)
     sums = distance.sum(-1)
     if (sums <= slack).all() if slack else np.array_equal(output, problem.p):
-        return ""
+        return None
     row = int(np.argmax(sums))
-    token = int(np.argmax(distance[row]))
+    token, variation = int(np.argmax(distance[row])), sums[row] / 2 if np.isfinite(float(sums[row])) else None
     if problem.n <= 8 and len(target) == 1:
-        return f"output law {numbers(output)} instead of {numbers(target)}"
+        return Difference(f"output distribution {numbers(output)} instead of {numbers(target)}", variation)
     where = f"row {list(map(int, np.unravel_index(row, problem.batch)))}, " if problem.batch else ""
-    return f"{where}token {token} has mass {number(output.reshape(-1, problem.n)[row, token])} instead of {number(target[row, token])}"
+    mass, wanted = (number(x.reshape(-1, problem.n)[row, token]) for x in (output, target))
+    return Difference(f"{where}token {token} has probability {mass} instead of {wanted}", variation)
 
 
-def judge(
-    problem: Problem, output: Array, settled: Callable[[str], tuple[str, bool]] = lambda seen: (seen, True)
-) -> None:
-    """Raise a Counterexample unless the output law is exactly p. settled: what is said of what was seen, and whether it decides."""
+def judge(problem: Problem, output: Array, settled: Callable[[Difference], Counterexample] | None = None) -> None:
+    """Raise a Counterexample unless the output distribution is exactly p. settled: the counterexample of a difference."""
     slack = slack_of(output)
     if seen := off(output, problem, slack):
-        raise Counterexample(problem, *settled(seen))
+        raise settled(seen) if settled else seen.counterexample(problem)
     if slack and not np.array_equal(output, problem.p):
-        seen = "gives floats for Fractions: the output law is right up to rounding"
-        raise Counterexample(problem, seen, decides=False)
+        said = "gives floats for Fractions: the output distribution is right up to rounding"
+        raise Counterexample(problem, said, decides=False)
 
 
 @rule_property(shows=EVALUATE, category="lossless")
@@ -122,9 +137,9 @@ def _compare(rule: SelectionRule, problem: Problem, convert: Convert) -> None:
         seen = off(output, kept, 0.0 if p is problem.p else TOLERANCE["float64"])
     else:
         seen = off(to_host(output), Problem(to_host(kept.p), to_host(q), problem.k, problem.law), TOLERANCE["float64"])
-        seen = seen and f"torch: {seen}"
+        seen = seen and seen.said("torch: ")
     if seen:
-        raise Counterexample(problem, seen)
+        raise seen.counterexample(problem)
 
 
 @rule_property(category="lossless")
@@ -227,30 +242,30 @@ def _compare_with_target(rule: Any, problem: Problem) -> None:
         judge(problem, output, lambda seen: _settled(rule, problem, as_given, seen))
 
 
-def _settled(rule: Any, problem: Problem, convert: Convert, seen: str) -> tuple[str, bool]:
-    """A sentence on what was seen, and whether it decides: not where the rule is no function of its arguments."""
+def _settled(rule: Any, problem: Problem, convert: Convert, seen: Difference) -> Counterexample:
+    """The counterexample, which does not decide if the rule is not a function of its arguments."""
     tuples = tuples_of(problem)
-    apart = problem.batch or SINGLY in seen
+    apart = problem.batch or SINGLY in seen.seen
     if apart and tuples and calls.is_no_function(rule, problem, tuples, convert):
-        said = "the same arguments get another answer the second time, each with the right law: a rule is a function"
-        return f"{said}; {seen}", False
-    return seen, True
+        said = "the same arguments get another answer the second time, each with the right distribution: a rule is a function; "
+        return seen.said(said).counterexample(problem, decides=False)
+    return seen.counterexample(problem)
 
 
-def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> str:
-    """A sentence on what is wrong with the law in floats, beyond rounding; empty where nothing is."""
+def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> Difference | None:
+    """What is wrong with the output distribution in floats, beyond rounding; None where nothing is."""
     try:
         output = output_of(rule, problem, convert)
         if output is None:
-            return ""
+            return None
         seen = off(output, problem, near)
         tuples = None if problem.batch or seen else tuples_of(problem)
         if tuples and len(tuples[0][1]) <= ALONE:
             seen = off(calls.law_alone(rule, problem, tuples[0], convert), problem, near)
-            return seen and SINGLY + seen
+            return seen and seen.said(SINGLY)
         return seen
     except NoProbabilities as error:
-        return str(error)
+        return Difference(str(error))
 
 
 @rule_property(cases=all_sizes, together=all_together, category="floats", large=True)
@@ -270,7 +285,7 @@ def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
 def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: Problem) -> None:
     for dtype, near in NEAR.items():
         if seen := _wrong_in(rule, problem, of(dtype), near):
-            raise Counterexample(problem, *_settled(rule, problem, of(dtype), f"{library} {dtype}: {seen}"))
+            raise _settled(rule, problem, of(dtype), seen.said(f"{library} {dtype}: "))
 
 
 def pairs_in_turn(law: DraftLaw) -> list[Problem]:
@@ -314,9 +329,10 @@ def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
             output = calls.law_together(rule, problem, (drafted, weight), convert)
             seen = off(output, problem, slack_of(output))
         except NoProbabilities as error:
-            seen = str(error)
+            seen = Difference(str(error))
         if seen:
-            raise Counterexample(problem, f"drafts like {drafted[-1].tolist()}: {seen}; {ABSENT}", decides=False)
+            said = seen.said(f"drafts like {drafted[-1].tolist()}: ", f"; {ABSENT}")
+            raise said.counterexample(problem, decides=False)
 
 
 @rule_property(cases=pairs_in_turn, category="lossless")
@@ -363,4 +379,4 @@ def _in_turn(
         drafted[...] = calls.like(drafts, p)
         output = calls.law_of_rows(rule, p, q, tuples[turn], drafted)
         if seen := off(output, pairs[turn], slack_of(output) or near):
-            raise Counterexample(problem, f"pair {turn}, after other calls: {seen}")
+            raise seen.said(f"pair {turn}, after other calls: ").counterexample(problem)

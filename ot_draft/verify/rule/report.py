@@ -73,7 +73,7 @@ class RuleReport(Report[RuleEvidence]):
 
     def lines(self) -> list[str]:
         """The answers, the smallest counterexample, what did not pass, and the names of what did."""
-        answers, failures = self.answers, self.failures
+        answers, failures = self.answers, sorted(self.failures, key=by_visibility)
         by_k = [(each, outcome.refutes) for outcome in self.outcomes for each in outcome.evidence.by_k]
         failed = {each.k for each, refutes in by_k if refutes and each.status == Status.FAILED}
         others = {each.k for each, _ in by_k if each.k and each.status == Status.PASSED} - failed
@@ -101,6 +101,12 @@ class RuleReport(Report[RuleEvidence]):
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def by_visibility(outcome: RuleOutcome, visible: float = 1e-3) -> tuple[bool, float]:
+    """Key by which failures are shown: those that refute first, those of a visible total variation distance before others."""
+    distance = (outcome.counterexample or {}).get("total_variation")
+    return not outcome.refutes, -visible if distance is None else -min(distance, visible)
 
 
 def _once(line: str, told: set[str]) -> str:

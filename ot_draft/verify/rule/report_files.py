@@ -12,7 +12,7 @@ from ...page_style import page, table
 from ..outcome import Outcome, Record, RuleEvidence, Status, Tried
 from ..ranges import Range
 from .answers import Lossless, RuleOutcome
-from .report import RuleReport
+from .report import RuleReport, by_visibility
 
 EXPECTED = {Status.FAILED: "expected", Status.PASSED: "unexpected"}  # where a failure was announced
 
@@ -134,7 +134,7 @@ def _rule(report: RuleReport) -> str:
     if answer == Lossless.YES and said.refuted:
         answer = "yes, in Fractions" if said.in_floats == Lossless.NO else "yes, overwrites"
     style, word = SIGNS[answer]
-    with_code = sorted((each for each in outcomes if each.code), key=lambda each: not each.refutes)
+    with_code = sorted((each for each in outcomes if each.code), key=by_visibility)
     shown = "".join(f"<h3>{_headline(each)}</h3>\n{_code(each)}" for each in with_code[:1])
     shown += "".join(_folded(_headline(each), _code(each)) for each in with_code[1:])
     passed = [each for each in outcomes if verdict(each) == "passed"]

@@ -34,11 +34,13 @@ TIMES = 4  # as many problems of such a property
 
 @dataclass
 class Attempts:
-    """The problems tried of one property, by the number of drafts, and the smallest counterexample, if there is one.
+    """The problems tried of one property, by the number of drafts, and the counterexample that is shown, if there is one.
 
-    ranges: what the rule was called with where it held, by the kind of array. refused, refusal: how many problems the rule
-    does not take, and its words. slow: sizes (n, k, rows, tokens of q) that took long. spent: seconds of the CPU, without those of the
-    first problem. now: what is at work: n, k, its limit in seconds.
+    visible: total variation distance from which a counterexample is shown; a smaller one is shown if no other is found.
+    largest: the largest total variation distance of all counterexamples. ranges: what the rule was called with where it held,
+    by the kind of array. refused, refusal: how many problems the rule does not take, and its words. slow: sizes (n, k, rows,
+    tokens of q) that took long. spent: seconds of the CPU, without those of the first problem. now: what is at work: n, k, its
+    limit in seconds.
     """
 
     claim: RuleProperty
@@ -54,6 +56,8 @@ class Attempts:
     spent: float = 0.0
     begun: bool = False
     now: tuple[int, int, float] = (0, 0, 0.0)
+    visible: Fraction | float = 1e-3
+    largest: Fraction | float | None = None
 
     def attempt(self, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it; None where the time is used up, or it has another number of drafts than those to try."""
@@ -86,25 +90,36 @@ class Attempts:
         tried.status = Status.FAILED if counterexample is not None else tried.status
         for kind, range_ in ranges.items() if counterexample is None else ():
             self.ranges.setdefault(kind, Range()).add(range_)
+        if counterexample is not None and counterexample.distance is not None:
+            self.largest = max(self.largest or 0, counterexample.distance)
         return counterexample
 
     def first_failure(self, problems: list[Problem]) -> None:
-        """Every problem of a list, up to one that decides; without one, the first on which the property could not be looked at."""
+        """Try problems up to a visible counterexample that decides. Without one, keep the one of the largest distance.
+
+        A counterexample that does not decide is kept only if no other is found.
+        """
         for problem in problems:
-            counterexample = self.attempt(problem)
-            if counterexample is not None and (counterexample.decides or self.counterexample is None):
-                self.counterexample = counterexample
-            if counterexample is not None and counterexample.decides:
+            found, kept = self.attempt(problem), self.counterexample
+            if found is None:
+                continue
+            if kept is None or (found.decides, found.distance or 0) > (kept.decides, kept.distance or 0):
+                self.counterexample = found
+            if found.decides and self._is_visible(found):
                 break
 
-    def shrink(self, cases: Strategy, number: int, seed: int, decides: bool) -> None:
-        """The smallest problem of a strategy that fails as one failed before."""
+    def _is_visible(self, found: Counterexample) -> bool:
+        return found.distance is None or bool(found.distance >= self.visible)
+
+    def shrink(self, cases: Strategy, number: int, seed: int, failed: Counterexample) -> None:
+        """The smallest problem of a strategy that fails as one failed before, with at least half of its distance or a visible one."""
+        self.visible = min(self.visible, (failed.distance or 0) / 2)
 
         def smaller(problem: Problem) -> None:
-            counterexample = self.attempt(problem)
-            if counterexample is not None and counterexample.decides == decides:
-                self.counterexample = counterexample
-                raise counterexample
+            found = self.attempt(problem)
+            if found is not None and found.decides == failed.decides and self._is_visible(found):
+                self.counterexample = found
+                raise found
 
         with suppress(
             Counterexample, hypothesis.errors.Flaky
@@ -120,7 +135,8 @@ class Attempts:
         outcome = partial(self.claim.outcome, seconds=seconds)
         if shown is not None:
             seen |= {"reason": shown.seen, "crash": shown.seen if shown.crash else ""}
-            record = shown.record | {"code": shown.code(self.rule, source)}
+            largest = None if self.largest is None else float(self.largest)
+            record = shown.record | {"largest_total_variation": largest, "code": shown.code(self.rule, source)}
             return outcome(Status.FAILED, decides=shown.decides, counterexample=record, **seen)
         if interrupted and self.now[2] == PATIENCE:
             within = f"{PATIENCE:.0f} s of the CPU or {CLOCK * PATIENCE:.0f} s in all"
@@ -221,8 +237,8 @@ class Search:
         else:
             first.first_failure(self._problems(claim, few, number))
             if first.counterexample is not None:
-                self.tries.append(Attempts(claim, self.rule, self.limit, only, first.slow))
-                self.tries[-1].shrink(cases, number, self.seed, first.counterexample.decides)
+                self.tries.append(Attempts(claim, self.rule, self.limit, only, first.slow, largest=first.largest))
+                self.tries[-1].shrink(cases, number, self.seed, first.counterexample)
         return self._shown().outcome(self.source, perf_counter() - self.begun)
 
     def interrupted(self) -> Outcome[RuleEvidence]:

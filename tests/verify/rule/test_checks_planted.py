@@ -16,6 +16,7 @@ import ot_draft as otd
 from ot_draft.verify.rule.answers import RuleOutcome
 from ot_draft.verify.rule.properties import choose
 from ot_draft.verify.rule.report import check_property
+from ot_draft.verify.source import magnitude
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 Array = Any
@@ -77,8 +78,9 @@ def test_the_code_of_a_counterexample_shows_what_the_report_says(capsys: pytest.
     assert list(map(str, problem.p)) == outcome.counterexample["p"] and (output != problem.p).any()
     printed = capsys.readouterr().out.splitlines()
     masses = [" ".join(str(mass) for mass in law) for law in (output, problem.p)]
-    assert printed == [f"output: {masses[0]}", f"target: {masses[1]}"]
-    assert outcome.evidence.reason == "output law ({}) instead of ({})".format(
-        *(text.replace(" ", ", ") for text in masses)
-    )
+    distance = names["result"].error
+    assert printed == [f"output: {masses[0]}", f"target: {masses[1]}", f"total variation distance: {distance}"]
+    said = "output distribution ({}) instead of ({}); total variation distance {}"
+    assert outcome.evidence.reason == said.format(*(text.replace(" ", ", ") for text in masses), magnitude(distance))
+    assert outcome.counterexample["total_variation_exact"] == str(distance)
     assert problem.n == 2 and problem.k == 1

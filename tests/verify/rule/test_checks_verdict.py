@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from time import process_time
 from typing import Any
 
@@ -16,12 +17,14 @@ import pytest
 from slow import slow
 
 import ot_draft as otd
+from ot_draft import arrays as xp
 from ot_draft.verify.outcome import Status
 from ot_draft.verify.rule import RuleReport, check_rule, child, search
 from ot_draft.verify.rule.answers import Answers
 from ot_draft.verify.rule.lossless import exactness
 from ot_draft.verify.rule.properties import ALL, CLAIMS, LOSSLESS, ROBUST
-from ot_draft.verify.rule.report_files import json_text
+from ot_draft.verify.rule.report_files import html_page, json_text
+from ot_draft.verify.source import magnitude
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -83,10 +86,53 @@ def test_one_wrong_law_on_a_proper_problem_is_not_lossless(decide: Decide) -> No
     report = checked(decide, examples=60)
     assert report.lossless == "no" and report["output_distribution"].refutes
     assert (
-        report["output_distribution"].evidence.reason.startswith("output law (")
+        report["output_distribution"].evidence.reason.startswith("output distribution (")
         and report.failures[0].check == "output_distribution"
     )
     assert report.answers.law.because.startswith("output_distribution")
+
+
+def rarely_accepts_less(shares: dict[int, Fraction]) -> Decide:
+    """Every draft is accepted less often by the share of the number of drafts."""
+
+    def decide(p: Any, q: Any, drafts: Any) -> otd.Selection:
+        found = right(p, q, drafts)
+        return otd.Selection(found.accept * (1 - shares.get(drafts.shape[-1], shares[0])), found.residual)
+
+    return decide
+
+
+def unweighted_residuals(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    """K-SEQ's acceptance with the mean of the residuals of speculative sampling with q, 2 q, ...: nearly right where p = q."""
+    accept = otd.rules.KSeq()(p, q, drafts).accept
+    residuals = [xp.residual(p, q, xp.number(1 + i, p)) for i in range(max(1, drafts.shape[-1]))]
+    return otd.Selection(accept, sum(residuals[1:], residuals[0]) / len(residuals))
+
+
+LARGE, TINY = Fraction(1, 10), Fraction(1, 10**26)
+
+
+@pytest.mark.parametrize(
+    ("decide", "visible"),
+    [
+        (rarely_accepts_less({0: LARGE}), True),
+        (rarely_accepts_less({0: TINY}), False),
+        (rarely_accepts_less({0: TINY, 3: LARGE}), True),
+        (unweighted_residuals, True),
+    ],
+    ids=["large", "tiny", "large for k = 3", "K-SEQ"],
+)
+def test_a_counterexample_states_its_distance_and_is_visible_where_some_is(decide: Decide, visible: bool) -> None:
+    report = check_rule(Rule(decide), 60, ["output_distribution"])
+    found = report["output_distribution"].counterexample
+    assert report.lossless == "no" and found is not None
+    problem = otd.Problem(*([Fraction(mass) for mass in found[name]] for name in "pq"), found["k"], otd.IID())
+    distance = otd.evaluate(Rule(decide), problem).error
+    assert found["total_variation_exact"] == str(distance) and found["total_variation"] == float(distance) > 0
+    assert found["total_variation"] >= min(1e-3, report.answers.largest_bias / 2)
+    assert (found["total_variation"] >= 1e-3) == visible
+    for text in (str(report), html_page([report])):
+        assert magnitude(distance) in text and f"{report.answers.largest_bias:.3g}" in text
 
 
 def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
