@@ -65,7 +65,7 @@ FEW = 8  # of its pairs a temperature: some seconds
 def compare(
     file: Path | None, draft_file: Path | None, target: str | None, draft: str | None, temperature: float,
     stored_temperature: float | None, limit: int | None, normalise: bool,
-    pad: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
+    pad: bool, logits: bool, jobs: int, out: Path | None, plot: bool, formats: str, width: str, no_caption: bool, **of_study: Any
 ) -> None:  # fmt: skip
     """Compare the acceptance of rules with the optimum on pairs (p, q).
 
@@ -73,9 +73,10 @@ def compare(
     .bin; both stacked in .npy; columns p and q in .csv or .tsv, with one token per row and a column `pair` for several pairs; lists p and q
     in .parquet, with one pair per row; or objects {"p": ..., "q": ...} in .json (one, or a list) or .jsonl (one per line). Probabilities
     written as strings, such as "1/3", are exact. Text files may be compressed (.gz). The names target and draft can replace p and q. Logits
-    are read under the names target_logits and draft_logits or p_logits and q_logits, log-probabilities under target_logprobs and
-    draft_logprobs or p_logprobs and q_logprobs. The file may also hold `temperatures`, one for each entry of the first axis, and text,
-    kind, origin and position of each pair. Any other name is an error. DRAFT_FILE is an .npy file of q, if FILE is an .npy file of p.
+    are read under the names target_logits and draft_logits or p_logits and q_logits, or with --logits. Log-probabilities are read under
+    target_logprobs and draft_logprobs or p_logprobs and q_logprobs. The file may also hold `temperatures`, one for each entry of the first
+    axis, and text, kind, origin and position of each pair. Any other name is an error. DRAFT_FILE is an .npy file of q, if FILE is an .npy
+    file of p.
     Without FILE, the pair is given by --p and --q. In a clone, the default is a subset of the pairs measured with real models.
     """
     form = form_of(of_study)
@@ -92,7 +93,7 @@ def compare(
         out.mkdir(parents=True, exist_ok=True)
     with one_line():
         study = study_of(**of_study)
-        every = _pairs(file, draft_file, target, draft, normalise, pad, temperature)
+        every = _pairs(file, draft_file, target, draft, normalise, pad, logits, temperature)
         every = every if stored_temperature is None else every.at_temperature(stored_temperature)
         limit = FEW if limit is None and file is None else limit
         pairs = (every.first(limit) if limit else every).loaded_if_few()
@@ -118,7 +119,7 @@ def compare(
 
 
 def _pairs(
-    file: Path | None, draft_file: Path | None, target: str | None, draft: str | None, normalise: bool, pad: bool,
+    file: Path | None, draft_file: Path | None, target: str | None, draft: str | None, normalise: bool, pad: bool, logits: bool,
     temperature: float
 ) -> PairsFound:  # fmt: skip
     if (target is None) != (draft is None):
@@ -126,10 +127,8 @@ def _pairs(
     if target is not None and draft is not None:
         if file is not None:
             raise click.UsageError("FILE and --p, --q exclude each other. Use one of them.")
-        if temperature != 1:
-            raise click.UsageError(
-                f"--temperature must be 1 with --p and --q, got {temperature:g}. Give logits in a file."
-            )
+        if temperature != 1 or logits:
+            raise click.UsageError("--temperature and --logits exclude --p and --q. Give logits in a file.")
         texts = {"p": target, "q": draft}  # decimals are read as written
         masses = {
             name: np.array([as_fraction(mass, f"--{name}") for mass in text.split(",")], object)
@@ -142,7 +141,7 @@ def _pairs(
             f"FILE is missing, and {COMMITTED} is not in this folder. Pass a file, or --p 1/2,1/2 --q 1/4,3/4."
         )
     file = file or (COMMITTED if COMMITTED.is_file() else clone)
-    return open_pairs(file, normalise, pad, temperature, draft_file)
+    return open_pairs(file, normalise, pad, temperature, draft_file, logits)
 
 
 def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> Study:

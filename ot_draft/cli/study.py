@@ -48,11 +48,12 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Keywords by which files of pairs are read: `normalise` and `pad` of `open_shard`."""
+    """Keywords by which files of pairs are read: `normalise`, `pad` and `logits` of `open_shard`."""
     options = (
         click.option("--normalise", is_flag=True, help="Divide p and q by their sums, for probabilities that were rounded."),
         click.option("--pad", is_flag=True, help="Pad the shorter of p and q at the end: logits with -inf, probabilities "
                      "with 0."),
+        click.option("--logits", is_flag=True, help="Read p and q as logits, for files without names for logits, such as .npy."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)

@@ -32,7 +32,7 @@ from .study import print_summaries, reading_options, study_of, study_options
 )
 @click.option("--tries", type=click.IntRange(1), default=3, help="Maximum number of attempts if worker processes die.")
 def sweep(
-    shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, rows: int | None, engine: str,
+    shards: tuple[Path, ...], out: Path, temperature: float, normalise: bool, pad: bool, logits: bool, rows: int | None, engine: str,
     jobs: int, tries: int, **of_study: Any
 ) -> None:  # fmt: skip
     """Compute the acceptance of every rule on all pairs of SHARDS.
@@ -49,7 +49,7 @@ def sweep(
     out.mkdir(parents=True, exist_ok=True)
     with one_line():
         study = study_of(**of_study)
-        work = Sweep(tuple(open_shards(shards, temperature, pad, normalise)), study, temperature, rows)
+        work = Sweep(tuple(open_shards(shards, temperature, pad, normalise, logits)), study, temperature, rows)
         for shard in work.shards:
             if shard.padding:
                 click.echo(f"{shard.file}: {shard.padding}", err=True)

@@ -165,15 +165,16 @@ def open_pairs(
     pad: bool = False,
     temperature: float = 1.0,
     draft_file: Path | None = None,
+    logits: bool = False,
 ) -> PairFile:
     """The pairs of a file of any kind that `formats` reads, under the names of `names_in`; logits are divided by the temperature.
 
     Where the file holds `temperatures` (T,), p is (T, ..., n); where it holds `text` (C,) and p is (T, C, n), as the committed data, it is
     used, too. All of the file is passed through once, see `open_shards`; a row that is not a distribution raises an error when it is read.
-    normalise, pad, draft_file: see `open_shard`.
+    normalise, pad, draft_file, logits: see `open_shard`.
     """
     file = Path(file)
-    shard = open_shard(file, pad, normalise, draft_file)
+    shard = open_shard(file, pad, normalise, draft_file, logits)
     check_temperature(shard, temperature)
     about = {name: shard.columns[name].whole() for name in ("temperatures", *LABELS) if name in shard.columns}
     known = _about(about, shard.axes, str(file))
@@ -182,7 +183,7 @@ def open_pairs(
     return PairFile(shard=shard, padding=shard.padding, temperature=temperature, **known)
 
 
-def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> Pairs:
+def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False, logits: bool = False) -> Pairs:
     """Return the pairs of target and draft distributions in a file, in memory and validated.
 
     Parameters
@@ -193,6 +194,8 @@ def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> 
         Whether to divide rounded probabilities by their sums, which must lie within 1 % of 1.
     pad : bool, default=False
         Whether to fill the shorter of two vocabularies with probability 0 at its end.
+    logits : bool, default=False
+        Whether p and q, or arrays under other names of probabilities, are logits.
 
     Returns
     -------
@@ -215,7 +218,7 @@ def read_pairs(file: Path | str, normalise: bool = False, pad: bool = False) -> 
     >>> pairs.q
     array([[Fraction(3, 4), Fraction(1, 4)]], dtype=object)
     """
-    return open_pairs(file, normalise, pad).load()
+    return open_pairs(file, normalise, pad, logits=logits).load()
 
 
 def as_pairs(arrays: dict[str, Any], source: str, normalise: bool = False) -> Pairs:

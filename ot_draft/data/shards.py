@@ -93,6 +93,7 @@ def laws_of_logits(
 
     -inf is a token without mass. Raises InvalidDistribution for NaN, +inf, and rows that are -inf throughout.
     """
+    logits = logits.astype(np.float64) if logits.dtype.hasobject else logits  # Fractions of a text file
     if logits.dtype.kind != "f" or not logits.shape[-1:] or not logits.shape[-1]:
         raise InvalidDistribution(
             f"{source}: {name} must be floating-point of shape (..., n), n >= 1, got dtype {logits.dtype}, shape {logits.shape}."
@@ -209,8 +210,7 @@ class Shard:
 
     def _remedy(self, arrays: Sequence[Array]) -> str:
         if not self.holds_logits and any(array.dtype.kind in "fiu" and (array < 0).any() for array in arrays):
-            names = ", ".join(f"{name}=..." for name in LOGITS[0])
-            return f". {self.names[0]} and {self.names[1]} are probabilities. Save logits as numpy.savez('pairs.npz', {names})."
+            return f". {self.names[0]} and {self.names[1]} are read as probabilities. For logits, use --logits (logits=True)."
         rounded = not self.holds_logits and not self.normalise and all(map(is_rounded, arrays))
         return ". For rounded probabilities, use --normalise (normalise=True)" if rounded else ""
 
@@ -229,8 +229,8 @@ def _check(p: Array, q: Array, source: str, start: int) -> None:
 
 
 def open_shards(
-    paths: Iterable[Path | str], temperature: float = 1.0, pad: bool = False, normalise: bool = False
-) -> list[Shard]:
+    paths: Iterable[Path | str], temperature: float = 1.0, pad: bool = False, normalise: bool = False, logits: bool = False
+) -> list[Shard]:  # fmt: skip
     """Return the shards of files and folders, whose rows are read when they are needed.
 
     Every file is read once here, for its checksums and its digest.
@@ -241,7 +241,7 @@ def open_shards(
         Files, and folders whose .npz, .safetensors and .parquet files are taken, by name.
     temperature : float, default=1.0
         Temperature by which logits are divided.
-    pad, normalise : bool, default=False
+    pad, normalise, logits : bool, default=False
         As in `read_pairs`.
 
     Returns
@@ -271,7 +271,7 @@ def open_shards(
     twice = [file for number, file in enumerate(files) if places[number] in places[:number]]
     if twice:
         raise InvalidDistribution(f"SHARDS must be distinct files, got {twice[0]} twice. Name it once.")
-    opened = (open_shard(file, pad, normalise) for file in files)
+    opened = (open_shard(file, pad, normalise, logits=logits) for file in files)
     shards = [replace(shard, label=label) for shard, label in zip(opened, _labels(files), strict=True)]
     if not any(shard.rows for shard in shards):
         raise InvalidDistribution(
@@ -286,8 +286,8 @@ def check_temperature(shard: Shard, temperature: float) -> None:
     """A temperature applies to logits only."""
     if not shard.holds_logits and temperature != 1:
         raise InvalidDistribution(
-            f"temperature must be 1 for probabilities, as in {shard.file}, got {temperature:g}. Save logits as"
-            f" {' and '.join(LOGITS[0])} in an .npz file."
+            f"temperature must be 1 for probabilities, as in {shard.file}, got {temperature:g}. For logits, use"
+            " --logits (logits=True)."
         )
 
 
@@ -344,12 +344,14 @@ def _check_ids(ids: Column, name: str, file: Path) -> None:
         )
 
 
-def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_file: Path | None = None) -> Shard:
+def open_shard(
+    file: Path, pad: bool = False, normalise: bool = False, draft_file: Path | None = None, logits: bool = False
+) -> Shard:
     """One file, all of which is read once, see `open_shards`.
 
     pad: where one array has fewer tokens it is filled up at its end, logits with -inf, masses with 0, as is right where the other
     model's vocabulary begins with that of the one. normalise: for masses that were rounded. draft_file: of q, where
-    `file` is an .npy file of p.
+    `file` is an .npy file of p. logits: whether the arrays hold logits under names of probabilities.
     """
     found = columns(file, draft_file)
     names = names_in(found, file)
@@ -363,6 +365,9 @@ def open_shard(file: Path, pad: bool = False, normalise: bool = False, draft_fil
         if name in found and (len(found[name].shape) > 1 or len(target) == 1):
             _check_ids(found[name], name, file)
     digest = " ".join(found[name].digest() for name in names)
+    if logits and names not in LOGITS:
+        found = {**found, **dict(zip(LOGITS[0], (found[name] for name in names), strict=True))}
+        names, digest = LOGITS[0], f"{digest} logits"
     told = found["temperatures"].whole() if "temperatures" in found else ()
     temperatures = temperatures_of(told, target[:-1], str(file))
     shard = Shard(file, names, found, file.name, digest, normalise, temperatures)

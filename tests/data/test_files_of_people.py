@@ -192,7 +192,7 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("value.npz", saved(np.savez, p=P, q=Q, value=[[1, 2, 2]]), "got value. Rename or remove it"),
     ("bits.parquet", parquet({"p_logits": [[16000, 0]], "q_logits": [[16000, 1]]}), "got dtype int64"),
     ("top.npz", saved(np.savez, target_logprobs=np.log([[0.5, 0.25]]), draft_logprobs=np.log([[0.5, 0.5]])), "got sum 0.75"),
-    ("logits.npy", saved(np.save, LOGITS), "p and q are probabilities. Save logits as numpy.savez"),
+    ("logits.npy", saved(np.save, LOGITS), "p and q are read as probabilities. For logits, use --logits (logits=True)"),
     ("logits.npz", saved(np.savez, target=LOGITS[0].astype(float), draft=LOGITS[1].astype(float)), "target_logits=..."),
     ("cells.csv", text('p,q\n"[0.5, 0.5]","[0.25, 0.75]"\n'), "column p: a cell must be one number"),
     ("percent.csv", text("p,q\n50%,25%\n50%,75%\n"), "line 2, column p must be a fraction or a decimal of at most 1000 digits, got '50%'"),
@@ -398,13 +398,22 @@ def test_p_and_q_in_two_files(tmp_path: Path) -> None:
     assert refused.exit_code == 2 and "two files must be .npy" in refused.stderr
 
 
-@pytest.mark.parametrize("names", [("target_logits", "draft_logits"), ("p_logprobs", "q_logprobs")])
-def test_compare_divides_logits_by_the_temperature(names: tuple[str, str], tmp_path: Path) -> None:
-    file = tmp_path / "a.npz"
+@pytest.mark.parametrize("names", [("target_logits", "draft_logits"), ("p_logprobs", "q_logprobs"), ("p", "q"), ()])
+def test_compare_divides_logits_by_the_temperature(names: tuple[str, ...], tmp_path: Path) -> None:
+    """Under names of logits and of log-probabilities; with --logits under p and q, and in two .npy files."""
+    file, draft = tmp_path / "a.npz", tmp_path / "q.npy"
     logits = LOGITS.astype(float)
-    scores = np.log(np.stack(laws(*logits))) if "logprobs" in names[0] else logits
-    np.savez(file, **dict(zip(names, scores, strict=True)))
+    scores = np.log(np.stack(laws(*logits))) if "p_logprobs" in names else logits
     words = ["compare", str(file), "--temperature", "0.5", "--k", "1", "--rules", "Optimal", "--jobs", "1", "--json"]
+    words += ["--logits"] * ("q" in names or not names)
+    if names:
+        np.savez(file, **dict(zip(names, scores, strict=True)))
+    else:
+        words[1:2] = [str(tmp_path / "p.npy"), str(draft)]
+        np.save(words[1], scores[0])
+        np.save(draft, scores[1])
+        without = CliRunner().invoke(main, [word for word in words if word != "--logits"])
+        assert without.exit_code == 2 and "use --logits" in without.stderr
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)["summary"][0]
@@ -413,4 +422,5 @@ def test_compare_divides_logits_by_the_temperature(names: tuple[str, str], tmp_p
         summary["accepted"] == pytest.approx(np.minimum(p, q).sum(-1).mean(), abs=1e-12) and summary["group"] == "0.5"
     )
     np.savez(file, p=P, q=Q)
+    words = [word for word in ["compare", str(file), *words[2 + (not names) :]] if word != "--logits"]
     assert "temperature must be 1 for probabilities" in CliRunner().invoke(main, words).stderr
