@@ -118,7 +118,8 @@ def _known(file: Path | None) -> set[str]:
 def show(name: str | None) -> None:
     """Show a vector, the convention of a rule, or a bug.
 
-    NAME is the id of a vector, a rule, or a bug, which is shown with the vectors that detect it. Without NAME, all are listed.
+    NAME is the id of a vector, a rule, or a bug, which is shown with the vectors that detect it. Without NAME, all are listed, and the
+    folders of the JSON files and of the readers are named.
     """
     from ..verify.vectors.files import read, read_conventions, read_faults
 
@@ -142,6 +143,8 @@ def show(name: str | None) -> None:
 
 
 def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, Any]]) -> None:
+    from ..verify.vectors.files import CORPUS, READERS
+
     console, table = table_console(120), Table("rule", "replay", "law", "joint")
     for rule, vectors in corpus.items():
         levels = Counter(vector["level"] for vector in vectors)
@@ -151,3 +154,5 @@ def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, A
     for name, fault in faults.items():
         shown.add_row(name, str(len(fault["vectors"])), fault["modelled"])
     console.print(shown)
+    click.echo(f"files: {CORPUS}")
+    click.echo(f"readers: {READERS} ({', '.join(sorted(file.name for file in READERS.glob('read.*')))})")

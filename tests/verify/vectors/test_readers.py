@@ -66,6 +66,11 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
         assert (few.stdout, few.returncode) == (f"{joint} vectors, 0 failed\n", 0)
         none = subprocess.run(right[:1], capture_output=True, text=True, check=False)
         assert none.returncode == 2 and "FOLDER [--level" in none.stderr
+    if tool == "g++":  # rules that the example does not implement
+        whole = subprocess.run(right, capture_output=True, text=True, check=False)
+        assert (whole.stdout, whole.returncode) == (passed.stdout, 0) and "other rules are skipped" in whole.stderr
+        other = subprocess.run((*right, "k-seq"), capture_output=True, text=True, check=False)
+        assert (other.stdout, other.returncode) == ("", 2) and "k-seq: skipped" in other.stderr
     vectors = read()["flashinfer-chain"]
     assert failed.returncode == 1
     assert seen >= {vector["id"] for vector in vectors if "flashinfer-424" in vector["kills"]}
