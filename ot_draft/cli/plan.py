@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import hypot, isnan
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ As JSON:
 As CSV:
 {EXAMPLE_CSV}"""
 NOTE = """step cost: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
-alike: within two standard errors of the best. More iterations reduce the error."""
+alike: not slower than the best by more than two standard errors of the difference."""
 
 
 @click.command(context_settings=DEFAULTS, epilog=EXAMPLE)
@@ -136,7 +137,7 @@ def plan(costs_file: Path, traces: Path | None, shown: int, ks: Any, lengths: An
         records = [without_nan(asdict(row)) for row in rows]
         print_json({"source": source, "best": records[0], "rows": records})
     else:
-        _print(rows, shown, source)
+        _print(rows, shown, source, options["iterations"] if traces is None else None)
 
 
 def _sizes(costs: Costs, ks: Sequence[int] | None, lengths: Sequence[int] | None) -> list[tuple[int, int]]:
@@ -213,14 +214,15 @@ def path_rule(name: str) -> trees.PathRule:
         raise click.UsageError(str(error)) from error
 
 
-def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
+def _print(rows: Sequence[Planned], shown: int, source: str, iterations: int | None) -> None:
+    """Print a table. iterations: of the simulation; None for traces."""
     console = table_console(80)
     out = Table("", "rule", title=Text(source), title_justify="left", header_style="bold", box=SIMPLE_HEAD, padding=0)
     for name in ("K", "L", "nodes", "block efficiency", "step cost", "speed-up"):
         out.add_column(name, justify="right", no_wrap=True)
     for place, row in enumerate(rows[:shown]):
         spread = "" if row.error != row.error else f" ± {row.error:.3f}"
-        alike = "alike" if row.speed_up + 2 * row.error > rows[0].speed_up else ""
+        alike = "" if is_slower(row, rows[0]) else "alike"
         numbers = (f"{row.block_efficiency:.3f}", f"{row.cost:.3f}", f"{row.speed_up:.3f}{spread}")
         style = "" if place else "bold green"
         out.add_row(alike if place else "best", row.rule, str(row.K), str(row.L), str(row.nodes), *numbers, style=style)
@@ -228,6 +230,33 @@ def _print(rows: Sequence[Planned], shown: int, source: str) -> None:
     console.print(NOTE, style="dim")
     if rows[0].speed_up < 1:
         console.print("No speed-up at these costs: autoregressive decoding is fastest.", style="bold")
+    for line in findings(rows, iterations):
+        console.print(Text(line))
+
+
+def is_slower(row: Planned, best: Planned, standard_errors: float = 2.0) -> bool:
+    """Whether the speed-up is below the best by more than so many standard errors of the difference; an unknown error counts as 0."""
+    errors = [0.0 if isnan(each.error) else each.error for each in (row, best)]
+    return best.speed_up - row.speed_up > standard_errors * hypot(*errors)
+
+
+def findings(rows: Sequence[Planned], iterations: int | None) -> list[str]:
+    """Which differences from the best row are larger than their errors, and the next commands. iterations: of a simulation."""
+    best = rows[0]
+    by_rule: dict[str, list[Planned]] = {}
+    for row in rows[1:]:
+        by_rule.setdefault(row.rule, []).append(row)
+    slower = [rule for rule, own in by_rule.items() if rule != best.rule and all(is_slower(row, best) for row in own)]
+    alike = [f"{row.rule} {row.K} x {row.L}" for row in rows[1:] if not is_slower(row, best)]
+    said = [f"Rules slower than {best.rule} {best.K} x {best.L} at every size: {', '.join(slower) or 'none'}."]
+    if alike:
+        shown = ", ".join(alike[:4]) + (f" and {len(alike) - 4} more" if len(alike) > 4 else "")
+        more = f" --iterations {4 * iterations} halves the errors." if iterations else ""
+        said.append(f"Not separated from the best: {shown}.{more}")
+    return [
+        *said,
+        "Next: ot-draft decode --compare measures rules on your models; ot-draft compare FILE does so per token.",
+    ]
 
 
 def read_costs(file: Path) -> Costs:

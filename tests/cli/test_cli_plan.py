@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ot_draft.cli import main
-from ot_draft.cli.plan import EXAMPLE_CSV, EXAMPLE_JSON
+from ot_draft.cli.plan import EXAMPLE_CSV, EXAMPLE_JSON, findings, is_slower
+from ot_draft.trees.evaluation.wall_clock import Planned
 
 COSTS = {"verify": {"1": 1, "17": 1.1, "65": 1.4}, "draft": {"1": 0.06, "8": 0.08}, "select": {"": 0.01, "Joint": 0.03}}
 TRACES = "rule,K,L,block_efficiency,error\nJoint,8,8,4.0,0.05\nJoint,1,4,2.4,\nKSeq,8,4,3.1,0.04\n"
@@ -60,6 +61,20 @@ def test_the_table_marks_the_best_and_json_says_the_same(costs: Path, traces: Pa
     assert [(row["K"], row["L"]) for row in few["rows"]] == [(8, 8)]
     one = json.loads(run("--costs", costs, "--traces", traces, "--json", "--paths", "1").stdout)
     assert [(row["K"], row["L"]) for row in one["rows"]] == [(1, 4)]
+
+
+def test_differences_larger_than_their_errors_are_named() -> None:
+    """The errors of both rows count: 0.2 is more than two standard errors of 0.05, 0.1 is not, though one of them is small."""
+    best, near, far, other = (
+        Planned(rule, 4, size, 4 * size, 2.0, 1.0, speed_up, error)
+        for rule, size, speed_up, error in (("Joint", 2, 2.0, 0.05), ("KSeq", 2, 1.9, 0.01), ("KSeq", 3, 1.8, 0.05), ("Old", 2, 1.5, 0.1))
+    )  # fmt: skip
+    assert [is_slower(row, best) for row in (near, far, other)] == [False, True, True]
+    slower, alike, following = findings([best, near, far, other], 200)
+    assert "Old" in slower and "KSeq" not in slower
+    assert "KSeq 4 x 2" in alike and "KSeq 4 x 3" not in alike and "--iterations 800" in alike
+    assert "ot-draft decode" in following and "ot-draft compare" in following
+    assert len(findings([best, other], None)) == 2 and "none" in findings([best], None)[0]
 
 
 def test_simulation_finds_all_sizes_and_is_reproducible(costs: Path) -> None:
