@@ -114,6 +114,8 @@ def _parsed(row: dict[str, str]) -> Summary:
             values[name] = Fraction(row[f"{name}_exact"])
         elif name in ("k", "pairs"):
             values[name] = int(text)
+        elif name == "refuted":
+            values[name] = text == "True"
         else:
             values[name] = float(text) if text else (float("nan") if name == "error" else None)
     return Summary(**values)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 
 import numpy as np
 
 from .. import rules
-from ..data import Study, compare_rules, summarise
+from ..data import Study, compare_rules, summarise, tables
 from ..data.pairs import as_pairs
 from ..errors import InvalidArgument
 from ..laws import is_defined
@@ -18,22 +19,19 @@ from ..selection import SelectionRule, under
 from .study import print_summaries
 
 KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
-NOTE = """Share of the optimum of the draft law, at the largest k. ≈: estimated from random draft tuples, with the standard error; such a
-share may exceed 1. All other values are exact. -: the rule does not support this k, or a linear program was not solved.""".replace(
-    "\n", " "
-)
 
 
-def print_beside_library(rule: SelectionRule) -> None:
-    """Print a table of acceptances on simulated pairs, and the time per call."""
+def print_beside_library(rule: SelectionRule, refuted: bool) -> None:
+    """Print a table of acceptances on simulated pairs, and the time per call. refuted: whether the rule is marked as not lossless."""
     valid = [under(other, rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
     others = [other for other in valid if other is not None and other.name != rule.name]
     study = Study(KS, (rule, *others), lp_limit=0)
     _, p, q = _pairs(PAIRS, N)
     pairs = as_pairs({"p": p, "q": q}, "simulated", True)
-    lines = summarise(compare_rules(pairs, study), pairs, study)
+    means = summarise(compare_rules(pairs, study), pairs, study)
+    lines = [replace(line, refuted=refuted and line.rule == rule.name) for line in means]
     title = f"\n{rule.name} and the library's rules on {PAIRS} simulated pairs, n = {N:,}: softmax of Gaussian logits"
-    print_summaries("", [(lines, title)], "", NOTE)
+    print_summaries("", [(lines, title)], "", tables.notes(lines, study, False))
     taken = [line.k for line in lines if line.rule == rule.name and line.accepted is not None]
     if taken:
         times = sorted((in_softmaxes(each, max(taken)), each.name) for each in study.rules)

@@ -91,9 +91,9 @@ def check(
             from .beside_library import print_beside_library
             from .rule_target import RulesOfUser, rule_at
 
-            for text in targets:
+            for text, report in zip(targets, reports, strict=True):
                 with one_line(), RulesOfUser(text):
-                    print_beside_library(rule_at(text).rule)
+                    print_beside_library(rule_at(text).rule, report.answers.refuted)
     for file in written:
         click.echo(f"written: {file}", err=True)
     sys.exit(status_of(reports, strict))

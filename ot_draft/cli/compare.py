@@ -19,7 +19,7 @@ from ..data.summary import Means, Summary, total_variation
 from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
 from .options import DEFAULTS, Place, can_write_into, form_of, parts
-from .rule_target import RulesOfUser
+from .rule_target import RulesOfUser, refuted_rules
 from .study import BUDGET, print_summaries, reading_options, study_of, study_options
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
@@ -108,8 +108,11 @@ def compare(
         if out is None and not of_study["names"]:
             study = _within_budget(pairs, study, jobs)
         with RulesOfUser(of_study["names"]):
+            refuted = refuted_rules(of_study["names"], study.ks)
             found = _compare(pairs, study, jobs, out, form == "json")
-        lines = found.means.summaries()
+        lines = [replace(line, refuted=(line.rule, line.law) in refuted) for line in found.means.summaries()]
+        for message in refuted.values():
+            click.echo(message, err=True)
         if out is not None:
             _write(out, lines, found.rows(), pairs, study)
         if plot and out is not None:

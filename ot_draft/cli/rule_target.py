@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from ..data.study import library_rule
 from ..errors import DraftSelectionError
 from ..names import lookup
 from ..selection import SelectionRule
+from ..verify.refutation import refutation
 from ..verify.source import RuleSource, import_lines, rule_source
 
 TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_][\w -]*)(?P<call>\(.*\))?$", re.DOTALL)
@@ -70,10 +72,21 @@ def rule_at(text: str) -> NamedRule:
     return NamedRule(rule, _source(rule, named, place, name, call))
 
 
-def rules_at(text: str) -> tuple[SelectionRule, ...]:
-    """The rules of `--rules`, separated by commas outside brackets: names of the library's rules in any case, or as in `rule_at`."""
+def rules_at(text: str) -> dict[str, SelectionRule]:
+    """The rules of `--rules` by their texts: names of the library's rules in any case, or as in `rule_at`; commas separate them."""
     found = [name.strip() for name in COMMA.split(text) if name.strip()]
-    return tuple(rule_at(name).rule if OWN.search(name) else library_rule(name) for name in dict.fromkeys(found))
+    return {name: rule_at(name).rule if OWN.search(name) else library_rule(name) for name in found}
+
+
+def refuted_rules(text: str, ks: Iterable[int]) -> dict[tuple[str, str], str]:
+    """Messages on the rules of `--rules` that are not lossless on some small problem, by rule and draft law; not the library's own."""
+    found: dict[tuple[str, str], str] = {}
+    for name, rule in rules_at(text).items() if OWN.search(text) else ():
+        if OWN.search(name) and (wrong := refutation(rule, ks)):
+            found[rule.name, rule.law.name] = (
+                f"{rule.name} is not lossless: {wrong}. To see why: ot-draft check '{name}'"
+            )
+    return found
 
 
 def _which_rule(text: str) -> str:

@@ -63,7 +63,11 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study:
     """The study that was asked for."""
     target = None if budget is None else target_within(budget)
-    return Study(rules=under_laws(rules_at(names) or DEFAULT_RULES, parts(laws)), target=target, **numbers)
+    return Study(
+        rules=under_laws(tuple(rules_at(names).values()) or DEFAULT_RULES, parts(laws)),
+        target=target,
+        **numbers,
+    )
 
 
 def print_summaries(form: str, titled: Sequence[tuple[Sequence[Summary], str]], target: str, notes: str = "") -> None:

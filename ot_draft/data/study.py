@@ -52,7 +52,7 @@ class Study:
     rules : tuple of SelectionRule, optional
         All rules of the library that take less than seconds per pair, by default.
     samples : int, default=256
-        Number of random draft tuples per pair, for values that are not exact. Every pair, rule and k has its own stream of random numbers.
+        Number of random draft tuples per pair, for values that are not exact. The rules of a draft law share the tuples of a pair and k.
     seed : int, default=0
         Seed of the random numbers.
     lp_limit : float, default=5.0

@@ -28,7 +28,8 @@ class Summary:
     error of `accepted` over texts; NaN for a single one. sampling_error: the part of it that comes from estimating by random
     drafts, 0 where nothing was estimated. share: accepted / optimum, of the means. least_share: smallest
     taken / optimum of all pairs, to be held against K-SEQ's bound. target: name of
-    what stood in the place of p, whose acceptance and optimum these are; "" for p itself.
+    what stood in the place of p, whose acceptance and optimum these are; "" for p itself. refuted: whether the rule is known not to be
+    lossless.
     """
 
     group: str
@@ -45,6 +46,7 @@ class Summary:
     least_share: float | None
     method: str
     target: str = ""
+    refuted: bool = False
 
     @property
     def share_error(self) -> float:

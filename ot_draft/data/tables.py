@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ..optimum import kseq_bound
 from .pairs import PairsFound
-from .study import DUAL, LINEAR_PROGRAM, Row, Study
+from .study import DUAL, LINEAR_PROGRAM, TOO_LARGE, UNDEFINED, Row, Study
 from .summary import Summary
 
 __all__ = ["as_records"]
@@ -34,6 +34,7 @@ TITLES = {  # of laws, by their names
 }
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 ESTIMATED = "estimated"  # method of a value from random drafts
+REFUTED = " (NOT LOSSLESS)"
 NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
 MATH = str.maketrans({"±": r"\pm", "≈": r"\approx "})
 LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
@@ -42,8 +43,8 @@ LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
 def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableType:
     """One group's summary for a terminal, within its width: a section a draft law, a column a k; the last k last.
 
-    The share is that at the largest k that has one. What does not fit goes into tables below; standard errors are shown
-    where there is room for all ks.
+    The share is that at the largest k that has one. What does not fit goes into tables below. Standard errors are shown for
+    estimates, and for other means where there is room for all ks.
     """
     ks = sorted({line.k for line in lines})
     shares = [_share_of(line) for line in lines if line.k == ks[-1] or line.method == ESTIMATED]
@@ -77,16 +78,18 @@ def _sections(
     lines: Sequence[Summary], ks: Sequence[int], cell: Callable[[Summary], str]
 ) -> Iterator[tuple[str, list[tuple[list[str], bool]]]]:
     """Yield title and rows of every draft law: name, a cell per k, share; and whether the row is a note on the one above."""
-    for law in dict.fromkeys(line.law for line in lines):
+    for law in dict.fromkeys(line.law for line in lines if line.accepted is not None):
         members = [line for line in lines if line.law == law]
         rows = []
         for rule in sorted(dict.fromkeys(line.rule for line in members), key=lambda name: name not in NAMES):
             by_k = {line.k: line for line in members if line.rule == rule and line.accepted is not None}
-            last = by_k[max(by_k)] if by_k else None
+            if not by_k:  # named in the notes
+                continue
+            last = by_k[max(by_k)]
             cells = [cell(by_k[k]) if k in by_k else "-" for k in ks]
-            rows.append(([NAMES.get(rule, rule), *cells, _share_of(last) if last else _share(None)], False))
+            rows.append(([NAMES.get(rule, rule) + REFUTED * last.refuted, *cells, _share_of(last)], False))
             if rule == "KSeq":
-                least = [_share(by_k[k].least_share) if k in by_k else "-" for k in ks]
+                least = [_sign(by_k[k]) + _share(by_k[k].least_share) if k in by_k else "-" for k in ks]
                 rows.append((["least share of the optimum", *least, ""], True))
                 rows.append((["guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), ""], True))
         yield _title(law), rows
@@ -100,21 +103,23 @@ def _title(law: str) -> str:
 def _cell(line: Summary, errors: bool, longest_fraction: int = 12) -> str:
     if isinstance(line.accepted, Fraction) and len(str(line.accepted)) <= longest_fraction:
         return str(line.accepted)
-    sign, error = _sign(line), _error(line)
-    return f"{sign}{float(line.accepted):.4f}{_plus_minus(error if errors else 0)}"
+    return f"{_sign(line)}{float(line.accepted):.4f}{_plus_minus(line, _error(line), errors)}"
 
 
 def _sign(line: Summary) -> str:
     return "≈" if line.method == ESTIMATED else ""
 
 
-def _plus_minus(error: float) -> str:
-    return f" ±{error:.4f}".replace("±0.", "±.") if error else ""
+def _plus_minus(line: Summary, error: float, wanted: bool) -> str:
+    """The standard error: always if the value is an estimate, also 0; else if it is wanted and not 0."""
+    return f" ±{error:.4f}".replace("±0.", "±.") if _sign(line) or (wanted and error) else ""
 
 
 def _share_of(line: Summary) -> str:
     """The share of the optimum; with its standard error if it rests on random drafts, when it may exceed 1."""
-    return f"{_sign(line)}{_share(line.share)}{_plus_minus(line.share_error)}"
+    if line.share is None:
+        return "-"
+    return f"{_sign(line)}{_share(line.share)}{_plus_minus(line, line.share_error, False)}"
 
 
 def _error(line: Summary) -> float:
@@ -126,27 +131,43 @@ def _share(value: Any) -> str:
 
 
 def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
-    """Notes on the signs that stand in the table, and which option changes them."""
-    shown = {(line.law, line.rule, line.k) for line in lines if line.accepted is not None}
-    gaps = len(shown) < len({(line.law, line.rule) for line in lines}) * len({line.k for line in lines})
-    signs = {
-        "±: standard error of the mean, whole texts being the independent draws where they are known; a wider terminal shows it, as"
-        " --csv does.": not single,
-        f"≈: estimated from {study.samples} draft tuples a pair (--samples); all else is exact.": any(
-            line.method == ESTIMATED for line in lines
+    """Notes on the signs in the table, with the options that change them, and the rules that are not shown."""
+    shown = [line for line in lines if line.accepted is not None]
+    values = {(line.law, line.rule, line.k) for line in shown}
+    cells = len({(line.law, line.rule) for line in shown}) * len({line.k for line in lines})
+    estimated = any(line.method == ESTIMATED for line in shown)
+    said = {
+        "Acceptance: probability that the output is a draft token. Share: of the draft law's optimum, at the largest k.": True,
+        "±: standard error over texts, or over pairs (all of them: --csv).": not single,
+        f"≈: estimated from {study.samples} draft tuples per pair (--samples), ± standard error.": estimated,
+        "-: this k is not supported (reasons: --csv).": len(values) < cells,
+        "K-SEQ's least share and guarantee are of the draft tokens that it takes.": any(
+            x.rule == "KSeq" for x in shown
         ),
-        "-: the draft law or the rule does not support this k (--csv has the reason), or the linear programs of all pairs would take over"
-        f" {study.lp_limit:g} s (--lp-limit); their value is that of the dual optimum.": gaps,
-        "Share of the law's optimum, at the largest k.": True,
-        "± at a share: standard error from the drawn tuples, by which an estimated share may exceed 1.": any(
-            line.method == ESTIMATED for line in lines
-        ),
-        "K-SEQ's least share and guarantee are about the drafts that it takes.": any(
-            line.rule == "KSeq" for line in lines
-        ),
+        _left_out(lines, study.lp_limit): True,
     }
-    whole = "Acceptance: the output is a drafted token, whichever way it got there."
-    return " ".join([whole, *(note for note, stands in signs.items() if stands)])
+    return " ".join(note for note, stands in said.items() if stands and note)
+
+
+def _left_out(lines: Sequence[Summary], lp_limit: float | None = None) -> str:
+    """Which rules have no value at any k, and why; empty if there are none."""
+    shown = {(line.law, line.rule) for line in lines if line.accepted is not None}
+    reasons: dict[tuple[str, str], dict[str, list[int]]] = {}
+    for line in lines:
+        if (line.law, line.rule) not in shown:
+            reasons.setdefault((line.law, line.rule), {}).setdefault(line.method, []).append(line.k)
+    programs = "linear programs over the time limit" + ("" if lp_limit is None else f" of {lp_limit:g} s (--lp-limit)")
+    words = {UNDEFINED: "the draft law is not defined for k = {}", TOO_LARGE: programs}
+    rules: dict[str, list[str]] = {}
+    for (law, rule), methods in reasons.items():
+        why = ", ".join(
+            words.get(method, method.removeprefix("- ")).replace("{}", ", ".join(map(str, dict.fromkeys(ks))))
+            for method, ks in methods.items()
+        )
+        twice = sum(rule == other for _, other in reasons) > 1
+        rules.setdefault(why, []).append(NAMES.get(rule, rule) + (f" under {law}" if twice else ""))
+    told = "; ".join(f"{', '.join(names)} ({why})" for why, names in rules.items())
+    return f"Not shown: {told}." if told else ""
 
 
 def latex(lines: Sequence[Summary], title: str) -> str:
@@ -160,7 +181,8 @@ def latex(lines: Sequence[Summary], title: str) -> str:
             cells.append(f"${share}$".translate(MATH) if "≈" in share else share)
             words, _, formula = name.partition(", ")
             out.append(f"{words.translate(LATEX)}{f', ${formula}$' if formula else ''} & {' & '.join(cells)} \\\\")
-    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", ""])
+    left_out = [f"% {note}"] if (note := _left_out(lines)) else []
+    return "\n".join([*out, "\\bottomrule", "\\end{tabular}", *left_out, ""])
 
 
 def markdown(lines: Sequence[Summary], title: str) -> str:
@@ -170,11 +192,13 @@ def markdown(lines: Sequence[Summary], title: str) -> str:
     for law, rows in _sections(lines, ks, _with_error):
         out.append(f"| **{law}** {'| ' * (len(ks) + 1)}|")
         out += [f"| {' | '.join([name, *cells])} |" for (name, *cells), _ in rows]
-    return "\n".join([*out, ""])
+    left_out = ["", note] if (note := _left_out(lines)) else []
+    return "\n".join([*out, *left_out, ""])
 
 
 def _with_error(line: Summary) -> str:
-    return _cell(line, errors=False) + (f" ± {_error(line):.4f}" if _error(line) else "")
+    value, sign, _ = _cell(line, errors=True).partition(" ±")
+    return f"{value} ± {_error(line):.4f}" if sign else value
 
 
 FORMS: dict[str, Callable[[Sequence[Summary], str], str]] = {
@@ -217,7 +241,7 @@ def _record(record: Row | Summary) -> dict[str, Any]:
             out[name] = float(value)
         if name in ("accepted", "taken", "optimum"):
             out[f"{name}_exact"] = str(value) if isinstance(value, Fraction) else None
-    return out
+    return out | ({"share_error": record.share_error} if isinstance(record, Summary) else {})
 
 
 def as_records(records: Iterable[Row | Summary], pairs: PairsFound | None = None) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from random_problems import fits, random_problems
 
 import ot_draft as otd
 from ot_draft.data import estimate
-from ot_draft.data.estimate import _estimate, closed_form, expected_acceptance
+from ot_draft.data.estimate import _controls, _drawn, _estimate, _given, adjusted_mean, closed_form, expected_acceptance
 
 SIZES = [(1, 3), (2, 1), (2, 4), (3, 2), (3, 4), (5, 2)]
 RULES = [
@@ -119,6 +119,52 @@ def test_the_error_of_an_estimate_is_its_spread() -> None:
     assert 1 / 1.2 < np.std(scores) < 1.2
 
 
+@pytest.mark.parametrize("law", [otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=1)], ids=lambda law: law.name)
+def test_the_controls_of_an_estimate_have_expectation_0(law: otd.DraftLaw) -> None:
+    """Averaged over all draft tuples with their probabilities."""
+    for problem in random_problems(5, 4, 3, law, 3):
+        floats = otd.Problem(problem.p.astype(float), problem.q.astype(float), problem.k, law)
+        tuples = np.concatenate(list(otd.exact.all_drafts(problem)))
+        weights = law.probability(floats.q, tuples)
+        np.testing.assert_allclose(weights @ _controls(floats, tuples), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rule", "share"),
+    [
+        (otd.rules.KSeq(factor=1), 1e-9),
+        (otd.rules.RecursiveRejection(), 0.6),
+        (otd.rules.RecursiveRejectionWithoutReplacement(), 0.6),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_controls_reduce_the_standard_error(rule: otd.SelectionRule, share: float, real_pair: Any) -> None:
+    problem = otd.Problem(*real_pair, 4, rule.law)
+    drafts = _drawn(problem, 256, np.random.default_rng(0))
+    accepted = _given(rule, problem, drafts)[1]
+    _, plain = adjusted_mean(accepted, np.zeros((256, 0)))
+    _, adjusted = adjusted_mean(accepted, _controls(problem, drafts))
+    assert adjusted < share * plain
+
+
+def test_rules_of_one_law_are_estimated_from_the_same_tuples(real_pair: Any) -> None:
+    seen: list[Any] = []
+
+    class Watched(otd.rules.NaiveTarget):
+        def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+            seen.append(drafts)
+            return super().__call__(p, q, drafts)
+
+    class Other(Watched):
+        pass
+
+    p, q = (masses[None] for masses in real_pair)
+    for rule in (Watched(), Other()):
+        estimate.evaluate_pairs(rule, otd.Problem(p, q, 4), 32, 0, lambda row: (row,))
+    half = len(seen) // 2
+    assert half > 0 and np.array_equal(np.concatenate(seen[:half]), np.concatenate(seen[half:]))
+
+
 def test_the_same_generator_gives_the_same_estimate(real_pair: Any) -> None:
     rule = otd.rules.RecursiveRejectionWithoutReplacement()
     problem = otd.Problem(*real_pair, 4, rule.law)
@@ -167,6 +213,7 @@ def test_a_rule_that_plans_on_the_host_plans_once_for_many_drafts(monkeypatch: p
     assert plans == 1
     monkeypatch.setattr(estimate, "SAMPLE_CELLS", 1)  # drawn one by one
     assert estimate.expected_acceptance(rule, problem, 20) == found and plans == 2
-    generator = np.random.default_rng(0)
-    alone = [estimate._sampled(rule, problem, 1, generator)[0] for _ in range(20)]
-    assert plans == 22 and found.value == np.concatenate(alone).mean()
+    drafts = estimate._drawn(problem, 20, np.random.default_rng(0))
+    alone = [estimate._given(rule, problem, drafts[row : row + 1])[0] for row in range(20)]
+    controls = estimate._controls(problem, drafts)
+    assert plans == 22 and found.value == estimate.adjusted_mean(np.concatenate(alone), controls)[0]

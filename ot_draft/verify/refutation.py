@@ -1,0 +1,79 @@
+"""A quick exact search for a small problem on which a rule is not lossless. What it does not find, `check_rule` may find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from time import process_time
+
+from ..arrays import is_exact
+from ..exact import evaluate
+from ..laws import DraftLaw, is_defined
+from ..problem import Problem
+from ..selection import SelectionRule, target_kept
+from .corners import CORNERS
+from .source import magnitude, numbers
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """A problem in Fractions, and the total variation distance between the rule's output distribution and the target on it."""
+
+    problem: Problem
+    distance: Fraction | float
+
+    def __str__(self) -> str:
+        problem = self.problem
+        where = f"p = {numbers(problem.p)}, q = {numbers(problem.q)}, k = {problem.k}"
+        return f"total variation distance {magnitude(self.distance)} from the target at {where}"
+
+
+def refutation(
+    rule: SelectionRule, ks: Iterable[int] = (1, 2, 3), seconds: float = 1.5, tuples: int = 256, rounding: float = 1e-9,
+    clock: Callable[[], float] = process_time,
+) -> Refutation | None:  # fmt: skip
+    """Return the small problem with the largest distance from the target. None is no verdict.
+
+    Parameters
+    ----------
+    rule : SelectionRule
+        Rule to test under its draft law. Problems on which it raises an error are passed over.
+    ks : iterable of int, default=(1, 2, 3)
+        Numbers of draft tokens; those for which the draft law is not defined are left out.
+    seconds : float, default=1.5
+        CPU time after which no further problem is tried.
+    tuples : int, default=256
+        Maximum number of draft tuples per problem, all of which are enumerated.
+    rounding : float, default=1e-9
+        Distance up to which floats that a rule returns for Fractions do not refute it.
+    clock : callable, default=time.process_time
+        Seconds, for tests.
+
+    Returns
+    -------
+    Refutation or None
+    """
+    end, worst = clock() + seconds, None
+    for problem in small_problems(rule.law, ks, tuples):
+        if clock() > end:
+            break
+        try:
+            output = evaluate(rule, problem).output
+            target = target_kept(rule, problem.p, problem.q, problem.k)
+        except Exception:  # of a user's rule: it may reject this problem; others are for the caller that runs the rule
+            continue
+        distance = abs(output - target).sum() / 2
+        if distance > (0 if is_exact(output) else rounding) and (worst is None or distance > worst.distance):
+            worst = Refutation(problem, distance)
+    return worst
+
+
+def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Problem]:
+    """The corner cases with whole weights in Fractions and at most so many draft tuples, those with few tuples first."""
+    found = []
+    for p, q in CORNERS.values():
+        if all(isinstance(weight, int) for weight in (*p, *q)):
+            masses = [[Fraction(weight, sum(weights)) for weight in weights] for weights in (p, q)]
+            found += [Problem(*masses, k, law) for k in ks if len(p) ** k <= tuples and is_defined(law, k)]
+    return sorted(found, key=lambda problem: problem.n**problem.k)
