@@ -48,7 +48,10 @@ class Range:
         return found
 
     def __str__(self) -> str:
-        """Ranges that were tried together: of single pairs, and of the largest batches in one, two and three axes."""
+        return "; ".join(self.parts())
+
+    def parts(self) -> list[str]:
+        """Ranges that were tried together: of single pairs, of the largest batches in one, two and three axes; and the number of calls."""
         alone = self.sizes.get("", [])
         told = dict.fromkeys(
             [max(alone, key=_extent), *(max(alone, key=partial(_by, i)) for i in (0, 2, 3, 4))] if alone else ()
@@ -64,7 +67,7 @@ class Range:
                 alike.setdefault(max(self.sizes[shape], key=_extent), []).append(shape)
         largest = sorted(alike, key=lambda size: -_extent(size))[:BATCHES_SAID]
         parts += [f"batches of {', '.join(alike[size])} with {_said(size)}" for size in largest]
-        return "; ".join([*parts, f"{self.calls:,} calls"])
+        return [*parts, f"{self.calls:,} calls"]
 
 
 def _by(axis: int, size: Size) -> Any:

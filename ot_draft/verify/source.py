@@ -161,10 +161,13 @@ class Counterexample(AssertionError):
     problem: the problem, in Fractions. seen: what came out. decides: whether it refutes the property; False where the rule
     raised an error, or gave floats that are right up to rounding, so that the property could not be looked at. crash: whether
     it shows an error that the rule raised. distance: total variation distance between the output distribution and the target, the
-    largest of a batch; None if the property does not compare them. shows: Python lines that show it, given `rule` and `problem`.
+    largest of a batch; None if the property does not compare them. overwrites: whether it is there only because the rule writes
+    into its arguments. shows: Python lines that show it, given `rule` and `problem`.
     """
 
     shows = EVALUATE
+
+    overwrites = False
 
     def __init__(
         self, problem: Problem, seen: str, decides: bool = True, crash: bool = False, distance: Fraction | float | None = None
@@ -178,7 +181,8 @@ class Counterexample(AssertionError):
         """The problem and the total variation distance as plain data; the exact distance is a string, None for a float."""
         exact = str(self.distance) if isinstance(self.distance, Fraction) else None
         distance = None if self.distance is None else float(self.distance)
-        return problem_record(self.problem) | {"total_variation": distance, "total_variation_exact": exact}
+        distances = {"total_variation": distance, "total_variation_exact": exact}
+        return problem_record(self.problem) | distances | {"overwrites": self.overwrites}
 
     def code(self, rule: Any, source: RuleSource | None = None) -> str:
         """Python that can be pasted and run: makes the rule and the problem, and shows what is wrong.

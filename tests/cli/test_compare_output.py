@@ -65,6 +65,12 @@ def test_a_table_fits_80_columns_and_shows_every_number(ks: str, tmp_path: Path)
         if line["rule"] == "RecursiveRejection":
             assert f"{line['accepted']:.4f}" in result.stdout
     assert "WithoutReplacement" in result.stdout  # whole words of a long name
+    for text in (
+        result.stdout,
+        compare(file, "--k", ks, "--lp-limit", 0, "--samples", 4, "--jobs", 1, "--markdown").stdout,
+    ):
+        estimates = re.findall(r"≈\d\.\d{4}( ±)?", text)
+        assert estimates and all(estimates)  # also where there is no room for the errors of exact means
 
 
 def test_a_table_of_long_fractions_fits_too() -> None:
@@ -90,7 +96,8 @@ def test_an_estimated_share_has_its_error_and_an_exact_one_has_none(tmp_path: Pa
     assert abs(float(estimated[0]) - float(exact)) < 5 * float(estimated[1])
     lines = {line["rule"]: line for line in json.loads(compare(*options, "--json").stdout)["summary"]}
     error = lines["First"]["sampling_error"] / lines["First"]["optimum"]
-    assert f"{error:.4f}"[1:] == estimated[1] and "standard error from the drawn tuples" in " ".join(shown.split())
+    assert f"{error:.4f}"[1:] == estimated[1] and "≈: estimated from 16 draft tuples" in " ".join(shown.split())
+    assert lines["First"]["share_error"] == pytest.approx(error) and lines["SpeculativeSampling"]["share_error"] == 0
     assert re.search(r"\$\\approx \d\.\d{4} \\pm\.\d{4}\$ \\\\$", compare(*options, "--latex").stdout, re.MULTILINE)
 
 
@@ -104,8 +111,68 @@ def test_a_rule_of_the_user_may_refuse_a_number_of_drafts_or_crash(tmp_path: Pat
     place = tmp_path / "odd_rule.py"
     shown = compare(*BERNOULLI, "--k", "1,2", "--rules", f"{place}:Two", "--jobs", 1, "--csv").stdout
     assert re.search(r",1,Two,.*,- two drafts,", shown) and re.search(r",2,Two,.*,enumerated,", shown)
+    options = (*BERNOULLI, "--k", "1,4", "--rules", f"{place}:Two,KSeq,SpecHub", "--jobs", 1)
+    for form in ((), ("--markdown",), ("--latex",)):
+        shown = " ".join(compare(*options, *form).stdout.split())
+        assert (
+            shown.count("Two") == 1
+            and "Two (two drafts)" in shown
+            and "SpecHub (the draft law is not defined for k = 1, 4)" in shown
+        )
     told = compare(*BERNOULLI, "--rules", f"{place}:Broken", "--jobs", 1)
     assert told.exit_code == 2 and "Broken: a rule raised ValueError: no rule. Run ot-draft check" in told.stderr
+
+
+WRONG = """
+from fractions import Fraction
+import ot_draft as otd
+
+
+class Right(otd.rules.RecursiveRejection):
+    def __call__(self, p, q, drafts):
+        return super().__call__(p, q, drafts)
+
+
+class Wrong(Right):
+    share = 1
+
+    def __call__(self, p, q, drafts):
+        selection = super().__call__(p, q, drafts)
+        residual = (1 - self.share) * selection.residual + self.share * p
+        return otd.Selection(selection.accept, residual)
+
+
+class WrongByLittle(Wrong):
+    share = Fraction(1, 10**20)
+
+    def __call__(self, p, q, drafts):
+        return super().__call__(p, q, drafts) if p.dtype == object else Right.__call__(self, p, q, drafts)
+
+
+class WrongForTwo(Wrong):
+    def __call__(self, p, q, drafts):
+        return super().__call__(p, q, drafts) if drafts.shape[-1] == 2 else Right.__call__(self, p, q, drafts)
+"""
+
+
+def test_a_rule_of_the_user_that_is_not_lossless_is_marked(tmp_path: Path) -> None:
+    place = tmp_path / "wrong_rules.py"
+    place.write_text(WRONG)
+    names = [f"{place}:{name}" for name in ("Right", "Wrong", "WrongByLittle", "WrongForTwo")]
+    file = pairs_of(tmp_path / "pairs.npz", 5, 2)
+    options = (file, "--k", "1,2", "--jobs", 1, "--rules", ",".join([*names, "KSeq"]))
+    result = compare(*options)
+    assert result.exit_code == 0, result.output
+    for name, text in zip(("Right", "Wrong", "WrongByLittle", "WrongForTwo"), names, strict=True):
+        wrong = name != "Right"
+        assert (f" {name} (NOT LOSSLESS)" in " ".join(result.stdout.split())) == wrong
+        assert (f"{name} is not lossless: total variation distance " in result.stderr) == wrong
+        assert (f"ot-draft check '{text}'" in result.stderr) == wrong
+    refuted = {line["rule"] for line in json.loads(compare(*options, "--json").stdout)["summary"] if line["refuted"]}
+    assert refuted == {"Wrong", "WrongByLittle", "WrongForTwo"}
+    assert (
+        "NOT LOSSLESS" not in compare(file, "--k", 1, "--jobs", 1, "--rules", names[3]).stdout
+    )  # for this k it is right
 
 
 def test_rules_beyond_the_time_budget_are_left_out() -> None:
@@ -152,8 +219,9 @@ def test_small_linear_programs_are_solved_and_the_option_is_named(tmp_path: Path
     (line,) = [line for line in compare(*options).stdout.splitlines() if "linear program)" in line]
     assert re.search(r"0\.\d{4}", line)  # 1,275 draft sets
     without = compare(*options, "--lp-limit", 0).stdout
-    (line,) = [line for line in without.splitlines() if "linear program)" in line]
-    assert " - " in line and "--lp-limit" in without
+    assert "Not shown: optimum (linear program) (linear programs over the time limit of 0 s (--lp-limit))" in " ".join(
+        without.split()
+    )
     whole = compare("--p", "1/2,1/2", "--q", "3/4,1/4", "--k", 2, "--rules", "Optimal", "--law", "iid").stdout
     assert not any(sign in whole for sign in ("--lp-limit", "--samples", "±", "K-SEQ"))  # what the table does not show
 

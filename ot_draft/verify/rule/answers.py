@@ -34,15 +34,23 @@ class Lossless(StrEnum):
 
 
 class Conclusion(NamedTuple):
-    """One verdict. because: why it is no yes, or what a yes leaves out. tried: where a yes holds, as far as was tried."""
+    """One verdict. because: why it is not yes, or what a yes leaves out. tried: what a yes was tried on; restricted: and what not."""
 
     verdict: Lossless
     because: str = ""
-    tried: str = ""
+    tried: tuple[str, ...] = ()
+    restricted: str = ""
 
     def __str__(self) -> str:
-        tried, because = self.tried and f", {self.tried}", self.because and f" ({self.because})"
-        return f"{self.verdict}{tried}{because}"
+        """A short line; `tried` is a list below it."""
+        tried = ", on all problems tried" if self.tried else ""
+        restricted, because = self.restricted and f"; {self.restricted}", self.because and f" ({self.because})"
+        return f"{self.verdict}{tried}{restricted}{because}"
+
+    @property
+    def record(self) -> str:
+        """What was tried, and what not, as one string."""
+        return "; ".join([*self.tried, *([self.restricted] if self.restricted else [])])
 
 
 class Answers:
@@ -70,7 +78,9 @@ class Answers:
             each.check: None if each.status == Status.SKIPPED else each.status == Status.PASSED for each in claims
         }
         self.crash = next((each.evidence.crash for each in (*lossless, *floats) if each.evidence.crash), "")
-        self.overwritten = any(each.refutes for each in arguments)
+        self.overwritten = any(each.refutes for each in arguments) or any(
+            (each.counterexample or {}).get("overwrites") for each in outcomes
+        )
         wrong = [each.counterexample for each in lossless if each.refutes and each.counterexample]
         distances = [
             each["largest_total_variation"] for each in wrong if each.get("largest_total_variation") is not None
@@ -101,6 +111,14 @@ class Answers:
         }
         return tuple(f"{question}: {answer}" for question, answer in lines.items() if answer)
 
+    def tried_lines(self) -> tuple[str, ...]:
+        """What the verdicts were tried on, a heading and one line per kind of array or batch; empty without a yes."""
+        found: list[str] = []
+        for question, conclusion in {"lossless": self.law, "in floats": self.floats}.items():
+            if conclusion is not None and conclusion.tried:
+                found += [f"tried for {question}:", *(f"  {each}" for each in conclusion.tried)]
+        return tuple(found)
+
     @property
     def record(self) -> Record:
         """The answers as plain data."""
@@ -108,10 +126,10 @@ class Answers:
         return {
             "lossless": self.lossless,
             "because": self.law.because,
-            "tried": self.law.tried,
+            "tried": self.law.record,
             "largest_bias": self.largest_bias,
             "in_floats": self.in_floats,
-            "tried_in_floats": floats.tried,
+            "tried_in_floats": floats.record,
             "crash": self.crash,
             "overwritten": self.overwritten,
             "findings": list(self.findings),
@@ -126,18 +144,18 @@ class Answers:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
+        if self.overwritten:
+            return "The rule writes into its arguments, so that everything computed from them afterwards is wrong. Correct this first."
         if self.lossless == Lossless.NO:
             wrong = "There is a problem on which the output distribution is not the target"
             if self.largest_bias is None:
                 return f"{wrong}."
             largest = f"The largest total variation distance among the problems tried is {self.largest_bias:.3g}"
             return f"{wrong}. {largest}{', in exact arithmetic: a bias, not rounding' * self.exact_bias}."
-        if self.overwritten:
-            return "The rule writes into its arguments, so that what is computed from them afterwards is wrong."
         if self.in_floats == Lossless.NO:
-            return "In Fractions the output has the target's law; in floats it does not, beyond rounding."
+            return "In Fractions the output distribution is the target; in floats it is not, beyond rounding."
         if self.lossless == Lossless.YES:
-            return "On every proper problem that was tried, the output has exactly the target's law."
+            return "On every proper problem that was tried, the output distribution is exactly the target."
         if self.crash:
             return "The rule raised an error on a proper problem, or came to no end: that is no verdict."
         return "No problem was found on which it is wrong, but not everything that decides was looked at."
@@ -152,8 +170,10 @@ class Answers:
 
 
 def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
-    if refuted := [each.check for each in outcomes if each.refutes]:
-        return Conclusion(Lossless.NO, ", ".join(refuted))
+    if refuted := [each for each in outcomes if each.refutes]:
+        names = ", ".join(each.check for each in refuted)
+        overwrites = all((each.counterexample or {}).get("overwrites") for each in refuted)
+        return Conclusion(Lossless.NO, f"it overwrites its arguments: {names}" if overwrites else names)
     tried = {each.check for each in outcomes}
     open_questions = {
         "could not be looked at": [each.check for each in outcomes if each.status == Status.FAILED],
@@ -166,7 +186,7 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
         "not asked": [each.name for each in LOSSLESS if each.name not in tried],
     }
     because = "; ".join(f"{why}: {', '.join(names)}" for why, names in open_questions.items() if names)
-    return Conclusion(Lossless.NOT_DECIDED, because) if because else Conclusion(Lossless.YES, tried=_tried(outcomes))
+    return Conclusion(Lossless.NOT_DECIDED, because) if because else Conclusion(Lossless.YES, "", *_tried(outcomes))
 
 
 def _in_floats(outcomes: Sequence[RuleOutcome], law: Conclusion) -> Conclusion:
@@ -178,30 +198,34 @@ def _in_floats(outcomes: Sequence[RuleOutcome], law: Conclusion) -> Conclusion:
     left = ", ".join(each.check for each in outcomes if each.status != Status.PASSED)
     because = left and f"without {left}"
     if any(each.status == Status.PASSED and each.check == "float_distribution" for each in outcomes):
-        return Conclusion(Lossless.YES, because, _tried(outcomes))
+        return Conclusion(Lossless.YES, because, *_tried(outcomes))
     return Conclusion(Lossless.NOT_DECIDED, because)
 
 
-def _tried(outcomes: Sequence[RuleOutcome]) -> str:
-    """With what the rule was called while the properties held, and what it refused; empty where nothing is known.
+def _tried(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[str, ...], str]:
+    """With what the rule was called while the properties held, a line per kind of array or batch, and what it refused.
 
-    For Fractions, then for floats that stand in for them, with drafts enumerated or drawn. Without Fractions what all kinds share.
+    Fractions are first, then floats that stand in for them, with drafts enumerated or drawn. Without Fractions it is what all kinds
+    share.
     """
     kinds: dict[str, Range] = {}
     for each in outcomes:
         for kind, here in each.evidence.ranges.items() if each.status == Status.PASSED else ():
             kinds.setdefault(kind + DRAWN * (each.check in SAMPLED), Range()).add(here)
-    exact = kinds.pop(EXACT, None)
-    common = exact or (reduce(Range.and_in, kinds.values()) if kinds else "")
+    if EXACT in kinds:
+        exact = {EXACT: kinds.pop(EXACT)} | kinds
+        tried = [f"{kind}: {part}" for kind, range_ in exact.items() for part in range_.parts()]
+    else:
+        common = reduce(Range.and_in, kinds.values()) if kinds else Range()
+        tried = [f"{', '.join(kinds)} alike: {part}" for part in common.parts()] if kinds else []
     refused, of = sum(each.evidence.refused for each in outcomes), sum(each.evidence.cases for each in outcomes)
     refusal = next((each.evidence.refusal for each in outcomes if each.evidence.refusal), "")
-    others = (
-        "".join(f"; in {kind}: {here}" for kind, here in kinds.items()) if exact else f", in {', '.join(kinds)} alike"
-    )
-    said = f"for {common}{others}" if common else ""
+    restricted = []
     if only := next((each.evidence.only for each in outcomes if each.evidence.only), ()):
         why = (
             f"other numbers of drafts were refused: {refusal}" if refusal else "no other number of drafts was asked for"
         )
-        said += f"; restricted to k = {', '.join(map(str, only))} ({why})"
-    return said + (f"; restricted: it refuses {refused} of {of} problems ({refusal})" if refused else "")
+        restricted.append(f"restricted to k = {', '.join(map(str, only))} ({why})")
+    if refused:
+        restricted.append(f"restricted: it refuses {refused} of {of} problems ({refusal})")
+    return tuple(tried), "; ".join(restricted)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from math import floor, log10, prod
 from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, floats, is_exact, is_torch, to_host
+from ...arrays import Array, copy, floats, is_exact, is_torch, to_host
 from ...errors import DraftSelectionError, InvalidArgument
 from ...problem import Problem
 from ...selection import Selection, SelectionRule, checked
@@ -63,10 +64,14 @@ class Crash(Exception):
 
 
 class RecordingRule:
-    """The rule itself, in every other respect: a proxy that records with what it is called, in `ranges` by the kind of array."""
+    """The rule itself, in every other respect: a proxy that records with what it is called, in `ranges` by the kind of array.
 
-    def __init__(self, rule: Any, ranges: dict[str, Range]) -> None:
-        self.rule, self.ranges = rule, ranges
+    copies: whether the rule gets copies of its arguments, so that it cannot change those of its caller; overwrites: whether it then
+    changed some.
+    """
+
+    def __init__(self, rule: Any, ranges: dict[str, Range], copies: bool = False) -> None:
+        self.rule, self.ranges, self.copies, self.overwrites = rule, ranges, copies, False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.rule, name)
@@ -75,7 +80,7 @@ class RecordingRule:
         """The rule's selection. Raises Refusal or Crash for what it raises."""
         before = self._range(p, q, drafts)  # before the call: the rule may write into its arguments
         try:
-            given = self.rule(p, q, drafts)
+            given = self._on_copies(p, q, drafts) if self.copies else self.rule(p, q, drafts)
         except KeyboardInterrupt:
             raise
         except REFUSALS as error:
@@ -91,6 +96,13 @@ class RecordingRule:
         kind = "Fractions" if is_exact(p) else f"torch {p.dtype}".replace("torch.", "") if is_torch(p) else str(p.dtype)
         self.ranges.setdefault(kind, Range()).add(before)
         return selection
+
+    def _on_copies(self, *arrays: Array) -> Any:
+        copies = [copy(x) for x in arrays]
+        given = self.rule(*copies)
+        same = (np.array_equal(to_host(x), to_host(old)) for x, old in zip(copies, arrays, strict=True))
+        self.overwrites = self.overwrites or not all(same)
+        return given
 
     def _range(self, p: Array, q: Array, drafts: Array) -> Range:
         n, k = int(p.shape[-1]), int(drafts.shape[-1])
@@ -126,12 +138,21 @@ def check_once(
 
     ranges: what the rule was called with, added to. Raises Refusal where the rule says that it does not take the problem.
     """
-    copy = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
-    recorded: Any = RecordingRule(rule, {} if ranges is None else ranges)
+    found = _counterexample(claim, RecordingRule(rule, {} if ranges is None else ranges), problem)
+    if found is not None and found.decides and claim.category in ("lossless", "floats"):
+        again = RecordingRule(rule, {}, copies=True)
+        with suppress(Refusal):  # whether it is there if the rule cannot change its arguments
+            found.overwrites = _counterexample(claim, again, problem) is None and again.overwrites
+    return found
+
+
+def _counterexample(claim: RuleProperty, rule: Any, problem: Problem) -> Counterexample | None:
+    """The property on a copy of one problem."""
+    own = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
-            claim(recorded, copy)
+            claim(rule, own)
         return None
     except Counterexample as counterexample:
         found = counterexample

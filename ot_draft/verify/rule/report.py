@@ -96,6 +96,8 @@ class RuleReport(Report[RuleEvidence]):
             cases, seconds = sum(each.evidence.cases for each in passed), sum(each.seconds for each in passed)
             names = ", ".join(each.check for each in passed)
             lines.append(f"  passed ({cases:,} cases, {seconds:.1f} s): {names}")
+        if tried := answers.tried_lines():
+            lines += ["", *(f"  {line}" for line in tried)]
         told = set[str]()
         return [_once(line, told) for line in lines]
 
@@ -103,10 +105,11 @@ class RuleReport(Report[RuleEvidence]):
         return "\n".join(self.lines())
 
 
-def by_visibility(outcome: RuleOutcome, visible: float = 1e-3) -> tuple[bool, float]:
-    """Key by which failures are shown: those that refute first, those of a visible total variation distance before others."""
+def by_visibility(outcome: RuleOutcome, visible: float = 1e-3) -> tuple[bool, bool, float]:
+    """Key by which failures are shown: those that refute first, and of these overwritten arguments, then visible distances."""
     distance = (outcome.counterexample or {}).get("total_variation")
-    return not outcome.refutes, -visible if distance is None else -min(distance, visible)
+    overwrites = outcome.evidence.category == "arguments"  # the cause of what else fails
+    return not outcome.refutes, not overwrites, -visible if distance is None else -min(distance, visible)
 
 
 def _once(line: str, told: set[str]) -> str:
@@ -229,7 +232,7 @@ def _settled(outcomes: list[RuleOutcome], claim: RuleProperty) -> str:
     if endless := next((x for x in outcomes if x.evidence.crash and not x.code), None):
         return f"in {endless.check} the rule {endless.evidence.crash}"
     settled = next((x for x in outcomes if x.evidence.category == "lossless" and (x.refutes or x.evidence.crash)), None)
-    if claim.large and settled:
+    if claim.large and settled and claim.category != "arguments":  # overwritten arguments may be the cause
         return f"{settled.check} {'crashes' if settled.evidence.crash else 'refutes'} the rule already"
     return ""
 

@@ -139,11 +139,13 @@ def _rule(report: RuleReport) -> str:
     shown += "".join(_folded(_headline(each), _code(each)) for each in with_code[1:])
     passed = [each for each in outcomes if verdict(each) == "passed"]
     lines = "".join(f"<li>{escape(line)}</li>\n" for line in said.lines())
+    tried = escape("\n".join(said.tried_lines()))
     return (
         f'<h2 id="{escape(name, quote=True)}">{escape(name)}</h2>\n<p class="verdict answer {style}">{word}</p>\n'
         f'<p>{escape(said.sentence)}</p>\n{shown}<ul class="answers">\n{lines}</ul>\n'
         f"{_table([each for each in outcomes if verdict(each) != 'passed'])}"
         f"{_folded(f'{len(passed)} passed', _table(passed)) if passed else ''}"
+        f"{_folded('what was tried', f'<pre>{tried}</pre>') if tried else ''}"
     )
 
 

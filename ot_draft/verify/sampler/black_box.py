@@ -12,6 +12,7 @@ import numpy as np
 from ...arrays import Array, to_host
 from ...errors import InvalidArgument
 from ...problem import Problem
+from ...selection import SelectionRule
 from ..corners import LabelledProblem, is_used_up
 from .views import View
 
@@ -44,6 +45,11 @@ class BlackBox(ABC):
     fills: ClassVar[bool] = False  # whether it must draw drafts from a q that is used up
 
     def __init__(self, function: Callable[..., Any], batched: bool) -> None:
+        if isinstance(function, SelectionRule) or (isinstance(function, type) and issubclass(function, SelectionRule)):
+            raise InvalidArgument(
+                f"{self.called} takes a function {self.takes}, got the selection rule {function!r}. Use otd.check_rule or"
+                " ot-draft check."
+            )
         if not callable(function):
             raise InvalidArgument(f"{self.called} was given {function!r}: give a function {self.takes}")
         self.function, self.batched = function, batched

@@ -285,7 +285,9 @@ class Trial:
         distance = smallest_distance(each, cells, 1 / self.limit, len(laws))
         about = {"p_value": 1.0 if p_value is None else p_value, "distance": distance}
         more = "" if p_value is None else f", chi-square p-value {p_value:.1g}"
-        return self._outcome(view.name, group, group.cases[place], log_e, "", more, worst, **about)
+        # One event of probability 1 needs no statistics, since any other outcome is impossible.
+        powerless = view.main and cells > 1 and distance >= 1
+        return self._outcome(view.name, group, group.cases[place], log_e, "", more, worst, powerless, **about)
 
     def _outcome(
         self,
@@ -296,14 +298,18 @@ class Trial:
         before: str = "",
         after: str = "",
         if_failed: str = "",
+        powerless: bool = False,
         **about: float,
     ) -> SamplerOutcome:
-        """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that."""
+        """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that.
+
+        powerless: whether so few calls detect no bias, however large.
+        """
         failed, suspicious, ten = log_e >= np.log(self.limit), log_e >= np.log(self.suspicious), np.log(10)
         status = (
             Status.FAILED if failed
             else Status.SKIPPED if self.stopped
-            else Status.UNDECIDED if self.undecided or suspicious
+            else Status.UNDECIDED if self.undecided or suspicious or powerless
             else Status.PASSED
         )  # fmt: skip
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
@@ -311,7 +317,9 @@ class Trial:
         doubt = (
             f"{seen}: a correct sampler has such an e-value with probability at most {SUSPICIOUS}; give more samples"
         )
-        reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: self.undecided or doubt}.get(status, seen)
+        few = f"{group.samples:,} calls detect no bias, however large, with probability 1 - 1e-6; give more samples"
+        undecided = self.undecided or (doubt if suspicious else few)
+        reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: undecided}.get(status, seen)
         e_value = float(np.exp(min(log_e, 709.0)))
         evidence = SamplerEvidence(
             reason=reason, label=case.label, samples=group.samples, e_value=e_value, limit=self.limit, **about

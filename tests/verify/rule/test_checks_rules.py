@@ -116,8 +116,12 @@ def test_a_report_tells_what_was_done() -> None:
     assert report["output_distribution"].evidence.cases == 5
     report.raise_if_failed()
     lines = str(report).splitlines()
-    assert lines[0] == "NaiveTarget" and lines[1].startswith("  lossless: yes, for n <= ")
-    assert lines[2].startswith("  in floats: yes, for n <= ") and lines[4] == "  claims: cover holds"
+    assert lines[0] == "NaiveTarget" and lines[1] == "  lossless: yes, on all problems tried"
+    assert lines[2].startswith("  in floats: yes, on all problems tried") and lines[4] == "  claims: cover holds"
+    assert max(map(len, lines[:7])) < 120
+    tried = lines.index("  tried for lossless:")
+    assert "Fractions: n <= " in lines[tried + 1] and "  tried for in floats:" in lines[tried:]
+    lines = lines[: tried - 1]
     passed = [outcome for outcome in report.outcomes if outcome.status == "passed"]
     others = [outcome.check for outcome in report.outcomes if outcome.status != "passed"]
     assert lines[5] == f"  {report.answers.sentence}" and [line.split()[0] for line in lines[7:-1]] == others
