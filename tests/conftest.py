@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import importlib.util
@@ -60,23 +61,29 @@ def loaded_once() -> None:
     law = rules.KSeq().law
     for claim, examples in product(properties.ALL, (5, 20, 30)):
         if not isinstance(claim.cases(law), list) and (examples < 30 or not claim.large):
-            number = min(examples * (search.TIMES if claim.large else 1), claim.most)
+            number = min(examples * (search.LIMITS.large_property_problems if claim.large else 1), claim.most)
             search.drawn_problems(claim.cases, law, (), number, 0, None)
+
+
+def limit_searches(monkeypatch: pytest.MonkeyPatch, **limits: float) -> None:
+    """Change limits of `check` for one test."""
+    search = importlib.import_module("ot_draft.verify.rule.search")
+    monkeypatch.setattr(search, "LIMITS", dataclasses.replace(search.LIMITS, **limits))
 
 
 @pytest.fixture
 def short_searches(monkeypatch: pytest.MonkeyPatch, loaded_once: None) -> None:
     """`check` looks for a counterexample a tenth as long as it does for its users, but in the nightly run."""
     if hypothesis.settings().max_examples < NIGHTLY:
-        monkeypatch.setattr("ot_draft.verify.rule.search.ENOUGH", 0.5)
-        monkeypatch.setattr("ot_draft.verify.rule.lossless.PATIENCE", 0.15)
+        limit_searches(monkeypatch, large_property_seconds=0.5)
+        lossless = importlib.import_module("ot_draft.verify.rule.lossless")
+        monkeypatch.setattr(lossless, "EXTENT", dataclasses.replace(lossless.EXTENT, unseen_calls_seconds=0.15))
 
 
 @pytest.fixture
 def unhurried_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) -> None:
     """`check` tries every problem that it drew, however slow the machine is: for what only a later problem shows."""
-    for limit in ("ENOUGH", "SLOW"):
-        monkeypatch.setattr(f"ot_draft.verify.rule.search.{limit}", 1e4)
+    limit_searches(monkeypatch, large_property_seconds=1e4, slow_problem_seconds=1e4)
 
 
 @pytest.fixture

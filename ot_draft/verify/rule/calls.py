@@ -15,9 +15,6 @@ from ...laws import DraftLaw, Fact, sets
 from ...problem import Problem
 from ...selection import Selection, checked
 
-MAX_TUPLES = 4096  # tuples that are looked at for one pair, and draws of such tuples
-ROUNDING = 1e-9
-
 
 def possible_tuples(law: DraftLaw, q: Array, k: int) -> tuple[Array, Array] | None:
     """Every draft tuple that the law can draw from Fractions q (n,), and its probability: int (m, k), Fractions (m,).
@@ -31,7 +28,9 @@ def possible_tuples(law: DraftLaw, q: Array, k: int) -> tuple[Array, Array] | No
 
 # The same problems are tried in Fractions, in floats and on torch. Pairs of integers, because the hash of a Fraction takes long.
 @lru_cache(maxsize=4096)
-def _possible(law: DraftLaw, masses: tuple[tuple[int, int], ...], k: int) -> tuple[Array, Array] | None:
+def _possible(
+    law: DraftLaw, masses: tuple[tuple[int, int], ...], k: int, rounding: float = 1e-9
+) -> tuple[Array, Array] | None:
     q = np.array([Fraction(*mass) for mass in masses], dtype=object)
     held = np.flatnonzero(q > 0)
     if len(held) < k and Fact.NEVER_RUNS_OUT not in law.facts:
@@ -40,36 +39,39 @@ def _possible(law: DraftLaw, masses: tuple[tuple[int, int], ...], k: int) -> tup
     for found in _candidates(law, among, k):
         near = law.probability(among.astype(np.float64), found)  # cheap, before Fractions
         tuples = found[near > 0]
-        if abs(near.sum() - 1) > ROUNDING:
+        if abs(near.sum() - 1) > rounding:
             continue
         weight = law.probability(among[None, :], tuples)
         if weight.sum() == 1:
             drafts = np.where(tuples < 0, -1, held[tuples])
             whole = law.probability(q.astype(np.float64), drafts)
-            return (drafts, weight) if np.allclose(whole, weight.astype(np.float64), ROUNDING, ROUNDING) else None
+            return (drafts, weight) if np.allclose(whole, weight.astype(np.float64), rounding, rounding) else None
     return None
 
 
-def _candidates(law: DraftLaw, q: Array, k: int) -> Iterator[Array]:
-    """Lists that may hold all tuples: products of the tokens of q, all that the law knows, what comes up in draws."""
+def _candidates(law: DraftLaw, q: Array, k: int, most: int = 4096) -> Iterator[Array]:
+    """Lists that may hold all tuples: products of the tokens of q, all that the law knows, what comes up in draws.
+
+    most: maximum number of tuples, and number of draws.
+    """
     n, tokens = len(q), np.flatnonzero(q > 0).tolist()
-    if len(tokens) ** k <= MAX_TUPLES:
+    if len(tokens) ** k <= most:
         yield np.array(list(product(tokens, repeat=k)), dtype=np.int64)
-    if n ** law.count(n, k) <= MAX_TUPLES:
-        yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, MAX_TUPLES)))
+    if n ** law.count(n, k) <= most:
+        yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, most)))
     if (
         n <= 4 * k and Fact.NEVER_RUNS_OUT not in law.facts
     ):  # from nearly equal masses, in the order of q's: a law may fix the top tokens
         masses, rank = np.unique(q, return_inverse=True)
         flat = np.where(q > 0, 1 + rank / (10 * len(masses)), 0.0)
-        flat = np.broadcast_to(flat / flat.sum(), (MAX_TUPLES, n))
-        drawn = law.draw(flat, np.random.default_rng(0).random((MAX_TUPLES, k)))
+        flat = np.broadcast_to(flat / flat.sum(), (most, n))
+        drawn = law.draw(flat, np.random.default_rng(0).random((most, k)))
         yield np.array(sorted(set(map(tuple, drawn.tolist()))))
 
 
 Convert = Callable[[Array], Any]  # Fractions to the kind of array that the rule is to be given
 Tuples = tuple[Array, Array]
-NEAR = 1e-4  # rounding in float32; what is off by less in Fractions shows in the law
+ROUNDING = 1e-4  # max. error of a probability in float32; a smaller one in Fractions shows in the output distribution
 
 
 class NoProbabilities(Exception):
@@ -147,7 +149,7 @@ def is_no_function(rule: Any, problem: Problem, tuples: list[Tuples], convert: C
     p, q = (convert(np.repeat(x[None], len(calls), 0)) for x in (problem.p, problem.q))
     selection = _on_host(rule(p, q, like(drafts, p)), p, drafts)
     output = (_of_kind(weight, selection)[..., None] * selection.output(drafts)).sum(0)
-    return bool((abs(output - problem.p) <= (0 if output.dtype == object else NEAR)).all())
+    return bool((abs(output - problem.p) <= (0 if output.dtype == object else ROUNDING)).all())
 
 
 def _in_calls(problem: Problem, tuples: list[Tuples]) -> list[Tuples]:
@@ -230,7 +232,7 @@ def _on_host(given: Any, p: Any, drafts: Array) -> Selection:
     parts = map(to_host, (selection.accept, selection.residual))
     accept, residual = (x.astype(object if x.dtype.kind in kinds else np.float64) for x in parts)
     least, sums = min(accept.min(), residual.min()), (np.max(accept.sum(-1)), np.max(abs(residual.sum(-1) - 1)))
-    if not (least >= -NEAR and sums[0] <= 1 + NEAR and sums[1] <= NEAR):
+    if not (least >= -ROUNDING and sums[0] <= 1 + ROUNDING and sums[1] <= ROUNDING):
         seen = f"least of accept and residual {least}, largest sum of accept {sums[0]}, residual off 1 by {sums[1]}"
         raise NoProbabilities(seen)
     return Selection(accept, residual)

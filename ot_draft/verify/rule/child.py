@@ -15,14 +15,16 @@ from typing import Any
 
 from ..outcome import Outcome, RuleEvidence, Status
 from .rule_property import RuleProperty
-from .search import PATIENCE, Search
-from .time_limit import CLOCK, TimeLimit
+from .search import LIMITS, Search
+from .time_limit import WALL_PER_CPU, TimeLimit
 
-DEAF = (
-    CLOCK * PATIENCE
-)  # seconds without a sign, after which a child is ended from outside: its rule lets no other thread run
 ENDED = "ended the process that it ran in"
-STUCK = f"gave no answer, and let nothing else run, for {DEAF:.0f} s"
+STUCK = "gave no answer, and let nothing else run, for {:.0f} s"
+
+
+def silent_seconds() -> float:
+    """Wall-clock time without a sign of life after which a child is ended from outside: its rule lets no other thread run."""
+    return WALL_PER_CPU * LIMITS.first_problem_seconds
 
 
 def can_fork() -> bool:
@@ -54,7 +56,9 @@ class Child(AbstractContextManager["Child"]):
             self._begin()
         try:
             self._connection.send(self._properties.index(claim))
-            while (answer := self._connection.recv() if self._connection.poll(DEAF) else STUCK) is None:
+            longest = silent_seconds()
+            stuck = STUCK.format(longest)
+            while (answer := self._connection.recv() if self._connection.poll(longest) else stuck) is None:
                 pass  # a sign of life
         except (EOFError, ConnectionError):
             answer = ENDED

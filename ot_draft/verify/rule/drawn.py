@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -20,11 +21,34 @@ from ..source import Counterexample
 from .rule_property import as_floats, kept_problem, rule_property
 from .strategies import ONLY, WIDE, numbers_of_drafts, wide_problems
 
-DRAWS = 10_000
 TRIED = ("plain", "zeros in p", "repeated drafts", "plain", "one-hot q", USED_UP)
-LIMIT = len(TRIED) / 1e-9
-WIDE_DRAWS, WIDE_ROWS = 4096, 1024  # draft tuples a problem, and in one call
-WIDE_LIMIT = 2 * len(WIDE) / 1e-9  # two tests a problem
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sizes of the samples of one check.
+
+    draws: draft tuples per small problem. wide_draws, wide_rows: draft tuples per problem of a large vocabulary, and per call.
+    false_alarm: probability that a right rule fails a property, over the seed.
+    """
+
+    draws: int = 10_000
+    wide_draws: int = 4_096
+    wide_rows: int = 1_024
+    false_alarm: float = 1e-9
+
+    @property
+    def limit(self) -> float:
+        """E-value at which the drafts of a small problem fail."""
+        return len(TRIED) / self.false_alarm
+
+    @property
+    def wide_limit(self) -> float:
+        """E-value at which the tokens of a large vocabulary fail: two tests per problem."""
+        return 2 * len(WIDE) / self.false_alarm
+
+
+SAMPLING = Sampling()
 
 
 def drafted_problems(law: DraftLaw) -> list[Problem]:
@@ -44,7 +68,7 @@ def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
     It refutes where the rule's tokens for these drafts have another law than p, too: some rules are right under every law. Over the
     seed of the generator, which is fixed, a right law fails with probability 1e-9 at most: an e-value at 6e9 for each of six tests.
     One draft of six tokens at total variation distance 0.064 from its stated law passes with probability 1e-6, three of them at
-    0.096: `e_values.smallest_distance(10_000, 6 or 216, 1 / LIMIT)`.
+    0.096: `e_values.smallest_distance(10_000, 6 or 216, 1 / SAMPLING.limit)`.
     """
     case, generator = as_floats(problem), np.random.default_rng(0)
     tuples = np.concatenate(list(all_drafts(problem)))
@@ -52,11 +76,13 @@ def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
     if mass.sum() != 1 or (mass < 0).any():
         seen = f"the law's probabilities of all drafts sum to {mass.sum()}, the least is {mass.min()}"
         raise Counterexample(problem, seen, decides=False)
-    drawn = np.reshape(draw(case.law, np.tile(case.q, (DRAWS, 1)), case.k, generator), (DRAWS, case.k))
+    drawn = np.reshape(
+        draw(case.law, np.tile(case.q, (SAMPLING.draws, 1)), case.k, generator), (SAMPLING.draws, case.k)
+    )
     if seen := _differs(drawn, tuples[mass > 0], mass[mass > 0].astype(np.float64)):
         token, _ = sample(rule, case.p, case.q, drawn, generator)
         p = kept_problem(rule, case).p
-        wrong = not log_e_value(np.bincount(token, minlength=case.n), p) < np.log(LIMIT)
+        wrong = not log_e_value(np.bincount(token, minlength=case.n), p) < np.log(SAMPLING.limit)
         raise Counterexample(problem, f"the law draws {seen}", decides=wrong)
 
 
@@ -66,21 +92,23 @@ def drawn_tokens(rule: SelectionRule, problem: Problem) -> None:
 
     The classes that are counted are neighbours in p/q, and ids modulo 64. Over the seed of the generator, which is fixed, a right rule
     fails with probability 1e-9 at most. An output distribution at total variation distance 0.129 between such classes passes with
-    probability 1e-6: `e_values.smallest_distance(WIDE_DRAWS, 64, 1 / WIDE_LIMIT)`.
+    probability 1e-6: `e_values.smallest_distance(4_096, 64, 1 / SAMPLING.wide_limit)`.
     """
     case, generator = as_floats(problem), np.random.default_rng(0)
     p, counts = kept_problem(rule, case).p, np.zeros(problem.n, dtype=np.int64)
-    for _ in range(WIDE_DRAWS // WIDE_ROWS):
-        drafts = draw(case.law, np.broadcast_to(case.q, (WIDE_ROWS, case.n)), case.k, generator)
+    for _ in range(SAMPLING.wide_draws // SAMPLING.wide_rows):
+        drafts = draw(case.law, np.broadcast_to(case.q, (SAMPLING.wide_rows, case.n)), case.k, generator)
         counts += np.bincount(sample(rule, case.p, case.q, drafts, generator)[0], minlength=case.n)
     by_ratio, laws = pooled(p[None], case.q[None], MOST_TOKENS)
     for name, classes in (("of neighbours in p/q", by_ratio[0]), ("of ids modulo 64", np.arange(case.n) % MOST_TOKENS)):
         law = np.bincount(classes, p, laws.shape[-1])
         seen = np.bincount(classes, counts, laws.shape[-1])
-        if not log_e_value(seen, law / law.sum()) < np.log(WIDE_LIMIT):
-            worst = int(np.argmax(abs(seen / WIDE_DRAWS - law)))
+        if not log_e_value(seen, law / law.sum()) < np.log(SAMPLING.wide_limit):
+            worst = int(np.argmax(abs(seen / SAMPLING.wide_draws - law)))
             tokens = np.flatnonzero(classes == worst)
-            said = f"{seen[worst] / WIDE_DRAWS:.4f} of {WIDE_DRAWS:,} draws instead of {law[worst]:.4f}"
+            said = (
+                f"{seen[worst] / SAMPLING.wide_draws:.4f} of {SAMPLING.wide_draws:,} draws instead of {law[worst]:.4f}"
+            )
             raise Counterexample(problem, f"tokens {tokens[:8].tolist()}, a class {name}, in {said}")
 
 
@@ -91,7 +119,7 @@ def _differs(drawn: Array, tuples: Array, law: Array) -> str:
     if strange := found.keys() - cells.keys():
         return f"{list(min(strange))}, and says that this has probability 0"
     counts = np.array([found[drafts] for drafts in cells])
-    if log_e_value(counts, law) < np.log(LIMIT):
+    if log_e_value(counts, law) < np.log(SAMPLING.limit):
         return ""
     worst = int(np.argmax(abs(counts / len(drawn) - law)))
     return f"{tuples[worst].tolist()} in {counts[worst]:,} of {len(drawn):,} calls, and says that this has probability {law[worst]:.4f}"

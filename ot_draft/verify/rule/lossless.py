@@ -40,13 +40,28 @@ from .strategies import (
     single_together,
 )
 
-SLACK = 1e-9  # how far floats may be off
-NEAR = {"float64": 1e-11, "float32": 1e-5}  # sum of the differences that rounding may make in a law of an engine's size
-CALLS, PATIENCE = 6_000, 1.5  # calls without a look at the law, and seconds of the CPU that they may take
-ALONE = 16  # tuples that are tried one by one
 SINGLY = "called with p and q (n,), drafts (k,): "
 ABSENT = "-1 is an absent draft: accept it with probability 0, or raise otd.InvalidDrafts"
-EXACT = 1_500  # tuples times tokens times pairs that are looked at in Fractions
+SLACK = 1e-9  # max. sum of differences of an output distribution of floats that a rule returns for Fractions
+ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # max. sum of differences by rounding, at an engine's sizes
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is tried of one problem.
+
+    unseen_calls, unseen_calls_seconds: calls between two looks at the output distribution, and the CPU time after which they end.
+    single_tuples: maximum number of draft tuples that are also given one by one. exact_cells: maximum draft tuples times tokens times
+    pairs in Fractions.
+    """
+
+    unseen_calls: int = 6_000
+    unseen_calls_seconds: float = 1.5
+    single_tuples: int = 16
+    exact_cells: int = 1_500
+
+
+EXTENT = Extent()
 
 
 def slack_of(*values: Array) -> float:
@@ -233,10 +248,10 @@ def output_law_in_batches(rule: SelectionRule, problem: Problem) -> None:
 def _compare_with_target(rule: Any, problem: Problem) -> None:
     """In Fractions, or first in float64 where that is long."""
     try:
-        output = output_of(rule, problem, as_given, EXACT)
+        output = output_of(rule, problem, as_given, EXTENT.exact_cells)
     except NoProbabilities as error:
         raise Counterexample(problem, str(error)) from None
-    if output is None and _wrong_in(rule, problem, in_numpy("float64"), NEAR["float64"]):
+    if output is None and _wrong_in(rule, problem, in_numpy("float64"), ROUNDING["float64"]):
         output = output_of(rule, problem, as_given)
     if output is not None:
         judge(problem, output, lambda seen: _settled(rule, problem, as_given, seen))
@@ -260,7 +275,7 @@ def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> Dif
             return None
         seen = off(output, problem, near)
         tuples = None if problem.batch or seen else tuples_of(problem)
-        if tuples and len(tuples[0][1]) <= ALONE:
+        if tuples and len(tuples[0][1]) <= EXTENT.single_tuples:
             seen = off(calls.law_alone(rule, problem, tuples[0], convert), problem, near)
             return seen and seen.said(SINGLY)
         return seen
@@ -283,7 +298,7 @@ def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: Problem) -> None:
-    for dtype, near in NEAR.items():
+    for dtype, near in ROUNDING.items():
         if seen := _wrong_in(rule, problem, of(dtype), near):
             raise _settled(rule, problem, of(dtype), seen.said(f"{library} {dtype}: "))
 
@@ -342,7 +357,7 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
     if tuples is None:
         return
     _in_turn(rule, problem, tuples, as_given, 0.0)
-    convert, near = in_numpy("float64"), NEAR["float64"]
+    convert, near = in_numpy("float64"), ROUNDING["float64"]
     if not any(_wrong_in(rule, pair, convert, near) for pair in _alone(problem)):  # else a matter of floats
         _in_turn(rule, problem, tuples, convert, near)
 
@@ -351,7 +366,7 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
 def repeated_calls_in_torch(rule: SelectionRule, problem: Problem) -> None:
     """On torch tensors, too, the output law is p for other pairs in the same memory, forwards and backwards."""
     if tuples := tuples_of(problem):
-        _in_turn(rule, problem, tuples, in_torch("float64"), NEAR["float64"], between=0)
+        _in_turn(rule, problem, tuples, in_torch("float64"), ROUNDING["float64"], between=0)
 
 
 def _alone(problem: Problem) -> list[Problem]:
@@ -359,9 +374,10 @@ def _alone(problem: Problem) -> list[Problem]:
 
 
 def _in_turn(
-    rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float, between: int = CALLS
+    rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float, between: int | None = None
 ) -> None:
-    """Compare pair after pair in the same memory. between: calls after half of them, whose answers are not looked at."""
+    """Compare pair after pair in the same memory. between: calls after half of them, whose answers are not looked at [EXTENT]."""
+    between = EXTENT.unseen_calls if between is None else between
     # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
     p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))
     pairs = _alone(problem)
@@ -369,7 +385,7 @@ def _in_turn(
     for turn in (*range(len(tuples)), *range(len(tuples) - 1, -1, -1), None, *range(len(tuples))):
         if turn is None:
             start, calls_left = process_time(), between
-            while calls_left and process_time() - start <= PATIENCE:
+            while calls_left and process_time() - start <= EXTENT.unseen_calls_seconds:
                 rule(p, q, tuples[0][0][0].copy())
                 calls_left -= 1
             continue

@@ -22,7 +22,6 @@ Check = Callable[[Any, Problem], None]
 Category = Literal["lossless", "floats", "arguments", "robust", "claims"]
 # Categories whose failures show that a rule may not be used as it is.
 REFUTING = frozenset({"lossless", "floats", "arguments"})
-FEW_CELLS = 100
 
 
 @dataclass(frozen=True)

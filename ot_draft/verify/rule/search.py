@@ -22,14 +22,32 @@ from ..outcome import Outcome, RuleEvidence, Status, Tried
 from ..ranges import Range
 from ..source import Counterexample, RuleSource
 from .recording import Crash, RecordingRule, Refusal, check_once
-from .rule_property import FEW_CELLS, RuleProperty, possible_drafts
+from .rule_property import RuleProperty, possible_drafts
 from .strategies import MOST_DRAFTS, ONLY, Strategy
-from .time_limit import CLOCK, NoLimit
+from .time_limit import WALL_PER_CPU, NoLimit
 
-# Seconds of the CPU: for one property of an engine's sizes, for another one, for a problem after which no larger one is
-# tried, for the first problem. Of the clock CLOCK times as many.
-ENOUGH, LONG, SLOW, PATIENCE = 5.0, 20.0, 0.25, 12.0
-TIMES = 4  # as many problems of such a property
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """Limits of a search. Seconds are CPU time; wall-clock time may be WALL_PER_CPU times as long.
+
+    large_property_seconds, property_seconds: for a property of an engine's sizes, and for another one. slow_problem_seconds: after a
+    problem that takes longer, no larger one is tried. first_problem_seconds: for a first problem, which may import or compile.
+    large_property_problems: factor of the number of problems of a property of an engine's sizes. program_cells: maximum draft tuples
+    times tokens of such a problem if the rule solves a program. visible_distance: total variation distance of a counterexample above
+    which no larger one is sought.
+    """
+
+    large_property_seconds: float = 5.0
+    property_seconds: float = 20.0
+    slow_problem_seconds: float = 0.25
+    first_problem_seconds: float = 12.0
+    large_property_problems: int = 4
+    program_cells: int = 100
+    visible_distance: float = 1e-3
+
+
+LIMITS = SearchLimits()
 
 
 @dataclass
@@ -46,6 +64,7 @@ class Attempts:
     claim: RuleProperty
     rule: SelectionRule
     limit: NoLimit
+    limits: SearchLimits
     only: frozenset[int] | None = None
     slow: list[tuple[int, int, int, int]] = field(default_factory=list)
     by_k: dict[int, Tried] = field(default_factory=dict)
@@ -56,14 +75,15 @@ class Attempts:
     spent: float = 0.0
     begun: bool = False
     now: tuple[int, int, float] = (0, 0, 0.0)
-    visible: Fraction | float = 1e-3
+    visible: Fraction | float = 0.0
     largest: Fraction | float | None = None
 
     def attempt(self, problem: Problem) -> Counterexample | None:
         """Try one problem, and count it; None where the time is used up, or it has another number of drafts than those to try."""
         if self.only is not None and problem.k not in self.only:
             return None
-        most = ENOUGH if self.claim.large else LONG
+        limits = self.limits
+        most = limits.large_property_seconds if self.claim.large else limits.property_seconds
         size = problem.n, problem.k, int(np.prod(problem.batch)), int((problem.q > 0).sum())
         slow = any(all(map(ge, size, each)) for each in self.slow)  # it is larger than one that took long
         if self.spent > most or (self.claim.large and slow):
@@ -71,7 +91,9 @@ class Attempts:
         start, cpu = perf_counter(), process_time()
         ranges: dict[str, Range] = {}
         counterexample, refusal = None, ""
-        seconds = max(most - self.spent, SLOW) if self.claim.large and self.begun else PATIENCE
+        seconds = limits.first_problem_seconds
+        if self.claim.large and self.begun:
+            seconds = max(most - self.spent, limits.slow_problem_seconds)
         self.now = problem.n, problem.k, seconds
         with self.limit.at_most(seconds):
             try:
@@ -83,10 +105,10 @@ class Attempts:
         tried.cases, tried.seconds = tried.cases + 1, tried.seconds + clock
         tried.refused += bool(refusal)
         self.refused, self.refusal = self.refused + bool(refusal), self.refusal or refusal
-        took = max(process_time() - cpu, clock / CLOCK) if self.begun else 0.0  # the first one may import torch
+        took = max(process_time() - cpu, clock / WALL_PER_CPU) if self.begun else 0.0  # the first one may import torch
         self.begun = True
         self.spent += took
-        self.slow += [size] if took > SLOW else []
+        self.slow += [size] if took > limits.slow_problem_seconds else []
         tried.status = Status.FAILED if counterexample is not None else tried.status
         for kind, range_ in ranges.items() if counterexample is None else ():
             self.ranges.setdefault(kind, Range()).add(range_)
@@ -99,6 +121,7 @@ class Attempts:
 
         A counterexample that does not decide is kept only if no other is found.
         """
+        self.visible = self.limits.visible_distance
         for problem in problems:
             found, kept = self.attempt(problem), self.counterexample
             if found is None:
@@ -113,7 +136,7 @@ class Attempts:
 
     def shrink(self, cases: Strategy, number: int, seed: int, failed: Counterexample) -> None:
         """The smallest problem of a strategy that fails as one failed before, with at least half of its distance or a visible one."""
-        self.visible = min(self.visible, (failed.distance or 0) / 2)
+        self.visible = min(self.limits.visible_distance, (failed.distance or 0) / 2)
 
         def smaller(problem: Problem) -> None:
             found = self.attempt(problem)
@@ -138,8 +161,8 @@ class Attempts:
             largest = None if self.largest is None else float(self.largest)
             record = shown.record | {"largest_total_variation": largest, "code": shown.code(self.rule, source)}
             return outcome(Status.FAILED, decides=shown.decides, counterexample=record, **seen)
-        if interrupted and self.now[2] == PATIENCE:
-            within = f"{PATIENCE:.0f} s of the CPU or {CLOCK * PATIENCE:.0f} s in all"
+        if interrupted and self.now[2] == self.limits.first_problem_seconds:
+            within = f"{self.now[2]:.0f} s of the CPU or {WALL_PER_CPU * self.now[2]:.0f} s in all"
             endless = f"gave no answer within {within} for n = {self.now[0]}, k = {self.now[1]}"
             return outcome(Status.FAILED, decides=False, **seen | {"reason": endless, "crash": endless})
         if interrupted and not cases:
@@ -170,6 +193,7 @@ class Search:
     seed: int
     source: RuleSource | None = None
     limit: NoLimit = field(default_factory=NoLimit)
+    limits: SearchLimits = field(default_factory=lambda: LIMITS)
     drawn: Drawn = field(default_factory=dict)
     only: frozenset[int] | None = None
     taken: frozenset[int] | None = None  # found by the search; empty: all
@@ -210,8 +234,9 @@ class Search:
         """Whether it takes drafts of the uniform distribution of n tokens; an error is no refusal."""
         uniform = np.array([Fraction(1, n)] * n)
         problem = Problem(uniform, uniform, k, self.rule.law)
-        self.tries[-1].now = n, k, PATIENCE
-        with self.limit.at_most(PATIENCE), suppress(Crash):
+        seconds = self.limits.first_problem_seconds
+        self.tries[-1].now = n, k, seconds
+        with self.limit.at_most(seconds), suppress(Crash):
             try:
                 RecordingRule(self.rule, {})(problem.p, problem.q, possible_drafts(problem)[:1])
             except Refusal:
@@ -226,18 +251,20 @@ class Search:
             ONLY.reset(token)
 
     def _search(self, claim: RuleProperty, only: frozenset[int] | None) -> Outcome[RuleEvidence]:
-        first = Attempts(claim, self.rule, self.limit, only)
+        first = Attempts(claim, self.rule, self.limit, self.limits, only)
         self.tries, self.begun = [first], perf_counter()
         # Fewer for a rule that solves a program for every problem.
-        few: Sizes = (("cells", FEW_CELLS),) if claim.large and self.rule.cost.solves_program else ()
+        few: Sizes = (("cells", self.limits.program_cells),) if claim.large and self.rule.cost.solves_program else ()
         cases = claim.cases(self.rule.law, **dict(few))
-        number = min(self.max_examples * (TIMES if claim.large else 1), claim.most)
+        number = min(self.max_examples * (self.limits.large_property_problems if claim.large else 1), claim.most)
         if isinstance(cases, list):
             first.first_failure(cases)
         else:
             first.first_failure(self._problems(claim, few, number))
             if first.counterexample is not None:
-                self.tries.append(Attempts(claim, self.rule, self.limit, only, first.slow, largest=first.largest))
+                self.tries.append(
+                    Attempts(claim, self.rule, self.limit, self.limits, only, first.slow, largest=first.largest)
+                )
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample)
         return self._shown().outcome(self.source, perf_counter() - self.begun)
 

@@ -32,7 +32,7 @@ Strategy = Any
 LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
 CLOSE = (4, 53, 30, 53, 54)  # p and q differ by 2^-this of one mass: at 53 by one ulp
 VOCABULARIES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000)
-MOST_DRAFTS, MOST_TUPLES = 8, 256
+MOST_DRAFTS = 8  # max. number of draft tokens of a problem
 HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 MANY_DIFFERENT = ((5, 5, 5), (4, 6, 4), (8, 4, 8))  # n, k, tokens of q: about 4,096 draft tuples, i.i.d.
@@ -157,11 +157,11 @@ def one_draft(law: DraftLaw) -> Strategy:
 
 
 @st.composite
-def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000) -> Problem:
+def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000, tuples: int = 256) -> Problem:
     """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
 
-    Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; tuples times tokens
-    times pairs at most `cells`. The sizes shrink one by one; the masses come from a seed.
+    Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; at most `tuples` draft tuples of
+    a pair, and at most `cells` tuples times tokens times pairs. The sizes shrink one by one; the masses come from a seed.
     """
     shape = draw(batch)
     k = draw(st.sampled_from(numbers_of_drafts(law, range(1, MOST_DRAFTS + 1))))
@@ -169,7 +169,7 @@ def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int =
     fewest = (
         1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
     )  # else tokens outside q are drafted, and there are many
-    most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= MOST_TUPLES)])
+    most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= tuples)])
     held = draw(st.sampled_from(sorted({fewest, *(s for s in HELD if fewest <= s <= most), most})))
     decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
@@ -243,12 +243,12 @@ def _together(
 @lru_cache(maxsize=64)  # several properties try them, each on copies, and they are thousands of Fractions
 def _made_together(
     law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int, relation: str,
-    numbers: tuple[int, ...],
+    numbers: tuple[int, ...], tuples: int = 256,
 ) -> tuple[Problem, ...]:  # fmt: skip
     rng, found = np.random.default_rng(0), []
     for shape, (n, most, held) in product(shapes, sizes):
         k = max(
-            (k for k in numbers if k <= most and (Fact.NEVER_RUNS_OUT in law.facts or factorial(k) <= MOST_TUPLES)),
+            (k for k in numbers if k <= most and (Fact.NEVER_RUNS_OUT in law.facts or factorial(k) <= tuples)),
             default=0,
         )
         if k:
@@ -348,7 +348,6 @@ SUBNORMAL = (
     ((TINY, F(1, 2), F(1, 2) - TINY), (F(1, 3),) * 3),
     ((F(1, 3),) * 3, (TINY, F(1, 2), F(1, 2) - TINY)),
 )
-BOUNDARY_DRAFTS, BOUNDARY_TUPLES = 4, 64
 
 
 def boundary_list(law: DraftLaw) -> list[Problem]:
@@ -364,9 +363,9 @@ def extreme_list(law: DraftLaw) -> list[Problem]:
     return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
 
 
-def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = BOUNDARY_DRAFTS) -> list[Problem]:
+def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = 4, tuples: int = 64) -> list[Problem]:
     """Every pair with `least` to `most` drafts, small ones first."""
     allowed = numbers_of_drafts(law, range(least, most + 1))
-    few = [(p, q, k) for (p, q), k in product(pairs, allowed) if len(p) ** k <= BOUNDARY_TUPLES]
+    few = [(p, q, k) for (p, q), k in product(pairs, allowed) if len(p) ** k <= tuples]
     few.sort(key=lambda each: (len(each[0]), each[2]))
     return [Problem(list(p), list(q), k, law) for p, q, k in few]

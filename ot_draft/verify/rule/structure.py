@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -18,11 +19,24 @@ from ..corners import CORNERS
 from ..e_values import log_e_value
 from ..source import Counterexample, numbers
 from .calls import tuples_of
+from .drawn import SAMPLING
 from .rule_property import a_few, as_floats, possible_drafts, rule_property, without_torch
 from .strategies import batches, large_problems, numbers_of_drafts, problems_without_ties, small_problems
 
-# Largest distance of output laws, and of acceptances: parameters are rounded towards validity, which costs acceptance.
-TOLERANCES = {"float64": (1e-9, 1e-5), "float32": (1e-4, 1e-3)}
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far floats may be from exact numbers. Parameters are rounded towards validity, which costs acceptance.
+
+    distance: total variation distance of output distributions. acceptance: difference of acceptances.
+    """
+
+    distance: float
+    acceptance: float
+
+
+TOLERANCES = {"float64": Tolerance(1e-9, 1e-5), "float32": Tolerance(1e-4, 1e-3)}
+ROW_ROUNDING = 1e-9  # max. difference of a probability of one row in float64
 
 
 @rule_property(cases=small_problems)
@@ -39,26 +53,28 @@ def torch_agrees(rule: SelectionRule, problem: Problem) -> None:
 
 def _agree(rule: SelectionRule, problem: Problem, library: str, convert: Callable[[Array], Any]) -> None:
     exact = evaluate(rule, problem)
-    for dtype in TOLERANCES:
+    for dtype, tolerance in TOLERANCES.items():
         case = as_floats(problem, dtype)
         result = evaluate(rule, Problem(convert(case.p), convert(case.q), problem.k, problem.law))
-        if seen := _differs(result, exact, dtype):
-            raise Counterexample(problem, f"{library} {dtype}{seen}", decides="output law" in seen)
+        seen, distance = _differs(result, exact, dtype, tolerance)
+        if seen:
+            said = f"{library} {dtype}{seen}"
+            raise Counterexample(problem, said, decides=distance is not None, distance=distance)
 
 
-def _differs(result: Evaluation, exact: Evaluation, dtype: str) -> str:
-    """A sentence on what is wrong in the floats; empty where they are near the exact numbers."""
+def _differs(result: Evaluation, exact: Evaluation, dtype: str, tolerance: Tolerance) -> tuple[str, float | None]:
+    """A sentence on what is wrong in the floats, empty if they are near the exact numbers, and the distance of wrong distributions."""
     for name, values in (("accept", result.accept), ("output", result.output)):
         returned = str(values.dtype).removeprefix("torch.")
         if returned != dtype:
-            return f" in, {name} in {returned} out"
-    near_law, near_acceptance = TOLERANCES[dtype]
+            return f" in, {name} in {returned} out", None
     output, wanted = (to_host(x).astype(np.float64) for x in (result.output, exact.output))
-    if not abs(output - wanted).sum() <= 2 * near_law:
-        return f": output law {numbers(output)} instead of {numbers(wanted)}"
-    if not abs(float(result.acceptance) - float(exact.acceptance)) <= near_acceptance:
-        return f": acceptance {float(result.acceptance)} instead of {float(exact.acceptance)}"
-    return ""
+    distance = float(abs(output - wanted).sum()) / 2
+    if not distance <= tolerance.distance:
+        return f": output distribution {numbers(output)} instead of {numbers(wanted)}", distance
+    if not abs(float(result.acceptance) - float(exact.acceptance)) <= tolerance.acceptance:
+        return f": acceptance {float(result.acceptance)} instead of {float(exact.acceptance)}", None
+    return "", None
 
 
 def _needs_values(rule: SelectionRule) -> str:
@@ -108,10 +124,6 @@ def _tensor(x: Array) -> Any:
     return torch.tensor(x)
 
 
-ROWS = 4  # draft tuples of a pair (p, q) that stand in one batch
-NEAR = 1e-9  # of laws in floats
-
-
 @rule_property(cases=batches)
 def batch_equals_loop(rule: SelectionRule, problem: Problem) -> None:
     """A batch of rows gives what each row gives alone, == on Fractions."""
@@ -139,7 +151,7 @@ def _compare_rows(
     for part in parts:
         apart = rule(case.p[pair_of[part]], case.q[pair_of[part]], drafts[part]).output(drafts[part])
         shape = together[part].shape
-        most = 0 if together.dtype == object else NEAR
+        most = 0 if together.dtype == object else ROW_ROUNDING
         near = apart.shape == shape and abs(together[part] - apart) <= most
         if not np.all(near):
             wrong = np.flatnonzero(~np.broadcast_to(near, shape).reshape(-1, shape[-1]).all(-1))[0]
@@ -149,14 +161,11 @@ def _compare_rows(
             raise Counterexample(problem, seen)
 
 
-def _rows(problem: Problem) -> tuple[Array, Array]:
+def _rows(problem: Problem, tuples_per_pair: int = 4) -> tuple[Array, Array]:
     """Some possible drafts of every pair, one below the other: pair of each row (m,), drafts (m, k)."""
     pairs = [Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True)]
-    drafts = [a_few(possible_drafts(pair), ROWS) for pair in pairs]
+    drafts = [a_few(possible_drafts(pair), tuples_per_pair) for pair in pairs]
     return np.repeat(np.arange(len(pairs)), [len(rows) for rows in drafts]), np.concatenate(drafts)
-
-
-ACCEPTANCE = 1e-5  # the same rule's acceptance after relabelling: parameters may be rounded in another way
 
 
 @rule_property(cases=problems_without_ties)
@@ -168,8 +177,10 @@ def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
         result = evaluate(rule, case)
         seen = ""
         if not np.array_equal(result.output, base.output[order]):
-            seen = f"output law {numbers(result.output)} instead of {numbers(base.output[order])}"
-        elif not abs(result.acceptance - base.acceptance) <= ACCEPTANCE:
+            seen = f"output distribution {numbers(result.output)} instead of {numbers(base.output[order])}"
+        elif (
+            not abs(result.acceptance - base.acceptance) <= TOLERANCES["float64"].acceptance
+        ):  # parameters are rounded otherwise
             seen = f"acceptance {result.acceptance} instead of {base.acceptance}"
         if seen:
             raise Counterexample(problem, f"tokens in the order {order}: {seen}")
@@ -185,14 +196,14 @@ def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
     for arrays in calls:
         selection, wanted = rule(*arrays), to_host(target_kept(rule, *arrays[:2], k))
         accept, residual = to_host(selection.accept), to_host(selection.residual)
-        near = residual == wanted if arrays[0] is p else abs(residual - wanted) <= NEAR
+        near = residual == wanted if arrays[0] is p else abs(residual - wanted) <= ROW_ROUNDING
         if (accept != 0).any() or not near.all():
             seen = f"no draft is there: accept {numbers(accept)}, residual {numbers(residual)}"
             raise Counterexample(problem, seen)
     kept = target_kept(rule, p, q, k)
     if Fact.ABSENT_ANYWHERE not in problem.law.facts or not np.array_equal(target_kept(rule, p, q, k + 1), kept):
         return  # lossy on purpose, for so many positions: another number is another law
-    drafts = a_few(possible_drafts(problem), ROWS)
+    drafts = a_few(possible_drafts(problem), 4)
     fewer = rule(p, q, drafts).output(drafts)
     if k > 1 and is_defined(problem.law, k - 1) and np.array_equal(kept, target_kept(rule, p, q, k - 1)):
         ragged = np.concatenate((drafts, drafts))
@@ -213,9 +224,12 @@ def _same_rows(problem: Problem, drafts: Array, law: Array, wanted: Array, where
         raise Counterexample(problem, f"drafts {drafts[row].tolist()}{seen}")
 
 
-DRAWS = 10_000  # K-SEQ takes 13 microseconds a draw
 TRIED = ("plain", "zeros in p", "repeated drafts")
-LIMIT = 2 * len(TRIED) / 1e-9  # two tests a problem
+
+
+def frequency_limit() -> float:
+    """E-value at which frequencies fail: two tests per problem."""
+    return 2 * len(TRIED) / SAMPLING.false_alarm
 
 
 def sampled_problems(law: DraftLaw) -> list[Problem]:
@@ -234,11 +248,11 @@ def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
 
     Over the seed of the generator, which is fixed, a right rule fails with probability 1e-9 at most: an e-value at 6e9 for
     each of six tests. A token law at total variation distance 0.064 from the computed one, and a position law (four
-    outcomes at most) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / LIMIT)`.
+    outcomes at most) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / frequency_limit())`.
     """
     case = as_floats(problem)
     generator = np.random.default_rng(0)
-    drafts = draw(case.law, np.tile(case.q, (DRAWS, 1)), case.k, generator)
+    drafts = draw(case.law, np.tile(case.q, (SAMPLING.draws, 1)), case.k, generator)
     token, position = sample(rule, case.p, case.q, drafts, generator)
     result = evaluate(rule, case)
     accept = np.maximum(result.accept, 0)
@@ -249,6 +263,6 @@ def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
 def _compare_counts(problem: Problem, name: str, outcomes: Array, law: Array) -> None:
     law = np.maximum(law, 0) / np.maximum(law, 0).sum()
     counts = np.bincount(outcomes, minlength=len(law))
-    if len(counts) > len(law) or not log_e_value(counts, law) < np.log(LIMIT):
+    if len(counts) > len(law) or not log_e_value(counts, law) < np.log(frequency_limit()):
         shares = (counts / len(outcomes)).round(4).tolist()
-        raise Counterexample(problem, f"{name} {shares} of {DRAWS} draws instead of {law.round(4).tolist()}")
+        raise Counterexample(problem, f"{name} {shares} of {SAMPLING.draws} draws instead of {law.round(4).tolist()}")

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time
 
-CLOCK = 10  # times as many seconds of the clock as of the CPU: a rule may sleep, and the machine may have other work
-LOOKS = 0.05  # seconds between two looks
-NEVER = (float("inf"), float("inf"))
+WALL_PER_CPU = 10  # max. ratio of wall-clock to CPU time: a rule may sleep, and the machine may have other work
 
 
 class NoLimit:
@@ -23,27 +21,32 @@ class NoLimit:
 
 
 class TimeLimit(NoLimit):
-    """Ends this process where a body takes too long. alive: called at every look; last: before the end. Both in another thread."""
+    """Ends this process where a body takes too long.
 
-    def __init__(self, alive: Callable[[], None], last: Callable[[], None]) -> None:
-        self._alive, self._last = alive, last
-        self._lock, self._until = threading.Lock(), NEVER
+    alive: called every `interval_seconds`; last: before the end. Both are called in another thread.
+    """
+
+    _never = (float("inf"), float("inf"))
+
+    def __init__(self, alive: Callable[[], None], last: Callable[[], None], interval_seconds: float = 0.05) -> None:
+        self._alive, self._last, self._interval = alive, last, interval_seconds
+        self._lock, self._until = threading.Lock(), self._never
         threading.Thread(target=self._watch, daemon=True).start()
 
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
-        """The body, for so many seconds of the CPU, and CLOCK times as many of the clock."""
+        """The body, for so many seconds of the CPU, and WALL_PER_CPU times as many of wall-clock time."""
         with self._lock:
-            self._until = process_time() + seconds, perf_counter() + CLOCK * seconds
+            self._until = process_time() + seconds, perf_counter() + WALL_PER_CPU * seconds
         try:
             yield
         finally:
             with self._lock:
-                self._until = NEVER
+                self._until = self._never
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while not pause.wait(LOOKS):
+        while not pause.wait(self._interval):
             self._alive()
             with self._lock:  # held to the end: what the body gives meanwhile comes too late
                 if process_time() > self._until[0] or perf_counter() > self._until[1]:

@@ -327,6 +327,6 @@ def test_a_law_that_draws_otherwise_than_it_states_is_not_lossless(
 
 
 def test_the_power_that_drawn_drafts_states() -> None:
-    assert 0.063 < smallest_distance(drawn.DRAWS, 6, 1 / drawn.LIMIT) < 0.064
-    assert 0.095 < smallest_distance(drawn.DRAWS, 216, 1 / drawn.LIMIT) < 0.096
-    assert 0.128 < smallest_distance(drawn.WIDE_DRAWS, 64, 1 / drawn.WIDE_LIMIT) < 0.129
+    assert 0.063 < smallest_distance(drawn.SAMPLING.draws, 6, 1 / drawn.SAMPLING.limit) < 0.064
+    assert 0.095 < smallest_distance(drawn.SAMPLING.draws, 216, 1 / drawn.SAMPLING.limit) < 0.096
+    assert 0.128 < smallest_distance(drawn.SAMPLING.wide_draws, 64, 1 / drawn.SAMPLING.wide_limit) < 0.129

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from time import process_time
 from typing import Any
@@ -352,7 +353,7 @@ class Unfinished(Rule):
 
 def test_a_rule_that_was_stopped_half_way_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the stopped call left behind ended with its process: the next property meets the rule as it was made."""
-    monkeypatch.setattr(search, "ENOUGH", 0.3)
+    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, large_property_seconds=0.3))
     rule = Unfinished()
     report = check_rule(rule, 20, ["engine_sizes", "output_law_in_batches", "boundary_cases"])
     assert report["engine_sizes"].evidence.interrupted and not report.failures and not rule.state["busy"]
@@ -369,7 +370,7 @@ def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.Monke
             return forgets(p, q, drafts)
         return right(p, q, drafts)
 
-    monkeypatch.setattr(search, "ENOUGH", 0.3)
+    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, large_property_seconds=0.3))
     report = check_rule(Rule(catches), 20, ["engine_sizes", "output_law_in_batches"])
     assert report.failures == () and any(outcome.evidence.interrupted for outcome in report.outcomes)
 
@@ -381,7 +382,7 @@ def test_a_rule_without_end_is_told_so_and_is_no_verdict(way: str, monkeypatch: 
             time.sleep(1000 if way == "asleep" else 0)
         return right(p, q, drafts)
 
-    monkeypatch.setattr(search, "PATIENCE", 0.1)
+    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, first_problem_seconds=0.1))
     report = check_rule(Rule(endless), 40, [*LOSSLESS, "exactness"])
     assert report.lossless == "not decided" and report.answers.crash.startswith("gave no answer within 0 s of the CPU")
     assert report["exactness"].status == "skipped" and "gave no answer" in report["exactness"].evidence.reason
@@ -401,11 +402,13 @@ def stops_all_threads(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 
 @pytest.mark.skipif(not child.can_fork(), reason="no child process")
-@pytest.mark.parametrize(("decide", "said"), [(ends_the_process, child.ENDED), (stops_all_threads, child.STUCK)])
+@pytest.mark.parametrize(
+    ("decide", "said"), [(ends_the_process, child.ENDED), (stops_all_threads, child.STUCK.format(2.0))]
+)
 def test_a_process_that_says_nothing_more_is_no_verdict(
     decide: Decide, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "DEAF", 2.0)
+    monkeypatch.setattr(child, "silent_seconds", lambda: 2.0)
     report = check_rule(Rule(decide), 20, ["output_distribution", "probabilities"])
     assert report.lossless == "not decided" and report.answers.crash == said and not report.answers.refuted
     assert report["probabilities"].status == "skipped"

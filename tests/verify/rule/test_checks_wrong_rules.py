@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
@@ -108,7 +109,9 @@ RIGHT = {"mixture": lambda: mixture, "memoised": memoised, "row_by_row": lambda:
 def refuted(rule: otd.SelectionRule, seed: int) -> bool:
     """Whether a right rule is refuted by a check with a tenth of the usual time, by any property of the first lines."""
     chosen = [*LOSSLESS, *FLOATS, *choose(["inputs_unchanged"])]
-    with patch.object(search, "ENOUGH", 0.5), patch.object(lossless, "PATIENCE", 0.15):
+    limits = replace(search.LIMITS, large_property_seconds=0.5)
+    extent = replace(lossless.EXTENT, unseen_calls_seconds=0.15)
+    with patch.object(search, "LIMITS", limits), patch.object(lossless, "EXTENT", extent):
         report = otd.check_rule(rule, max_examples=3, properties=chosen, seed=seed)
     return report.answers.refuted or report.lossless != "yes"
 
