@@ -35,12 +35,22 @@ __all__ = ["expected_acceptance"]
 
 Method = Literal["formula", "enumerated", "estimated"]
 
-FLOAT_CELLS = 1 << 18  # draft tuples times tokens that are enumerated: some milliseconds in floats,
-EXACT_CELLS = 1 << 15  # and a second or so in Fractions
-# Rows times tokens at a time: what fits a core's cache takes half the time. But a rule on the host plans for the pair once a time, which
-# takes longer than all rows, and these have one residual.
-SAMPLE_CELLS = 1 << 15
 
+@dataclass(frozen=True)
+class EstimateSettings:
+    """Sizes in cells: draft tuples times tokens.
+
+    float_cells, exact_cells: maximum that is enumerated in floats, which takes some milliseconds, and in Fractions, about a second.
+    cache_cells: cells at a time, as many as fit the cache of a core. A rule on the host gets all rows at once, since it plans once per
+    call and its rows share one residual.
+    """
+
+    float_cells: int = 1 << 18
+    exact_cells: int = 1 << 15
+    cache_cells: int = 1 << 15
+
+
+SETTINGS = EstimateSettings()
 Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
 
@@ -104,14 +114,14 @@ def expected_acceptance(
     if xp.is_torch(problem.p):
         problem = Problem(problem.p.detach().cpu().numpy(), problem.q.detach().cpu().numpy(), problem.k, problem.law)
     cells = problem.n ** (1 + problem.law.count(problem.n, problem.k)) * int(np.prod(problem.batch))
-    if xp.is_exact(problem.p) and cells <= EXACT_CELLS:
+    if xp.is_exact(problem.p) and cells <= SETTINGS.exact_cells:
         return _enumerate(rule, problem)
     if form := closed_form(rule, problem, optimum):
         return Acceptance(*form, 0 * form[0], "formula")
     if xp.is_exact(problem.p):
         p, q = (masses.astype(np.float64) for masses in (problem.p, problem.q))
         return expected_acceptance(rule, Problem(p, q, problem.k, problem.law), samples, generator)
-    if cells <= FLOAT_CELLS:
+    if cells <= SETTINGS.float_cells:
         return _enumerate(rule, problem)
     return _estimate(rule, problem, samples, generator or np.random.default_rng(0))
 
@@ -123,7 +133,7 @@ def _enumerate(rule: SelectionRule, problem: Problem) -> Acceptance:
 
 def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np.random.Generator) -> Acceptance:
     drafts = _drawn(problem, samples, generator)  # the same for every rule
-    step = samples if rule.cost.on_host else max(1, SAMPLE_CELLS // (problem.n * int(np.prod(problem.batch))))
+    step = samples if rule.cost.on_host else max(1, SETTINGS.cache_cells // (problem.n * int(np.prod(problem.batch))))
     parts = [_given(rule, problem, drafts[..., start : start + step, :]) for start in range(0, samples, step)]
     accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     controls = _controls(problem, drafts)
@@ -173,7 +183,7 @@ def _controls(problem: Problem, drafts: Array) -> Array:
 
 def _expected(test: Array, q: Array, drafts: Array, law: DraftLaw) -> Array:
     """E[t(x_i) | x_1 .. x_(i-1)] for tests t, q (..., n) and drafts (..., rows, k): (..., rows, k)."""
-    step = max(1, SAMPLE_CELLS // q.size)
+    step = max(1, SETTINGS.cache_cells // q.size)
     found = np.empty(drafts.shape)
     for start, i in product(range(0, drafts.shape[-2], step), range(drafts.shape[-1])):
         some = drafts[..., start : start + step, :]
@@ -194,7 +204,7 @@ def _given(rule: SelectionRule, problem: Problem, drafts: Array) -> tuple[Array,
 def _drawn(problem: Problem, rows: int, generator: np.random.Generator) -> Array:
     """`rows` random drafts for every pair, (..., rows, k), in chunks of rows that fit a core's cache."""
     q, size = problem.q[..., None, :], int(np.prod(problem.batch))
-    step = max(1, SAMPLE_CELLS // (problem.n * size))
+    step = max(1, SETTINGS.cache_cells // (problem.n * size))
     parts = [min(step, rows - done) for done in range(0, rows, step)]
     return np.concatenate(
         [

@@ -1,4 +1,4 @@
-"""Rows of a comparison in pairs.csv, written as they are made: whoever stops it goes on from there."""
+"""Rows of a comparison in pairs.csv, written as they are computed, so that an interrupted comparison can be resumed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MANIFEST, ROWS, RESULT = "_compare.json", "pairs.csv", "compare.json"
 
 
 class Journal:
-    """The folder of a comparison. known: chunks of pairs (see `compare_parts`) whose rows are there.
+    """The folder of a comparison. known: number of chunks of pairs (see `compare_parts`) whose rows the folder holds.
 
-    A folder of other settings begins anew where its comparison has ended (there is a compare.json), and is refused where it was
-    stopped: that may be hours of work.
+    A folder of other settings is overwritten if its comparison is complete (it holds compare.json). An interrupted comparison of other
+    settings raises InvalidArgument, since it may be hours of work.
     """
 
     def __init__(self, folder: Path, pairs: PairsFound, study: Study) -> None:
@@ -39,8 +39,8 @@ class Journal:
         different = differences(manifest, settings) if manifest.exists() else "all"
         if different and manifest.exists() and not result.exists():
             raise InvalidArgument(
-                f"{folder} holds a comparison of other settings ({different} differs) that was stopped: give another folder, the old"
-                f" settings to go on with it, or remove {manifest}"
+                f"{folder} must not hold an interrupted comparison with other settings ({different} differs). Use another folder, use the"
+                f" old settings to resume it, or remove {manifest}."
             )
         result.unlink(missing_ok=True)
         if different:
@@ -58,15 +58,15 @@ class Journal:
             stream.write(csv_text(as_records(rows, pairs), header=not stream.tell()).encode())
 
     def chunks(self) -> Iterator[list[Row]]:
-        """Rows of the chunks that are there, as they were."""
+        """Rows of the known chunks."""
         return (rows for rows, _ in self._chunks())
 
     def rows(self) -> Iterator[Row]:
-        """All rows that are there."""
+        """Rows of all known chunks."""
         return (row for rows, _ in self._chunks() for row in rows)
 
     def _chunks(self) -> Iterator[tuple[list[Row], int]]:
-        """Rows of every whole chunk and the byte behind them; ends before what is cut short, or is not in order."""
+        """Rows of every complete chunk and the position of the byte after them; ends before incomplete or unordered rows."""
         found: list[Row] = []
         places, last = iter(self._index), len(self._index)
         for number, (pair, group) in enumerate(groupby(_rows(self._file), lambda row: row[0].pair), 1):
@@ -80,7 +80,7 @@ class Journal:
 
 
 def _rows(file: Path) -> Iterator[tuple[Row, int]]:
-    """Every row, and the byte behind it, to the first that is none."""
+    """Every row and the position of the byte after it, up to the first line that is not a row."""
     place = 0
 
     def lines() -> Iterator[str]:

@@ -38,7 +38,6 @@ DEFAULT_RULES: tuple[SelectionRule, ...] = (
 SEVERAL_DRAFTS: tuple[SelectionRule, ...] = (rules.RecursiveRejection(), rules.KSeq(), rules.Optimal())
 # Those whose acceptance has a formula that is quick on many pairs at a time.
 QUICK_RULES: tuple[SelectionRule, ...] = (rules.SpeculativeSampling(), rules.NaiveTarget(), *SEVERAL_DRAFTS)
-MOST_DRAFTS = 32_767  # max. number of drafts that a column of 16 bits holds
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,10 @@ class Study:
             raise InvalidArgument(
                 f"ks and rules must not be empty, got {self.ks} and {self.rules}. Give at least one of each."
             )
-        if min(self.samples, *self.ks) < 1 or max(self.ks) > MOST_DRAFTS:
+        largest = 32_767  # of a column of 16 bits
+        if min(self.samples, *self.ks) < 1 or max(self.ks) > largest:
             raise InvalidArgument(
-                f"samples and ks must be integers from 1, and ks at most {MOST_DRAFTS:,}, got {self.samples} and {self.ks}."
+                f"samples and ks must be integers from 1, and ks at most {largest:,}, got {self.samples} and {self.ks}."
                 " Change the one that is not."
             )
         for name, given in (("ks", self.ks), ("rules", self.rules)):
@@ -218,12 +218,9 @@ def _rule(
     return Row(*about, found.value, found.taken, found.error, best, found.method)
 
 
-CHUNK, CHUNK_CELLS = 8, 1 << 15  # max. pairs and masses per task of joblib; nothing depends on the number of jobs
-
-
-def chunk_of(n: int) -> int:
-    """Number of pairs per task, for n tokens: with a large vocabulary one pair takes long enough."""
-    return max(1, min(CHUNK, CHUNK_CELLS // n))
+def chunk_of(n: int, pairs: int = 8, cells: int = 1 << 15) -> int:
+    """Number of pairs per task of joblib, for n tokens: at most so many pairs, and pairs times tokens, but one pair at least."""
+    return max(1, min(pairs, cells // n))
 
 
 @dataclass(frozen=True)

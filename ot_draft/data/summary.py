@@ -1,4 +1,4 @@
-"""Means over pairs with standard errors: what tables and pictures show, of pairs in memory and of a sweep's files."""
+"""Means over pairs with standard errors, for tables and plots: of pairs in memory and of the files of a sweep."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ __all__ = ["Summary", "clustered_error"]
 class Summary:
     """One rule (or optimum) with k drafts over all pairs of a group.
 
-    accepted, taken, optimum: means over the pairs (exact if all are Fractions); None where no pair has a value. error: standard
-    error of `accepted` over texts; NaN for a single one. sampling_error: the part of it that comes from estimating by random
-    drafts, 0 where nothing was estimated. share: accepted / optimum, of the means. least_share: smallest
-    taken / optimum of all pairs, to be held against K-SEQ's bound. target: name of
-    what stood in the place of p, whose acceptance and optimum these are; "" for p itself. refuted: whether the rule is known not to be
-    lossless.
+    accepted, taken, optimum: means over the pairs (exact if all are Fractions); None if a pair has no value. error: standard error of
+    `accepted` over texts; NaN for a single text. sampling_error: its part from random draft tuples, 0 if nothing was estimated.
+    share: accepted / optimum, of the means. least_share: smallest taken / optimum of all pairs, for comparison with K-SEQ's bound.
+    target: name of the target that replaces p, whose acceptance and optimum these are; "" for p itself. refuted: whether the rule is
+    known not to be lossless.
     """
 
     group: str
@@ -50,7 +49,7 @@ class Summary:
 
     @property
     def share_error(self) -> float:
-        """Standard error of `share` from the random drafts; 0 for an exact share. Which pairs there are is taken as given."""
+        """Standard error of `share` from random draft tuples, for the given pairs; 0 for an exact share."""
         return self.sampling_error / float(self.optimum) if self.optimum else 0.0
 
 
@@ -94,7 +93,7 @@ def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None
 
 
 class Means:
-    """Means of rows that come one after the other: of each line and pair three numbers and its text are kept, 32 bytes."""
+    """Means of rows that are added one after the other. It keeps 32 bytes per line and pair: three numbers and the text."""
 
     def __init__(self, study: Study | None = None) -> None:
         self._target = study.target_name if study else ""
@@ -130,8 +129,8 @@ class _Line:
     def add(self, row: Row, text: int) -> None:
         if self.pairs and row.pair == self.last:  # the rows of a pair stand together
             raise InvalidArgument(
-                f"pair {row.pair} has two rows of {row.rule} under {row.law} with k = {row.k}, which would be one mean: give two"
-                " rules two names"
+                f"rules must have unique names per draft law, got two rows of {row.rule} under {row.law} with k = {row.k}, pair {row.pair}."
+                " Rename one rule."
             )
         self.pairs, self.last = self.pairs + 1, row.pair
         if row.accepted is None:
@@ -149,7 +148,7 @@ class _Line:
 
     def summary(self, group: str) -> Summary:
         about = (group, self.first.k, self.first.rule, self.first.law, self.pairs)
-        if self.left_out:  # a mean over the other pairs would stand beside means over all
+        if self.left_out:  # a mean over some pairs is not comparable with means over all
             return Summary(*about, None, float("nan"), 0.0, None, None, None, None, self.left_out)
         return _means(
             about,
@@ -201,7 +200,7 @@ def summarise_sweep(out: Path | str) -> list[Summary]:
     """
     out = Path(out)
     if not (out / MANIFEST).is_file():
-        raise InvalidArgument(f"{out} holds no {MANIFEST}: give the folder of a sweep")
+        raise InvalidArgument(f"{out} must hold {MANIFEST}, which is missing. Use the output folder of a sweep.")
     found: dict[tuple[str, int, str, str, str], list[Any]] = defaultdict(list)
     for file in sorted(out.glob("part-*.parquet")):
         for key, sums in _sums(read_part(file)):
@@ -211,7 +210,10 @@ def summarise_sweep(out: Path | str) -> list[Summary]:
 
 
 def _sums(table: Any) -> Iterator[tuple[tuple[str, int, str, str, str], list[Any]]]:
-    """Of one part, by these five: pairs, sums of acceptance, its square, squared error, taken, optimum; least share."""
+    """Sums of one part by draft law, k, rule, target and temperature.
+
+    The sums are pairs, acceptance, its square, squared error, taken and optimum; the last number is the least share.
+    """
     target = table["target"][0].as_py() if "target" in table.column_names else ""  # one in all of a sweep
     names = [name for name in ("law", "rule", "temperature") if name in table.column_names]
     law, rule, *more = (np.asarray(table[name].cast("string").to_pylist()) for name in names)

@@ -1,4 +1,4 @@
-"""A study of shards: its parts, what one of them computes, the parquet files that hold them, the engine that makes what is missing."""
+"""A study of shards: its parts, the computation of one part, the Parquet files, and the run that computes missing parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from .shards import Shard
 from .study import DUAL, QUICK_RULES, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
-PART_ROWS, PART_NUMBERS = 1 << 14, 1 << 26  # a part: pairs, and pairs times tokens, at most
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,8 @@ class Sweep:
 
     @property
     def parts(self) -> list[Part]:
-        steps = [self.rows or max(1, min(PART_ROWS, PART_NUMBERS // shard.n)) for shard in self.shards]
+        most_rows, most_cells = 1 << 14, 1 << 26  # of a part by default
+        steps = [self.rows or max(1, min(most_rows, most_cells // shard.n)) for shard in self.shards]
         places = [
             (shard, start, min(start + step, shard.rows))
             for shard, step in zip(self.shards, steps, strict=True)
@@ -107,7 +107,7 @@ class Sweep:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings that make two sweeps the same: inputs by content, rules, ks, seed, version; not the engine, nor the folder."""
+        """Settings that identify a sweep: inputs by content, rules, ks, seed and version, but not the engine or the folder."""
         return {
             "made_by": f"ot_draft {__version__}",
             "shards": [[shard.label, shard.digest, shard.rows, shard.n] for shard in self.shards],
@@ -122,40 +122,44 @@ class Sweep:
         return any(shard.temperatures for shard in self.shards)
 
     def claim(self, out: Path) -> None:
-        """Make the folder this sweep's, or find that it is. Raises InvalidArgument if it is another's."""
+        """Write the manifest, or compare with the one that exists. Raises InvalidArgument if the folder belongs to another sweep."""
         out.mkdir(parents=True, exist_ok=True)
         manifest, parts = out / MANIFEST, sorted(file.name for file in out.glob("part-*.parquet"))
         if not manifest.exists():
             if parts:
-                raise InvalidArgument(f"{out} holds {parts[0]} and no {MANIFEST}: give an empty folder")
+                raise InvalidArgument(f"{out} must be empty or hold {MANIFEST}, got {parts[0]}. Use another folder.")
             write_json(manifest, self.settings)
         elif different := differences(manifest, self.settings):
             raise InvalidArgument(
-                f"{manifest} describes another sweep ({different} differs): give another folder,"
-                " or the old settings to go on with it"
+                f"{out} must belong to this sweep, got another sweep ({different} differs). Use another folder, or the old"
+                " settings to resume it."
             )
         foreign = sorted(set(parts) - {part.file_name for part in self.parts})
         if foreign:
-            raise InvalidArgument(f"{out} holds {foreign[0]}, which is no part of this sweep: move it elsewhere")
+            raise InvalidArgument(
+                f"{out} must hold parts of this sweep only, got {foreign[0]}. Move it to another folder."
+            )
 
     def missing(self, out: Path) -> list[Part]:
-        """Parts of which no whole file is there: none, or one that was cut short or changed."""
+        """Parts without a complete file."""
         return [part for part in self.parts if not part.is_in(out)]
 
 
 def read_part(file: Path) -> Any:
-    """The arrow table of a file that `make_part` wrote. Raises InvalidArgument where it is another, or was changed."""
+    """The Arrow table of a file that `make_part` wrote. Raises InvalidArgument if it is damaged or of another kind."""
     try:
         return load("pyarrow.parquet", "sweep").read_table(file, page_checksum_verification=True)
     except (OSError, ValueError) as error:  # pyarrow's own are one of these
         reason = " ".join(str(error).split())[:200]
-        raise InvalidArgument(f"{file} cannot be read: {reason}; the same sweep makes it again") from error
+        raise InvalidArgument(
+            f"{file} must be a readable part ({reason}). Run the same sweep again, which rewrites it."
+        ) from error
 
 
 def make_part(sweep: Sweep, part: Part, out: Path) -> tuple[int, str]:
-    """Compute a part and put its file into the folder under its name in one step: whole or not at all.
+    """Compute a part and write its file atomically.
 
-    Rows that are written, or 0 and why it cannot be: wrong input is no matter for another try.
+    Return the number of rows and "", or 0 and an error message for invalid input, which another attempt would not change.
     """
     try:
         table = _table(sweep, part)
@@ -167,9 +171,9 @@ def make_part(sweep: Sweep, part: Part, out: Path) -> tuple[int, str]:
 
 
 def _table(sweep: Sweep, part: Part, cells: int = 1 << 16) -> Any:
-    """The part as an arrow table: one row for every pair, k and rule that is defined there; what is lossy says so.
+    """The part as an Arrow table: one row per pair, k and rule whose draft law is defined, with the target if the rules are lossy.
 
-    cells: rows times tokens at a time, what a core's cache holds; fixed, so that nothing depends on the engine.
+    cells: rows times tokens at a time, as many as fit the cache of a core; fixed, so that nothing depends on the engine.
     """
     import pyarrow
 
@@ -197,7 +201,7 @@ def _table(sweep: Sweep, part: Part, cells: int = 1 << 16) -> Any:
 
 
 def _words(runs: list[tuple[str, int]]) -> Any:
-    """A column of words, each so many times. A dictionary with a word twice is written with bytes that vary."""
+    """A column of words, each repeated. Words are unique in the dictionary, so that the bytes of the file do not vary."""
     import pyarrow
 
     known, places = np.unique([word for word, _ in runs], return_inverse=True)
@@ -207,7 +211,7 @@ def _words(runs: list[tuple[str, int]]) -> Any:
 
 @dataclass(frozen=True)
 class Progress:
-    """After a part: pairs done and in all, parts left, and what went wrong on the way (workers that died), in words."""
+    """Progress after a part: pairs done, pairs in total, missing parts, and messages about attempts that failed."""
 
     rows: int
     of: int
@@ -270,7 +274,7 @@ def run_sweep(
     """
     from joblib import delayed
 
-    load("pyarrow.parquet", "sweep")  # tell at once if it is not installed
+    load("pyarrow.parquet", "sweep")  # raises before any work if it is not installed
     out = Path(out)
     sweep.claim(out)
     remove_partial_files(out, "part-")
@@ -287,22 +291,24 @@ def run_sweep(
                 if advance:
                     advance(Progress(rows, total, left, tuple(trouble)))
             break
-        except Exception as error:  # of the engine: make_part returns what is wrong with the input
+        except Exception as error:  # of the engine: make_part returns messages on invalid input
             said = " ".join(str(error).split())[:200]
-            trouble.append(f"try {len(trouble) + 1}: {type(error).__name__}: {said}")
+            trouble.append(f"attempt {len(trouble) + 1}: {type(error).__name__}: {said}")
             missing = [part for part in missing if not part.is_in(out)]
             if len(trouble) >= tries:
                 raise SweepFailed(
-                    f"{len(missing)} of {len(sweep.parts)} parts are missing after {tries} tries;"
-                    f" the last said {trouble[-1]}. Call again to go on, with fewer jobs if the memory ran out"
+                    f"{len(missing)} of {len(sweep.parts)} parts are missing after {tries} attempts, the last with {trouble[-1]}. Run the"
+                    " same sweep again to resume, with fewer jobs if the memory ran out."
                 ) from error
     if refused:
-        raise InvalidDistribution(refused[0] + (f" (and {len(refused) - 1} parts more)" if len(refused) > 1 else ""))
+        raise InvalidDistribution(
+            refused[0] + (f" ({len(refused) - 1} other parts are invalid, too.)" if len(refused) > 1 else "")
+        )
     return tuple(trouble)
 
 
 def _as_they_end(tasks: list[Any]) -> Iterator[tuple[int, str]]:
-    """Results of the tasks, each as soon as it is there; in rounds on engines (ray) that give nothing before all is done."""
+    """Results of the tasks as they are completed; in rounds on engines (ray) that return nothing before all are completed."""
     from joblib import Parallel, effective_n_jobs
 
     try:

@@ -74,6 +74,6 @@ def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Proble
     found = []
     for p, q in CORNERS.values():
         if all(isinstance(weight, int) for weight in (*p, *q)):
-            masses = [[Fraction(weight, sum(weights)) for weight in weights] for weights in (p, q)]
-            found += [Problem(*masses, k, law) for k in ks if len(p) ** k <= tuples and is_defined(law, k)]
+            target, draft = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in (p, q))
+            found += [Problem(target, draft, k, law) for k in ks if len(p) ** k <= tuples and is_defined(law, k)]
     return sorted(found, key=lambda problem: problem.n**problem.k)

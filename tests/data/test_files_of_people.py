@@ -193,7 +193,7 @@ REFUSED: list[tuple[str, Callable[[Path], object], str]] = [
     ("bits.parquet", parquet({"p_logits": [[16000, 0]], "q_logits": [[16000, 1]]}), "got dtype int64"),
     ("top.npz", saved(np.savez, target_logprobs=np.log([[0.5, 0.25]]), draft_logprobs=np.log([[0.5, 0.5]])), "got sum 0.75"),
     ("logits.npy", saved(np.save, LOGITS), "p and q are read as probabilities. For logits, use --logits (logits=True)"),
-    ("logits.npz", saved(np.savez, target=LOGITS[0].astype(float), draft=LOGITS[1].astype(float)), "target_logits=..."),
+    ("logits.npz", saved(np.savez, target=LOGITS[0].astype(float), draft=LOGITS[1].astype(float)), "are read as probabilities"),
     ("cells.csv", text('p,q\n"[0.5, 0.5]","[0.25, 0.75]"\n'), "column p: a cell must be one number"),
     ("percent.csv", text("p,q\n50%,25%\n50%,75%\n"), "line 2, column p must be a fraction or a decimal of at most 1000 digits, got '50%'"),
     ("hole.csv", text("p,q\n.5,.25\n,\n.5,.75\n"), "line 3 must hold two probabilities, got an empty row"),

@@ -23,10 +23,11 @@ from ot_draft.data.journal import Journal
 from ot_draft.data.pairs import open_pairs
 from ot_draft.data.records import Loaded
 from ot_draft.data.shards import Shard
-from ot_draft.data.study import CHUNK, compare_parts
+from ot_draft.data.study import chunk_of, compare_parts
 from ot_draft.data.summary import Means, total_variation
 
 ROOT = Path(__file__).parents[2]
+CHUNK = chunk_of(9)
 ROWS = 3 * CHUNK + 3
 FILES = ("pairs.csv", "summary.csv", "compare.json")
 SETTINGS = (
@@ -144,7 +145,7 @@ def test_other_settings(file: Path, whole: list[bytes], tmp_path: Path) -> None:
         ((file, "--limit", 9), "pairs"),
     ):
         result = compare(words[0], out, *words[1:])
-        assert result.exit_code == 2 and f"({named} differs) that was stopped" in result.stderr, result.output
+        assert result.exit_code == 2 and f"with other settings ({named} differs)" in result.stderr, result.output
     assert (out / "pairs.csv").read_bytes() == whole[0][:-1]
     assert compare(file, out).exit_code == 0 and bytes_of(out) == whole
 

@@ -133,7 +133,5 @@ def test_two_rules_of_one_name_are_no_mean() -> None:
         as_pairs({"p": p, "q": p}, "there"),
         Study((2,), (otd.rules.Optimal(), otd.rules.Optimal(classes=16))),
     )
-    with pytest.raises(
-        otd.InvalidArgument, match=r"two rows of Optimal under iid with k = 2, .* give two rules two names"
-    ):
+    with pytest.raises(otd.InvalidArgument, match=r"two rows of Optimal under iid with k = 2, .* Rename one"):
         summarise(compare_rules(pairs, study), pairs)

@@ -249,7 +249,7 @@ def test_workers_that_keep_dying_end_the_sweep(tmp_path: Path) -> None:
     plan = deadly_plan(tmp_path / "shards", tmp_path / "no" / "such" / "folder")
     with (
         parallel_config("loky", n_jobs=2),
-        pytest.raises(otd.DraftSelectionError, match="4 of 4 parts are missing after 2 tries"),
+        pytest.raises(otd.DraftSelectionError, match="4 of 4 parts are missing after 2 attempts"),
     ):
         run_sweep(plan, tmp_path / "out", tries=2)
 

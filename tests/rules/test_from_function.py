@@ -54,7 +54,7 @@ def test_a_rule_is_compared_with_the_library(
 ) -> None:
     for name, value in {"KS": (1, 2), "PAIRS": 2, "N": 20, "LONG": 50}.items():
         monkeypatch.setattr(f"ot_draft.cli.beside_library.{name}", value)
-    print_beside_library(RULE)
+    print_beside_library(RULE, refuted=False)
     shown = capsys.readouterr().out
     assert "first_draft" in shown and "Optimal" in shown and "in softmaxes of one row" in " ".join(shown.split())
     ticks = iter([0, 6, 6, 8] * 3)  # a call of 6, a softmax of 2

@@ -16,10 +16,6 @@ from ...selection import SelectionRule
 from ..corners import LabelledProblem, is_used_up
 from .views import View
 
-ROWS = 1024  # of a batch, at most
-NUMBERS = 1 << 21  # in an array of p, at most
-
-
 USED_UP_REMEDY = (
     "Fewer than k tokens have positive probability: draw the others uniformly from the remaining tokens, and return -1 when no"
     " token remains. If this never occurs, pass problems=[otd.Problem(p, q, k, law)]"
@@ -52,7 +48,8 @@ class BlackBox(ABC):
             )
         if not callable(function):
             raise InvalidArgument(f"{self.called} was given {function!r}: give a function {self.takes}")
-        self.function, self.batched = function, batched
+        self.function: Callable[..., Any] = function
+        self.batched = batched
 
     @abstractmethod
     def views(self, cases: list[LabelledProblem]) -> list[View]:
@@ -143,9 +140,6 @@ def numbers_shown(x: Array) -> str:
     return str(x.tolist()) if len(x) <= 64 else f"[{', '.join(map(str, x[:64].tolist()))}, ...] ({len(x)} of them)"
 
 
-SHARE = 0.25  # of all draws, at each end
-
-
 class EndUniforms(np.random.Generator):
     """`random` and `uniform` (and `choice`, which calls them) give 0.0 or the largest float below 1 with probability 1/4 each.
 
@@ -154,6 +148,7 @@ class EndUniforms(np.random.Generator):
     every row.
     """
 
+    end_probability = 0.25  # of each end
     asked = False  # whether a uniform was ever drawn
     batched = False  # whether the first axis of an array counts rows
 
@@ -166,8 +161,8 @@ class EndUniforms(np.random.Generator):
             table, row = values.reshape(rows, -1), np.arange(rows)
             place, which_end = self.integers(table.shape[1], size=rows), np.asarray(super().random(rows))
             last = np.nextafter(values.dtype.type(1), values.dtype.type(0))
-            chosen = np.where(which_end >= 1 - SHARE, last, table[row, place])
-            table[row, place] = np.where(which_end < SHARE, values.dtype.type(0), chosen)
+            chosen = np.where(which_end >= 1 - self.end_probability, last, table[row, place])
+            table[row, place] = np.where(which_end < self.end_probability, values.dtype.type(0), chosen)
         if out is not None:
             out[...] = values
             return out

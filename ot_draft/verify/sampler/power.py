@@ -22,7 +22,6 @@ from .black_box import BlackBox
 from .samplers import DraftSampler, PathStepSampler, StepSampler, TokenSampler
 from .trial import Trial
 
-MAX_SAMPLES = 1 << 40  # samples: more are not asked for
 BOXES: dict[str, Callable[[bool], BlackBox]] = {
     "check_sampler": lambda batched: TokenSampler(print, batched, None),
     "check_draws": lambda batched: DraftSampler(print, batched),
@@ -108,7 +107,7 @@ def required_samples(
         raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*BOXES, AUDIT])}")
     flat = np.full(n, 1 / n)
     cases = [LabelledProblem(str(i), Problem(flat, flat, k, IID())) for i in range(problems)]
-    trial = Trial(BOXES[check](batched), [cases], MAX_SAMPLES, level, 0)
+    trial = Trial(BOXES[check](batched), [cases], 1 << 40, level, 0)
     views = [(view.share, int((view.laws[0] > 0).sum(-1).max()), len(view.laws[0])) for view in trial.main[0].views]
 
     def worst(samples: int) -> float:
@@ -117,13 +116,13 @@ def required_samples(
     return _least(worst, trial.turns)
 
 
-def _least(miss: Callable[[int], float], step: int) -> int:
+def _least(miss: Callable[[int], float], step: int, max_samples: int = 1 << 40) -> int:
     """The least multiple of step from which on a bias is missed with probability MISS at most."""
     most = 1
     while miss(most * step) > MISS:
         most *= 2
-        if most * step > MAX_SAMPLES:
-            raise InvalidArgument(f"no number of samples up to {MAX_SAMPLES:,} is enough: give a larger bias")
+        if most * step > max_samples:
+            raise InvalidArgument(f"no number of samples up to {max_samples:,} is enough: give a larger bias")
     least = most // 2  # not enough, or 0
     while most - least > 1:
         middle = (least + most) // 2

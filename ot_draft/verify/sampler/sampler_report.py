@@ -54,11 +54,12 @@ class SamplerReport(Report[SamplerEvidence]):
     """
 
     def __getitem__(self, check: str) -> SamplerOutcome:
-        """The outcome of that name with the strongest evidence."""
+        """The outcome of that name with the strongest evidence: one that failed, else one that is not decided, else any."""
         of_name = [outcome for outcome in self.outcomes if outcome.check == check]
         if not of_name:
             raise KeyError(f"check must be one of {', '.join(self._names)}, got {check!r}. Correct the name.")
-        return max(of_name, key=lambda outcome: (outcome.status == Status.FAILED, outcome.evidence.e_value))
+        order = [Status.PASSED, Status.UNDECIDED, Status.FAILED]
+        return max(of_name, key=lambda each: (each.status in order and order.index(each.status), each.evidence.e_value))
 
     @property
     def _names(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from numbers import Real
 from time import perf_counter
 from typing import Any
@@ -19,21 +20,39 @@ from ..corners import LabelledProblem, corner_problems, in_groups, is_used_up, l
 from ..e_values import chi_square, smallest_distance
 from ..outcome import Outcome, SamplerEvidence, Status
 from ..source import problem_record
-from .black_box import NUMBERS, ROWS, BlackBox, EndUniforms, Impossible, numbers_shown
+from .black_box import BlackBox, EndUniforms, Impossible, numbers_shown
 from .sampler_report import SamplerOutcome, SamplerReport, call_source, name_of
 from .views import Dependence, View
 
-SUSPICIOUS = (
-    1e-3  # max. probability of an e-value of a correct sampler above which the check makes more calls and does not pass
-)
-LONGER = 8  # max. factor of the number of calls in that case
-DEFAULT_SAMPLES = {False: 10_000, True: 100_000}  # samples a problem, one by one and in batches
-ONE_BY_ONE, AT_ONCE = 250, 128  # calls, or rows of a call, for every case at a time
-AT_THE_ENDS = 100  # calls for every case with uniforms at the ends
-REPEATED = 8  # calls for every case that are made twice
-FIRST = 2048  # calls for every case before the first look, in batches: a single batch does not tell a wrong law from dependence
-SMALL = (1, 2, 5, 33)  # rows of small batches
-LONGEST = 4096  # calls for every case between two looks at the evidence and the clock
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """Numbers of calls of a trial, each per case unless it says otherwise.
+
+    samples, batched_samples: calls, and rows in batches, by default. calls, rows: made at a time, one by one and in batches.
+    end_calls: with uniforms at the ends of [0, 1). repeated_calls: made twice. first_look: rows before the first look at the evidence,
+    since a single batch does not tell a wrong distribution from dependence. between_looks: calls between two looks at most.
+    small_batches: rows of small batches. array_numbers, batch_rows: maximum size of an array of p, and of a batch. suspicious: probability
+    of an e-value of a correct sampler, from which the check makes more calls and does not pass. growth: maximum factor of the number of
+    calls then.
+    """
+
+    samples: int = 10_000
+    batched_samples: int = 100_000
+    calls: int = 250
+    rows: int = 128
+    end_calls: int = 100
+    repeated_calls: int = 8
+    first_look: int = 2_048
+    between_looks: int = 4_096
+    small_batches: tuple[int, ...] = (1, 2, 5, 33)
+    array_numbers: int = 1 << 21
+    batch_rows: int = 1_024
+    suspicious: float = 1e-3
+    growth: int = 8
+
+
+SETTINGS = TrialSettings()
 
 
 def examine(
@@ -46,7 +65,8 @@ def examine(
 ) -> SamplerReport:
     """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
     samples, seconds, false_alarm, seed = calls
-    samples = DEFAULT_SAMPLES[box.batched] if samples is None else samples
+    if samples is None:
+        samples = SETTINGS.batched_samples if box.batched else SETTINGS.samples
     default_law = IID() if law is None else law
     check_is_law(default_law)
     int_from("samples", samples, 1)
@@ -173,15 +193,17 @@ class Trial:
 
     def __init__(self, box: BlackBox, groups: list[list[LabelledProblem]], samples: int, false_alarm: float, seed: int):
         self.box, self.samples = box, samples
-        sizes = SMALL if box.batched else ()
+        settings = SETTINGS
+        sizes = settings.small_batches if box.batched else ()
         seeds = iter(np.random.SeedSequence(seed).spawn(len(groups) + len(sizes)))
-        room = [min(ROWS if box.batched else NUMBERS, NUMBERS // cases[0].problem.n) // len(cases) for cases in groups]
-        turns = min(AT_ONCE if box.batched else ONE_BY_ONE, max(1, min(room)), samples)
+        most = settings.batch_rows if box.batched else settings.array_numbers
+        room = [min(most, settings.array_numbers // cases[0].problem.n) // len(cases) for cases in groups]
+        turns = min(settings.rows if box.batched else settings.calls, max(1, min(room)), samples)
         self.main = [Group(box, cases, next(seeds), turns) for cases in groups]
         self.small = [Group(box, groups[0][:2], next(seeds), 1, rows) for rows in sizes]
         self.groups, self.turns = [*self.main, *self.small], turns
         tests = sum(group.tests for group in self.groups)
-        self.limit, self.suspicious = tests / false_alarm, tests / max(false_alarm, SUSPICIOUS)
+        self.limit, self.suspicious = tests / false_alarm, tests / max(false_alarm, settings.suspicious)
         self.stopped = ""  # why the sequential test ended before its time
         self.undecided = ""  # that the time was over before all calls were made
 
@@ -215,7 +237,7 @@ class Trial:
         """The same state of the generator twice: the same tokens, the same state after."""
         failed, still, fixed = None, None, False
         for group in self.groups:
-            which, rows = group.arguments(group.size if group.small else REPEATED * len(group.cases))
+            which, rows = group.arguments(group.size if group.small else SETTINGS.repeated_calls * len(group.cases))
             first, second = (copy.deepcopy(group.generator) for _ in range(2))
             one, two = (group.run(which, tuple(x.copy() for x in rows), each)[0] for each in (first, second))
             if (one != two).any() and failed is None:
@@ -235,7 +257,11 @@ class Trial:
 
     def _sequential(self, end: float) -> None:
         """Calls in growing rounds, a look at the evidence after each."""
-        calls, done, most = max(1, FIRST // self.turns) if self.box.batched else 1, 0, self.samples // self.turns
+        calls, done, most = (
+            max(1, SETTINGS.first_look // self.turns) if self.box.batched else 1,
+            0,
+            self.samples // self.turns,
+        )
         while done < most:
             start = perf_counter()
             before = calls = min(calls, most - done)
@@ -247,11 +273,15 @@ class Trial:
             if largest >= np.log(self.limit):
                 self.stopped = "stopped: the sampler is rejected"
                 return
-            if done >= most and largest >= np.log(self.suspicious) and most < LONGER * (self.samples // self.turns):
+            if (
+                done >= most
+                and largest >= np.log(self.suspicious)
+                and most < SETTINGS.growth * (self.samples // self.turns)
+            ):
                 most *= 2  # an e-value stays valid however many calls follow
             for group in self.groups:
                 group.dependence.choose_pairs()
-            grown, now = max(calls, min(2 * calls, LONGEST // self.turns)), perf_counter()
+            grown, now = max(calls, min(2 * calls, SETTINGS.between_looks // self.turns)), perf_counter()
             calls = min(grown, most - done)
             if calls and now + (now - start) * calls / before > end:
                 made = f"{self.main[0].samples:,} of {self.samples:,} calls"
@@ -314,9 +344,7 @@ class Trial:
         )  # fmt: skip
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
         seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
-        doubt = (
-            f"{seen}: a correct sampler has such an e-value with probability at most {SUSPICIOUS}; give more samples"
-        )
+        doubt = f"{seen}: a correct sampler has such an e-value with probability at most {SETTINGS.suspicious}; give more samples"
         few = f"{group.samples:,} calls detect no bias, however large, with probability 1 - 1e-6; give more samples"
         undecided = self.undecided or (doubt if suspicious else few)
         reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: undecided}.get(status, seen)
@@ -331,7 +359,9 @@ class Trial:
         """Uniforms at the ends of [0, 1): no impossible outcome, no error. Says nothing about frequencies."""
         try:
             for group in self.groups:
-                group.run(*group.arguments(group.size if group.small else AT_THE_ENDS * len(group.cases)), group.ends)
+                group.run(
+                    *group.arguments(group.size if group.small else SETTINGS.end_calls * len(group.cases)), group.ends
+                )
         except Impossible as impossible:
             return _verdict("end_uniforms", (impossible.case, str(impossible)))
         asked = any(group.ends.asked for group in self.groups)

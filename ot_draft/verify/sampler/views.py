@@ -14,8 +14,6 @@ from ..e_values import log_dirichlet_mixture
 CLASSES = 4  # of cells, where one outcome is set beside another
 PARTS = 16  # of a law that changes from call to call
 MOST_TOKENS = 64  # counted one by one; more are pooled
-MOST_TUPLES = 1 << 12  # draft tuples counted one by one, absent drafts included
-MOST_TEXTS = 1 << 10  # classes of whole texts
 Read = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
 
@@ -138,9 +136,11 @@ class SeenView(View):
         self.seen[np.broadcast_to(which[:, None], there.shape)[there], self.latest[there]] = True
 
 
-def joint_view(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> View:
-    """All tokens of a text together, in classes of tokens."""
-    size = max(2, int(MOST_TEXTS ** (1 / places) + 1e-9))
+def joint_view(
+    name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int, classes: int = 1_024
+) -> View:
+    """All tokens of a text together, in classes of tokens; about so many classes of texts."""
+    size = max(2, int(classes ** (1 / places) + 1e-9))
     pool, laws = pooled(stacked(cases, "p"), stacked(cases, "q"), size)
     size = laws.shape[-1]
     joint = laws
@@ -173,13 +173,13 @@ def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
     return pool, _of_classes(pool, p, most + 1)
 
 
-def draft_views(name: str, cases: list[LabelledProblem]) -> list[View]:
+def draft_views(name: str, cases: list[LabelledProblem], tuples: int = 4_096) -> list[View]:
     """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other.
 
-    Above 64 tokens also whether they came before.
+    Above 64 tokens also whether they came before. tuples: maximum number of draft tuples, absent drafts included, that are counted.
     """
     n, k, q = cases[0].problem.n, cases[0].problem.k, stacked(cases, "q")
-    main = (_tuple_view if (n + 1) ** k <= MOST_TUPLES else _in_turn_view)(name, cases)
+    main = (_tuple_view if (n + 1) ** k <= tuples else _in_turn_view)(name, cases)
 
     def follows(case: int, which: Array, outcomes: Array, generator: Any) -> list[tuple[Array, Array]]:
         drafts = outcomes[:, :k]
@@ -252,11 +252,6 @@ def part(law: Array, outcome: Array, generator: np.random.Generator) -> Array:
     return np.minimum((PARTS * point).astype(np.int64), PARTS - 1)
 
 
-PARTNERS = 4  # pairs of rows that are looked at between two looks at the evidence
-KINDS = 5  # of what an outcome is set beside, in batches
-REMEMBERED = 256  # batches from which such pairs are chosen
-
-
 class Dependence:
     """Counts of what came out, given what came out elsewhere: of the main views of a group, in classes.
 
@@ -266,14 +261,20 @@ class Dependence:
     most unlike, are counted from then on: chosen before what is counted, so that the e-value holds.
     """
 
-    def __init__(self, views: list[View], rows: int, batched: bool) -> None:
+    kinds = 5  # in batches
+
+    def __init__(
+        self, views: list[View], rows: int, batched: bool, counted_pairs: int = 4, remembered_batches: int = 256
+    ) -> None:
+        """counted_pairs: pairs of rows between two looks at the evidence. remembered_batches: those from which they are chosen."""
+        self.counted_pairs, self.remembered = counted_pairs, remembered_batches
         main = [view.laws[:, 0] for view in views if view.main]
         self.rows, self.batched = rows, batched
         middles = [laws.cumsum(-1) - laws / 2 for laws in main]
         self.scores = [np.sqrt(12) * (middle - 0.5) for middle in middles]
         self.classes = [np.minimum((CLASSES * middle).astype(np.int64), CLASSES - 1) for middle in middles]
         self.laws = np.stack([_of_classes(c, laws, CLASSES) for c, laws in zip(self.classes, main, strict=True)])
-        shape = (len(main), KINDS if batched else 1, main[0].shape[0], CLASSES ** len(main), CLASSES)
+        shape = (len(main), self.kinds if batched else 1, main[0].shape[0], CLASSES ** len(main), CLASSES)
         self.counts = np.zeros(shape, dtype=np.int64)
         self.latest = np.zeros(0, dtype=np.int64)  # classes of the calls before, all main views in one number
         self.seen: list[Array] = []  # scores of latest batches: (main views, rows)
@@ -295,7 +296,7 @@ class Dependence:
             for kind, (i, j) in enumerate((pairs.T for pairs in self.pairs), 3):
                 self._count(kind, together[i], which, classes, j)
             scores = [table[which, cell] for table, cell in zip(self.scores, cells, strict=True)]
-            self.seen = [*self.seen[1 - REMEMBERED :], np.array(scores, dtype=np.float32)]
+            self.seen = [*self.seen[1 - self.remembered :], np.array(scores, dtype=np.float32)]
         self.latest = together
 
     def _count(self, kind: int, conditions: Array, which: Array, classes: Array, rows: Array) -> None:
@@ -310,7 +311,7 @@ class Dependence:
         scores = np.concatenate(self.seen)
         alike = np.tril(scores.T @ scores, -1)
         best = abs(alike).argmax(-1)
-        later = np.argsort(-abs(alike)[np.arange(self.rows), best], kind="stable")[:PARTNERS]
+        later = np.argsort(-abs(alike)[np.arange(self.rows), best], kind="stable")[: self.counted_pairs]
         later = later[later > best[later]]
         self.pairs = [np.stack((best[later], later), axis=-1), _in_line(alike)]
 

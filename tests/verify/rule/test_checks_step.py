@@ -57,7 +57,7 @@ def test_a_planted_mistake_is_found(form: str, mutant: Mutant) -> None:
 )
 def test_right_ones_pass(name: str, check: Any) -> None:
     report = check(3, 256)
-    report.raise_if_failed()
+    assert not report.failures, report  # of 2,500 draft tuples so few samples decide nothing
 
 
 @pytest.mark.parametrize("path", [False, True])
