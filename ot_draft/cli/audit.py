@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 MOST_TOGETHER = 256
 FOLDER = click.Path(exists=True, file_okay=False)
 LOOKUP = re.compile(r"ngram(?::([1-9]\d?))?")
+OPTIONS_OF_LOGS = (
+    "subject",
+    "level",
+    "confidence",
+    "tolerance",
+    "json_file",
+    "html",
+    "temperature",
+    "top_k",
+    "top_p",
+    "mode",
+)
 SERVERS = "servers"  # instead of a URL: the command for two servers
 
 
@@ -157,19 +169,22 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Ser
         raise click.UsageError(
             f"URL|LOG must be an existing file or start with http:// or https://, got {str(path)!r}. Correct it."
         )
-    if options.reference is not None:
-        raise click.UsageError("--reference requires a server. Pass its URL instead of a log.")
     if options.draft is not None:
         raise click.UsageError("--draft requires a server. In a log, set draft_probs in each line.")
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT
+        if given and parameter.name not in OPTIONS_OF_LOGS:
+            raise click.UsageError(f"{parameter.opts[0]} requires a server. Pass its URL instead of a log.")
     if (options.temperature, options.top_k, options.top_p) != (1, 0, 1):
         raise click.UsageError(
             "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is sampled from."
         )
-    notes = ResponseNotes()
+    notes = ResponseNotes(judge.charge)
     with progress_bar(100, f"reading {path.name}, per cent") as advance:
         for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share)), notes):
             judge.add(token)
-    judge.undecided = notes.undecided(judge.biased, stated)
+    judge.undecided, judge.remarks = notes.undecided(judge.biased, stated), notes.remarks()
     if not judge.tokens and not judge.charged:
         raise click.UsageError(f"LOG must hold at least one token, got none in {path}. Use another log.")
     return judge.report(str(path))

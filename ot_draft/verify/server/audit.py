@@ -97,6 +97,7 @@ class Audit:
         self._crossed: int | None = None
         self.skipped, self.charged, self.left_out = 0, 0, LeftOut()
         self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
+        self.remarks: tuple[str, ...] = ()  # limits of the result, where whoever adds the tokens knows
 
     def add(self, *tokens: Token) -> None:
         """Add tokens with their distributions, those of each sequence in their order.
@@ -185,10 +186,14 @@ class Audit:
         """
         self._count_out(reason, where, tokens)
 
-    def charge(self, tokens: int) -> None:
-        """Take from every bet what it can lose at most on tokens that nobody saw, or of which nobody knows whether a bet was on."""
+    def charge(self, tokens: int, ends: int = 0) -> None:
+        """Take from every bet what it can lose at most on tokens that nobody saw, or of which nobody knows whether a bet was on.
+
+        ends: further tokens that end a sequence, which cost the bet on tokens of no mass only (`consistency.HiddenEnds`).
+        """
         self.charged += tokens
         self._owed += tokens
+        self._wealth.settle_no_mass(np.zeros(ends, dtype=bool), np.ones(ends))
 
     def _count_out(self, reason: str, where: str, tokens: int = 1) -> None:
         self.left_out.add(reason, where, tokens)

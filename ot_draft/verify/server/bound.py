@@ -45,15 +45,18 @@ class Apart:
         self.sum[partition] += x.sum(0)
         self._square[partition] += x.T @ x
 
-    def largest(self, confidence: float) -> float:
-        """Upper bound of the mean of |b| on every union of cells, of all partitions at once; 1 at the start."""
+    def largest(self, confidence: float, unseen: int = 0) -> float:
+        """Upper bound of the mean of |b| on every union of cells, of all partitions at once; 1 at the start.
+
+        unseen: further tokens that the mean includes. Each may have any x in [-1, 1].
+        """
         if not self.count.all():
             return 1.0
         share = (1 - confidence) / (len(self.count) * len(UNIONS) * 2 * len(SLOPES))
         spread = np.einsum("uj,pjk,uk->pu", UNIONS, self._square, UNIONS)
         psi = -np.log1p(-SLOPES) - SLOPES
-        room = ((-log(share) + psi * spread[..., None]) / SLOPES).min(-1)
-        return min(1.0, float(((np.abs(self.sum @ UNIONS.T) + room) / self.count[:, None]).max()))
+        room = ((-log(share) + psi * (spread[..., None] + unseen)) / SLOPES).min(-1)
+        return min(1.0, float(((np.abs(self.sum @ UNIONS.T) + room + unseen) / (self.count[:, None] + unseen)).max()))
 
 
 class Bound:
@@ -75,9 +78,9 @@ class Bound:
         for i, (y, m) in enumerate((ranks, _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
             self._apart.add(i, y - m)
 
-    def largest(self, confidence: float, tolerance: float) -> float:
-        """Upper bound of the mean bias of every union of cells at once; 1 at the start."""
-        return min(1.0, self._apart.largest(confidence) + (tolerance + self.slack if self.count else 0.0))
+    def largest(self, confidence: float, tolerance: float, unseen: int = 0) -> float:
+        """Upper bound of the mean bias of every union of cells at once; 1 at the start. The mean includes `unseen` further tokens."""
+        return min(1.0, self._apart.largest(confidence, unseen) + (tolerance + self.slack if self.count else 0.0))
 
     @property
     def slack(self) -> float:

@@ -203,3 +203,42 @@ class Ends:
             f"{ended:,} answers end early, and not with a token of their own: the token that ends a text is not reported; left out, it "
             "makes the others look biased: let the server report or log it, or send requests with --ignore-eos"
         )
+
+
+class HiddenEnds:
+    """Numbers of tokens that the bets of a log are charged for, because responses may end with a token that is not in the log.
+
+    At a position that ends the response with probability e, let F be the factor of a bet, with E F <= 1 and w <= F <= 1/w. If the
+    response ends there, the bet pays w <= F instead. After a token that no token has followed so far, the first end pays w^2, further
+    ends pay 1, and the next response that goes on wins F <= 1/w once: the mean is (1 - e) E[F | no end] + e w^2 / w <= E F <= 1.
+
+    So a token that stands only at ends, as a reported end-of-sequence token does, costs two tokens in all, and every end after another
+    token costs one. The end-of-sequence token and its probability need not be known. F <= 1/w holds for all bets but the one on tokens
+    of no mass, which therefore pays w at every end (`Audit.charge`).
+    """
+
+    cut = ("length", "max_tokens", "limit", "abort")  # finish reasons of responses that do not end by a token
+
+    def __init__(self) -> None:
+        self.responses = self.ends = 0
+        self._followed: set[int | None] = set()  # tokens that another token has followed; None: the start of a response
+        self._only_last: Counter[int | None] = Counter()  # ends after each token that no token had followed
+
+    @property
+    def hidden(self) -> int:
+        """Ends after tokens that are also followed by others."""
+        return self.ends - sum(ends for token, ends in self._only_last.items() if token not in self._followed)
+
+    def add(self, answer: Answer) -> tuple[int, int]:
+        """Count a response; numbers of tokens to charge all bets for, and of ends to charge the bet on tokens of no mass for."""
+        *followed, last = (None, *(emitted.token for emitted in answer.tokens))
+        self._followed.update(followed)
+        self.responses += 1
+        if any(word in answer.finish for word in self.cut):
+            return 0, 0
+        self.ends += 1
+        unclear = last is not None and last < 0
+        if unclear or last in self._followed or answer.finish == UNREPORTED:
+            return 1, 0
+        self._only_last[last] += 1
+        return (2, 0) if self._only_last[last] == 1 else (0, 1)

@@ -64,6 +64,7 @@ class Judge(Protocol):
     charged: int
     left_out: LeftOut
     undecided: str
+    remarks: tuple[str, ...]
 
 
 def outcome_of(
@@ -71,9 +72,8 @@ def outcome_of(
 ) -> Outcome[ServerEvidence]:
     """Return the outcome of an audit in which `no_mass` tokens had no mass, and the e-value reached its limit at `crossed`."""
     tokens, now, without = bound.count, wealth.total, audit.left_out.tokens
-    most = bound.largest(audit.confidence, audit.tolerance)
     unseen = without + audit.charged
-    most = (most * tokens + unseen) / (tokens + unseen) if tokens else most
+    most = bound.largest(audit.confidence, audit.tolerance, unseen)
     bets = _bets(wealth, tokens, no_mass)
     undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound))
     status = Status.UNDECIDED if undecided else Status.PASSED if crossed is None else Status.FAILED
@@ -98,6 +98,7 @@ def outcome_of(
         unlisted=bound.rest,
         rounding=bound.slack,
         bets=bets,
+        remarks=audit.remarks,
         more_tokens=ceil(tokens * (-log(audit.level) - now) / now) if crossed is None and now > SUSPICIOUS else None,
         for_bounds={
             f"{target:g}": ceil(tokens * (most / target) ** 2)

@@ -25,7 +25,7 @@ from ...arrays import Array
 from ...errors import CannotAudit, InvalidDistribution
 from ..boundary import unique_keys
 from .answers import LARGEST_ID, BadAnswer, Emitted, read_answer
-from .consistency import Ends
+from .consistency import HiddenEnds
 from .evidence import LeftOut
 from .records import ENTRY, NUMBERS, UNNAMED_TOKEN, ListedMasses, Token, names
 from .reported import DOUBTFUL, Lists, Reported
@@ -55,6 +55,10 @@ COPIES = (
 )
 COINCIDENCE = 2.0**-32  # max. probability of these counts in a log without copies, by Chernoff's bound
 MOST_LINES = 1 << 16  # different lines that are counted at the same time
+HIDDEN_ENDS = (
+    "{hidden:,} of {responses:,} responses end without a reported end-of-sequence token. The bound counts each missing token as biased. "
+    "Whether responses end as often as the reported distributions say is not tested"
+)
 NO_LIST = "logprobs[{position}] has no log-probability of the emitted token: this token is skipped"
 ALL = range(LARGEST_ID)  # positions of tokens of which none was skipped
 Entry = dict[str, Any]  # names of ENTRY, and what JSON or an array held
@@ -101,10 +105,14 @@ def _divergence(share: float, chance: float) -> float:
 
 @dataclass
 class ResponseNotes:
-    """Facts about a log in addition to its tokens: copies of lines, API responses or entries, and whether responses report their ends."""
+    """Facts about a log in addition to its tokens: copies of lines, API responses or entries, and ends of responses.
 
+    charge: function of the number of tokens that all bets are charged for, and of further ends, as `Audit.charge`.
+    """
+
+    charge: Callable[[int, int], None] = lambda tokens, ends: None
     responses: int = 0
-    ends: Ends = field(default_factory=Ends)
+    ends: HiddenEnds = field(default_factory=HiddenEnds)
     copies: Copies = field(default_factory=Copies)
 
     def undecided(self, biased: bool, stated: bool) -> str:
@@ -112,7 +120,12 @@ class ResponseNotes:
         if (copies := self.copies.found()) is not None:
             times, share = copies
             return COPIES.format(times=times, share=share)
-        return self.ends.refusal() or (FROM_API if self.responses and biased and not stated else "")
+        return FROM_API if self.responses and biased and not stated else ""
+
+    def remarks(self) -> tuple[str, ...]:
+        """Limits of the result that the tokens do not show."""
+        hidden = self.ends.hidden
+        return (HIDDEN_ENDS.format(hidden=hidden, responses=self.ends.responses),) if hidden else ()
 
 
 def read_log(
@@ -264,7 +277,7 @@ def _of_api(
             lost(str(error), where, max(1, str(choice).count("'top_logprobs'")))
             continue
         if not alone:
-            notes.ends.add(f"{number} {index}", answer, LARGEST_ID)
+            notes.charge(*notes.ends.add(answer))
         if answer.missing:
             lost("counted, and not reported", where, answer.missing)
         known = {name: entry[name] for name in NUMBERS if alone and name in entry}

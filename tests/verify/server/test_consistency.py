@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction as F
+from itertools import compress, product
+from math import prod
 
 import numpy as np
 import pytest
 
 from ot_draft.verify.server.answers import LOWEST, UNREPORTED, Answer, Emitted
-from ot_draft.verify.server.consistency import STAKES, Contexts, Ends
+from ot_draft.verify.server.consistency import STAKES, Contexts, Ends, HiddenEnds
 from ot_draft.verify.server.reported import Lists, Reported
 
 
@@ -75,6 +78,44 @@ def test_which_ends_are_none() -> None:
         full.add([i % 3], answer(*range(1, 3 + i % 3), finish="length"), 16)
     assert (reported.refusal(), full.refusal()) == ("", "")
     assert "--ignore-eos" in hidden.refusal() and "--ignore-eos" in counted.refusal()
+
+
+END = 2  # the end-of-sequence token of the next test, which no response shows
+ROWS = {  # probabilities of tokens 0, 1 and END by the token before; None: the first token
+    None: (F(2, 5), F(1, 2), F(1, 10)),
+    0: (F(1, 2), F(1, 4), F(1, 4)),
+    1: (F(0), F(1, 10), F(9, 10)),
+}
+
+
+def outcomes(length: int, text: tuple[int, ...] = (), mass: F = F(1)) -> list[tuple[tuple[int, ...], F]]:
+    """Responses, without their end-of-sequence tokens, and their probabilities."""
+    if len(text) == length or END in text:
+        return [(text, mass)] if mass else []
+    row = ROWS[text[-1] if text else None]
+    return [found for token, p in enumerate(row) for found in outcomes(length, (*text, token), mass * p)]
+
+
+@pytest.mark.parametrize("c", [F(1, 2), F(4), F(-1, 2), F(-9, 10)])
+def test_bets_on_responses_without_their_ends_have_mean_at_most_one(c: F) -> None:
+    """Enumerated with fractions: four responses; a bet on any set of tokens; token 1 almost always ends a response."""
+    every, law, owed = outcomes(2), np.full(3, 1 / 3), []
+    answers = {text: Answer(tuple(emitted(token, law) for token in text if token != END), "stop" if END in text else "length")
+               for text, _ in every}  # fmt: skip
+    for some in product(every, repeat=4):
+        ends = HiddenEnds()
+        owed.append((some, prod(p for _, p in some), sum(ends.add(answers[text])[0] for text, _ in some)))
+    for event in product((0, 1), repeat=3):
+        kept, least = {}, min(1 + c, 1 / (1 + c))
+        for text, _ in every:
+            pairs = [(token, ROWS[before]) for before, token in zip((None, *text), text, strict=False) if token != END]
+            kept[text] = prod((1 + c * event[token]) / (1 + c * sum(compress(row, event))) for token, row in pairs)
+        wealth = [(mass * prod(kept[text] for text, _ in some), least**tokens) for some, mass, tokens in owed]
+        assert sum(won * paid for won, paid in wealth) <= 1
+        loses_at_ends = len(set(event)) > 1 and event[END] == (c < 0)
+        assert (
+            not loses_at_ends or sum(won for won, _ in wealth) > 1
+        )  # the test detects ends that nothing is charged for
 
 
 def reported(mass: np.ndarray, digits: int, as_mass: bool) -> Emitted:

@@ -6,15 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from slow import slow
 
 from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server import Audit, Token
+from ot_draft.verify.server.consistency import HiddenEnds
 from ot_draft.verify.server.log import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
 from ot_draft.verify.server.reported import Reported
@@ -267,6 +270,11 @@ def completion(text: list[tuple[Array, int]]) -> dict[str, Any]:
     return {"choices": [{"finish_reason": "length", "logprobs": columns}]}
 
 
+def ending(text: list[tuple[Array, int]], end: int, style: Callable[..., Any]) -> Any:
+    """A response without its end-of-sequence token."""
+    return style(text[:-1], "stop") if text[-1][1] == end else style(text)
+
+
 def written(path: Path, lines: list[Any]) -> str:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return str(path)
@@ -301,14 +309,40 @@ def test_what_an_api_returns_is_read(name: str, tmp_path: Path) -> None:
 
 
 def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
-    found = texts(length=64, end=7)
-    hidden = [chat(text[:-1], "stop") if text[-1][1] == 7 else chat(text) for text in found]
-    done = audit(
-        written(tmp_path / "log.jsonl", [line for line in hidden if line["choices"][0]["logprobs"]["content"]])
-    )
-    assert done.exit_code == 2 and "not reported" in " ".join(done.output.split()), done.output
-    shown = [chat(text, "stop" if text[-1][1] == 7 else "length") for text in found]
-    assert audit(written(tmp_path / "log.jsonl", shown)).exit_code == 0
+    """A right server passes, with the ends in its bound; a wrong one is biased. Ends that are reported cost nothing."""
+    for heat, status in ((1.0, 0), (0.6, 1)):
+        found = texts(heat, length=64, end=7)
+        ended = sum(text[-1][1] == 7 for text in found)
+        log = written(tmp_path / "log.jsonl", [ending(text, 7, chat) for text in found])
+        done = audit(log, "--temperature", "1", "--json", "-")
+        hidden = evidence_of(done.stdout)
+        assert done.exit_code == status and hidden["charged"] == ended > 40, done.output
+    assert "without a reported end-of-sequence token" in hidden["remarks"][0]
+    shown = [chat(text, "stop" if text[-1][1] == 7 else "length") for text in texts(length=64, end=7)]
+    done = audit(written(tmp_path / "log.jsonl", shown), "--json", "-")
+    reported = evidence_of(done.stdout)
+    assert done.exit_code == 0 and reported["charged"] == 2 and reported["bound"] < hidden["bound"], done.output
+
+
+@pytest.mark.parametrize(("rate", "seeds"), [(0.05, 1), *(slow((rate, 20)) for rate in (0.002, 0.01, 0.05))])
+def test_right_servers_without_reported_ends_win_no_bet(rate: float, seeds: int) -> None:
+    """End-of-sequence tokens are this share of all tokens. By Ville, the e-value reaches 1000 once in 1000 servers."""
+    for seed in range(seeds):
+        generator, pair, judge, ends = np.random.default_rng(seed), random_pair(seed, 24), Audit(), HiddenEnds()
+        end = np.minimum(24 * rate * generator.dirichlet(np.full(24, 0.3)), 0.95)[:, None]  # by the token before
+        p = np.hstack([pair.p * (1 - end), end])
+        for request in range(int(4000 * rate)):
+            text = [int(generator.integers(24))]
+            while text[-1] < 24 and len(text) < 500:
+                text.append(int((p[text[-1]].cumsum() <= generator.random()).sum()))
+            shown = [token for token in text[1:] if token < 24]
+            answer = SimpleNamespace(tokens=[SimpleNamespace(token=token) for token in shown],
+                                     finish="stop" if text[-1] == 24 else "length")  # fmt: skip
+            judge.charge(*ends.add(answer))  # type: ignore[arg-type]
+            judge.add(*Token.of_arrays(shown, p[text[: len(shown)]], request=[request] * len(shown)) if shown else ())
+        report = judge.report()
+        assert ends.hidden > 0 and report.word == "no bias found", str(report)
+        assert report.evidence.log_largest < np.log(1000), (seed, report.evidence.log_largest)
 
 
 def test_answers_from_a_cache_are_no_bias(tmp_path: Path) -> None:
