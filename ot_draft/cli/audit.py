@@ -6,6 +6,7 @@ import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ OPTIONS_OF_LOGS = (
     "top_p",
     "mode",
 )
+LOG_PROCESSED = "Log the distribution that is sampled from (vLLM: --logprobs-mode processed_logprobs)."
 SERVERS = "servers"  # instead of a URL: the command for two servers
 
 
@@ -57,7 +59,7 @@ class ServerOptions:
     concurrency: tuple[int, ...] | None
     ignore_eos: bool
     timeout: float
-    temperature: float
+    temperature: float | None
     top_k: int
     top_p: float
     mode: str | None
@@ -65,9 +67,19 @@ class ServerOptions:
     reference: Path | None
     draft: Path | int | None
 
+    @property
+    def heat(self) -> float:
+        """Sampling temperature of a server."""
+        return 1.0 if self.temperature is None else self.temperature
+
+    @property
+    def states_sampling(self) -> bool:
+        """Whether a user says that the tokens of a log were sampled from the reported distributions."""
+        return self.temperature is not None or self.mode == "processed"
+
     def law(self, mode: str, temperature_last: bool | None = False) -> Reported:
         """Return the conversion of reported log-probabilities of this mode to a distribution; raises CannotAudit if there is none."""
-        return Reported(self.temperature, self.top_k, self.top_p, mode, self.top_logprobs, temperature_last)
+        return Reported(self.heat, self.top_k, self.top_p, mode, self.top_logprobs, temperature_last)
 
 
 class Draft(click.ParamType):
@@ -100,9 +112,9 @@ class AuditCommand(click.Command):
 @options_of_servers
 @click.option("--concurrency", type=Numbers(MOST_TOGETHER),
               help="Comma-separated numbers of concurrent requests, up to 256, used in rotation [default: 1, 4, 8 and 32].")  # fmt: skip
-@click.option("--temperature", type=float, default=1.0, show_default=True,
-              help="Sampling temperature. With a log of API responses, pass 1 to state that its tokens were sampled at 1 from all tokens, "
-              "and that the end-of-text tokens are in the log.")  # fmt: skip
+@click.option("--temperature", type=float,
+              help="Sampling temperature [default: 1 for a server, none for a log]. With a log, states that all tokens were sampled "
+              "independently at it. Without this statement, a log of API responses is never called biased.")  # fmt: skip
 @click.option(
     "--top-k",
     type=int,
@@ -114,7 +126,7 @@ class AuditCommand(click.Command):
               help="Total probability of the most probable tokens that the server samples from (1: all).")  # fmt: skip
 @click.option("--logprobs", "mode", type=click.Choice(MODES),
               help="Log-probabilities that the server reports: raw (of the model), tempered (after the temperature) or processed (of "
-              "the distribution that is sampled from) [default: tempered for SGLang, else raw].")  # fmt: skip
+              "the distribution that is sampled from) [default: tempered for SGLang, else raw; none for a log].")  # fmt: skip
 @click.option(
     "--top-logprobs",
     type=click.IntRange(1),
@@ -145,8 +157,6 @@ def audit(
     decision, 70 for an internal error.
     """
     options = ServerOptions(**asked)
-    source = click.get_current_context().get_parameter_source("temperature")
-    stated = source is not click.core.ParameterSource.DEFAULT
     with one_line((DraftSelectionError, OSError, UnicodeDecodeError)):
         is_url = subject.startswith(("http://", "https://"))
         for name, file in (("--json", json_file), ("--html", html)):
@@ -157,12 +167,30 @@ def audit(
                     )
                 can_write(name, file)
         judge = Audit(level, confidence, tolerance)
-        report = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options, stated)
+        report = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options)
         _write(report, json_file, html)
     sys.exit(report.exit_status)
 
 
-def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> ServerReport:
+def _temperature_of_raw(options: ServerOptions) -> float:
+    """Temperature that the distributions of a log do not include; 1.0 if they are those that are sampled from."""
+    heat, mode = options.temperature, options.mode
+    if mode != "processed" and (options.top_k, options.top_p) != (0, 1):
+        raise click.UsageError(f"--top-k and --top-p of a log require --logprobs processed. {LOG_PROCESSED}")
+    if mode in ("raw", "tempered") and heat is None:
+        raise click.UsageError(f"--logprobs {mode} of a log requires --temperature. State the sampling temperature.")
+    if heat not in (None, 1) and mode is None:
+        raise click.UsageError(
+            f"--temperature {heat:g} of a log requires --logprobs: raw if the log-probabilities are those of the model (default of vLLM, "
+            "llama.cpp and OpenAI), tempered or processed if they include the temperature (SGLang; vLLM with --logprobs-mode "
+            "processed_logprobs). Pass one of them."
+        )
+    if heat is not None and not (0 < heat < inf or (heat == 0 and mode == "processed")):
+        raise click.UsageError(f"--temperature of a log must be above 0, got {heat:g}. {LOG_PROCESSED}")
+    return heat if heat is not None and mode == "raw" else 1.0
+
+
+def _read(path: Path, judge: Audit, options: ServerOptions) -> ServerReport:
     from ..verify.server.log import ResponseNotes, read_log
 
     if not path.is_file():
@@ -176,15 +204,12 @@ def _read(path: Path, judge: Audit, options: ServerOptions, stated: bool) -> Ser
         given = context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT
         if given and parameter.name not in OPTIONS_OF_LOGS:
             raise click.UsageError(f"{parameter.opts[0]} requires a server. Pass its URL instead of a log.")
-    if (options.temperature, options.top_k, options.top_p) != (1, 0, 1):
-        raise click.UsageError(
-            "--temperature, --top-k and --top-p of a log must be 1, 0 and 1. Log the distribution that is sampled from."
-        )
+    judge.temperature = _temperature_of_raw(options)
     notes = ResponseNotes(judge.charge)
     with progress_bar(100, f"reading {path.name}, per cent") as advance:
         for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share)), notes):
             judge.add(token)
-    judge.undecided, judge.remarks = notes.undecided(judge.biased, stated), notes.remarks()
+    judge.undecided, judge.remarks = notes.undecided(judge.biased, options.states_sampling), notes.remarks()
     if not judge.tokens and not judge.charged:
         raise click.UsageError(f"LOG must hold at least one token, got none in {path}. Use another log.")
     return judge.report(str(path))
@@ -218,7 +243,7 @@ def _draft(options: ServerOptions) -> DraftLaws | LookupLaws | None:
 
     if options.draft is None or isinstance(options.draft, int):
         return None if options.draft is None else LookupLaws(options.draft)
-    return DraftLaws(_loaded("draft model", options.draft), options.temperature)
+    return DraftLaws(_loaded("draft model", options.draft), options.heat)
 
 
 def _reference(options: ServerOptions) -> Reference | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log
+from math import inf, log
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...arrays import Array
 from ...errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
-from .evidence import LeftOut, outcome_of
+from .evidence import ROUGHEST, LeftOut, outcome_of
 from .past import ListLengths, Order, Past
 from .records import Token, Tokens, stack
 from .report import ServerReport
@@ -41,6 +41,9 @@ class Audit:
     rounding : float, default=0.0
         Absolute error that each reported probability may have, in [0, 0.1). Rounding that the numbers show themselves is added:
         16-bit floats, and decimals whose sum is not 1.
+    temperature : float, default=1.0
+        Sampling temperature, above 0, if the reported distributions are those at temperature 1. The sampled ones are computed. The
+        unlisted tokens leave an error, and a distribution with an error above 0.25 is skipped.
 
     Raises
     ------
@@ -79,15 +82,20 @@ class Audit:
     """
 
     def __init__(
-        self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE, rounding: float = 0.0
-    ) -> None:
+        self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE, rounding: float = 0.0,
+        temperature: float = 1.0
+    ) -> None:  # fmt: skip
         for name, value in (("level", level), ("confidence", confidence)):
             if not 0 < value < 1:
                 raise CannotAudit(f"{name} is {value}: give a number between 0 and 1")
         for name, value, kind in (("tolerance", tolerance, "a relative"), ("rounding", rounding, "an absolute")):
             if not 0 <= value < 0.1:
                 raise CannotAudit(f"{name} is {value}: give {kind} error from 0 up to 0.1")
-        self.level, self.confidence, self.tolerance = level, confidence, tolerance
+        if not 0 < temperature < inf:
+            raise CannotAudit(
+                f"temperature must be above 0 and finite, got {temperature}. Pass the sampling temperature."
+            )
+        self.level, self.confidence, self.tolerance, self.temperature = level, confidence, tolerance, temperature
         self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
         self._lengths = ListLengths()
@@ -130,6 +138,11 @@ class Audit:
         self.charge(doubtful)
         self.skip(short)
         self._pay()
+        if self.temperature != 1:
+            tokens = tokens.at_temperature(self.temperature, self.tolerance)
+            known = tokens.relative <= ROUGHEST
+            self.skip(int((~known).sum()))
+            tokens = tokens.take(np.flatnonzero(known))
         if not len(tokens):
             return
         seen = self._past.read(tokens)

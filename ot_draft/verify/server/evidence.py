@@ -60,6 +60,7 @@ class Judge(Protocol):
     level: float
     confidence: float
     tolerance: float
+    temperature: float
     skipped: int
     charged: int
     left_out: LeftOut
@@ -75,7 +76,7 @@ def outcome_of(
     unseen = without + audit.charged
     most = bound.largest(audit.confidence, audit.tolerance, unseen)
     bets = _bets(wealth, tokens, no_mass)
-    undecided = audit.undecided or ("" if crossed is not None else _too_little(tokens, audit.left_out, bound))
+    undecided = audit.undecided or ("" if crossed is not None else _too_little(audit, bound))
     status = Status.UNDECIDED if undecided else Status.PASSED if crossed is None else Status.FAILED
     strongest = bets[0]
     found = (
@@ -132,9 +133,16 @@ def _bets(wealth: Wealth, tokens: int, no_mass: int) -> tuple[BetResult, ...]:
     return tuple(sorted(bets, key=lambda bet: -bet.log_e_value))
 
 
-def _too_little(read: int, left_out: LeftOut, bound: Bound) -> str:
+def _too_little(audit: Judge, bound: Bound) -> str:
     """Why what was read cannot be called right: over UNREADABLE of all tokens were left out, or the reports are too rough or too short."""
-    every = read + left_out.tokens
+    left_out = audit.left_out
+    every = bound.count + left_out.tokens
+    if audit.temperature != 1 and audit.skipped > bound.count:
+        return (
+            f"the lists omit too much: for {audit.skipped:,} of {audit.skipped + bound.count:,} tokens, the distribution at temperature "
+            f"{audit.temperature:g} cannot be computed from raw probabilities within {ROUGHEST:.0%}. Log more tokens per position, or the "
+            "distribution that is sampled from (vLLM: --logprobs-mode processed_logprobs)"
+        )
     if not every:
         return "no tokens were read"
     if left_out.tokens <= UNREADABLE * every:

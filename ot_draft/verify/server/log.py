@@ -45,9 +45,9 @@ TEXT_KEYS = (
 )
 SAME_TEXT = "several listed tokens have the text of the emitted one: log token ids"
 FROM_API = (
-    "the tokens do not follow the reported probabilities, but the log does not say how they were drawn: another temperature, top-p, a "
-    "penalty, a seed or cached answers, or an unreported end-of-text token explain it as well. If all tokens were drawn independently at "
-    "temperature 1 without any of these, pass --temperature 1"
+    "the tokens do not follow the reported probabilities, but the log does not say how they were sampled: another temperature, top-p, a "
+    "penalty, a seed or cached answers explain it as well. If all tokens were sampled independently from all tokens, state the "
+    "temperature: --temperature 1, or for example --temperature 0.7 --logprobs raw"
 )
 COPIES = (
     "{share:.0%} of the different lines occur {times} times or a multiple of it: copies of a token are not further tokens, and were not "

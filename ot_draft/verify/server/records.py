@@ -21,7 +21,7 @@ from ...arrays import Array
 from ...errors import CannotAudit
 from ..boundary import int_from, probability
 from .moments import BINS, mixed
-from .rounding import OFF, decimals_of, explains, log_error, relative_of, step_of
+from .rounding import EXACT, OFF, VOCABULARY, decimals_of, explains, log_error, relative_of, step_of
 
 TOP = 64  # tokens of a law that stay themselves
 NO_TOKEN = -1
@@ -94,6 +94,32 @@ class Tokens:
             size=np.where(rows, kept.sum(1), self.size),
             relative=np.where(some, np.maximum(self.relative, relative_of(mass)), self.relative),
             decimals=np.where(some, np.minimum(self.decimals, decimals_of(mass)), self.decimals),
+        )
+
+    def at_temperature(self, temperature: float, tolerance: float) -> Tokens:
+        """The same tokens with their distributions p at another temperature than 1, and the error of these in `relative`.
+
+        With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. If r is the probability
+        of all others and m the least of the listed ones, Z is from S to S + r m^(a - 1) for a > 1, and to S + n^(1 - a) r^a for a < 1
+        and a vocabulary of n. The middle is taken. tolerance: relative error of p.
+        """
+        power = 1 / temperature
+        found = np.where(self.mass > 0, self.mass, 0.0) ** power
+        total, rest = np.maximum(found.sum(1), 1e-300), self.residual_mass
+        least = np.where(self.mass > 0, self.mass, np.inf).min(1, initial=1.0)
+        others = rest * least ** (power - 1) if power > 1 else VOCABULARY ** (1 - power) * rest**power
+        step = np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0)
+        off = self.relative + step / least + tolerance
+        error = np.expm1(np.minimum(2 * power * np.log1p(off), 1.0)) - tolerance + others / (2 * total)
+        mass = found / (total + others / 2)[:, None]
+        return replace(
+            self,
+            mass=mass,
+            residual_mass=np.where(self.whole & (rest == 0), 0.0, np.maximum(0.0, 1 - mass.sum(1))),
+            own=np.full(len(self), math.nan),
+            total=np.where(self.whole, 1.0, mass.sum(1)),
+            relative=np.maximum(error, 0.0),
+            decimals=np.full(len(self), EXACT),
         )
 
     @cached_property

@@ -95,7 +95,9 @@ def _limits(evidence: ServerEvidence) -> Iterator[str]:
     if evidence.unlisted > REPORT_THRESHOLD:
         yield f"The lists omit {evidence.unlisted:.1%} of the probability, and the omitted tokens are not distinguished"
     if evidence.rounding > REPORT_THRESHOLD:
-        yield f"The reported probabilities are rounded, with an error of up to {evidence.rounding:.2g}"
+        yield (
+            f"The distributions have an error of up to {evidence.rounding:.2g}, by rounding or by unlisted tokens at another temperature"
+        )
     if evidence.skipped:
         yield f"{evidence.skipped:,} further tokens are left out, because their distribution cannot be known"
     lost = evidence.charged + evidence.unreadable

@@ -20,6 +20,7 @@ from ot_draft.verify.server import Audit, Token
 from ot_draft.verify.server.consistency import HiddenEnds
 from ot_draft.verify.server.log import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
+from ot_draft.verify.server.records import stack
 from ot_draft.verify.server.reported import Reported
 
 from .chains import inverse, random_pair
@@ -226,12 +227,12 @@ def entry(p: Array, token: int, listed: int = 10, name: Callable[[int], Any] = "
     return {"token": name(token), "logprob": float(logs[token]), "bytes": None, "top_logprobs": others}
 
 
-def texts(heat: float = 1.0, length: int = 16, end: int = -1) -> list[list[tuple[Array, int]]]:
+def texts(heat: float = 1.0, length: int = 16, end: int = -1, requests: int = 150) -> list[list[tuple[Array, int]]]:
     """Requests of a Markov model: distributions and tokens; end: a token that ends a text."""
     p, generator, found = random_pair(3, 24).p, np.random.default_rng(0), []
     hot = p ** (1 / heat)
     hot /= hot.sum(1, keepdims=True)
-    for _ in range(150):
+    for _ in range(requests):
         state, text = 0, []
         for _ in range(length):
             token = int(generator.choice(24, p=hot[state]))
@@ -294,12 +295,12 @@ FORMATS: dict[str, Callable[[list[list[tuple[Array, int]]]], list[Any]]] = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_an_api_returns_is_read(name: str, tmp_path: Path) -> None:
-    """Right: no bias. At another temperature: biased where the user says that there was none, else undecided."""
+    """Right: no bias. At another temperature: undecided, or biased if the user states temperature 1."""
     right = audit(written(tmp_path / "right.jsonl", FORMATS[name](texts())), "--json", "-")
     assert right.exit_code == 0 and evidence_of(right.stdout)["tokens"] == 150 * 16, right.output
     log = written(tmp_path / "hot.jsonl", FORMATS[name](texts(heat=0.7)))
     unknown, stated = audit(log), audit(log, "--temperature", "1")
-    assert unknown.exit_code == 2 and "pass --temperature 1" in " ".join(unknown.output.split()), unknown.output
+    assert unknown.exit_code == 2 and "state the temperature" in " ".join(unknown.output.split()), unknown.output
     assert stated.exit_code == 1, stated.output
     assert (
         stated.output.startswith("biased")
@@ -308,9 +309,35 @@ def test_what_an_api_returns_is_read(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["chat completions", "RequestOutput", slow("entries of ids"), "lines"])
+def test_logs_at_another_temperature(name: str, tmp_path: Path) -> None:
+    """Raw distributions, tokens at 0.7: not biased if 0.7 and raw are stated; biased if tokens were sampled at 1 or at 0.6."""
+    lines = {"lines": lambda found: [{"token": x, "target_probs": p.tolist()} for text in found for p, x in text]}
+    for heat, status in ((0.7, 0), (1.0, 1), (0.6, 1)):
+        log = written(tmp_path / "log.jsonl", (FORMATS | lines)[name](texts(heat, requests=600)))
+        done = audit(log, "--temperature", "0.7", "--logprobs", "raw", "--json", "-")
+        found = evidence_of(done.stdout)
+        assert done.exit_code == status and found["skipped"] < 100 and found["rounding"] < 0.1, (heat, found["reason"])
+    assert audit(log, "--temperature", "0.7").exit_code == 2
+
+
+@pytest.mark.parametrize("temperature", [0.3, 0.7, 1.3])
+@pytest.mark.parametrize("listed", [5, 20, 40])
+def test_the_error_at_another_temperature_is_stated(temperature: float, listed: int) -> None:
+    p = np.sort(np.random.default_rng(0).dirichlet(np.full(40, 0.3), size=200))[:, ::-1] + 1e-12
+    p /= p.sum(1, keepdims=True)
+    true = p ** (1 / temperature)
+    true /= true.sum(1, keepdims=True)
+    rows = [Token.of_top(0, range(listed), row[:listed], whole=listed == 40) for row in p]
+    found = stack(rows).at_temperature(temperature, 0.0)
+    error = abs(true[:, :listed] - found.mass)
+    assert np.all(error <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
+    assert listed < 40 or found.relative.max() < 1e-9
+
+
 def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
     """A right server passes, with the ends in its bound; a wrong one is biased. Ends that are reported cost nothing."""
-    for heat, status in ((1.0, 0), (0.6, 1)):
+    for heat, status in ((0.6, 1), (1.0, 0)):
         found = texts(heat, length=64, end=7)
         ended = sum(text[-1][1] == 7 for text in found)
         log = written(tmp_path / "log.jsonl", [ending(text, 7, chat) for text in found])
