@@ -33,7 +33,14 @@ from .reported import DOUBTFUL, Lists, Reported
 LONGEST = 64 * 2**20  # bytes of a line
 WHOLE = ("token", "ids", "position", "step_offset")  # arrays that hold whole numbers
 WANTED = {"iu": "whole numbers", "iuUS": "names or whole numbers", "b": "truth values", "fiu": "real numbers"}
-API = {"top_logprobs", "choices", "outputs"}  # names by which lines of an API are known
+API = {
+    "choices",
+    "outputs",
+    "token_ids",
+    "content",
+    "top_logprobs",
+}  # keys by which API responses and parts of them are recognised
+WRAPPERS = ("response", "body")  # keys that hold a response in the output of OpenAI's Batch API
 GZIP = b"\x1f\x8b"
 FORMATS = {b"PAR1": "a parquet file", b"PK\x03\x04": "a zip file", b"\x28\xb5\x2f\xfd": "compressed by zstd", b"BZh": "compressed by bzip2",
            b"\xfd7zXZ": "compressed by xz", b"\x93NUMPY": "a single array"}  # by first bytes  # fmt: skip
@@ -198,9 +205,7 @@ def read_log(
         notes.copies.add(content)
         try:
             read = entry()
-            tokens = (
-                iter([Token.of_entry(read)]) if ENTRY.issuperset(read) else _of_api(read, where, number, lost, notes)
-            )
+            tokens = _of_api(read, where, number, lost, notes) if _is_api(read) else iter([Token.of_entry(read)])
             for token in tokens:
                 count += 1
                 yield token
@@ -213,12 +218,25 @@ def read_log(
 Line = tuple[str, Callable[[], Entry], float, bytes]
 
 
-def _lines(path: Path) -> Iterator[Line]:
-    """Where each line stands, a function that reads its entry, the share of the file up to there, and its bytes."""
+def _lines(path: Path, max_whole: int = 2**30) -> Iterator[Line]:
+    """Where each line stands, a function that reads its entry, the share of the file up to there, and its bytes.
+
+    A file of at most `max_whole` bytes may be one JSON list or object, whose first line is not an object.
+    """
     number = 0
     try:
         size = max(path.stat().st_size, 1)
         with path.open("rb") as raw, _unpacked(raw, path) as file:
+            if (items := _items(file, max_whole)) is not None:
+                for number, item in enumerate(items):
+                    yield (
+                        f"{path.name}, item {number}",
+                        partial(_entry, item),
+                        number / len(items),
+                        json.dumps(item).encode(),
+                    )
+                return
+            file.seek(0)
             while line := file.readline(LONGEST):
                 number += 1
                 if line.strip():
@@ -228,6 +246,23 @@ def _lines(path: Path) -> Iterator[Line]:
                     line = file.readline(LONGEST)
     except (OSError, EOFError, zlib.error) as error:
         raise CannotAudit(f"{path}: {error}: {number:,} lines could be read") from error
+
+
+def _items(file: IO[bytes] | gzip.GzipFile, max_whole: int) -> list[Any] | None:
+    """The items of a file that is one JSON value; None for other files, such as JSON lines."""
+    first = file.readline(LONGEST)
+    if isinstance(_parsed(first), dict) or not first.lstrip().startswith((b"[", b"{")):
+        return None
+    whole = _parsed(first + file.read(max_whole))
+    return whole if isinstance(whole, list) else None if whole is None else [whole]
+
+
+def _parsed(text: bytes) -> Any:
+    """A JSON value; None if the text is not JSON."""
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _unpacked(raw: IO[bytes], path: Path) -> IO[bytes] | gzip.GzipFile:
@@ -247,11 +282,23 @@ def _entry_of_line(line: bytes) -> Entry:
         entry = json.loads(line, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise CannotAudit(f"not JSON ({str(error)[:80]}): write one object a line") from error
+    return _entry(entry)
+
+
+def _is_api(entry: Entry) -> bool:
+    return bool(entry.keys() & API) or type(entry.get("logprobs")) is dict
+
+
+def _entry(entry: Any) -> Entry:
+    """A parsed line or item: a response or a part of one, or the optional values of a token that are not null."""
     if not isinstance(entry, dict):
-        raise CannotAudit(f"{str(entry)[:40]} is no object: write one object a line")
-    if entry.keys() & API:
+        raise CannotAudit(f"{str(entry)[:40]} is not an object: write one object per line")
+    for wrapper in WRAPPERS:
+        inner = entry.get(wrapper)
+        entry = inner if type(inner) is dict else entry
+    if _is_api(entry):
         return entry
-    entry = {name: value for name, value in entry.items() if name not in ("drafts", "accepted")}
+    entry = {name: value for name, value in entry.items() if value is not None and name not in ("drafts", "accepted")}
     if unknown := sorted(set(entry) - ENTRY):
         raise CannotAudit(
             f"{unknown[0]!r:.40} is not known: the names are {', '.join(sorted(ENTRY))}; or one of {', '.join(sorted(API))}"
@@ -263,7 +310,7 @@ def _of_api(
     entry: Entry, where: str, number: int, lost: Callable[[str, str, int], None], notes: ResponseNotes
 ) -> Iterator[Token]:
     """The tokens of one line of an API: each choice is a request of its own; an entry alone has the names that it gives."""
-    alone = "top_logprobs" in entry
+    alone = "top_logprobs" in entry and "tokens" not in entry
     choices = [(_choice_of_entry(entry), ALL, 0)] if alone else _choices(entry)
     usage = entry.get("usage") if len(choices) == 1 else None  # it counts the tokens of all choices
     for index, (choice, positions, skipped) in enumerate(choices):
@@ -302,6 +349,10 @@ Choice = tuple[Entry, Sequence[int], int]
 
 def _choices(entry: Entry) -> list[Choice]:
     """The choices of a response in the form of OpenAI's, positions of their tokens, and how many tokens of each were skipped."""
+    if "token_ids" in entry or type(entry.get("logprobs")) is dict:  # a choice
+        entry = {"choices": [entry]}
+    elif type(entry.get("content")) is list or "tokens" in entry:  # its log-probabilities
+        entry = {"choices": [{"logprobs": entry}]}
     found = entry.get("choices", entry.get("outputs"))
     if type(found) is not list or not all(type(each) is dict for each in found):
         raise CannotAudit("choices must be a list of objects: write whole responses, one JSON object per line")

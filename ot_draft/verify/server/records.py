@@ -503,6 +503,9 @@ def _column(entry: dict[str, Any], name: str) -> Array:
     given = entry[name]
     if name == "logprobs" and type(given) is list:  # programs write null for -inf, which JSON lacks
         given = [-math.inf if each is None else each for each in given]
+    elif type(given) is list and None in given:
+        remedy = "Omit draft_probs where it is unknown." if name == "draft_probs" else "Write 0 for probability 0."
+        raise CannotAudit(f"{name}[{given.index(None)}] must be a number, got null. {remedy}")
     found = real_numbers(given, name)
     if found.ndim != 1 or np.isnan(found).any():
         raise CannotAudit(f"{name} is no list of numbers: give real numbers")

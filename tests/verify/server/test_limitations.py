@@ -290,6 +290,13 @@ FORMATS: dict[str, Callable[[list[list[tuple[Array, int]]]], list[Any]]] = {
     "completions": lambda found: [completion(text) for text in found],
     "several choices": lambda found: [chat(found[0]) | {"choices": [chat(text)["choices"][0] for text in found]}],
     "RequestOutput": lambda found: [request_output(text) for text in found],
+    "CompletionOutput": lambda found: [request_output(text)["outputs"][0] for text in found],
+    "choices": lambda found: [chat(text)["choices"][0] for text in found],
+    "logprobs of chat completions": lambda found: [chat(text)["choices"][0]["logprobs"] for text in found],
+    "logprobs of completions": lambda found: [completion(text)["choices"][0]["logprobs"] for text in found],
+    "Batch API": lambda found: [
+        {"custom_id": "a", "response": {"status_code": 200, "body": chat(text)}} for text in found
+    ],
 }
 
 
@@ -333,6 +340,20 @@ def test_the_error_at_another_temperature_is_stated(temperature: float, listed: 
     error = abs(true[:, :listed] - found.mass)
     assert np.all(error <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
     assert listed < 40 or found.relative.max() < 1e-9
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_file_that_is_one_json_value(indent: int | None, tmp_path: Path) -> None:
+    """A list of responses, on one line or on many; and a single response on many lines."""
+    found, log = [chat(text) for text in texts()], tmp_path / "log.json"
+    for items in (found, found[0]):
+        log.write_text(json.dumps(items, indent=indent))
+        done = audit(str(log), "--json", "-")
+        assert done.exit_code == 0 and evidence_of(done.stdout)["tokens"] == (2400 if items is found else 16), (
+            done.output
+        )
+    log.write_text(json.dumps(found, indent=indent)[:-9])
+    assert audit(str(log)).exit_code == 2
 
 
 def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
@@ -464,7 +485,9 @@ def test_null_and_a_token_that_is_listed_again(tmp_path: Path) -> None:
         cut = np.where(p < 1e-3, 0, p) / p[p >= 1e-3].sum()
         ids = [*top(cut, N), top(cut, 1)[0] if cut[token] == 0 else int(token)]
         logs = [float(np.log(cut[x])) if cut[x] else None for x in ids]
-        lines.append({"token": ids[-1], "ids": ids, "logprobs": logs, "whole": True})
+        lines.append(
+            {"token": ids[-1], "ids": ids, "logprobs": logs, "whole": True, "draft_probs": None, "position": None}
+        )
     done = audit(written(tmp_path / "log.jsonl", lines), "--json", "-")
     found = evidence_of(done.stdout)
     assert found["unreadable"] == 0 and found["tokens"] == COUNT and done.exit_code == 0, done.output

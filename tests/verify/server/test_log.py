@@ -94,7 +94,7 @@ def test_a_log_in_arrays(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ('{"token": 1, "target_probs": [0.5, 0.5]', "line 2: not JSON"),
-        ("[1]", "line 2: [1] is no object"),
+        ("[1]", "line 2: [1] is not an object"),
         ('{"target_probs": [0.5, 0.5]}', "line 2: token must be an integer"),
         ('{"token": true, "target_probs": [0.5, 0.5]}', "line 2: token must be an integer"),
         ('{"token": 1, "target_probs": [0.5, 0.6]}', "line 2: target_probs has sum 1.1"),
@@ -103,6 +103,7 @@ def test_a_log_in_arrays(tmp_path: Path) -> None:
         ('{"token": 1}', "line 2: no distribution"),
         ('{"token": 1, "ids": [1, 2]}', "line 2: no distribution"),
         ('{"token": 1, "ids": [1, 2.5], "probabilities": [0.5, 0.1]}', "line 2: ids are not whole numbers"),
+        ('{"token": 1, "target_probs": [0.5, 0.5], "draft_probs": [null, 1]}', "Omit draft_probs where it is unknown"),
         ('{"token": 1, "ids": [1, 2], "logprobs": [0.5, -1]}', "line 2: logprobs hold 0.5"),
         ('{"token": 1, "target_probs": [0.5, 0.5], "lwa": 1}', "line 2: 'lwa' is not known"),
         ('{"token": 1, "target_probs": [0.5, 0.5], "step_offset": "x"}', "line 2: step_offset must be an integer of at least -1"),
