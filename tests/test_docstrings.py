@@ -18,7 +18,7 @@ MODULES = [
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_of_a_module_run(module: str) -> None:
-    with_torch = ("ot_draft.lossy.losses", "ot_draft.verify.server.log")
+    with_torch = ("ot_draft.lossy.losses", "ot_draft.verify.server.log_writer")
     if module in ("ot_draft.data.summary", "ot_draft.data.sweep"):
         pytest.importorskip("pyarrow")
     if module in with_torch or "decoding" in module or "integrations" in module:

@@ -191,7 +191,8 @@ def _temperature_of_raw(options: ServerOptions) -> float:
 
 
 def _read(path: Path, judge: Audit, options: ServerOptions) -> ServerReport:
-    from ..verify.server.log import ResponseNotes, read_log
+    from ..verify.server.log import read_log
+    from ..verify.server.log_responses import ResponseNotes
 
     if not path.is_file():
         raise click.UsageError(

@@ -2,7 +2,8 @@
 
 from ...errors import CannotAudit
 from .audit import Audit
-from .log import LogWriter, emitted_with_laws, read_log
+from .log import read_log
+from .log_writer import LogWriter, emitted_with_laws
 from .records import Token
 from .report import ServerReport
 

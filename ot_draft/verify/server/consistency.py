@@ -229,16 +229,19 @@ class HiddenEnds:
         """Ends after tokens that are also followed by others."""
         return self.ends - sum(ends for token, ends in self._only_last.items() if token not in self._followed)
 
-    def add(self, answer: Answer) -> tuple[int, int]:
-        """Count a response; numbers of tokens to charge all bets for, and of ends to charge the bet on tokens of no mass for."""
+    def add(self, answer: Answer, knows_last: bool = True) -> tuple[int, int]:
+        """Count a response; numbers of tokens to charge all bets for, and of ends to charge the bet on tokens of no mass for.
+
+        knows_last: whether the last token of the answer is the last one of the response, apart from a hidden end.
+        """
         *followed, last = (None, *(emitted.token for emitted in answer.tokens))
         self._followed.update(followed)
         self.responses += 1
         if any(word in answer.finish for word in self.cut):
             return 0, 0
         self.ends += 1
-        unclear = last is not None and last < 0
-        if unclear or last in self._followed or answer.finish == UNREPORTED:
+        known = knows_last and (last is None or last >= 0)
+        if not known or last in self._followed or answer.finish == UNREPORTED:
             return 1, 0
         self._only_last[last] += 1
         return (2, 0) if self._only_last[last] == 1 else (0, 1)

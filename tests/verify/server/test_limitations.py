@@ -18,7 +18,7 @@ from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server import Audit, Token
 from ot_draft.verify.server.consistency import HiddenEnds
-from ot_draft.verify.server.log import Copies
+from ot_draft.verify.server.log_copies import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
 from ot_draft.verify.server.records import stack
 from ot_draft.verify.server.reported import Reported
@@ -427,9 +427,8 @@ def test_copies_of_all_lines_are_no_verdict(suffix: str, tmp_path: Path) -> None
     )
 
 
-def test_copies_are_counted_in_long_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ot_draft.verify.server.log.MOST_LINES", 100)
-    once, thrice = Copies(), Copies()
+def test_copies_are_counted_in_long_logs() -> None:
+    once, thrice = Copies(max_lines=100), Copies(max_lines=100)
     for line in range(1000):
         once.add(b"%d" % line)
         for _ in range(3):
@@ -460,14 +459,16 @@ def test_counts_without_copies_are_no_copies() -> None:
     for mean in (0.01, 0.3, 1, 2, 5, 17, 60, 300):
         for different in (5, 40, 1000):
             counts = generator.poisson(mean, different)
-            assert Copies(Counter({line: int(count) for line, count in enumerate(counts) if count})).found() is None
+            assert (
+                Copies(counts=Counter({line: int(count) for line, count in enumerate(counts) if count})).found() is None
+            )
 
 
 def test_texts_as_keys_and_broken_responses_are_named(tmp_path: Path) -> None:
     line = entry(np.full(3, 1 / 3), 1, 2)
     keyed = line | {"top_logprobs": {other["token"]: other["logprob"] for other in line["top_logprobs"]}}
     for bad, said in (
-        (keyed, "the keys of top_logprobs are texts"),
+        (keyed, "the keys of top_logprobs are strings"),
         ({"choices": 5}, "choices must be a list"),
         ({"choices": [{"logprobs": None}]}, "no log-probabilities in it"),
         ({"outputs": [{"token_ids": [1, 2], "logprobs": [{"1": {"logprob": -1}}]}]}, "not a RequestOutput"),

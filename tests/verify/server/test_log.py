@@ -64,7 +64,7 @@ def test_a_compressed_log_is_read_and_other_formats_are_named(tmp_path: Path) ->
     (tmp_path / "half.gz").write_bytes(gzip.compress(text)[:-2000])
     done = audit(str(tmp_path / "half.gz"))
     assert done.exit_code == 2 and "lines could be read" in " ".join(done.output.split()), done.output
-    for head, said in ((b"PAR1\0", "is a parquet file"), (b"BZh9", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")):
+    for head, said in ((b"PAR1\0", "is a Parquet file"), (b"BZh9", "bzip2"), (b"\x28\xb5\x2f\xfd", "zstd")):
         (tmp_path / "other").write_bytes(head + bytes(100))
         done = audit(str(tmp_path / "other"))
         assert done.exit_code == 2 and said in " ".join(done.output.split()) and "codec" not in done.output, done.output
@@ -83,7 +83,7 @@ def test_a_log_in_arrays(tmp_path: Path) -> None:
         assert done.exit_code == 1, (name, done.output)
     assert "biased" in (tmp_path / "a.html").read_text()
     np.savez(tmp_path / "short.npz", token=token[:5], target_probs=law)
-    assert "target_probs has shape (6000, 24), and there are 5 tokens" in " ".join(
+    assert "target_probs must have one row per token, got shape (6000, 24) for 5 tokens" in " ".join(
         audit(str(tmp_path / "short.npz")).output.split()
     )
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
@@ -105,7 +105,7 @@ def test_a_log_in_arrays(tmp_path: Path) -> None:
         ('{"token": 1, "ids": [1, 2.5], "probabilities": [0.5, 0.1]}', "line 2: ids are not whole numbers"),
         ('{"token": 1, "target_probs": [0.5, 0.5], "draft_probs": [null, 1]}', "Omit draft_probs where it is unknown"),
         ('{"token": 1, "ids": [1, 2], "logprobs": [0.5, -1]}', "line 2: logprobs hold 0.5"),
-        ('{"token": 1, "target_probs": [0.5, 0.5], "lwa": 1}', "line 2: 'lwa' is not known"),
+        ('{"token": 1, "target_probs": [0.5, 0.5], "lwa": 1}', "line 2: 'lwa' is not a key"),
         ('{"token": 1, "target_probs": [0.5, 0.5], "step_offset": "x"}', "line 2: step_offset must be an integer of at least -1"),
     ],
 )  # fmt: skip
@@ -148,14 +148,17 @@ LISTS = {"token": np.zeros(3, dtype=int), "ids": np.zeros((3, 1), dtype=int), "p
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        (LAWS | {"token": np.full(3, 0.7)}, "token is of type float64: give whole numbers"),
-        (LAWS | {"target_probs": np.full((3, 2), 0.5 + 0j)}, "target_probs is of type complex128: give real numbers"),
-        (LAWS | {"request": np.array([np.nan, 1, 2])}, "request is of type float64"),
-        (LISTS | {"ids": np.full((3, 1), 0.5)}, "ids is of type float64"),
-        (LISTS | {"whole": np.array(["no", "no", "no"])}, "whole is of type <U2"),
-        (LISTS | {"position": np.array([0.5, 1, 2])}, "position is of type float64"),
+        (LAWS | {"token": np.full(3, 0.7)}, "token must hold whole numbers, got type float64"),
+        (
+            LAWS | {"target_probs": np.full((3, 2), 0.5 + 0j)},
+            "target_probs must hold real numbers, got type complex128",
+        ),
+        (LAWS | {"request": np.array([np.nan, 1, 2])}, "request must hold names or whole numbers, got type float64"),
+        (LISTS | {"ids": np.full((3, 1), 0.5)}, "ids must hold whole numbers, got type float64"),
+        (LISTS | {"whole": np.array(["no", "no", "no"])}, "whole must hold truth values, got type <U2"),
+        (LISTS | {"position": np.array([0.5, 1, 2])}, "position must hold whole numbers, got type float64"),
         (LISTS | {"probabilities": np.full((3, 2), 0.5)}, "none of 3 tokens can be read"),
-        ({"token": np.zeros(()), "target_probs": np.zeros((1, 2))}, "token has shape ()"),
+        ({"token": np.zeros(()), "target_probs": np.zeros((1, 2))}, "token must have one row per token, got shape ()"),
     ],
 )
 def test_arrays_that_would_have_to_be_repaired_are_refused(arrays: dict[str, Any], said: str, tmp_path: Path) -> None:
