@@ -1,20 +1,22 @@
-"""Whether what a server reports can be judged at all: is its law a function of the context, and does it report every token?
+"""Whether the reports of a server allow a verdict: they must be a function of the context, and every token must be reported.
 
-Equal contexts. The law of the next token is a function of the prompt and of the tokens before: two reports for one context must agree,
-up to the rounding of another batch (SAME). Prompts are sent more than once, so contexts come again: at the start of an answer, and as
-far as two answers agree; where they part, the context is the same and the emitted tokens differ (a parting).
+Equal contexts. The distribution of the next token is a function of the prompt and of the tokens before. Two reports for one context
+must agree, up to rounding in batches of other sizes. Prompts are sent more than once, so contexts occur again at the start of an answer
+and as far as two answers agree. Where they diverge, the context is the same and the emitted tokens differ.
 
-A report that leans on the emitted token may differ by less than rounding does. So there is a bet too: A = the tokens that this report
-gives more than the last report for this context did. If the reported law is true, the token falls into A with the reported mass of A,
-whatever moved the reports apart, and (1 + c y) / (1 + c m) is fair (the lemma of `e_values`). A server that moves mass to its own
-token puts it into A every time.
+A report that depends on the emitted token may differ by less than rounding does. Therefore there is also a bet. Let A be the tokens to
+which this report gives more than the last report for this context did. If the reported distribution is true, the token falls into A
+with the reported probability m of A, whatever made the reports differ, and (1 + c y) / (1 + c m) is fair (the lemma of `e_values`).
+A server that moves probability to its emitted token puts it into A every time.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,167 +25,204 @@ from ..e_values import e_value_text, log_bet
 from .answers import UNREPORTED, Answer, Emitted
 from .records import number_of
 
-CONTEXTS = 32_768  # remembered
-SAME = 0.1  # mean total variation up to which reports for one context may differ: bfloat16 in batches of other sizes
-FAR = 0.5  # no rounding moves a law that far,
-FAR_SHARE = 0.01  # but for this share of the comparisons,
-FEWEST_FAR = 3  # and so many in any case
-FEWEST = 8  # comparisons from which on their mean counts
-PARTINGS = 32  # after which a report that leans on its token has shown it
-STAKES = np.array([1.0, 10.0, 100.0, 1000.0])  # c of the lemma
-APART, ALIKE = 0.05, 0.01  # log-probabilities of one token that are two tokens', and of all others that are the same
-SURE = 1e-4  # a law is sure of a token where all others have less
-SURE_SHARE = 0.9
-LIKELIEST = 3  # tokens of a law that are shown
-ENDS = 8  # tokens that end a text: no model has more
-FEWEST_ENDS = 3  # ends without a reported token; fewer bias nothing
+Prompt = str | Sequence[int]
+
+
+@dataclass(frozen=True)
+class ContextLimits:
+    """Limits of the comparison of reports for equal contexts. Distances are in total variation."""
+
+    remembered: int = 32_768  # contexts in memory
+    mean_distance: float = 0.1  # max. mean distance: bfloat16 in batches of other sizes makes some hundredths
+    far: float = 0.5  # distance that rounding does not make
+    far_share: float = 0.01  # max. share of the comparisons that are far
+    far_count: int = 2  # number of far comparisons that are allowed in any case
+    min_comparisons: int = 8  # number of comparisons from which the mean counts
+    min_divergences: int = 32  # number of divergences after which a report that depends on its token has shown it
+    stakes: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0)  # c of the lemma
+    certain: float = 1e-4  # a distribution is certain of a token if all others have less
+    certain_share: float = 0.9  # share of positions with certain distributions from which equal answers are suspicious
+
+
+class _Report(NamedTuple):
+    """Tokens with their probabilities in descending order, and the emitted token."""
+
+    ids: Array
+    mass: Array
+    token: int
+
+
+class _Farthest(NamedTuple):
+    """The two reports for one context that are farthest apart: the prompt, the tokens after it, and the reports."""
+
+    prompt: Prompt
+    tokens: list[int]
+    reports: tuple[_Report, _Report]
 
 
 class Contexts:
-    """Reports for equal contexts, compared. level: probability of calling a right report one that leans on its token.
+    """Comparison of reports for equal contexts.
 
-    own_alone: of lists keyed by texts, how many differ in an emitted token's text alone, of which there are several tokens then.
+    level: bound on the probability that a correct report is said to depend on its token. own_alone: number of pairs of lists keyed by
+    strings that differ in the entry of an emitted token alone. divergences: number of comparisons whose emitted tokens differ.
     """
 
-    def __init__(self, level: float) -> None:
-        self.compared, self.partings, self.largest, self.own_alone = 0, 0, 0.0, 0
-        self._enough = -log(level)
-        self._apart, self._apart_at_partings, self._far = 0.0, 0.0, 0
-        self._wealth, self._highest = np.zeros(len(STAKES)), 0.0
-        self._last: OrderedDict[int, tuple[Array, Array, int]] = OrderedDict()
-        self._places, self._sure = 0, 0
-        self._farthest: tuple[str | Sequence[int], list[int], tuple[Array, Array], tuple[Array, Array]] | None = None
+    def __init__(self, level: float, limits: ContextLimits | None = None) -> None:
+        self.compared, self.divergences, self.largest, self.own_alone = 0, 0, 0.0, 0
+        self._limits, self._enough = limits or ContextLimits(), -log(level)
+        self._distance, self._distance_at_divergences, self._far = 0.0, 0.0, 0
+        self._stakes, self._highest = np.array(self._limits.stakes), 0.0
+        self._wealth = np.zeros(len(self._stakes))
+        self._last: OrderedDict[int, _Report] = OrderedDict()
+        self._positions, self._certain = 0, 0
+        self._farthest: _Farthest | None = None
 
-    def add(self, prompt: str | Sequence[int], answer: Answer, heavy: Callable[[Emitted], int]) -> None:
-        """Compare an answer with what was reported before. heavy: how many tokens of each list count."""
+    @property
+    def seen_enough(self) -> bool:
+        """Whether a report that depends on the emitted token would have shown it."""
+        return self.divergences >= self._limits.min_divergences
+
+    def add(self, prompt: Prompt, answer: Answer, comparable: Callable[[Emitted], int]) -> None:
+        """Compare an answer with earlier reports. comparable: number of entries of each list that another report must have, too."""
         key = hash((number_of(prompt) if isinstance(prompt, str) else tuple(prompt),))
-        for place, emitted in enumerate(answer.tokens):
-            ids, mass = emitted.named(heavy(emitted))
-            if not len(ids):
+        for position, emitted in enumerate(answer.tokens):
+            report = _Report(*emitted.named(comparable(emitted)), emitted.token)
+            if not len(report.ids):
                 break
-            self._places += 1
-            self._sure += bool(mass[0] > 1 - SURE)
+            self._positions += 1
+            self._certain += bool(report.mass[0] > 1 - self._limits.certain)
             before = self._last.pop(key, None)
             if before is not None:
-                farthest = self.largest
-                self._compare((ids, mass, emitted.token), before, emitted.slack)
-                if self.largest > farthest:
-                    self._farthest = (prompt, [each.token for each in answer.tokens[:place]], (ids, mass), before[:2])
-                self.own_alone += emitted.keyed and _own_alone((ids, mass, emitted.token), before)
-            self._last[key] = (ids, mass, emitted.token)
-            if emitted.token < 0:  # any of several tokens
+                largest = self.largest
+                self._compare(report, before, emitted.slack)
+                if self.largest > largest:
+                    tokens = [each.token for each in answer.tokens[:position]]
+                    self._farthest = _Farthest(prompt, tokens, (report, before))
+                self.own_alone += emitted.keyed and _own_alone(report, before)
+            self._last[key] = report
+            if emitted.token < 0:  # one of several tokens
                 break
             key = hash((key, emitted.token))
-        while len(self._last) > CONTEXTS:
+        while len(self._last) > self._limits.remembered:
             self._last.popitem(last=False)
 
-    def _compare(self, now: tuple[Array, Array, int], before: tuple[Array, Array, int], slack: float) -> None:
-        count = min(len(now[0]), len(before[0]))
-        (ids, mass, token), (other_ids, other_mass, other) = ((i[:count], m[:count], t) for i, m, t in (now, before))
-        there, here = _at_most(ids, other_ids, other_mass), _at_most(other_ids, ids, mass)
-        apart = float(max(np.maximum(mass - there, 0).sum(), np.maximum(other_mass - here, 0).sum()))
+    def _compare(self, now: _Report, before: _Report, slack: float) -> None:
+        count = min(len(now.ids), len(before.ids))
+        (ids, mass, token), (other_ids, other_mass, other) = (
+            (r.ids[:count], r.mass[:count], r.token) for r in (now, before)
+        )
+        there, here = _upper_bound(ids, other_ids, other_mass), _upper_bound(other_ids, ids, mass)
+        distance = float(max(np.maximum(mass - there, 0).sum(), np.maximum(other_mass - here, 0).sum()))
         self.compared += 1
-        self.largest = max(self.largest, apart)
-        self._apart += apart
-        self._far += apart > FAR
+        self.largest = max(self.largest, distance)
+        self._distance += distance
+        self._far += distance > self._limits.far
         if token != other:
-            self.partings += 1
-            self._apart_at_partings += apart
+            self.divergences += 1
+            self._distance_at_divergences += distance
         more = mass > there * (1 + 1e-6)
-        asked = float(mass[more].sum()) * (1 + SURE) + slack
-        if 0 < asked < 1:
-            came = float(token in ids[more])
-            self._wealth += log_bet(came, asked, STAKES)
-            self._highest = max(self._highest, float(np.logaddexp.reduce(self._wealth) - log(len(STAKES))))
+        mean = float(mass[more].sum()) * (1 + self._limits.certain) + slack
+        if 0 < mean < 1:
+            self._wealth += log_bet(float(token in ids[more]), mean, self._stakes)
+            self._highest = max(self._highest, float(np.logaddexp.reduce(self._wealth) - log(len(self._stakes))))
 
     def refusal(self, leaves_to_chance: bool) -> str:
-        """Why nothing can be concluded from these reports, "" if nothing speaks against them.
+        """Return why nothing can be concluded from these reports, or "".
 
-        leaves_to_chance: whether a law under this temperature, top-k and top-p has more than one token.
+        leaves_to_chance: whether a distribution under this temperature, top-k and top-p has more than one token.
         """
+        limits = self._limits
         if self._highest >= self._enough:
             return (
-                "the reported law is no function of the context: it leans on the emitted token, which has more mass than in other "
-                f"reports for the same context (e-value {e_value_text(self._highest)}, {self.partings:,} places)"
+                "the reported distribution is not a function of the context: it depends on the emitted token, which has more probability "
+                f"than in other reports for the same context (e-value {e_value_text(self._highest)}, {self.divergences:,} positions)"
             )
-        means = [(self._apart, self.compared), (self._apart_at_partings, self.partings)]
-        apart = max((total / count for total, count in means if count >= FEWEST), default=0.0)
-        if apart > SAME or self._far > max(FEWEST_FAR - 1, FAR_SHARE * self.compared):
+        sums = [(self._distance, self.compared), (self._distance_at_divergences, self.divergences)]
+        mean = max((total / count for total, count in sums if count >= limits.min_comparisons), default=0.0)
+        if mean > limits.mean_distance or self._far > max(limits.far_count, limits.far_share * self.compared):
             return (
-                f"the reported law is no function of the context: {self.compared:,} contexts came again, {self._far:,} with laws over "
-                f"{FAR} apart in total variation; mean {apart:.3g}, where rounding in other batches makes up to {SAME}{self._two_laws()}"
+                f"the reported distribution is not a function of the context: {self.compared:,} contexts occurred again, {self._far:,} "
+                f"with distributions over {limits.far} apart in total variation. The mean distance is {mean:.3g}; rounding in other "
+                f"batches makes up to {limits.mean_distance}{self._example()}"
             )
-        if leaves_to_chance and not self.partings and self._sure > SURE_SHARE * self._places:
+        if leaves_to_chance and not self.divergences and self._certain > limits.certain_share * self._positions:
             return (
-                f"the reported law is sure of its token at {self._sure:,} of {self._places:,} places, and equal prompts were answered "
-                "alike: either nothing is drawn here, or the list holds the emitted token alone"
+                f"the reported distribution has only one token at {self._certain:,} of {self._positions:,} positions, and equal prompts "
+                "got equal answers: either nothing is sampled here, or the list holds the emitted token alone"
             )
         return ""
 
-    def _two_laws(self) -> str:
-        """The text whose two laws are farthest apart, both of them, and what does such a thing."""
+    def _example(self, shown: int = 3) -> str:
+        """The context whose two reports are farthest apart, and possible causes. shown: number of tokens of each distribution."""
         if self._farthest is None:
             return ""
-        prompt, tokens, *laws = self._farthest
-        shown = [", ".join(f"{i}: {x:.3g}" for i, x in zip(ids.tolist(), mass[:LIKELIEST].tolist(), strict=False))
-                 for ids, mass in laws]  # fmt: skip
-        last = f" ({', '.join(map(str, tokens[-LIKELIEST:]))})" if tokens else ""
+        prompt, tokens, reports = self._farthest
+        listed = [
+            ", ".join(f"{i}: {x:.3g}" for i, x in zip(r.ids.tolist(), r.mass[:shown].tolist(), strict=False))
+            for r in reports
+        ]
+        last = f" ({', '.join(map(str, tokens[-shown:]))})" if tokens else ""
         return (
-            f". Two laws for one text, {self.largest:.2g} apart: {len(tokens)} tokens{last} behind the prompt {prompt!a:.60}, token "
-            f"and probability are {' and then '.join(shown)}. So it is where a request goes on from other tokens than its text has, where "
-            "several models answer, and where what is reported is not what was drawn from"
+            f". Two distributions for one context, {self.largest:.2g} apart: {len(tokens)} tokens{last} after the prompt {prompt!a:.60}, "
+            f"token and probability are {' and then '.join(listed)}. Possible causes: a request continues from other tokens than it "
+            "reports, several models answer, or the reported distribution is not the sampled one"
         )
 
     def __str__(self) -> str:
-        mean = self._apart / max(self.compared, 1)
+        mean = self._distance / max(self.compared, 1)
         return (
-            f"{self.compared:,} compared, {self.partings:,} of them where answers part; total variation {mean:.2g} on average, "
-            f"{self.largest:.2g} at most (up to {SAME} on average is rounding)"
+            f"{self.compared:,} compared, {self.divergences:,} of them where answers diverge; total variation {mean:.2g} on average, "
+            f"{self.largest:.2g} at most (rounding makes up to {self._limits.mean_distance} on average)"
         )
 
 
-def _own_alone(now: tuple[Array, Array, int], before: tuple[Array, Array, int]) -> bool:
-    """Whether two reports differ in the mass of one token alone, which one of them emitted: no noise does that."""
-    at, there = np.nonzero(now[0][:, None] == before[0])
-    apart = abs(np.log(np.maximum(now[1][at], 1e-300) / np.maximum(before[1][there], 1e-300)))
-    far = np.flatnonzero(apart > APART)
+def _own_alone(now: _Report, before: _Report, different: float = 0.05, equal: float = 0.01) -> bool:
+    """Whether two reports differ in the probability of one token alone, which one of them emitted; noise does not do that.
+
+    different, equal: differences of log-probabilities from which, and up to which, two entries count as different and as equal.
+    """
+    at, there = np.nonzero(now.ids[:, None] == before.ids)
+    apart = abs(np.log(np.maximum(now.mass[at], 1e-300) / np.maximum(before.mass[there], 1e-300)))
+    far = np.flatnonzero(apart > different)
     return (
         len(at) > 2
         and len(far) == 1
-        and (apart <= ALIKE).sum() == len(at) - 1
-        and now[0][at[far[0]]] in (now[2], before[2])
+        and (apart <= equal).sum() == len(at) - 1
+        and now.ids[at[far[0]]] in (now.token, before.token)
     )
 
 
-def _at_most(ids: Array, other_ids: Array, other_mass: Array) -> Array:
-    """The most that the other report gives these tokens: a token that it does not list has no more than its lightest, or than its rest."""
+def _upper_bound(ids: Array, other_ids: Array, other_mass: Array) -> Array:
+    """Largest probabilities of these tokens in another report: of an unlisted one, that of its last entry or of all unlisted ones."""
     same = ids[:, None] == other_ids
     unlisted = min(float(other_mass[-1]), max(0.0, 1 - float(other_mass.sum())))
     return np.where(same.any(1), (same * other_mass).sum(1), unlisted)
 
 
 class Ends:
-    """Whether the token that ends a text is among the reported ones.
+    """Whether the answers of a server report their end-of-sequence token.
 
-    If it is, early answers end with one of a few tokens, which stand nowhere else. If not, their last tokens are ordinary ones.
+    If they do, early answers end with one of at most `max_end_tokens` tokens, which occur nowhere else. Otherwise they end with ordinary
+    tokens. Up to `allowed` unreported ends bias nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_end_tokens: int = 8, allowed: int = 2) -> None:
+        self._max_end_tokens, self._allowed = max_end_tokens, allowed
         self._last: Counter[int] = Counter()
         self._inside: set[int] = set()
-        self._empty = 0  # ends that show at once: nothing before them, or one token more counted than shown
-        self._lengths: dict[object, int] = {}  # of answers that are said to be cut for their length, by prompt
+        self._empty = 0  # answers without tokens, or with one more token counted than shown
+        self._lengths: dict[object, int] = {}  # of answers that are cut for their length, by prompt
 
-    def add(self, prompt: str | Sequence[int], answer: Answer, asked: int) -> None:
-        """Count an answer to a request of `asked` tokens."""
+    def add(self, prompt: Prompt, answer: Answer, requested: int) -> None:
+        """Count an answer to a request for `requested` tokens."""
         tokens = [emitted.token for emitted in answer.tokens]
         self._inside.update(token for token in tokens[:-1] if token >= 0)
         if answer.finish == UNREPORTED:
             self._empty += 1
             return
-        if len(tokens) >= asked:
+        if len(tokens) >= requested:
             return
-        if answer.finish == "length":  # a context that is full: for one prompt always after as many tokens
+        if answer.finish == "length":  # a full context: always after the same number of tokens of a prompt
             key = prompt if isinstance(prompt, str) else tuple(prompt)
             if self._lengths.setdefault(key, len(tokens)) == len(tokens):
                 return
@@ -193,15 +232,15 @@ class Ends:
             self._empty += 1
 
     def refusal(self) -> str:
-        """Why the tokens would look biased although they are not, "" if nothing speaks for it."""
+        """Return why the tokens would look biased although they are not, or ""."""
         ordinary = sum(times for token, times in self._last.items() if token in self._inside)
         ended = self._last.total() + self._empty
-        unreported = ended if len(self._last) > ENDS else ordinary + self._empty
-        if unreported < FEWEST_ENDS or 2 * unreported < ended:
+        unreported = ended if len(self._last) > self._max_end_tokens else ordinary + self._empty
+        if unreported <= self._allowed or 2 * unreported < ended:
             return ""
         return (
-            f"{ended:,} answers end early, and not with a token of their own: the token that ends a text is not reported; left out, it "
-            "makes the others look biased: let the server report or log it, or send requests with --ignore-eos"
+            f"{ended:,} answers end early, and not with a token of their own: the end-of-sequence token is not reported, and without it "
+            "the other tokens look biased. Let the server report it, or pass --ignore-eos"
         )
 
 

@@ -15,7 +15,7 @@ from ..outcome import ServerEvidence
 from .answers import Answer, BadAnswer, NoLaw, drafted, parsed, read_answer
 from .audit import Audit
 from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
-from .consistency import PARTINGS, Contexts, Ends
+from .consistency import Contexts, Ends
 from .lookup import LookupLaws
 from .records import UNNAMED_TOKEN, ListedMasses, Token
 from .reference import DraftLaws, Reference
@@ -300,10 +300,10 @@ class AuditRun:
         audit.undecided = self._ends.refusal() or self.contexts.refusal(self._reported.leaves_to_chance)
         if (seen := self._lists.of_texts + self.contexts.own_alone) >= SHOWN and not audit.undecided:
             audit.undecided = ONE_OF_SEVERAL.format(seen=seen)
-        if (audit.undecided and self.contexts.partings >= PARTINGS) or self._ends.refusal():
+        if (audit.undecided and self.contexts.seen_enough) or self._ends.refusal():
             return True
         broken = self._empty >= FAILURES or self.unreadable > max(20, 0.5 * self.answers)
-        found = audit.biased and self.contexts.partings >= PARTINGS
+        found = audit.biased and self.contexts.seen_enough
         unknown = audit.skipped + self.doubtful
         asked = 0 < self._plan.requests <= self._asked or audit.tokens + unknown >= self._plan.tokens
         if not (found or broken or asked):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ot_draft.verify.server.answers import LOWEST, UNREPORTED, Answer, Emitted
-from ot_draft.verify.server.consistency import STAKES, Contexts, Ends, HiddenEnds
+from ot_draft.verify.server.consistency import ContextLimits, Contexts, Ends, HiddenEnds
 from ot_draft.verify.server.reported import Lists, Reported
 
 
@@ -26,7 +26,7 @@ def test_the_bet_on_equal_contexts_is_fair_whatever_moved_the_reports_apart() ->
     for _ in range(30):
         first, second = generator.dirichlet(np.ones(6), size=2)
         for listed in (1, 3, 6):
-            mean = np.zeros(len(STAKES))
+            mean = np.zeros(len(ContextLimits().stakes))
             for token in range(6):
                 contexts = Contexts(1e-6)
                 contexts.add("a", Answer((emitted(0, first),), ""), lambda each, n=listed: n)
@@ -57,9 +57,9 @@ def test_two_laws_for_one_text_are_shown() -> None:
         after = emitted(int(generator.choice(8, p=laws[held])), laws[held])
         contexts.add([1, 2], Answer((emitted(int(token), first), after), ""), lambda each: 8)
     said = contexts.refusal(leaves_to_chance=True)
-    assert "no function of the context" in said and "leans on the emitted token" not in said
+    assert "not a function of the context" in said and "depends on the emitted token" not in said
     masses = re.findall(
-        r"1 tokens \(\d\) behind the prompt \[1, 2\], .*? are \d: ([\d.e-]+), .*? and then \d: ([\d.e-]+),", said
+        r"1 tokens \(\d\) after the prompt \[1, 2\], .*? are \d: ([\d.e-]+), .*? and then \d: ([\d.e-]+),", said
     )[0]
     assert set(masses) <= {f"{law.max():.3g}" for law in laws}, said
 

@@ -43,7 +43,7 @@ def said(done: Result) -> str:
 
 # Servers whose report is no law.
 
-NO_FUNCTION = "cannot be decided: the reported law is no function of the context"
+NO_FUNCTION = "cannot be decided: the reported distribution is not a function of the context"
 LYING = [
     *((name, {"report": lie, "noise": noise}, columns) for name, lie in LIES.items() for noise in (0.0, 0.05)),
     ("only its own token", {}, kinds.only_own),
@@ -72,7 +72,7 @@ def test_a_report_that_is_sure_of_answers_that_never_change() -> None:
         return Source(kinds.own_alone)(fields)
 
     done, _ = asked(fixed)
-    assert done.exit_code == 2 and "equal prompts were answered alike" in said(done)
+    assert done.exit_code == 2 and "equal prompts got equal answers" in said(done)
     done, _ = asked(lambda fields: Source()(fields | {"temperature": 0}), "--temperature", "0")
     assert done.exit_code == 0, done.output
 

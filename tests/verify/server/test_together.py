@@ -136,4 +136,4 @@ def test_a_request_with_the_tokens_of_another_is_not_called_right(wrong: bool, s
     plan = RequestPlan([[i] for i in range(N)], 2500, shapes, engine="vllm")
     audit_server(WithCache(random_pair(1, N).p, wrong), plan, Reported(listed=N), audit)  # type: ignore[arg-type]
     assert audit.report().word == ("cannot be decided" if wrong else "no bias found")
-    assert ("Two laws for one text" in audit.undecided) == wrong
+    assert ("Two distributions for one context" in audit.undecided) == wrong
