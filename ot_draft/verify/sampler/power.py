@@ -98,10 +98,10 @@ def required_samples(
             f"bias={bias}, n={n}, k={k}, problems={problems}, level={level}: give 0 < bias < 1, 0 < level < 1, counts"
         )
     if check == AUDIT:
-        from ..server.audit import TOLERANCE
+        from ..server.audit import Audit
         from ..server.wealth import Wealth
 
-        wealth = Wealth(TOLERANCE)
+        wealth = Wealth(Audit().tolerance)
         return _least(lambda tokens: float(wealth.missed(min(bias, 0.5), tokens, 0, level)), 1)
     if check not in BOXES:
         raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*BOXES, AUDIT])}")

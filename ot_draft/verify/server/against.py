@@ -23,7 +23,7 @@ from ..outcome import Outcome, ServerEvidence, Status
 from .answers import PARTIAL, BadAnswer, drafted, parsed
 from .bound import CELLS, Apart
 from .client import DIALECTS, Client, RefusedRequest
-from .evidence import UNREADABLE, LeftOut
+from .evidence import DecisionLimits, LeftOut
 from .report import SAME_SERVERS, ServerOutcome, ServerReport
 from .server import PROMPTS as USUAL
 from .server import Prompt, RequestPlan
@@ -344,7 +344,7 @@ class TwoServerTest:
                 f"{apart[0]}: each side repeats its answers, and the two sides differ. The reason may be rounding where the most probable "
                 "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both sample again"
             )
-        if unreadable > UNREADABLE * self._answers:
+        if unreadable > DecisionLimits.max_unreadable * self._answers:
             why = f"{unreadable} of {self._answers} pairs of answers cannot be read: {self.unreadable}"
         status = Status.FAILED if self._decided_at is not None else Status.UNDECIDED if why else Status.PASSED
         bound = min(1.0, self._places.apart.largest(self.confidence) + unreadable / max(self._answers, 1))

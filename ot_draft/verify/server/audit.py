@@ -11,7 +11,7 @@ from ...arrays import Array
 from ...errors import CannotAudit
 from .bets import overlaps, scores
 from .bound import Bound
-from .evidence import ROUGHEST, LeftOut, outcome_of
+from .evidence import DecisionLimits, LeftOut, outcome_of
 from .past import ListLengths, Order, Past
 from .records import Token, Tokens, stack
 from .report import ServerReport
@@ -19,10 +19,6 @@ from .rounding import NOTHING, Rounding
 from .wealth import Learner, Wealth, in_context
 
 BLOCK = 512  # tokens whose bets are settled together
-LEVEL = 1e-6
-CONFIDENCE = 0.999
-TOLERANCE = 1e-4
-OUT_OF_ORDER = "not after the token before it in its text: give every token once, each text in its order and with a name of its own"
 
 
 class Audit:
@@ -82,15 +78,15 @@ class Audit:
     """
 
     def __init__(
-        self, level: float = LEVEL, confidence: float = CONFIDENCE, tolerance: float = TOLERANCE, rounding: float = 0.0,
+        self, level: float = 1e-6, confidence: float = 0.999, tolerance: float = 1e-4, rounding: float = 0.0,
         temperature: float = 1.0
     ) -> None:  # fmt: skip
         for name, value in (("level", level), ("confidence", confidence)):
             if not 0 < value < 1:
-                raise CannotAudit(f"{name} is {value}: give a number between 0 and 1")
+                raise CannotAudit(f"{name} must be between 0 and 1, got {value}. Pass such a number.")
         for name, value, kind in (("tolerance", tolerance, "a relative"), ("rounding", rounding, "an absolute")):
             if not 0 <= value < 0.1:
-                raise CannotAudit(f"{name} is {value}: give {kind} error from 0 up to 0.1")
+                raise CannotAudit(f"{name} must be {kind} error from 0 to below 0.1, got {value}. Pass such a number.")
         if not 0 < temperature < inf:
             raise CannotAudit(
                 f"temperature must be above 0 and finite, got {temperature}. Pass the sampling temperature."
@@ -100,12 +96,12 @@ class Audit:
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
         self._lengths = ListLengths()
         self._rows: list[Token] = []
-        self._owed = 0  # tokens that every bet will be charged for
+        self._owed = 0  # number of tokens that every bet will be charged for
         self._largest = 0.0
         self._crossed: int | None = None
         self.skipped, self.charged, self.left_out = 0, 0, LeftOut()
-        self.undecided = ""  # why the tokens are nothing to conclude from, where whoever adds them knows
-        self.remarks: tuple[str, ...] = ()  # limits of the result, where whoever adds the tokens knows
+        self.undecided = ""  # why no verdict is possible, set by the caller
+        self.remarks: tuple[str, ...] = ()  # limits of the result, set by the caller
 
     def add(self, *tokens: Token) -> None:
         """Add tokens with their distributions, those of each sequence in their order.
@@ -127,20 +123,20 @@ class Audit:
         self._pay()
 
     def _pay(self) -> None:
-        """Charge the bets for what is owed: before those of a block and under its weights, which is no later than it is due."""
+        """Charge the bets for what is owed, before the bets of a block and with its weights."""
         if self._owed:
             self._wealth.charge(self._owed, self._learner.reach)
             self._owed = 0
 
     def _read(self, tokens: Tokens) -> None:
-        """Settle all bets on a block, then learn from it: whatever was bet on it was known before."""
+        """Settle all bets on a block, then learn from it: every bet depends on earlier blocks only."""
         tokens, doubtful, short = self._lengths.read(self._in_order(tokens))
         self.charge(doubtful)
         self.skip(short)
         self._pay()
         if self.temperature != 1:
             tokens = tokens.at_temperature(self.temperature, self.tolerance)
-            known = tokens.relative <= ROUGHEST
+            known = tokens.relative <= DecisionLimits.max_error
             self.skip(int((~known).sum()))
             tokens = tokens.take(np.flatnonzero(known))
         if not len(tokens):
@@ -154,7 +150,7 @@ class Audit:
         self._wealth.settle(y, m, slack)
         combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
         self._wealth.settle_learned(combined, context, slack, self._learner.reach)
-        # Beyond a list a token counts as one of the rest: servers write -9999, -100 or -inf where they do not know its log-probability.
+        # An unlisted token counts as one of all unlisted ones: servers write -9999, -100 or -inf as unknown log-probability.
         beyond = np.where(tokens.whole, np.fmin(tokens.own, tokens.residual_mass), tokens.residual_mass)
         own: Array = np.where(tokens.slot >= 0, tokens.at_slot(tokens.mass, 0.0), beyond)
         none = own < NOTHING
@@ -168,13 +164,14 @@ class Audit:
             self._crossed = self._bound.count
 
     def _in_order(self, tokens: Tokens) -> Tokens:
-        """Those that can be judged, text by text, texts in the order in which they came: one may quote another that came before it.
+        """Return the tokens that can be tested, one sequence after the other, in the order in which the sequences began.
 
-        A law tells the tokens before it: a token that is read after one that followed it, or twice, no longer looks drawn by its law.
+        A distribution depends on the tokens before it. Hence a token that is read twice, or after its successor, does not follow it.
         """
         late, request = self._order.read(tokens.request, tokens.position)
         for row in np.flatnonzero(late).tolist():
-            self._count_out(OUT_OF_ORDER, f"request {request[row]}, position {tokens.position[row]}")
+            reason = "not after its predecessor in the sequence: log every token once, each sequence in order and with a name of its own"
+            self._count_out(reason, f"request {request[row]}, position {tokens.position[row]}")
         tokens = replace(tokens, request=request)
         names = request[np.r_[True, request[1:] != request[:-1]]].tolist()
         if not late.any() and len(set(names)) == len(names):
@@ -200,7 +197,7 @@ class Audit:
         self._count_out(reason, where, tokens)
 
     def charge(self, tokens: int, ends: int = 0) -> None:
-        """Take from every bet what it can lose at most on tokens that nobody saw, or of which nobody knows whether a bet was on.
+        """Take from every bet its largest loss, for tokens that are lost or of which it is unknown whether the bet applied to them.
 
         ends: further tokens that end a sequence, which cost the bet on tokens of no mass only (`consistency.HiddenEnds`).
         """
@@ -213,17 +210,17 @@ class Audit:
         self._owed += tokens
 
     def skip(self, tokens: int = 1) -> None:
-        """Count tokens that were left out, for a reason that does not depend on them."""
+        """Count tokens that are left out for a reason that does not depend on them."""
         self.skipped += tokens
 
     @property
     def tokens(self) -> int:
-        """Tokens added."""
+        """Number of tokens added."""
         return self._bound.count + len(self._rows)
 
     @property
     def log_e_value(self) -> float:
-        """Logarithm of the e-value now: of the wealth after all tokens."""
+        """Natural logarithm of the e-value after all tokens."""
         self._flush()
         return self._wealth.total
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import ceil, log
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,42 +16,46 @@ from .rounding import NOTHING
 from .wealth import NO_MASS, Wealth
 
 FOLLOWS_REPORTS = "reported_distributions"  # the check of an audit
-SUSPICIOUS = log(20)  # log e-value from which the number of further tokens is estimated
-TARGETS = (0.05, 0.01, 0.001)  # bounds for which a number of tokens is estimated
-ROUGHEST = 0.25  # max. mean error of the reported distributions for a decision
-UNLISTED = 0.9  # max. mean probability beyond the lists for a decision
-UNREADABLE = 0.05  # max. share of unreadable tokens for a decision
-KINDS = 20  # of reasons that are counted apart
-SHOWN = 3  # reasons in a sentence
+
+
+@dataclass(frozen=True)
+class DecisionLimits:
+    """Limits within which tokens without evidence of a bias pass, and settings of the report."""
+
+    max_unreadable: float = 0.05  # share of unreadable tokens
+    max_unlisted: float = 0.9  # mean probability beyond the lists
+    max_error: float = 0.25  # error of the reported distributions, in total variation
+    suspicious: float = log(20)  # log e-value from which the number of further tokens is estimated
+    bounds: tuple[float, ...] = (0.05, 0.01, 0.001)  # for which a number of tokens is estimated
 
 
 class LeftOut:
-    """Tokens that could not be read: how many for each kind of reason, and where the first of each stood."""
+    """Tokens that could not be read: number of occurrences and first location of each kind of reason.
 
-    def __init__(self) -> None:
+    max_kinds: number of kinds that are counted separately.
+    """
+
+    def __init__(self, max_kinds: int = 20) -> None:
         self.tokens = 0
-        self.kinds: dict[str, list[Any]] = {}
+        self._max_kinds = max_kinds
+        self._kinds: dict[str, tuple[int, str]] = {}
 
     def add(self, reason: str, where: str = "", tokens: int = 1) -> None:
-        """Count these. Reasons that differ in numbers and quoted words alone are of one kind."""
+        """Count tokens. Reasons that differ only in numbers and quoted words are of one kind."""
         self.tokens += tokens
         kind = re.sub(r"'[^']*'|\"[^\"]*\"|[-+]?\d[\d.,e+-]*|\bnan\b|\binf\b", "...", reason)
-        if kind not in self.kinds and len(self.kinds) >= KINDS:
+        if kind not in self._kinds and len(self._kinds) >= self._max_kinds:
             kind = "another reason"
-        self.kinds.setdefault(kind, [0, f"{where}: {reason}" if where else reason])[0] += 1
+        count, first = self._kinds.get(kind, (0, f"{where}: {reason}" if where else reason))
+        self._kinds[kind] = count + 1, first
 
     @property
     def reasons(self) -> tuple[tuple[int, str], ...]:
-        """Number of each kind, the most frequent first, and the first of them."""
-        return tuple(sorted(((count, first) for count, first in self.kinds.values()), key=lambda kind: -kind[0]))
+        """Number of occurrences of each kind, the most frequent first, and its first reason."""
+        return tuple(sorted(self._kinds.values(), key=lambda kind: -kind[0]))
 
     def __str__(self) -> str:
-        return reasons_text(self.reasons)
-
-
-def reasons_text(reasons: tuple[tuple[int, str], ...]) -> str:
-    """The most frequent reasons in one sentence."""
-    return "; ".join(f"{first} ({count:,} of this kind)" for count, first in reasons[:SHOWN])
+        return "; ".join(f"{first} ({count:,} of this kind)" for count, first in self.reasons[:3])
 
 
 class Judge(Protocol):
@@ -71,12 +75,16 @@ class Judge(Protocol):
 def outcome_of(
     audit: Judge, wealth: Wealth, bound: Bound, no_mass: int, largest: float, crossed: int | None
 ) -> Outcome[ServerEvidence]:
-    """Return the outcome of an audit in which `no_mass` tokens had no mass, and the e-value reached its limit at `crossed`."""
-    tokens, now, without = bound.count, wealth.total, audit.left_out.tokens
+    """Return the outcome of an audit.
+
+    no_mass: number of tokens of probability 0. largest: largest log e-value. crossed: number of tokens at which the e-value reached its
+    limit, None if it did not.
+    """
+    limits, tokens, now, without = DecisionLimits(), bound.count, wealth.total, audit.left_out.tokens
     unseen = without + audit.charged
     most = bound.largest(audit.confidence, audit.tolerance, unseen)
     bets = _bets(wealth, tokens, no_mass)
-    undecided = audit.undecided or ("" if crossed is not None else _too_little(audit, bound))
+    undecided = audit.undecided or ("" if crossed is not None else _too_little(audit, bound, limits))
     status = Status.UNDECIDED if undecided else Status.PASSED if crossed is None else Status.FAILED
     strongest = bets[0]
     found = (
@@ -100,10 +108,12 @@ def outcome_of(
         rounding=bound.slack,
         bets=bets,
         remarks=audit.remarks,
-        more_tokens=ceil(tokens * (-log(audit.level) - now) / now) if crossed is None and now > SUSPICIOUS else None,
+        more_tokens=ceil(tokens * (-log(audit.level) - now) / now)
+        if crossed is None and now > limits.suspicious
+        else None,
         for_bounds={
             f"{target:g}": ceil(tokens * (most / target) ** 2)
-            for target in TARGETS
+            for target in limits.bounds
             if target < most < 1 and crossed is None
         },
     )
@@ -133,30 +143,29 @@ def _bets(wealth: Wealth, tokens: int, no_mass: int) -> tuple[BetResult, ...]:
     return tuple(sorted(bets, key=lambda bet: -bet.log_e_value))
 
 
-def _too_little(audit: Judge, bound: Bound) -> str:
-    """Why what was read cannot be called right: over UNREADABLE of all tokens were left out, or the reports are too rough or too short."""
-    left_out = audit.left_out
-    every = bound.count + left_out.tokens
-    if audit.temperature != 1 and audit.skipped > bound.count:
+def _too_little(audit: Judge, bound: Bound, limits: DecisionLimits) -> str:
+    """Why tokens without evidence of a bias do not pass; "" if they do."""
+    read, unreadable, skipped = bound.count, audit.left_out.tokens, audit.skipped
+    if audit.temperature != 1 and skipped > read:
         return (
-            f"the lists omit too much: for {audit.skipped:,} of {audit.skipped + bound.count:,} tokens, the distribution at temperature "
-            f"{audit.temperature:g} cannot be computed from raw probabilities within {ROUGHEST:.0%}. Log more tokens per position, or the "
-            "distribution that is sampled from (vLLM: --logprobs-mode processed_logprobs)"
+            f"the lists omit too much: for {skipped:,} of {skipped + read:,} tokens, the distribution at temperature "
+            f"{audit.temperature:g} cannot be computed from raw probabilities within {limits.max_error:.0%}. Log more tokens per position, "
+            "or the distribution that is sampled from (vLLM: --logprobs-mode processed_logprobs)"
         )
-    if not every:
+    if not read + unreadable:
         return "no tokens were read"
-    if left_out.tokens <= UNREADABLE * every:
-        if bound.rest > UNLISTED:
-            return (
-                f"{bound.rest:.1%} of the probability is not in the lists, apart from tokens that may be listed because they were emitted. "
-                "Log the 20 most probable tokens at every position"
-            )
+    if unreadable > limits.max_unreadable * (read + unreadable):
         return (
-            f"the reported probabilities are too rough: off by up to {bound.slack:.2g}"
-            if bound.slack > ROUGHEST
-            else ""
+            f"{unreadable:,} of {read + unreadable:,} tokens cannot be read, and the reason may depend on the tokens (at most "
+            f"{limits.max_unreadable:.0%} may be unreadable): {audit.left_out}"
+        )
+    if bound.rest > limits.max_unlisted:
+        return (
+            f"{bound.rest:.1%} of the probability is not in the lists, apart from tokens that may be listed because they were emitted. "
+            "Log the 20 most probable tokens at every position"
         )
     return (
-        f"{left_out.tokens:,} of {every:,} tokens cannot be read, and what is left out may depend on the tokens (at most "
-        f"{UNREADABLE:.0%} may be): {left_out}"
+        f"the reported probabilities are too rough: off by up to {bound.slack:.2g}"
+        if bound.slack > limits.max_error
+        else ""
     )
