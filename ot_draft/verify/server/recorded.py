@@ -1,4 +1,4 @@
-"""The audit of answers that another program has asked a server for: to the requests of a plan, in its order, and judged as if asked now."""
+"""Audit of answers that another program got from a server for the requests of a plan, in its order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 def plan_of(requests: int, together: int, length: int, prompts: Sequence[Prompt] = PROMPTS) -> RequestPlan:
-    """So many requests of so many tokens, in waves of `together`. All waves are alike: else which one comes might hang on the answers."""
+    """Return a plan of `requests` requests for `length` tokens, in waves of `together`.
+
+    All waves are alike. Otherwise the next wave could depend on the answers.
+    """
     if min(requests, together, length, len(prompts)) < 1:
         raise CannotAudit(
             "requests, concurrency, tokens per response and number of prompts must be at least 1. Increase the one that is not."
@@ -30,9 +33,9 @@ def plan_of(requests: int, together: int, length: int, prompts: Sequence[Prompt]
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """What came to a request: the server's object of JSON, or in its place why there is none.
+    """Answer to a request: the server's JSON object, or the reason why there is none.
 
-    charged: tokens, at most, that may have been drawn for it before, and were lost.
+    charged: largest number of tokens that were sampled for this request before and lost.
     """
 
     found: dict[str, Any] | str
@@ -40,7 +43,7 @@ class RecordedAnswer:
 
 
 class GivenAnswers:
-    """Answers that are recorded, given in turn. In the place of a `Client`."""
+    """Recorded answers in their order, with the interface of a `Client`."""
 
     def __init__(self, answers: Sequence[RecordedAnswer]) -> None:
         self._answers, self._given, self._lost = answers, 0, 0
@@ -49,7 +52,7 @@ class GivenAnswers:
     def complete(
         self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
     ) -> list[T | BadAnswer]:
-        """Results of `read` on the next answers; BadAnswer where there is none, or it raised one."""
+        """Return results of `read` on the next answers, or a BadAnswer for a missing or unreadable one."""
         answers = self._answers[self._given : self._given + len(requests)]
         self._given += len(requests)
         self._lost += sum(answer.charged for answer in answers)
@@ -65,15 +68,15 @@ class GivenAnswers:
         return [kept(*each) for each in zip(answers, requests, strict=True)]
 
     def lost(self) -> int:
-        """Tokens charged since the last call."""
+        """Return the number of tokens charged since the last call."""
         lost, self._lost = self._lost, 0
         return lost
 
 
 def audit_recorded(answers: Sequence[RecordedAnswer], plan: RequestPlan, listed: int, audit: Audit) -> ServerReport:
-    """Return the report on answers to the requests of `plan_of`, asked for at temperature 1 with `listed` tokens per list.
+    """Return the report on answers to the requests of `plan_of` at temperature 1 with `listed` tokens per list.
 
-    CannotAudit where nothing in them can be read.
+    Raises CannotAudit if none of them can be read.
     """
     return audit_server(GivenAnswers(answers), plan, Reported(listed=listed), audit).report("recorded answers")
 
