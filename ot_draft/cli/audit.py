@@ -77,7 +77,7 @@ class ServerOptions:
         """Whether a user says that the tokens of a log were sampled from the reported distributions."""
         return self.temperature is not None or self.mode == "processed"
 
-    def law(self, mode: str, temperature_last: bool | None = False) -> Reported:
+    def conversion(self, mode: str, temperature_last: bool | None = False) -> Reported:
         """Return the conversion of reported log-probabilities of this mode to a distribution; raises CannotAudit if there is none."""
         return Reported(self.heat, self.top_k, self.top_p, mode, self.top_logprobs, temperature_last)
 
@@ -222,13 +222,15 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> ServerReport:
 
     plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
-    options.law(options.mode or MODES[-1])  # refused before anybody is asked; unsaid, by what holds for every mode
+    options.conversion(
+        options.mode or MODES[-1]
+    )  # refused before anybody is asked; unsaid, by what holds for every mode
     reference = _reference(options)
     draft = _draft(options)
     with closing(Client(url, options.timeout)) as client:
         plan, engine = introduce(client, plan)
         mode = options.mode or ("tempered" if engine.tempered else "raw")
-        law = options.law(mode, engine.temperature_last)
+        law = options.conversion(mode, engine.temperature_last)
 
         def compare(prompt: str | list[int], answer: Answer) -> None:
             if reference is not None:

@@ -270,7 +270,7 @@ class AuditRun:
                 self.doubtful += 1
                 continue
             self.hidden += self._lists.state(emitted) == SHORT
-            law = self._lists.law(emitted)
+            law = self._lists.distribution(emitted)
             if law is None or self._lists.outside(emitted):
                 self._audit.skip()
                 continue

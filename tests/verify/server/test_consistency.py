@@ -135,7 +135,7 @@ def test_the_error_of_a_report_is_read_from_its_digits(digits: int, as_mass: boo
         assert abs(true.sum() - row.mass.sum()) <= row.slack
         assert emitted(0, mass, as_mass=as_mass).slack < 1e-10
         for law in (Reported(top_k=5), Reported(top_k=5, temperature=0.5)):
-            found, sharp = Lists(law).law(row), true ** (1 / law.temperature)
+            found, sharp = Lists(law).distribution(row), true ** (1 / law.temperature)
             if found is not None:
                 sharp = sharp[:5] / sharp[:5].sum()
                 assert np.abs(found[1][:5] - sharp).sum() / 2 <= 2 * found[2] + 1e-12
@@ -147,5 +147,5 @@ def test_tokens_of_one_mass_are_in_no_list_where_it_ends() -> None:
     lists = Lists(Reported(listed=6))
     for token in range(12):
         ids = np.array([0, 1, *sorted({8, 9, 10, 11} | ({token} - {0, 1}))])
-        ids_and_masses = lists.law(Emitted(token, float(np.log(law[token])), ids, np.log(law[ids])))
+        ids_and_masses = lists.distribution(Emitted(token, float(np.log(law[token])), ids, np.log(law[ids])))
         assert ids_and_masses is not None and ids_and_masses[0].tolist() == [0, 1]

@@ -84,7 +84,7 @@ def largest_mean(law: Array, listed: int, name: Name, show: Show) -> tuple[float
             continue
         if lists.state(emitted) == DOUBTFUL:
             continue
-        known = lists.law(emitted)
+        known = lists.distribution(emitted)
         if known is None:
             nothing += mass
             continue

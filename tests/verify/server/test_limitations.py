@@ -188,11 +188,11 @@ def test_orders_by_hand() -> None:
     logits = np.array([3.0, 2.0, 1.0])
     logs = logits - np.log(np.exp(logits).sum())
     given: dict[str, Any] = {"temperature": 0.5, "top_p": 0.8, "top_k": 3, "listed": 3}
-    first, second = (Reported(**given, temperature_last=last).law(logs) for last in (False, True))
+    first, second = (Reported(**given, temperature_last=last).distribution(logs) for last in (False, True))
     assert first is not None and second is not None
     assert first.tolist() == [1, 0, 0] and second.tolist() == pytest.approx([0.880797, 0.119203, 0], abs=1e-6)
-    assert Reported(**given, temperature_last=None).law(logs) is None
-    both = Reported(**given | {"top_p": 0.6}, temperature_last=None).law(logs)
+    assert Reported(**given, temperature_last=None).distribution(logs) is None
+    both = Reported(**given | {"top_p": 0.6}, temperature_last=None).distribution(logs)
     assert both is not None and both.tolist() == [1, 0, 0]
 
 
@@ -206,7 +206,7 @@ def test_an_unknown_order_is_read_only_where_all_orders_agree(mode: str, tempera
         p /= p.sum()
         laws = orders(p, temperature, 0.8, 6)
         shown = p if mode == "raw" else p ** (1 / temperature) / (p ** (1 / temperature)).sum()
-        found = reported.law(np.log(shown[:10]))
+        found = reported.distribution(np.log(shown[:10]))
         if found is not None:
             read += 1
             for name, law in laws.items():

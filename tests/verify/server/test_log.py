@@ -193,7 +193,7 @@ LOGS = np.log(np.array([0.4, 0.3, 0.15, 0.1, 0.03]))  # of five tokens; .02 is t
 
 def test_a_law_that_can_be_known() -> None:
     def law(**given: Any) -> Any:
-        found = Reported(listed=5, **given).law(LOGS)
+        found = Reported(listed=5, **given).distribution(LOGS)
         return None if found is None else found.tolist()
 
     assert law() == pytest.approx([0.4, 0.3, 0.15, 0.1, 0.03])
@@ -207,7 +207,7 @@ def test_a_law_that_can_be_known() -> None:
     assert law(top_k=2, temperature=0.5, top_p=0.6, temperature_last=True) == pytest.approx([16 / 25, 9 / 25, 0, 0, 0])
     assert law(mode="tempered", temperature=0.5, top_k=2) == pytest.approx([4 / 7, 3 / 7, 0, 0, 0])
     assert law(mode="processed", temperature=0.5, top_k=40) == pytest.approx([0.4, 0.3, 0.15, 0.1, 0.03])
-    assert Reported(listed=3, top_k=1).law(np.log([0.4, 0.4, 0.1])) is None  # a tie at the edge
+    assert Reported(listed=3, top_k=1).distribution(np.log([0.4, 0.4, 0.1])) is None  # a tie at the edge
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_what_is_bet_on_is_a_function_of_the_law_or_every_bet_is_charged(own: st
         for each in states:
             seen[each] += 1
         assert len(set(states) - {DOUBTFUL}) <= 1
-        laws = [lists.law(each) for each, state in zip(every, states, strict=True) if state == KNOWN]
+        laws = [lists.distribution(each) for each, state in zip(every, states, strict=True) if state == KNOWN]
         if not laws:
             continue
         assert all((a is None) == (laws[0] is None) for a in laws)
