@@ -1,8 +1,8 @@
-"""Emitted tokens with the laws that were reported for them, as arrays: what every test of the audit reads.
+"""Emitted tokens with their reported distributions, one at a time and as arrays: the input of every test of the audit.
 
-A law is kept as its heaviest tokens and the rest, one number. Which tokens these are depends on the law alone, never on the token
-that was emitted: otherwise the mass of "the tokens that we look at" would not be known beforehand, and no bet on it would be fair.
-Laws that come one by one are checked at once, sorted and cut to their heaviest tokens a block at a time.
+A distribution is kept as its most probable tokens, and the total probability of the others. The choice of the tokens depends on the
+distribution alone, never on the emitted token: otherwise their probability would not be known before the token, and no bet on them
+would be fair. Single distributions are checked when they are added, and sorted and cut per block.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from ..boundary import int_from, probability
 from .moments import BINS, mixed
 from .rounding import EXACT, OFF, VOCABULARY, decimals_of, explains, log_error, relative_of, step_of
 
-TOP = 64  # tokens of a law that stay themselves
+TOP = 64  # max. number of tokens of a distribution that are kept separately
+LIGHT = 2.0**-10  # tokens below this probability are not among the TOP ones of a larger vocabulary, which saves sorting
 NO_TOKEN = -1
-MOST_IDS = 2**62  # token ids (digests of texts too), positions and step offsets are below
-UNNAMED_TOKEN = MOST_IDS - 1  # a token whose name does not say which it is: none of those listed
-UNNAMED = -(2**62)  # the text of a token that names none
-OVER = 0.1  # rel. excess over the lightest listed token from which an unlisted token must have been left out
+MOST_IDS = 2**62  # bound on token ids (also digests of strings), positions and step offsets
+UNNAMED_TOKEN = MOST_IDS - 1  # a token whose string does not identify it: it is not a listed one
+UNNAMED = -(2**62)  # the sequence of a token without a name of its sequence
+OVER = 0.1  # rel. excess over the least listed probability from which an unlisted token must have been omitted
 LEFT_OUT = (
-    "the emitted token is not in the list, although it is more probable than a listed one: whatever was emitted, list the most "
-    "probable tokens"
+    "the emitted token is not in the list, although it is more probable than a listed one. List the most probable tokens, whatever was "
+    "emitted"
 )
-LIGHT = 2.0**-10  # in a vocabulary of more than TOP tokens, those below this mass are never among the heaviest
 _SMALL = np.arange(TOP)
-NUMBERS = ("request", "position", "batch", "step_offset")  # what is known of a token beside its law
-# The names of an entry of a log.
+NUMBERS = ("request", "position", "batch", "step_offset")  # optional keys of an entry that hold numbers or names
+# Keys of an entry of a log.
 ENTRY = {*NUMBERS, "token", "target_probs", "ids", "probabilities", "logprobs", "own", "whole", "draft_probs"}
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """T emitted tokens and their laws, N heaviest tokens of each.
+    """T emitted tokens and the N most probable tokens of each of their distributions.
 
-    token (T,): ids. ids, mass (T, N): the heaviest tokens in descending order, -1 and 0 where there are fewer. residual_mass (T,): the mass
-    of all others. own (T,): reported probability of the emitted token, NaN where nobody said it. request, position, batch (T,):
-    which text, which position in it, which requests ran together. step_offset (T,): how many tokens the same step of speculation had
-    emitted before, -1 unknown. draft (T, N), draft_residual_mass (T,): the draft model's law on the same tokens, NaN unknown.
-    As reported, before anything was divided: total (T,), sum of the masses; size (T,), how many there were; whole (T,), whether these
-    are all tokens; relative, decimals (T,): error by the number type, and decimals in print (`rounding`); completed (T,): whether the
+    token (T,): ids. ids, mass (T, N): listed tokens and their probabilities in descending order, -1 and 0 as padding. residual_mass
+    (T,): probability of all others. own (T,): reported probability of the emitted token, NaN if unknown. request, position, batch (T,):
+    sequence, position in it, and which requests ran together. step_offset (T,): number of tokens that the same step of speculative
+    decoding emitted before, -1 if unknown. draft (T, N), draft_residual_mass (T,): the draft model's distribution on the same tokens,
+    NaN if unknown. Before normalisation: total (T,), sum of the probabilities; size (T,), their number; whole (T,), whether these are
+    all tokens; relative, decimals (T,): error by the number type, and number of decimals (`rounding`); completed (T,): whether the
     emitted token may be listed because it was emitted (`past.ListLengths`).
     """
 
@@ -75,11 +75,11 @@ class Tokens:
         return len(self.token)
 
     def take(self, rows: Array) -> Tokens:
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         return Tokens(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def cut(self, least: Array) -> Tokens:
-        """The same tokens, each list without the tokens of a mass up to least (T,); -1 leaves a row as it is."""
+        """Return the tokens without listed tokens of a probability up to least (T,); -1 keeps a row unchanged."""
         rows, kept = least >= 0, self.mass > least[:, None]
         mass, draft = np.where(kept, self.mass, 0.0), np.where(kept | np.isnan(self.draft), self.draft, 0.0)
         some = rows & kept.any(1)
@@ -97,7 +97,7 @@ class Tokens:
         )
 
     def at_temperature(self, temperature: float, tolerance: float) -> Tokens:
-        """The same tokens with their distributions p at another temperature than 1, and the error of these in `relative`.
+        """Return the tokens with their distributions p at another temperature than 1, and the error of these in `relative`.
 
         With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. If r is the probability
         of all others and m the least of the listed ones, Z is from S to S + r m^(a - 1) for a > 1, and to S + n^(1 - a) r^a for a < 1
@@ -124,18 +124,18 @@ class Tokens:
 
     @cached_property
     def slot(self) -> Array:
-        """Index of the emitted token among the heaviest, -1 where it is one of the rest: (T,)."""
+        """Index of the emitted token in its list, -1 if it is not listed: (T,)."""
         found = self.ids == self.token[:, None]
         return np.where(found.any(1), found.argmax(1), -1)
 
     @cached_property
     def by_rank(self) -> tuple[Array, Array]:
-        """The interval [a, b) of the emitted token where the unit interval is cut into the masses, heaviest first."""
+        """The interval [a, b) of the emitted token, when the unit interval is cut into the probabilities in descending order."""
         return self._interval(np.cumsum(self.mass, axis=1) - self.mass)
 
     @cached_property
     def by_id(self) -> tuple[Array, Array]:
-        """The same where the masses lie in the order of token ids, and the rest behind them."""
+        """The same for probabilities in the order of token ids, unlisted tokens last."""
         before = np.where(self.ids < self.token[:, None], self.mass, 0.0).sum(1)
         return self._interval(np.broadcast_to(before[:, None], self.mass.shape))
 
@@ -148,15 +148,15 @@ class Tokens:
 
     @cached_property
     def with_rest(self) -> tuple[Array, Array]:
-        """The law and the draft model's, NaN unknown, with the rest as one token more, the last: (T, N + 1) each."""
+        """The target's and the draft model's distribution, NaN if unknown, with all unlisted tokens as the last one: (T, N + 1) each."""
         return np.column_stack([self.mass, self.residual_mass]), np.column_stack([self.draft, self.draft_residual_mass])
 
     @cached_property
     def by_uniform(self) -> Array:
-        """The law of a token that is drafted for, given in which of BINS parts of the unit interval the uniform lies that tests its draft.
+        """The distribution of a token, given in which of BINS parts of the unit interval the uniform number lies that tests its draft.
 
-        (T, BINS, N + 1), the rest as one token; the law itself where the draft model's is unknown. Draft x is taken where the uniform is
-        below p(x) / q(x), else the token comes from the residual: the mean over the parts is p.
+        (T, BINS, N + 1), all unlisted tokens as the last one; p itself if q is unknown. Draft token x is accepted if the number is below
+        p(x) / q(x), otherwise the token is from the residual distribution: the mean over the parts is p.
         """
         p, q = self.with_rest
         drafted: Array = np.where(np.isnan(q[:, :1]), p, q)
@@ -169,11 +169,11 @@ class Tokens:
 
     @cached_property
     def context(self) -> Array:
-        """A number for the law, the same for nearly the same laws: its four heaviest tokens, and sixteenths of the heaviest mass: (T,)."""
+        """A hash of the distribution, the same for similar ones: its four most probable tokens, and sixteenths of the largest one."""
         return mixed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))
 
     def along_ids(self, mass: Array) -> Array:
-        """For every listed token the mass of those before it in the order of ids, and half its own: (T, N) -> (T, N)."""
+        """For every listed token, the probability of listed tokens of lower ids, plus half its own: (T, N) -> (T, N)."""
         order = self._order
         there = np.take_along_axis(mass, order, axis=1)
         found = np.empty_like(mass)
@@ -189,47 +189,47 @@ class Tokens:
         return start, np.minimum(start + self.at_slot(self.mass, self.residual_mass), 1.0)
 
     def at_slot(self, values: Array, otherwise: Array | float) -> Array:
-        """values[t, slot t], and `otherwise` where the emitted token is one of the rest: (T, N) -> (T,)."""
+        """Return values[t, slot t], and `otherwise` if the emitted token is not listed: (T, N) -> (T,)."""
         there = values[np.arange(len(self)), self.slot]
         return np.where(self.slot >= 0, there, otherwise)
 
 
 def whole_numbers(values: Array, what: str) -> Array:
-    """As int64; CannotAudit where they are of another kind: 3.7 is no token."""
+    """Return values as int64. Raises CannotAudit for another type."""
     found = _array(values, what)
     if not found.size:
         return np.zeros(found.shape, dtype=np.int64)
     if found.dtype.kind not in "iu":
-        raise CannotAudit(f"{what} are not whole numbers but {found.dtype}: give whole numbers")
+        raise CannotAudit(f"{what} must be whole numbers, got type {found.dtype}. Pass integers.")
     if found.dtype.kind == "u" and found.max() >= 2**63:
-        raise CannotAudit(f"{what} hold {found.max()}: give numbers below 2^63")
+        raise CannotAudit(f"{what} must be below 2^63, got {found.max()}. Pass smaller ones.")
     return found.astype(np.int64)
 
 
 def real_numbers(values: Array, what: str) -> Array:
-    """As float64; CannotAudit for complex numbers, texts, truth values and lists of unequal lengths."""
+    """Return values as float64. Raises CannotAudit for another type and for lists of unequal lengths."""
     found = _array(values, what)
     real = found.dtype.kind in "fiu" or (found.dtype == object and all(isinstance(each, Real) for each in found.flat))
     if not real:
-        raise CannotAudit(f"{what} are of type {found.dtype}: give real numbers")
+        raise CannotAudit(f"{what} must be real numbers, got type {found.dtype}. Pass floats.")
     try:
         return found.astype(np.float64)
     except OverflowError as error:
-        raise CannotAudit(f"{what} are no numbers ({error}): give real numbers") from error
+        raise CannotAudit(f"{what} must be real numbers ({error}). Pass floats.") from error
 
 
 def _array(values: Array, what: str) -> Array:
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # ragged lists, tensors of other kinds
-        raise CannotAudit(f"{what} are no array ({error}): give an array of numbers") from error
+        raise CannotAudit(f"{what} must be an array ({error}). Pass lists of equal lengths.") from error
 
 
 class ListedMasses(NamedTuple):
-    """Tokens of a law with their masses as reported, (m,) each, in any order.
+    """Listed tokens of a distribution with their reported probabilities, (m,) each, in any order.
 
-    total: what the masses are divided by. whole: whether the law speaks of all tokens that can come, `size` of them; error: relative
-    error of the masses, beside what they show themselves. completed: whether the emitted token may be listed because it was emitted.
+    total: divisor of the probabilities. whole: whether no other token can be sampled; size: number of tokens then. error: relative error
+    of the probabilities, in addition to what their digits show. completed: whether the emitted token may be listed because it was emitted.
     """
 
     ids: Array
@@ -242,12 +242,12 @@ class ListedMasses(NamedTuple):
 
     @classmethod
     def of_top(cls, ids: Array, mass: Array, whole: bool, error: float, completed: bool = False) -> ListedMasses:
-        """A law of which some tokens are known, the heaviest, from numbers that are known to be right; whole: there are no others."""
+        """Return the most probable tokens of a distribution, unchecked. whole: there are no others."""
         total = math.fsum(mass.tolist())
         return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error, completed)
 
     def cut(self) -> tuple[Array, Array, float]:
-        """The heaviest TOP tokens in descending order, their masses, and the mass of all others."""
+        """Return the TOP most probable tokens in descending order, their probabilities, and that of all others."""
         order = np.lexsort((self.ids, -self.mass))[:TOP]
         mass = self.mass[order] / self.total
         return self.ids[order], mass, 0.0 if self.whole and self.size <= TOP else max(0.0, 1.0 - float(mass.sum()))
@@ -409,7 +409,7 @@ class Token(NamedTuple):
             draft = there.mass / there.total
         own, token = probability("own", own, OFF, CannotAudit), int_from("token", token, 0, MOST_IDS, CannotAudit)
         if own > row.mass.min() and token not in row.ids:
-            # Both as they may have been before they were rounded.
+            # Both as they may have been before rounding.
             least = row.mass.min() * (1 + OVER + row.error) + step_of(row.mass)
             if own - step_of(np.array([own])) > least:
                 raise CannotAudit(LEFT_OUT)
@@ -446,18 +446,21 @@ class Token(NamedTuple):
         """
         tokens, laws = whole_numbers(tokens, "tokens"), real_numbers(laws, "laws")
         if laws.ndim != 2 or tokens.shape != laws.shape[:1] or not laws.shape[1]:
-            raise CannotAudit(f"{tokens.shape} tokens for laws of shape {laws.shape}: give (T,) and (T, n)")
+            raise CannotAudit(
+                f"laws must have shape (T, n) for T tokens, got {laws.shape} for tokens of shape {tokens.shape}."
+            )
         if unknown := sorted(set(known) - {*NUMBERS, "draft_probs"}):
-            raise CannotAudit(f"{unknown[0]!r} is not known: the names are {', '.join(NUMBERS)}, draft_probs")
+            raise CannotAudit(f"{unknown[0]!r} is not an argument. Pass any of {', '.join(NUMBERS)}, draft_probs.")
         numbers = {name: whole_numbers(known[name], name) for name in NUMBERS if name in known}
         if wrong := [name for name, each in numbers.items() if each.shape != tokens.shape]:
-            raise CannotAudit(f"{wrong[0]} has shape {numbers[wrong[0]].shape} for {len(tokens)} tokens: give (T,)")
+            raise CannotAudit(f"{wrong[0]} must have shape ({len(tokens)},), got {numbers[wrong[0]].shape}.")
         columns: dict[str, Any] = {name: each.tolist() for name, each in numbers.items()}
         if "draft_probs" in known:
             columns["draft_probs"] = real_numbers(known["draft_probs"], "draft_probs")
             if columns["draft_probs"].shape != laws.shape:
-                seen = f"draft_probs of shape {columns['draft_probs'].shape} for laws of shape {laws.shape}"
-                raise CannotAudit(f"{seen}: give the same")
+                raise CannotAudit(
+                    f"draft_probs must have the shape of laws, {laws.shape}, got {columns['draft_probs'].shape}."
+                )
         found = []
         for i, (token, law, *about) in enumerate(zip(tokens.tolist(), laws, *columns.values(), strict=True)):
             try:
@@ -468,7 +471,7 @@ class Token(NamedTuple):
 
     @classmethod
     def of_entry(cls, entry: dict[str, Any]) -> Token:
-        """Fields of an entry of a log, by the names of ENTRY, as JSON or an array held them."""
+        """Return the token of a parsed log entry, with keys of ENTRY."""
         token = int_from("token", entry.get("token"), 0, MOST_IDS, CannotAudit)
         known: dict[str, Any] = {name: entry[name] for name in NUMBERS if name in entry}
         if "draft_probs" in entry:
@@ -476,15 +479,17 @@ class Token(NamedTuple):
         if "target_probs" in entry:
             return cls.of_law(token, _column(entry, "target_probs"), **known)
         if "ids" not in entry or ("probabilities" in entry) == ("logprobs" in entry):
-            raise CannotAudit("no distribution: give target_probs, or ids with either probabilities or logprobs")
+            raise CannotAudit("no distribution. Write target_probs, or ids with either probabilities or logprobs.")
         whole = entry.get("whole", False)
         if type(whole) is not bool:
-            raise CannotAudit(f"whole is {whole!r:.40}: give true or false")
+            raise CannotAudit(f"whole must be true or false, got {whole!r:.40}.")
         entry = _once(entry)
         if "logprobs" in entry:
             logs = _column(entry, "logprobs")
             if logs.max(initial=0.0) > 1e-2:
-                raise CannotAudit(f"logprobs hold {logs.max():g}: give logarithms of probabilities")
+                raise CannotAudit(
+                    f"logprobs must be at most 0, got {logs.max():g}. Write natural logarithms of probabilities."
+                )
             mass, known["error"] = np.exp(np.minimum(logs, 0.0)), log_error(np.sort(logs)[-1:0:-1])
         else:
             mass = _column(entry, "probabilities")
@@ -492,7 +497,7 @@ class Token(NamedTuple):
 
 
 def _once(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry, its emitted token listed once where it is listed again with the same numbers."""
+    """The entry with its emitted token listed once, if it is listed several times with the same numbers."""
     listed, names = whole_numbers(entry["ids"], "ids"), {"ids", "probabilities", "logprobs", "draft_probs"} & set(entry)
     first, *again = np.flatnonzero(listed == entry["token"]).tolist() or [0]
     same = [i for i in again if all(entry[name][i] == entry[name][first] for name in names)]
@@ -508,23 +513,23 @@ def _column(entry: dict[str, Any], name: str) -> Array:
         raise CannotAudit(f"{name}[{given.index(None)}] must be a number, got null. {remedy}")
     found = real_numbers(given, name)
     if found.ndim != 1 or np.isnan(found).any():
-        raise CannotAudit(f"{name} is no list of numbers: give real numbers")
+        raise CannotAudit(f"{name} must be a list of numbers without NaN. Write real numbers.")
     return found
 
 
 def dense_row(law: Array, name: str = "target_probs") -> ListedMasses:
-    """A law over the whole vocabulary (n,); CannotAudit where it is no law."""
+    """Return a distribution over the whole vocabulary (n,). Raises CannotAudit for an invalid one."""
     if type(law) is not np.ndarray or law.dtype.kind != "f":
         law = real_numbers(law, "probabilities")
     if law.ndim != 1 or not len(law):
-        raise CannotAudit(f"{name} has shape {law.shape}: give one probability a token, (n,)")
+        raise CannotAudit(f"{name} must have shape (n,), got {law.shape}. Pass one probability per token.")
     # .sum and .min take twice as long.
     least = float(np.minimum.reduce(law))
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.add.reduce(law, dtype=np.float64))
     near = abs(total - 1) <= OFF or (math.isfinite(total) and explains(law[law > 0].astype(np.float64), len(law), True))
     if not (least >= 0 and near):  # `not >=` is true of NaN
-        raise CannotAudit(f"{name} has sum {total:.6g} and least entry {least:.6g}: give probabilities")
+        raise CannotAudit(f"{name} must be probabilities with sum 1, got sum {total:.6g} and least entry {least:.6g}.")
     if len(law) <= TOP:
         return ListedMasses(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
     ids = np.flatnonzero(law > LIGHT)
@@ -534,19 +539,19 @@ def dense_row(law: Array, name: str = "target_probs") -> ListedMasses:
 def top_row(
     ids: Sequence[int] | Array, mass: Sequence[float] | Array, whole: bool = False, error: float = 0.0, name: str = "ids"
 ) -> ListedMasses:  # fmt: skip
-    """A law of which some tokens are known, the heaviest; whole: there are no others; error: relative, of all masses.
+    """Return the most probable tokens of a distribution. whole: there are no others; error: relative error of the probabilities.
 
-    CannotAudit where ids come twice, a mass is no number from 0 to 1, or their sum is above 1, or another than 1 if whole.
+    Raises CannotAudit if an id occurs twice, a probability is not in [0, 1], or their sum is above 1, or not 1 if whole.
     """
     tokens = ids if type(ids) is np.ndarray and ids.dtype.kind == "i" else whole_numbers(ids, "ids")
     masses = real_numbers(mass, "probabilities")
     if tokens.ndim != 1 or masses.shape != tokens.shape or not len(tokens):
-        raise CannotAudit(f"{tokens.shape} token ids for {masses.shape} probabilities: give one for each")
+        raise CannotAudit(f"ids and probabilities must have one shape (m,), got {tokens.shape} and {masses.shape}.")
     named = set(tokens.tolist())
     if len(named) < len(tokens):
-        raise CannotAudit(f"a token stands twice among the {len(tokens)} of {name}")
+        raise CannotAudit(f"{name} must be distinct, got one id twice among {len(tokens)}. List every token once.")
     if not 0 <= min(named) <= max(named) < MOST_IDS:
-        raise CannotAudit(f"ids are {min(named)} to {max(named)}: give numbers from 0 on below {MOST_IDS}")
+        raise CannotAudit(f"ids must be from 0 to below {MOST_IDS}, got {min(named)} to {max(named)}.")
     values = masses.tolist()
     total = math.fsum(values) if all(0 <= each <= 1 + OFF for each in values) else math.nan
     if not (total <= 1 + OFF and (not whole or total >= 1 - OFF)):
@@ -555,40 +560,40 @@ def top_row(
 
 
 def _explained(tokens: Array, masses: Array, total: float, whole: bool, error: float) -> None:
-    """CannotAudit where rounding does not explain that masses miss 1, or miss the numbers from 0 to 1."""
+    """Raise CannotAudit unless rounding explains that probabilities are not in [0, 1], or have another sum."""
     if math.isnan(total):
         bad = next(i for i, each in enumerate(masses) if not 0 <= each <= 1 + OFF)
-        raise CannotAudit(f"token {tokens[bad]} has probability {masses[bad]:.6g}: give numbers from 0 to 1")
+        raise CannotAudit(f"probability of token {tokens[bad]} must be from 0 to 1, got {masses[bad]:.6g}.")
     if abs(total - 1) <= error + OFF or explains(masses, len(masses), whole):
         return
-    sums = f"the probabilities of {len(tokens)} tokens sum to {total:.6g}"
-    raise CannotAudit(f"{sums}: a {'whole law has a sum of 1' if whole else 'law has at most 1'}")
+    wanted = "1, as whole is true" if whole else "at most 1"
+    raise CannotAudit(f"probabilities of {len(tokens)} tokens must sum to {wanted}, got {total:.6g}.")
 
 
 def number_of(name: object) -> int:
-    """A whole number for a request's or batch's name: itself, or 62 bits of a text's digest; CannotAudit for NaN and infinity."""
+    """Return a number for the name of a request or batch: an integer itself, 62 bits of a digest for others; not NaN or infinity."""
     if type(name) is int and -(2**62) < name < 2**62:
         return name
     if isinstance(name, np.integer):
         return number_of(int(name))
     if isinstance(name, float | np.floating) and not math.isfinite(name):
-        raise CannotAudit(f"{name} is no name of a request or a batch: give a whole number or a text")
-    text = hex(name) if isinstance(name, int) else str(name)  # Python writes no decimals of very long numbers
+        raise CannotAudit(f"the name of a request or a batch must be an integer or a string, got {name}.")
+    text = hex(name) if isinstance(name, int) else str(name)  # Python does not print very long integers in decimal
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big") >> 2
 
 
 def names(request: object, position: int, batch: object, step_offset: int) -> tuple[int, int, int, int]:
-    """Request, position, batch and step offset as numbers; CannotAudit where they are none."""
+    """Return request, position, batch and step offset as numbers. Raises CannotAudit for invalid ones."""
     position = int_from("position", position, -1, MOST_IDS, CannotAudit)
     step_offset = int_from("step_offset", step_offset, -1, MOST_IDS, CannotAudit)
     return UNNAMED if request is None else number_of(request), position, number_of(batch), step_offset
 
 
 def stack(rows: Sequence[Token]) -> Tokens:
-    """The rows as one block."""
+    """Return the tokens as one block."""
     token, laws, own, request, position, batch, step_offset, draft = zip(*rows, strict=True)
     counts = np.array([len(law.mass) for law in laws])
-    there = np.arange(max(counts.max(), 1)) < counts[:, None]  # True in a row's own columns, from the left
+    there = np.arange(max(counts.max(), 1)) < counts[:, None]  # columns of each row, from the left
     ids, mass, q = (np.full(there.shape, filler) for filler in (NO_TOKEN, -1.0, 0.0))
     ids[there] = np.concatenate([law.ids for law in laws])
     mass[there] = np.concatenate([law.mass for law in laws])
@@ -596,7 +601,7 @@ def stack(rows: Sequence[Token]) -> Tokens:
     if known.any():
         q[there & known[:, None]] = np.concatenate([law for law in draft if law is not None])
     q[~known] = math.nan
-    order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # the columns that are not a row's own come last
+    order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # padding comes last
     ids, mass, q = (np.take_along_axis(side, order, axis=1) for side in (ids, mass, q))
     mass = np.maximum(mass, 0.0)
     divisor, whole, size, error, completed = (

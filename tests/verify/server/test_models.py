@@ -181,7 +181,7 @@ def test_a_step_without_laws_is_refused() -> None:
     class Bare:
         number, p, q = 3, None, None
 
-    with pytest.raises(CannotAudit, match="step 3 has no laws"):
+    with pytest.raises(CannotAudit, match="step 3 has no distributions"):
         list(emitted_with_laws(Bare(), 0))
 
 

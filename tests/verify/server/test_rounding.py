@@ -111,7 +111,7 @@ def test_rounding_that_nothing_shows_can_be_stated() -> None:
         for audit in (said, unsaid):
             audit.add(Token.of_law(token, [1.0, 0.0]))
     assert unsaid.biased and not said.biased
-    with pytest.raises(CannotAudit, match="rounding is 0"):
+    with pytest.raises(CannotAudit, match="rounding must be an absolute error"):
         Audit(rounding=0.5)
 
 
