@@ -10,7 +10,7 @@ from typing import Any
 from figures.report_tables import table
 
 # Heading and the name in the rows.
-COLUMNS = {"work": "work", "authors' claim": "claim", "rule": "rule", "settings": "when", "verdict": "verdict",
+COLUMNS = {"work": "work", "authors' claim": "claim", "rule": "rule", "settings": "when", "sampling": "sampling", "verdict": "verdict",
            "condition": "condition",
            "counterexample": "counterexample", "share of the optimum": "share of the optimum"}  # fmt: skip
 MARKS = {

@@ -33,7 +33,7 @@ FINISHED = 3  # min. number of finished items for an estimate of the remaining t
 
 @contextmanager
 def progress_bar(total: int, said: str, alike: bool = True) -> Iterator[Advance]:
-    """Show progress on standard error: a bar in a terminal, which disappears at the end, elsewhere a line now and then.
+    """Show progress on standard error: a bar in a terminal, which disappears at the end, elsewhere a line when it has changed.
 
     Yields advance(said=None, by=1, to=None, line=""), which moves the bar by or to a number, and prints a line above it. alike: whether
     the items take about the same time. Only then is the remaining time shown, extrapolated from all finished items once there are FINISHED
@@ -72,16 +72,18 @@ class TimeLeft(TimeRemainingColumn):
 
 @contextmanager
 def _lines(task: Task, alike: bool) -> Iterator[None]:
-    """The same in lines, by a thread of its own: one item may take minutes. A quick command writes none."""
+    """Write progress as lines from a thread, each only if it differs from the last; a quick command writes none."""
     ended = Event()
 
     def write() -> None:
-        wait = FIRST
+        wait, last = FIRST, ""
         while not ended.wait(wait):
             seconds = task.time_remaining if alike and task.fields["finished"] >= FINISHED else None
             left = f", about {seconds:.0f} s left" if seconds else ""
-            click.echo(f"{task.description}: {task.completed:,} of {task.total:,}{left}", err=True)
-            wait = EVERY
+            line = f"{task.description}: {task.completed:,} of {task.total:,}{left}"
+            if line != last:
+                click.echo(line, err=True)
+            wait, last = EVERY, line
 
     writer = Thread(target=write, daemon=True)
     writer.start()

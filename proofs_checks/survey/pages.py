@@ -40,6 +40,7 @@ HEADS = (
     "claim",
     "rule",
     "when",
+    "sampling",
     "verdict",
     "condition",
     "decided over",
@@ -47,8 +48,11 @@ HEADS = (
     "share of the optimum",
     "cost",
 )
-DATA = ("engine", "work", "kind", "mode", "rule", "settings", "verdict", "condition", "fixed by", "drafts", "positions", "cycles", "p",
-        "q", "k", "total variation", "evidence", "worst share", "accepts", "of", "repaired", "source")  # fmt: skip
+DATA = ("engine", "work", "kind", "mode", "rule", "settings", "sampling", "verdict", "condition", "fixed by", "drafts", "positions",
+        "cycles", "p", "q", "k", "total variation", "evidence", "worst share", "accepts", "of", "repaired", "source")  # fmt: skip
+
+
+ANY = "in p and q"  # a case's p and q are the distributions after temperature, top-p and top-k
 
 
 def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
@@ -59,6 +63,7 @@ def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
             (
                 one.form.name,
                 one.form.when,
+                one.form.sampling or ANY,
                 verdict(work, one),
                 one.form.condition,
                 decided(one),
@@ -69,7 +74,7 @@ def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
         )
         found += [(work.title, work.claim, *each, work.cost) for each in said]
         found += [
-            (work.title, work.claim, rule, "", f"{UNDECIDED}: {why}", "", "", "", "", work.cost)
+            (work.title, work.claim, rule, "", "", f"{UNDECIDED}: {why}", "", "", "", "", work.cost)
             for rule, why in work.undecided
         ]
         found += [
@@ -78,6 +83,7 @@ def rows(evaluated: Evaluated) -> list[tuple[str, ...]]:
                 work.claim,
                 each.rule,
                 each.when,
+                ANY,
                 each.verdict,
                 each.why,
                 "an argument",
@@ -99,7 +105,7 @@ def shown_case(example: Sequence[str]) -> str:
 def verdict_lines(evaluated: Evaluated) -> list[str]:
     """One line per rule: work, rule, version or settings, verdict and condition; under them where the details are."""
     found = []
-    for title, _, rule, when, said, condition, *_ in rows(evaluated):
+    for title, _, rule, when, _, said, condition, *_ in rows(evaluated):
         settings = f" ({when})" if when else ""
         found.append(f"{title}, {rule}{settings}: {said}{f'; condition: {condition}' if condition else ''}")
     return [*found, "--details: reasoning and counterexamples."]
@@ -202,8 +208,8 @@ def data(evaluated: Evaluated) -> list[tuple[str, ...]]:
             numbers = [f"{float(one.worst.share):.3f}" if baseline and holds else "",
                        *(f"{number:.3f}" if compared else "" for number in accepts or ("", "")),
                        f"{again[0]:.3f}" if compared and again and not holds else ""]  # fmt: skip
-            found.append((work.engine, work.title, work.kind, form.mode, form.name, form.when, verdict(work, one), form.condition,
-                          form.fixed, drafts(form.verifier),
+            found.append((work.engine, work.title, work.kind, form.mode, form.name, form.when, form.sampling or ANY,
+                          verdict(work, one), form.condition, form.fixed, drafts(form.verifier),
                           str(one.positions), str(form.cycles), *case(one)[:4],
                           evidence(work, form), *numbers, source(work, form)))  # fmt: skip
         for each in work.argued:
@@ -216,6 +222,7 @@ def data(evaluated: Evaluated) -> list[tuple[str, ...]]:
             row |= {
                 "rule": each.rule,
                 "settings": each.when,
+                "sampling": ANY,
                 "verdict": each.verdict,
                 "condition": each.why,
                 "fixed by": each.fixed,
@@ -299,6 +306,7 @@ def record(work: Work, reasoning: str, every: list[Evaluation]) -> str:
         lines += ["", f"{form.name}: {verdict(work, one).upper()}", f"  rests on: {form.rests_on}"]
         about = (
             ("when", form.when),
+            ("sampling", form.sampling),
             ("code", form.code),
             ("seen", form.seen),
             ("repaired by its authors", form.fixed),

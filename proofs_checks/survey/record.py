@@ -75,8 +75,9 @@ class Form:
     the distribution of the tokens is compared. when: version and settings in which the form is reached. code: where this form was
     read, if elsewhere than the work's.
     seen: for released code that is not lossless, how that was seen in the code itself. fixed: where its authors repaired it.
-    through: the sampling settings, which the distributions of every case go through before the result. known: cases with the total
-    variation that must come out, in addition to the smallest.
+    through: the sampling settings, which the distributions of every case go through before the result. sampling: the temperature, top-p
+    or top-k with which the form is evaluated, where p and q of a case are not the distributions after all of them. known: cases with the
+    total variation that must come out, in addition to the smallest.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Form:
     code: str = ""
     seen: str = ""
     fixed: str = ""
+    sampling: str = ""
     through: Callable[[Any], Any] | None = None
     known: tuple[Known, ...] = ()
 
@@ -113,6 +115,7 @@ def greedy(name: str, **others: Any) -> Form:
         name,
         GREEDY_CHAIN,
         "comparison with the target's most probable token; exact checks",
+        sampling="temperature 0",
         through=mode,
         mode=GREEDY,
         **others,

@@ -104,6 +104,17 @@ def test_the_time_of_unlike_items_is_not_extrapolated() -> None:
     assert result.exit_code == 0 and "left" not in result.stderr
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_line_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    written = ""
+    with progress_bar(5, "proving", alike=False):
+        while not written:
+            sleep(console.EVERY)
+            written = capsys.readouterr().err
+        sleep(6 * console.EVERY)
+    assert written + capsys.readouterr().err == "proving: 0 of 5\n"
+
+
 @pytest.mark.parametrize(("pauses", "left"), [((10, 10, 10), 20), ((30, 0, 0), 20), ((1, 1, 40), 28)])
 def test_the_remaining_time_is_that_of_all_finished_items(
     pauses: tuple[float, ...], left: float, monkeypatch: pytest.MonkeyPatch

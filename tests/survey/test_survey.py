@@ -40,7 +40,7 @@ from proofs_checks.survey.record import (
     Form,
     biased,
 )  # fmt: skip
-from proofs_checks.survey.rules import chain
+from proofs_checks.survey.rules import DrawnFrom, chain
 from proofs_checks.survey.verifiers import AlongPath, OneToken
 from proofs_checks.survey.works import cactus, eagle, hsd, races, rm_bv, sglang, sjd, vllm, watermarks
 
@@ -73,6 +73,10 @@ def test_the_register_says_what_was_read() -> None:
         assert work.paper or work.code or all(form.code for form in work.forms)
     for form in NOT:
         assert form.by_hand is not None and form.line and form.repair is not None and form.fix
+    for _, form in FORMS:
+        parts = vars(form.verifier)
+        changes = form.through or parts.get("expected") or isinstance(parts.get("law"), DrawnFrom)
+        assert form.sampling or not changes, form.name  # p and q of its cases are not what is sampled from
 
 
 @pytest.mark.parametrize("name", slow_except(REGISTER, "hsd", "cactus", *[*REGISTER][:10]))

@@ -29,7 +29,7 @@ WORK = Work(
     "fastdeploy", "FastDeploy", "", "code of the kernel; pulls 7467, 7468", "none about the distribution", "none beyond the top-p set",
     (biased("topp", OneToken(KEPT, (1,), expected=nucleus), in_set, "accepted = verify_one_topp(..): is_in(candidates, draft_token)", MATCH,
             'verify_strategy "target_match"', on_purpose=True, mode=CHAIN,
-            when="verify_strategy topp (top-p here 7/10), the default until pull 7467 (April 2026)", seen="read, not run"),
+            when="verify_strategy topp, the default until pull 7467 (April 2026)", sampling="top-p 7/10", seen="read, not run"),
      Form("target_match: a draft model or MTP", TARGET_SAMPLE, "comparison with the target's sample; Coq: sampling.v", mode=CHAIN,
           when="the default since pull 7467 (April 2026)"),
      Form("target_match: n-gram", TARGET_SAMPLE, "comparison with the target's sample; Coq: sampling.v", mode=NGRAM,

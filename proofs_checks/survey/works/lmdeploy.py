@@ -28,7 +28,7 @@ WORK = Work(
             single(lambda p, q, x: p[x], lambda p, q, x: without(p, (x,)), mode),
             "FusedLogitsProcessor.__call__ divides by the temperature; top-k, top-p and min-p are in sampling(), for the bonus token",
             MATCH, "apply top-k, top-p and min-p to the logits of every position", mode=CHAIN,
-            when="top-k, top-p or min-p set (here top-p 7/10); 0.18.0 still",
+            when="top-k, top-p or min-p set; 0.18.0 still", sampling="top-p 7/10",
             code=f"{FILE}; pytorch/engine/logits_process.py, FusedLogitsProcessor",
             seen="run: 0.18.0's processor and sampler: p = (1/4, 3/4) with top-p .7 gave token 0 in .251 of 100,000 rounds, 0 due"),
      biased("sampled request in a batch with a greedy one", OneToken(Single(lambda p, q: best(p), lambda p, q: best(p), TOP), (1,)),

@@ -107,7 +107,8 @@ WORKS = (
          (biased("one position, window without mismatch", OneToken(Single(open_gate, lambda p, q: best(p), TOP), (1,), expected=mode),
                  GATED,
                  "accept a mismatch where the normalised entropy is at least theta", MOST_PROBABLE, "no gate",
-                 when="greedy decoding: compared with the target's most probable token"),), on_purpose=True),
+                 when="greedy decoding: compared with the target's most probable token",
+                 sampling="temperature 0"),), on_purpose=True),
     Work("mars", "MARS", "Song et al. 2601.15498v1", "from the abstract only; margin .9 as a ratio of masses",
          "quality kept; none about the distribution", "the two most probable tokens",
          (biased("margin on the second token", one(Single(second_counts)), single(margin, usual_residual),
@@ -128,6 +129,7 @@ WORKS = (
                  "accept while the regrets sum to at most B, r/(K - i) <= g, and at most m draft tokens are not the argmax",
                  MOST_PROBABLE, "B = 0",
                  when="greedy decoding: compared with the target's most probable token",
+                 sampling="temperature 0",
                  code="huggingface/transformers issue 48636; ModelTC/LightLLM issue 1552"),), on_purpose=True),
     Work(
         "mtad", "Multi-token joint decoding (MTAD)", "MTAD 2024", "from its description; i.i.d. drafts instead of beams, tau = 1/2",

@@ -53,7 +53,7 @@ WORK = Work(
             when="spec_tree_width above 1, temperature above 0", seen="read, not run", code=f"{KERNEL}; {DRAFT}"),
      biased("chain with top-p", cut_chain(lambda q: q), with_top_p,
             "ScatterDraftProbs(probs_on_device, ..), where the token was drawn from renormalized_probs", cut_chain(cut),
-            "store renormalized_probs", mode=CHAIN, when="spec_tree_width 1, top-p below 1 (here 7/10)", seen="read, not run",
+            "store renormalized_probs", mode=CHAIN, when="spec_tree_width 1, top-p below 1", sampling="top-p 7/10", seen="read, not run",
             code=DRAFT, known=(Known(EXAMPLE, Fraction(1, 6)),)),
      Form("chain without top-p", PATH, "speculative sampling; Coq: sampling.v", mode=CHAIN, when="spec_tree_width 1, top-p 1",
           condition="exact up to a residual mass of 1e-7, below which the draft token is kept", code=KERNEL),

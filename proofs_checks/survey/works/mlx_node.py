@@ -19,6 +19,7 @@ WORK = Work(
             "p_draft is the softmax of raw draft logits, the token comes from sampling::sample()",
             SPECULATIVE, "build q by the settings that drew the token", mode=CHAIN, seen="not read: a review of pull 65 quotes the lines",
             when="temperature not 1, top-p, top-k or min-p set, and the sparse test off; pull 65",
+            sampling="temperature 1/2, in the draws of draft tokens",
             fixed="sampling_distribution, at the latest in 34c53f4 (3 August 2026)"),
      Form("stochastic MTP, both paths", SPECULATIVE, "speculative sampling; Coq: sampling.v", mode=CHAIN, when="at 34c53f4",
           code="vite-plus-ecosystem-ci/mlx-node (a copy) crates/mlx-core/src/engine/mtp_turn.rs@34c53f4"),

@@ -60,6 +60,7 @@ WORK = Work(
             "sorted_indices_to_remove = cumulative_probs <= (1 - top_p), of probabilities in falling order",
             OneToken(otd.lossy.Toward(lambda p, q, k=1, law=None: by_rows(nucleus, p), NAIVE), (1,), expected=nucleus),
             "remove where the sum before the token is at least top_p", when="top-p below 1 (compared with the distribution after top-p)",
+            sampling="top-p 1/2",
             seen="run: its own sampler; of (1/2, 1/4, 1/4) token 0 never came in 4,000 draws")),
     "yandex-research/specexec specdec/specexec.py@c7f24b3, SpecExecBase.validate_tree, sampler_from_logits",
 )  # fmt: skip

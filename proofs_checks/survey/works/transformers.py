@@ -40,6 +40,7 @@ WORK = Work(
             single(usual_test, usual_residual, squared), "candidate_logits are those from before the processors that drew the candidates",
             SPECULATIVE, "report the distribution after the processors, as 5.15.1 does",
             mode=CHAIN, when="temperature, top-k or top-p set: MTP in 5.14 and 5.15.0, DFlash in 5.15.0 (August 2026)",
+            sampling="temperature 1/2, in the draws of draft tokens",
             seen="run: 5.15.0's own functions, over all their random numbers, have the same distribution",
             code=f"transformers 5.15.0 {GENERATOR}, DFlashTokenCandidateGenerator.get_candidates; modeling_layers.py, MtpModel.forward",
             fixed="pull 48007, in 5.15.1",
