@@ -1,4 +1,4 @@
-"""The project's pictures: one script a figure, `compute` and `draw` apart; `python -m figures` makes them all."""
+"""Figures: one script each, with `compute` and `draw`; `python -m figures` creates them all."""
 
 import os
 

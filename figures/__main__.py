@@ -19,7 +19,7 @@ FORMATS = ("pdf", "svg", "png")
 
 
 def several(known: Sequence[str]) -> Callable[[Any, Any, str | None], tuple[str, ...]]:
-    """Reads an option that takes some of these words, separated by commas."""
+    """Return the callback of an option that takes some of these words, separated by commas."""
 
     def read(context: Any, option: Any, text: str | None) -> tuple[str, ...]:
         words = tuple(word.strip() for word in text.split(",")) if text else ()
@@ -100,7 +100,7 @@ def main(
         pyplot()  # before minutes of work: MissingPackage
     if (width or caption) and not formats:
         formats = FORMATS[:1]
-    from figures import report  # loads joblib, for which no help should wait
+    from figures import report  # imports joblib, which --help does not need
 
     with progress_bar(len(chosen), "figures", alike=False) as advance:
         for name in chosen:
@@ -120,14 +120,14 @@ def main(
 
 
 def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: int = 1) -> list[Path]:
-    """Compute and draw one figure: its CSV, SVG and PNG, and a table (Markdown) where the script has one."""
+    """Compute and draw one figure: CSV, SVG and PNG, and a Markdown table if the script has one."""
     module = script(name)
     data = out / f"{name}.csv"
     if redraw and not data.is_file():
         raise click.ClickException(f"--redraw requires {data}. Run without --redraw first.")
     start = perf_counter()
     if not redraw:
-        store.record_file(out, name).unlink(missing_ok=True)  # a run that is stopped leaves nothing that seems done
+        store.record_file(out, name).unlink(missing_ok=True)  # so that an interrupted run does not look complete
         style.write(module.compute(full=full, jobs=jobs), data)
     files = [data, *style.save(module.draw(style.read(data)), out, name)]
     if hasattr(module, "table"):
@@ -141,7 +141,7 @@ def make(name: str, out: Path, full: bool = False, redraw: bool = False, jobs: i
 def for_paper(
     name: str, out: Path, formats: Sequence[str], width: str, caption: bool, kinds: Sequence[str]
 ) -> list[Path]:
-    """Pictures and tables of one figure for a paper, from the data that are there: OUT/paper/NAME.pdf, NAME.tex, ..."""
+    """Write images and tables of one figure for a paper, from existing data: OUT/paper/NAME.pdf, NAME.tex, ..."""
     module, rows, folder = script(name), style.read(out / f"{name}.csv"), out / "paper"
     files: list[Path] = []
     if formats or kinds:

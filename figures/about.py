@@ -1,4 +1,4 @@
-"""What a figure is about, and its numbers beside the published ones: plain data, which the report prints."""
+"""Claim and source of a figure, and its numbers with the published ones, as data that the report prints."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 from ot_draft.data.summary import Summary
 
 NONE = "n/a"  # we have no access to a published number
-DIFFERENT = 0.10  # of the published number: from here on the report says why
+DIFFERENT = 0.10  # relative difference from which on the report needs a note
 
 
 @dataclass(frozen=True)
 class About:
-    """One figure: its title, what it claims in a sentence or two, and who claimed it first.
+    """One figure: title, claim in one to three sentences, and source of the claim.
 
-    source: paper and place, or 'this project'. comparison: what can be said of published numbers where none is set
-    beside ours.
+    source: paper and section, or 'this project'. comparison: a remark on published numbers for a figure that prints none.
     """
 
     title: str
@@ -32,10 +31,10 @@ class About:
 class Number:
     """One number of a figure, computed from its data.
 
-    published: the number of the source, None where there is none or none is certain. relation: how ours should stand to
-    it: '=' the same quantity, '≥' or '≤' a bound, '~' another model or data, so that only the shape can agree. note: why
-    they differ, where they do by over 10 %. others: label, value and standard error of rules other than the published one,
-    in columns of their own. headline: whether it stands at the top of the report.
+    published: the number of the source, None if there is none or none is certain. relation: expected relation of ours to
+    it: '=' the same quantity, '≥' or '≤' a bound, '~' another model or data, of which only the shape is comparable. note: reason
+    of a difference above 10 %. others: label, value and standard error of rules other than the published one, in separate
+    columns. headline: whether the report shows it at its top.
     """
 
     what: str
@@ -49,12 +48,12 @@ class Number:
 
     @property
     def difference(self) -> float | None:
-        """Ours over the published number, minus 1; None without one."""
+        """Return ours / published - 1; None without a published number."""
         return self.ours / self.published - 1 if self.published else None
 
     @property
     def holds(self) -> bool:
-        """Whether a bound holds, up to rounding; True of numbers that are no bounds."""
+        """Return whether a bound holds, up to rounding; True for other numbers."""
         if self.published is None or self.relation not in ("≥", "≤"):
             return True
         gap = self.ours - self.published
@@ -62,7 +61,7 @@ class Number:
 
     @property
     def unexplained(self) -> bool:
-        """Whether it differs by over 10 %, or breaks its bound, and nothing is said about it."""
+        """Return whether it differs by over 10 %, or violates its bound, without a note."""
         if self.note or self.difference is None:
             return False
         return abs(self.difference) > DIFFERENT if self.relation in ("=", "~") else not self.holds
@@ -70,9 +69,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Line:
-    """One number of a work beside ours, for the page of published numbers.
+    """One published number of a work and ours, for the page of published numbers.
 
-    published: as printed, None if we have no copy of it; ours: None if this project has no such number.
+    published: as printed, None without access to it; ours: None if this project has no such number.
     """
 
     where: str
@@ -82,12 +81,12 @@ class Line:
     remark: str = ""
 
     def cells(self) -> tuple[str, ...]:
-        """The line of a table."""
+        """Return the cells of a table row."""
         return (self.where, self.what, self.published or NONE, self.ours or "none", self.remark)
 
 
 def with_error(value: float, error: float | None) -> str:
-    """A number to the first digit of its standard error; four digits where it has none."""
+    """Return a number rounded to the first digit of its standard error; four digits without one."""
     if not error or isnan(error):
         return _shown(value)
     decimals = max(-floor(log10(float(f"{error:.0e}"))), 0)
@@ -100,7 +99,7 @@ def _shown(value: float) -> str:
 
 
 def as_summaries(rows: Iterable[dict[str, str]]) -> list[Summary]:
-    """The rows of summary.csv, as a csv.DictReader gives them, as summaries again; exact values as Fractions."""
+    """Return rows of summary.csv from a csv.DictReader as summaries; exact values as Fractions."""
     return [_parsed(row) for row in rows]
 
 

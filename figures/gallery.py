@@ -1,4 +1,4 @@
-"""`python -m figures.gallery`: run the examples of docs/gallery.md and draw their pictures again, from the code that stands there."""
+"""`python -m figures.gallery`: run the examples of docs/gallery.md and draw their figures again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOK = {
 
 
 def examples() -> list[tuple[str, str, str]]:
-    """(title, code, place of its picture) of every example; the code before the first is part of the first."""
+    """Return (title, code, file of its figure) of every example; the code before the first is part of the first."""
     text = PAGE.read_text(encoding="utf-8")
     parts = [
         (title, CODE.findall(body), PICTURE.findall(body)) for title, body in PART.findall(text) if "```python" in body
@@ -44,7 +44,7 @@ def examples() -> list[tuple[str, str, str]]:
 
 
 def draw(out: Path) -> list[Path]:
-    """Run all examples in one namespace, in order; each picture is the figure that its code has left open."""
+    """Run all examples in one namespace, in order; each image is the figure that its code leaves open."""
     plt = pyplot()
     names: dict[str, Any] = {"__name__": "gallery"}
     made = []
@@ -64,7 +64,7 @@ def draw(out: Path) -> list[Path]:
 @click.command()
 @click.option("--out", default=DOCS, show_default=True, type=click.Path(file_okay=False, path_type=Path))
 def main(out: Path) -> None:
-    """Draw the pictures of docs/gallery.md from its own code."""
+    """Draw the figures of docs/gallery.md from its code."""
     for file in draw(out):
         click.echo(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")
 

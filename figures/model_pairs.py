@@ -1,4 +1,4 @@
-"""The two real pairs of models whose distributions are committed: the data files of each, and what figures call it."""
+"""The two real pairs of models whose distributions are committed: data files, and names in figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published numbers beside ours, on the same grid: `python -m figures.published` writes the tables of docs/published.md from the data."""
+"""Published numbers and ours, on the same grid: `python -m figures.published` writes the tables of docs/published.md from the data."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HEAD = ("where", "what", "published", "ours", "remark")
 
 @cache
 def tables() -> dict[str, str]:
-    """Every work's table in Markdown, by its title."""
+    """Return the Markdown table of each work, by title."""
     works = [("SpecTr (2310.15141, NeurIPS 2023)", spectr()), ("MCSD (2401.06706)", multi_candidate()), *others()]
     return {title: style.markdown([HEAD, *(line.cells() for line in lines)]) for title, lines in works}
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew: under each heading of a work, the table that stands there is replaced."""
+    """Return the page with new tables: the table under each heading of a work is replaced."""
     for title, made in tables().items():
         place = re.compile(rf"(^## {re.escape(title)}\n.*?)(?:^\|.*?\n)+", re.MULTILINE | re.DOTALL)
         text, done = place.subn(lambda found, made=made: found[1] + made, text, count=1)  # type: ignore[misc]
@@ -36,8 +36,8 @@ def page(text: str) -> str:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Write nothing; exit status 1 if the page is not what the data say.")
-@click.option("--simulate", is_flag=True, help="Before, simulate SpecTr's grid anew: two minutes.")
+@click.option("--check", is_flag=True, help="Write nothing; exit status 1 if the page disagrees with the data.")
+@click.option("--simulate", is_flag=True, help="Simulate SpecTr's grid again first, which takes two minutes.")
 def main(check: bool, simulate: bool) -> None:
     """Write the tables of docs/published.md from the data."""
     if simulate:
@@ -45,7 +45,7 @@ def main(check: bool, simulate: bool) -> None:
     old = PAGE.read_text(encoding="utf-8")
     new = page(old)
     if check and new != old:
-        raise click.ClickException(f"{PAGE.name} is not what the data say: run python -m figures.published")
+        raise click.ClickException(f"{PAGE.name} disagrees with the data. Run python -m figures.published.")
     if not check:
         PAGE.write_text(new, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Published numbers with their place in the paper, and the same numbers of this project. None: we have no copy of the number."""
+"""Published numbers with their section in the paper, and the same numbers of this project. None: no access to the number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from figures.trees import spectr_real
 
 
 def others() -> Iterator[tuple[str, Iterator[Line]]]:
-    """The other works that have a coupling."""
+    """Yield the lines of the other works that have a coupling."""
     yield "Sequoia (2402.12374v3)", _sequoia()
     yield "SpecHub (2411.05289)", _spec_hub()
     yield "Khisti et al. (2410.18234)", _khisti()

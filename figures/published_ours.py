@@ -1,4 +1,4 @@
-"""Our side of the published numbers: means over the real pairs and ratios over the real trees, from figures/data."""
+"""Our numbers for the published ones: means over the real pairs and ratios over the real trees, from figures/data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def trees() -> Any:
 
 
 def ratio(way: str, other: str, temperature: float) -> float:
-    """Tokens a call of a way over those of another on the same trees' budgets: mean over drafts and budgets."""
+    """Return tokens per target call of one method divided by those of another: mean over draft models and numbers of nodes."""
     return over({cell: of for cell, of in trees().items() if cell[1] == temperature}, way, other)[0]
 
 
@@ -54,7 +54,7 @@ def tokens(way: str, nodes: int, temperature: float) -> float:
 
 
 def mean_ratio(above: tuple[str, int], below: tuple[str, int], temperature: float) -> float:
-    """Tokens a call, each way at its own number of nodes: mean of the ratio over drafts."""
+    """Return the same with a number of nodes for each method: mean of the ratio over draft models."""
     found, drafts = trees(), {cell[0] for cell in trees()}
     ratios = [
         (1 + found[draft, temperature, above[1]].mean(above[0]))
@@ -65,6 +65,6 @@ def mean_ratio(above: tuple[str, int], below: tuple[str, int], temperature: floa
 
 
 def same_everywhere(p: list[Fraction], q: list[Fraction]) -> otd.trees.MarkovModel:
-    """Models that do not look at the context."""
+    """Return models that ignore the context."""
     law, draft = np.array(p, dtype=object), np.array(q, dtype=object)
     return otd.trees.MarkovModel({(): law}, {(): draft}, order=0)

@@ -1,4 +1,4 @@
-"""Numbers of SpecTr and MCSD with their place in the paper, and the same numbers of two real pairs. None: we have no copy of the number."""
+"""Numbers of SpecTr and MCSD with their section in the paper, and those of two real pairs. None: no access to the number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = {model_pairs.SMOLLM2.name: "SmolLM2", model_pairs.QWEN.name: "Qwen"}  # 
 
 
 def spectr() -> Iterator[Line]:
-    """SpecTr's Table 1: block efficiency, speed-up, and what eight paths bring over one."""
+    """Yield SpecTr's Table 1: block efficiency, speed-up, and the gain of eight paths over one."""
     real = {(row["pair"], row["rule"], int(row["K"]), int(row["L"])): row for row in spectr_real.compute()}
     simulated = {(row["rule"], int(row["K"]), int(row["L"])): row for row in style.read(SIMULATED)}
     for (K, L), (efficiency, speed_up) in spectr_table_1.PUBLISHED.items():
@@ -64,7 +64,7 @@ def spectr() -> Iterator[Line]:
 
 
 def multi_candidate() -> Iterator[Line]:
-    """MCSD: acceptance against k."""
+    """Yield MCSD's acceptance against k."""
     for k in (1, 2, 4, 8):
         shown = "; ".join(
             f"{NAMES[of.name]} "

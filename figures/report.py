@@ -1,4 +1,4 @@
-"""The report: one self-contained page of all figures, with what they claim, whose claim it is, and the numbers side by side."""
+"""The report: one self-contained page of all figures, with claims, sources, and published numbers next to ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = "index.html"
 
 
 def write(out: Path) -> Path:
-    """index.html of the figures that lie in `out`, by groups; and what was not run, with the command that runs it."""
+    """Write index.html with the figures in `out` by group, and the commands of what was not run."""
     groups = {title: [name for name in names if _is_made(out, name)] for title, names in BY_GROUP.items()}
     numbers = {name: number for number, name in enumerate((name for names in groups.values() for name in names), 1)}
     figures = {
@@ -53,7 +53,7 @@ def _is_made(out: Path, name: str) -> bool:
 
 
 def _headlines(out: Path, names: Sequence[str]) -> str:
-    """The table of the most important numbers next to the published ones; empty where none of them is made."""
+    """Return the table of the most important numbers and the published ones; empty if none was computed."""
     found = [
         (name, number)
         for name in names
@@ -116,7 +116,7 @@ def _links(titles: Mapping[str, str]) -> str:
 
 
 def about(name: str) -> About:
-    """What the script of a figure says about it; of one that says nothing, its docstring."""
+    """Return ABOUT of a figure's script, or its docstring if it has none."""
     module = script(name)
     first = (module.__doc__ or name).strip().splitlines()[0]
     description = getattr(module, "ABOUT", About(name.replace("_", " "), first, "this project"))
@@ -125,7 +125,7 @@ def about(name: str) -> About:
 
 
 def figure_section(out: Path, name: str, number: int) -> str:
-    """One figure: title, claim, source, picture, numbers, command, and where it was made."""
+    """Return one figure: title, claim, source, image, numbers, command, and the machine that computed it."""
     description, rows = about(name), style.read(out / f"{name}.csv")
     svg, data = ((out / f"{name}{suffix}").read_bytes() for suffix in (".svg", ".csv"))
     numbers = getattr(script(name), "numbers", None)
@@ -155,6 +155,6 @@ def figure_section(out: Path, name: str, number: int) -> str:
 
 
 def _width(svg: bytes) -> float:
-    """Width of a picture on a phone: so many pixels that its letters can be read. An SVG of matplotlib is in points."""
+    """Return the width in pixels at which the letters are legible on a phone. An SVG of matplotlib is in points."""
     start = svg.index(b'viewBox="') + len(b'viewBox="')
     return 0.95 * float(svg[start : svg.index(b'"', start)].split()[2])

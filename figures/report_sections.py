@@ -1,4 +1,4 @@
-"""What the report holds beside the figures: all rules on real pairs, published numbers, proof checks."""
+"""Sections of the report besides the figures: all rules on real pairs, published numbers, proof checks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from figures.report_tables import markdown_table, table
 from ot_draft.data.plotting import look
 from ot_draft.data.summary import Summary
 
-SECTIONS = {  # beside the figures
+SECTIONS = {  # besides the figures
     "comparison": "All rules on real contexts",
-    "published": "Published beside ours",
+    "published": "Published numbers and ours",
     "proofs": "Proof checks",
     "survey": "Survey of published verifiers",
 }
-NO_PICTURES = "optimum by LP"  # of a summary: the check of the line above it
+NO_PICTURES = "optimum by LP"  # a check of the line above it in a summary
 LAWS = {
-    "iid": "i.i.d. drafts",
-    "hybrid:auto": "hybrid drafts, number of top tokens from q",
-    "greedy": "greedy drafts",
-    "hub": "the hub's two drafts",
-    "without-replacement": "drafts without replacement",
+    "iid": "i.i.d. draft tokens",
+    "hybrid:auto": "hybrid drafting, number of fixed tokens from q",
+    "greedy": "greedy drafting",
+    "hub": "SpecHub's two draft tokens",
+    "without-replacement": "draft tokens without replacement",
 }
 
 
 def comparison_section(file: Path) -> str:
-    """The table of all rules on the real pairs: of the summary that `ot-draft compare` has left there, else of the stored one."""
+    """Return the table of all rules on the real pairs, from the summary of `ot-draft compare` if it exists, else the stored one."""
     stored = not file.is_file()
     rows = about.as_summaries(style.read(acceptance_real.STORED if stored else file))
     lines = [line for line in rows if line.accepted is not None and line.rule != NO_PICTURES]
@@ -45,11 +45,11 @@ def comparison_section(file: Path) -> str:
             _rule_line([line for line in law_lines if line.rule == rule], columns) for rule in _in_order(law_lines)
         ]
     errors = [line.error for line in lines if line.error == line.error]
-    spread = f" Standard errors over texts are {min(errors):.3f} to {max(errors):.3f}" if errors else ""
+    spread = f" Standard errors over sequences are {min(errors):.3f} to {max(errors):.3f}" if errors else ""
     return f"""<section id="comparison">
 <h2>All rules on real contexts</h2>
 <p class="claim">Mean acceptance of every rule under its draft law, on the committed pairs of two real models.{spread}; all rules
-share the contexts, so that differences within a column are known better.</p>
+share the contexts, so that differences within a column have smaller errors.</p>
 {table(head, body)}<p class="made">{"Stored in figures/data. " if stored else ""}Again:
 <code>ot-draft compare figures/data/smollm2_pairs.npz --out figures/out --plot</code></p>
 </section>
@@ -67,11 +67,11 @@ def _rule_line(lines: Sequence[Summary], columns: Sequence[tuple[str, int]]) -> 
 
 
 def published_section() -> str:
-    """Every work's published numbers beside ours, the tables of docs/published.md."""
+    """Return the published numbers of each work and ours, the tables of docs/published.md."""
     works = "".join(f"<h3>{escape(title)}</h3>\n{markdown_table(text)}" for title, text in published.tables().items())
     return f"""<section id="published">
 <h2>{SECTIONS["published"]}</h2>
-<p class="claim">Every number with its place in the paper. Ours on the same grid, with another pair or in simulation: ratios within one
+<p class="claim">Every number with its section of the paper. Ours on the same grid, with another pair or in simulation: ratios within one
 work can be compared, speeds and tokens per target call cannot. n/a: we have no access to a published number.</p>
 {works}<p class="made">Again: <code>python -m figures.published</code></p>
 </section>
@@ -79,7 +79,7 @@ work can be compared, speeds and tokens per target call cannot. n/a: we have no 
 
 
 def proofs_section(file: Path) -> str:
-    """How many statements were checked, with a link to their page, if `ot-draft prove` has left its rows; empty without."""
+    """Return the number of checked statements with a link to their page, if `ot-draft prove` has written its rows; else empty."""
     try:
         counts = _counts(json.loads(file.read_text(encoding="utf-8"))["statements"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Tables of the report as HTML: ours beside the published numbers."""
+"""Tables of the report as HTML: published numbers and ours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from figures.about import Number, with_error
 
 
 def numbers_table(numbers: Sequence[Number]) -> str:
-    """Ours, the published number, the difference, and why, where there is a published number; then other rules."""
+    """Return ours, the published number, the difference and its reason; then other rules."""
     beside, others = any(number.published is not None for number in numbers), other_rules(numbers)
     head = [
         ("", ""),
@@ -27,7 +27,7 @@ def numbers_table(numbers: Sequence[Number]) -> str:
 
 
 def headline_table(numbers: Sequence[tuple[str, Number]]) -> str:
-    """Numbers with a link to the section where each stands, next to the published ones."""
+    """Return numbers and the published ones, with links to their sections."""
     head = [("", "paper"), ("number", "published"), ("number", "ours"), ("number", "difference")]
     return table(
         head,
@@ -55,7 +55,7 @@ def others_of(number: Number, labels: Sequence[str]) -> list[str]:
 
 
 def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[tuple[str, str]]]) -> str:
-    """Cells with their classes as an HTML table that can be moved sideways."""
+    """Return cells with their classes as an HTML table that scrolls horizontally."""
 
     def row(cells: Sequence[tuple[str, str]], tag: str) -> str:
         return "<tr>" + "".join(f'<{tag} class="{kind}">{cell}</{tag}>' for kind, cell in cells) + "</tr>\n"
@@ -94,7 +94,7 @@ def _difference(number: Number) -> str:
 
 
 def from_markdown(text: str) -> str:
-    """A Markdown table, with what stands above it, as something to unfold; empty without a table."""
+    """Return a Markdown table, with the text above it, as a <details> element; empty without a table."""
     above = " ".join(line for line in text.splitlines() if line.strip() and not line.startswith("|"))
     made = markdown_table(text)
     said = f"<p>{escape(above)}</p>\n" if above else ""

@@ -1,4 +1,4 @@
-"""Which figures there are, and in which folder the script of each lies: told here, once."""
+"""List of the figures, and the folder of each script."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GROUPS = {
     "Speed": ("speed.classes", "speed.latency"),
 }
 PAPERS = ("SpecTr", "MCSD")  # groups of `make reproduce`
-TIMED = ("speed.run_time", "speed.classes")  # made last: nobody waits for them
+TIMED = ("speed.run_time", "speed.classes")  # computed last
 SCRIPTS = (*(module for group in GROUPS.values() for module in group if module not in TIMED), *TIMED)
 MODULES = {module.rpartition(".")[2]: module for module in SCRIPTS}
 NAMES = tuple(MODULES)
@@ -51,12 +51,12 @@ BY_GROUP = {title: tuple(module.rpartition(".")[2] for module in group) for titl
 
 
 def named(texts: Sequence[str]) -> tuple[str, ...]:
-    """The figures of these names and groups, all without any, in the order in which they are made. Raises InvalidArgument."""
+    """Return the figures of these names and groups, all if empty, in the order of computation. Raises InvalidArgument."""
     known = {name: (name,) for name in NAMES} | BY_GROUP
     chosen = {name for text in texts for name in lookup(text, known, "NAMES")}
     return tuple(name for name in NAMES if name in chosen or not texts)
 
 
 def script(name: str) -> ModuleType:
-    """The script of a figure: its `compute`, `draw`, `numbers` and ABOUT."""
+    """Return the script of a figure, with `compute`, `draw`, `numbers` and ABOUT."""
     return importlib.import_module(f"figures.{MODULES[name]}")

@@ -1,4 +1,4 @@
-"""What pictures are drawn for: a screen, or a column or page of a paper, where text has 8 to 9 points and legends stand below."""
+"""Output media: a screen, or a column or page of a paper, with text of 8 to 9 points and legends below."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ PANEL = 2.2  # inches that a panel needs at least, on paper
 
 @dataclass(frozen=True)
 class Sheet:
-    """What pictures are drawn for: a screen, or a paper whose column is so many inches wide. caption: drawn below, too."""
+    """An output medium: a screen, or a paper with this column width in inches. caption: drawn below the figure."""
 
     inches: float | None = None
     caption: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What matplotlib is told."""
+        """Return the settings of matplotlib."""
         return SETTINGS if self.inches is None else SETTINGS | ON_PAPER
 
     def grid(self, columns: int, rows: int, wide: float, least: float) -> tuple[int, int, tuple[float, float]]:
-        """Columns, rows and size in inches: on paper, as many panels stand side by side as can be read."""
+        """Columns, rows and size in inches: on paper, as many panels per row as are legible."""
         if self.inches is None:
             return columns, rows, (WIDTH * columns * wide, HEIGHT * rows)
         most = max(1, int(self.inches / (least * wide)))
@@ -57,13 +57,13 @@ _sheet: ContextVar[Sheet] = ContextVar("sheet", default=SCREEN)
 
 
 def current() -> Sheet:
-    """What is drawn for now."""
+    """Return the current medium."""
     return _sheet.get()
 
 
 @contextmanager
 def paper(width: str, caption: bool = False) -> Iterator[None]:
-    """Pictures drawn inside are for a paper: 'column' or 'page' wide, text as text of 8 to 9 points."""
+    """Draw the figures in this context for a paper: 'column' or 'page' wide, text of 8 to 9 points, not outlines."""
     before = _sheet.set(Sheet(PAPER[width], caption))
     try:
         yield
@@ -72,7 +72,7 @@ def paper(width: str, caption: bool = False) -> Iterator[None]:
 
 
 def line_to(axes: Any, x: float, y: float, colour: str) -> Any:
-    """What the legend shows of a line: that which ends at this point, else one of its colour."""
+    """Return the line for the legend: the one that ends at this point, else one of this colour."""
     from matplotlib.lines import Line2D
 
     ends = [line for line in axes.lines if len(line.get_xydata()) and line.get_color() == colour]
@@ -84,7 +84,7 @@ def line_to(axes: Any, x: float, y: float, colour: str) -> Any:
 
 
 def fit(figure: Any) -> None:
-    """For paper: legends, no text below 8 points nor above 9, long titles broken, tick labels that would meet turned."""
+    """Adapt a figure to paper: legends, text of 8 to 9 points, wrapped titles, rotated tick labels if they overlap."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -105,7 +105,7 @@ def fit(figure: Any) -> None:
 
 
 def _add_legends(figure: Any, legends: dict[Any, dict[str, Any]]) -> None:
-    """One below all panels, which makes the picture higher; where names differ from panel to panel, one in each."""
+    """Add one legend below all panels, which makes the figure higher; or one in each panel, if their names differ."""
     names = {name: line for legend in legends.values() for name, line in legend.items()}
     if len(names) > 2 * max(map(len, legends.values()), default=0):
         for axes, legend in legends.items():
@@ -129,7 +129,7 @@ def _add_legends(figure: Any, legends: dict[Any, dict[str, Any]]) -> None:
 
 
 def labels_beside(axes: Any, entries: Sequence[Entry], gap: float = 0.05, left: float = 1.05) -> None:
-    """Names beside their lines, pushed apart to `gap` of the axes' height, their left edge at `left` of its width.
+    """Write names next to their lines, at least `gap` of the axes' height apart, their left edge at `left` of its width.
 
     The order of heights is kept; a thin line ties each label to where its line ends. Call it when all panels are drawn:
     the limits of the axes must not change any more.
@@ -153,7 +153,7 @@ def labels_beside(axes: Any, entries: Sequence[Entry], gap: float = 0.05, left: 
 
 
 def _spread(heights: list[float], gap: float) -> list[float]:
-    """Heights moved as little as a few sweeps need until neighbours are `gap` apart."""
+    """Return heights moved by a few sweeps until neighbours are `gap` apart."""
     places = list(heights)
     for _ in range(200):
         for i in range(len(places) - 1):

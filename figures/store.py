@@ -1,4 +1,4 @@
-"""What an earlier run has left: the key that its data were made under, and a record of when, where and how."""
+"""Cache of an earlier run: the key of its data, and a record of date, machine and command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = ("numpy", "scipy", "matplotlib", "torch", "numba")
 
 
 def key(name: str, full: bool) -> str:
-    """What the data of a figure depend on: its script and what that imports here, its inputs, the library, the options."""
+    """Return a hash of what the data of a figure depend on: script and imports, inputs, library, options."""
     sources = [_file(module).read_bytes() for module in sorted(modules(name))]
     trees = any(b"otd.trees" in source for source in sources)
     digest = hashlib.sha256(f"{otd.__version__} {full} {_library(trees)}".encode())
@@ -37,7 +37,7 @@ def key(name: str, full: bool) -> str:
 
 
 def modules(name: str) -> set[str]:
-    """The script of a figure and all modules of figures/ that it imports, straight or by others: 'acceptance.temperature'."""
+    """Return the script of a figure and all modules of figures/ that it imports, directly or not: 'acceptance.temperature'."""
     imported, left = set(), [scripts.MODULES[name]]
     while left:
         module = left.pop()
@@ -71,12 +71,12 @@ def _library(trees: bool) -> str:
 
 
 def record_file(out: Path, name: str) -> Path:
-    """Where the record of a figure lies."""
+    """Return the file of a figure's record."""
     return out / f"{name}.made.json"
 
 
 def record(out: Path, name: str) -> dict[str, Any]:
-    """The record that an earlier run left; empty without one."""
+    """Return the record of an earlier run; empty without one."""
     try:
         stored = json.loads(record_file(out, name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -85,19 +85,19 @@ def record(out: Path, name: str) -> dict[str, Any]:
 
 
 def is_current(out: Path, name: str, full: bool) -> bool:
-    """Whether data and pictures are there, made under the key of now."""
+    """Return whether data and images exist and have the current key."""
     files = [out / f"{name}{suffix}" for suffix in (".csv", ".svg", ".png")]
     return all(file.is_file() for file in files) and record(out, name).get("key") == key(name, full)
 
 
 def write_record(out: Path, name: str, full: bool, seconds: float) -> None:
-    """Note that the figure is made, once all of its files are there."""
+    """Write the record of a figure, once all of its files exist."""
     fields = {"key": key(name, full), "full": full, "seconds": round(seconds, 1), **where()}
     record_file(out, name).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
 def where() -> dict[str, str]:
-    """Date, versions and machine, in words."""
+    """Return date, versions and machine as text."""
     versions = {"ot_draft": otd.__version__, "Python": platform.python_version()}
     for package in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""One look for all pictures. The colour, marker and name of every rule are `ot_draft.data`'s, here is the rest."""
+"""Common style of all figures. Colour, marker and name of every rule are in `ot_draft.data`."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ __all__ = [
     "write",
 ]
 
-DATA = Path(__file__).parent / "data"  # what is committed, and made as its README says
-# Solvers are no rules: they share purples, dark to light, and differ by markers, too.
+DATA = Path(__file__).parent / "data"  # committed data; its README has the commands
+# Solvers are not rules: they have shades of purple, and different markers.
 SOLVERS = {
     "highs": Look("#762A83", "o", "-", "LP: HiGHS (scipy)"),
     "cvxpy": Look("#9970AB", "s", "-", "LP: Clarabel (cvxpy)"),
     "pulp": Look("#C2A5CF", "^", "-", "LP: CBC (pulp)"),
     "flow": Look("#40004B", "D", "-", "LP: exact flow (Python)"),
 }
-# Shared randomness instead of a rule; not valid as one, hence not among the rules' looks.
+# Shared randomness instead of a rule, hence not among the styles of rules.
 RACES = {
     "list-level race": Look("#117733", "", "-", "list-level race"),
     "its lower bound": Look("#117733", "", ":", "list matching lemma"),
@@ -60,7 +60,7 @@ FIRST_OF_ALL = ("optimum", "KSeq", "RecursiveRejection")
 
 Rows = list[dict[str, str]]
 
-# The rules read off programs lie on the lines of the optima; hybrid drafting with j chosen from q is added.
+# Rules from linear programs coincide with the optima; hybrid drafting with j chosen from q is added.
 ALL_BUT_PROGRAMS = (
     *(rule for rule in otd.rules.ALL if not rule.cost.solves_program),
     otd.rules.Optimal(otd.Hybrid("auto")),
@@ -68,14 +68,14 @@ ALL_BUT_PROGRAMS = (
 
 
 def look(name: str) -> Look:
-    """The look of a rule, an optimum or a race: one colour for each, in all pictures."""
+    """Return the style of a rule, an optimum or a race: one colour for each, in all figures."""
     return RACES.get(name) or look_of_rule(name)
 
 
 def canvas(
     columns: int, caption: str, rows: int = 1, share_y: bool = True, wide: float = 1.0, least: float = PANEL
 ) -> tuple[Any, Sequence[Any]]:
-    """A figure of equal panels, which carries its caption: (figure, panels in reading order). The page shows the caption.
+    """Return a figure of equal panels with its caption: (figure, panels in reading order). The report shows the caption.
 
     wide: width of a panel in units of the usual one. least: inches, of these units, that its text needs on paper.
     """
@@ -92,7 +92,7 @@ def canvas(
 
 
 def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
-    """The picture of `ot-draft compare`; names of rules for one k only stand below their points. Gives what `direct_labels` takes."""
+    """Draw the figure of `ot-draft compare`, names of rules for one k only below their points. Return the input of `direct_labels`."""
     ends, points = draw_acceptance(axes, lines)
     for x, y, name, colour in points:
         place = {"xytext": (14, -35), "textcoords": "offset points", "fontsize": "small", "va": "center"}
@@ -102,7 +102,7 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> list[Entry]:
 
 
 def direct_labels(axes: Any, entries: Sequence[Entry], **places: float) -> None:
-    """Names beside their lines on a screen; on paper, where there is no room, one legend below all panels."""
+    """Write names next to their lines on a screen; on paper, one legend below all panels."""
     if current().inches is None:
         labels_beside(axes, entries, **places)
         return
@@ -112,13 +112,13 @@ def direct_labels(axes: Any, entries: Sequence[Entry], **places: float) -> None:
 
 
 def label(panels: Sequence[Any], entries: Sequence[Sequence[Entry]]) -> None:
-    """Direct labels in every panel, once all of them are drawn."""
+    """Add direct labels to every panel, after all are drawn."""
     for axes, panel_entries in zip(panels, entries, strict=True):
         direct_labels(axes, panel_entries)
 
 
 def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
-    """Acceptance against k of every rule, a panel for each pair of models and temperature."""
+    """Draw acceptance against k of every rule, a panel per pair of models and temperature."""
     parts = split(rows, "pair", "group")
     figure, panels = canvas(2, caption, rows=len(parts) // 2, share_y=False)
     entries = []
@@ -130,12 +130,13 @@ def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
         low, high = (limits(axes.get_ylim()[side] for axes in (left, right)) for side, limits in ((0, min), (1, max)))
         for axes in (left, right):
             axes.set_ylim(low, high + (high - low) / 8)  # room for the names of lines that end at the top
+            axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= 1 + 1e-9])
     label(panels, entries)
     return figure
 
 
 def save(figure: Any, out: Path, name: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
-    """name.svg and name.png under `out`; without dates, so that the same data give the same bytes. The files hold the caption."""
+    """Write name.svg and name.png to `out`, with the caption and without dates: equal data give equal bytes."""
     on_paper = current().inches is not None
     if on_paper:
         fit(figure)
@@ -152,18 +153,18 @@ def save(figure: Any, out: Path, name: str, formats: Sequence[str] = ("svg", "pn
 
 
 def caption_of(svg: Path) -> str:
-    """The caption that a picture holds."""
+    """Return the caption in an image file."""
     found = DESCRIPTION.search(svg.read_text(encoding="utf-8"))
     return unescape(found[1]) if found else ""
 
 
 def number(text: str) -> float:
-    """1/3 and 0.25 alike."""
+    """Return the float of a text such as 1/3 or 0.25."""
     return float(Fraction(text))
 
 
 def split(rows: Rows, *names: str) -> list[Rows]:
-    """The rows that agree in these columns together, in order of first appearance."""
+    """Return the rows grouped by these columns, in order of first appearance."""
     parts: dict[tuple[str, ...], Rows] = {}
     for row in rows:
         parts.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -171,13 +172,13 @@ def split(rows: Rows, *names: str) -> list[Rows]:
 
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as a table, the first one its head."""
+    """Return lines of cells as a Markdown table; the first is the header."""
     head, *body = (f"| {' | '.join(line)} |" for line in lines)
     return "\n".join([head, "|---" * len(lines[0]) + "|", *body, ""])
 
 
 def accepted_numbers(rows: Rows, k: str, name: Callable[[str], str]) -> list[Number]:
-    """Optimum, K-SEQ and recursive rejection for k i.i.d. drafts, out of the rows of a comparison; name: of a group."""
+    """Return optimum, K-SEQ and recursive rejection for k i.i.d. draft tokens from a comparison; name: label of a group."""
     chosen = [row for row in rows if row["k"] == k and row["law"] == "iid" and row["rule"] in FIRST_OF_ALL]
     return [
         Number(

@@ -1,4 +1,4 @@
-"""The report's section on published verifiers: what `ot-draft survey` found."""
+"""The report's section on published verifiers: results of `ot-draft survey`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARKS = {
 
 
 def survey_section(file: Path) -> str:
-    """The verdicts, if the command has left them; empty without."""
+    """Return the verdicts if the command has written them; else empty."""
     try:
         rows = json.loads(file.read_text(encoding="utf-8"))
         lines = [[("", _cell(row, name)) for name in COLUMNS.values()] for row in rows]

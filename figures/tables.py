@@ -28,7 +28,7 @@ A_NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.]+(e[-+]?\d+)?)?( %)?")
 
 
 def of_numbers(numbers: Sequence[Number]) -> list[list[str]]:
-    """The numbers of a figure as a table, its first line the head: the columns of published numbers only where there are some."""
+    """Return the numbers of a figure as a table with header; columns of published numbers only if there are some."""
     beside = any(number.published is not None for number in numbers)
     others = other_rules(numbers)
     lines = [["", "ours", *(["published", "difference"] if beside else []), *others]]

@@ -15,19 +15,17 @@ CHECKS = {"1/4": (0.9375, 0.8476, 0.8125), "1/10": (0.69, 0.6584, 0.64)}
 RULES = tuple(rule for rule in otd.rules.ALL if rule.law == otd.IID() and "optimal" not in rule.claims)
 ABOUT = About(
     title="Acceptance against k: Bernoulli pairs",
-    claim="Two tokens are enough to tell the rules apart: the optimum is above K-SEQ, and K-SEQ above recursive rejection, for"
-    " every k.",
-    source="Sun et al. 2023 (SpecTr), Bernoulli examples; the numbers set beside ours are check values of the theory",
+    claim="Two tokens are enough to distinguish the rules: the optimum exceeds K-SEQ, and K-SEQ exceeds recursive rejection, for "
+    "every k.",
+    source="Sun et al. 2023 (SpecTr), Bernoulli examples; the expected numbers are check values of the theory page",
 )
-CAPTION = (
-    "Two tokens, k i.i.d. drafts. Exact (all draft tuples enumerated in Fractions). Rings: check values at k = 2. Rules for"
-    " other draft laws accept always\nfrom k = 2 on, because they draft both tokens. 'First draft only' lies on recursive rejection:"
-    " when its residual is a token that was drafted later, this counts."
-)
+CAPTION = """Two tokens, k i.i.d. draft tokens. Exact: all draft tuples are enumerated in Fractions. Rings: check values at k = 2. Rules
+for other draft laws have acceptance 1 from k = 2 on, because they draft both tokens. 'First draft only' coincides with
+recursive rejection: its residual token counts as accepted if it was drafted later."""
 
 
 def compute(full: bool = False, jobs: int = 1, ks: tuple[int, ...] | None = None) -> list[dict[str, Any]]:
-    """One row a pair, k and rule."""
+    """Return one row per pair, k and rule."""
     rows: list[dict[str, Any]] = []
     for target, draft in PAIRS:
         for k in ks or range(1, 13 if full else 9):
@@ -40,7 +38,7 @@ def compute(full: bool = False, jobs: int = 1, ks: tuple[int, ...] | None = None
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Optimum, K-SEQ and recursive rejection for two drafts beside the check values."""
+    """Return optimum, K-SEQ and recursive rejection for two draft tokens, with the check values."""
     lines = []
     for draft, values in CHECKS.items():
         acceptances = {row["rule"]: row["acceptance"] for row in rows if row["draft"] == draft and row["k"] == "2"}
@@ -52,7 +50,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a pair, a line a rule."""
+    """Draw a panel per pair and a line per rule."""
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = []
     for axes, draft in zip(panels, dict.fromkeys(row["draft"] for row in rows), strict=True):
@@ -67,6 +65,6 @@ def draw(rows: style.Rows) -> Any:
             axes.plot(2, value, "o", ms=11, mfc="none", mec="#000000", mew=0.8)
         axes.set_xticks(sorted({int(row["k"]) for row in pair_rows}))
         axes.set(title=f"target Ber({pair_rows[0]['target']}), draft Ber({draft})", xlabel="number of draft tokens k")
-        axes.set_ylabel("acceptance")
+        axes.set_ylabel("acceptance probability")
     style.label(panels, entries)
     return figure

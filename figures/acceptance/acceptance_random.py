@@ -15,17 +15,17 @@ from ot_draft.data.tables import as_records
 N, CONCENTRATIONS, SEED = 50, (1.0, 0.1), 7
 ABOUT = About(
     title="Acceptance against k: random pairs",
-    claim="On flat random pairs the rules lie far below the optimum; on heavy-tailed ones, where one token decides, close to it.",
-    source="this project; the rules' sources stand in the table of rules",
+    claim="On flat random pairs the rules are far below the optimum. On heavy-tailed pairs, where one token has most of the "
+    "probability, they are close to it.",
+    source="this project; the table of rules names the sources of the rules",
 )
-CAPTION = (
-    f"p and q drawn independently from a symmetric Dirichlet law on {N} tokens. Mean and standard error over the pairs (shifted"
-    " sideways for legibility).\nRecursive rejection without replacement is estimated from random drafts, all else exact."
-)
+CAPTION = f"""p and q drawn independently from a symmetric Dirichlet distribution on {N} tokens. Mean and standard error over the pairs,
+shifted sideways for legibility. Recursive rejection without replacement is estimated from random draft tokens; everything
+else is exact."""
 
 
 def random_pairs(concentration: float, count: int) -> Pairs:
-    """`count` independent pairs, labelled by the concentration."""
+    """Return `count` independent pairs, labelled by the concentration."""
     masses = np.random.default_rng([SEED, int(10 * concentration)]).dirichlet(np.full(N, concentration), (2, 1, count))
     return as_pairs({"p": masses[0], "q": masses[1], "temperatures": np.array([concentration])}, "Dirichlet")
 
@@ -33,7 +33,7 @@ def random_pairs(concentration: float, count: int) -> Pairs:
 def compute(
     full: bool = False, jobs: int = 1, count: int | None = None, ks: tuple[int, ...] = (1, 2, 4, 8, 16)
 ) -> list[dict[str, Any]]:
-    """The summary of the comparison, `group` being the concentration."""
+    """Return the summary of the comparison; `group` is the concentration."""
     settings = Study(ks=ks, rules=style.ALL_BUT_PROGRAMS, lp_limit=0)
     records = []
     for concentration in CONCENTRATIONS:
@@ -43,12 +43,12 @@ def compute(
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Optimum, K-SEQ and recursive rejection for eight i.i.d. drafts."""
+    """Return optimum, K-SEQ and recursive rejection for eight i.i.d. draft tokens."""
     return style.accepted_numbers(rows, "8", lambda group: f"Dirichlet({float(group):g})")
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a concentration."""
+    """Draw a panel per concentration."""
     lines = about.as_summaries(rows)
     figure, panels = style.canvas(2, CAPTION)
     entries = []

@@ -12,26 +12,26 @@ from ot_draft.data.tables import as_records
 FILE, STORED = model_pairs.SMOLLM2.contexts, model_pairs.SMOLLM2.compared
 ABOUT = About(
     title="Acceptance against k: real contexts",
-    claim="On real next-token distributions K-SEQ comes within a few points of the i.i.d. optimum, with a weak draft model and with a good"
-    " one, where these points are half of the rejections. Another way to draw the drafts gains more than a better way to select one, except"
-    " with the good one at temperature 1.",
+    claim="On real next-token distributions K-SEQ is within a few percentage points of the i.i.d. optimum, with a weak draft "
+    "model and with a good one. With the good one these points are half of the rejections. The draft law matters more than "
+    "the selection rule, except for the good draft model at temperature 1.",
     source="Sun et al. 2023 (SpecTr) for K-SEQ; Optimal and hybrid drafting: this project",
-    comparison="The models are ours: no published number is about them.",
+    comparison="No published number is for these models.",
 )
 CAPTION = (
     "Upper row: " + model_pairs.SMOLLM2.models + ". Lower row: " + model_pairs.QWEN.models + "."
-    " Next-token distributions on 479 tokens and 32 tail classes (figures/data)."
-    " Mean over contexts with the standard error over\ntexts (shifted sideways for legibility; the rules share the contexts, so"
-    " gaps between lines are surer than the bars). Without replacement a tail class is drafted once at most.\nRecursive"
-    " rejection without replacement is estimated from 256 random draft tuples a context, all else exact. Hybrid drafting fixes the"
-    " top j tokens, j chosen by Hybrid('auto')\nfrom q and k, and draws the others outside them."
+    " Next-token distributions on 479 tokens and 32 tail classes (figures/data). Mean over contexts, standard error over sequences"
+    " (shifted sideways for legibility; the rules share the contexts, so gaps between lines have smaller errors than the bars)."
+    " Without replacement, a tail class is drafted at most once. Recursive rejection without replacement is estimated from 256"
+    " random draft tuples per context, everything else is exact. Hybrid drafting, upper row only, fixes the j most probable tokens,"
+    " j chosen by Hybrid('auto') from q and k, and samples the others outside them."
 )
 
 
 def compute(
     full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] | None = None
 ) -> list[dict[str, Any]]:
-    """The summary of the comparison of each pair of models, `group` being the temperature: stored, or computed for other k or contexts."""
+    """Return the comparison for each pair of models; `group` is the temperature. It is stored, or computed for other k or contexts."""
     rows: list[dict[str, Any]] = []
     settings = Study(ks=ks or (1, 2, 3, 4, 6, 8, 12, 16), rules=style.ALL_BUT_PROGRAMS, lp_limit=0)
     for pair in model_pairs.ALL:
@@ -46,7 +46,7 @@ def compute(
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Optimum, K-SEQ and recursive rejection for eight i.i.d. drafts."""
+    """Return optimum, K-SEQ and recursive rejection for eight i.i.d. draft tokens."""
     return [
         number
         for pair in style.split(rows, "pair")
@@ -55,5 +55,5 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A row of panels for each pair of models, a panel a temperature."""
+    """Draw a row of panels per pair of models, a panel per temperature."""
     return style.acceptance_by_temperature(rows, CAPTION)

@@ -1,4 +1,4 @@
-"""Acceptance against the bias that buys it, on real contexts: the frontier, and where the rules of engines lie below it."""
+"""Acceptance against bias on real contexts: the frontier, and the rules of engines below it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from ot_draft.laws import FixedFirst
 from proofs_checks.lossy import engine_rules, published_targets
 
 FILE = style.DATA / "smollm2_pairs.npz"
-TOP = 4  # drafts of SGLang's rule: the draft model's top tokens
+TOP = 4  # draft tokens of SGLang's rule, the most probable ones
 CONTEXTS = 80
 BUDGETS = (0.01, 0.02, 0.05, 0.1)
-GRID = (0.0, *np.geomspace(1e-3, 4.0, 28))  # budgets of a context's curve; the mean's lie between its bounds
-SLOPES = np.geomspace(1e-2, 30.0, 60)  # acceptance a nat, of which each gives one point of the mean's curve
+GRID = (0.0, *np.geomspace(1e-3, 4.0, 28))  # budgets of a context's curve; those of the mean are between its ends
+SLOPES = np.geomspace(1e-2, 30.0, 60)  # acceptance per nat; each gives one point of the mean's curve
 ABOUT = About(
     title="Acceptance bought with bias",
-    claim="Every rule that does not keep the target's law is a lossless rule for another one: so there is a frontier, and what"
-    " engines offer lies below it, some of it by more than half of the distance that it spends.",
+    claim="Every rule that does not keep the target distribution is a lossless rule for another distribution. The largest "
+    "acceptance at each distance is therefore a frontier. Rules of engines are below it, some by more than half of the "
+    "distance that they use.",
     source="this project; rules: Leviathan et al. 2023, Medusa 2024 and vLLM, SGLang, TensorRT-LLM, transformers,"
     " Narasimhan et al. 2025",
     comparison="No paper gives these numbers: the biases of these rules were not known.",
 )
-CAPTION = """Real contexts at temperature 1 (figures/data/smollm2_pairs.npz), one draft; SGLang's rule takes the draft model's top
-tokens and stands in the numbers only. Lines: the most acceptance that any rule has at a mean bias, the budget being spread over the
-contexts as is best. Points: rules as they stand, by their exact output law. Left: total variation. Right: KL(output || target); rules
-with infinite KL are left out."""
+CAPTION = """Real contexts at temperature 1 (figures/data/smollm2_pairs.npz), one draft token. SGLang's rule takes the most probable
+tokens of the draft model and appears in the numbers only. Lines: the largest acceptance of any rule at a mean bias, with the
+budget distributed optimally over the contexts. Points: unmodified rules, by their exact output distribution. Left: total
+variation. Right: KL(output || target); rules with infinite KL are omitted."""
 
 
 def lossy_rules() -> dict[str, Any]:
-    """The rules that are compared, for one draft, by the name that the figure prints."""
+    """Return the compared rules for one draft token, by the name that the figure prints."""
     toward, first = lossy.Toward, rules.SpeculativeSampling()
     named: dict[str, Any] = {f"lenience {value:g}": engine_rules.LenientSampling(value) for value in (0.9, 0.7, 0.5)}
     named |= {f"lenience {value:g}, from p": engine_rules.LenientSampling(value, "target") for value in (0.7, 0.5)}
@@ -55,7 +56,7 @@ TREES = {f"SGLang {single:g}, {both:g}": engine_rules.TwoThresholds(single, both
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
-    """Curves, points, and the table: mean over contexts of acceptance and bias, and the frontier at each context's own bias."""
+    """Return curves, points and table: mean acceptance and bias over contexts, and the frontier at each context's bias."""
     pairs = read_pairs(FILE).at_temperature(1.0)
     pairs = pairs if full and not limit else pairs.first(limit or CONTEXTS)
     p, q = pairs.p, pairs.q
@@ -76,13 +77,13 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list
 
 
 def _curve_of_tv(p: Any, q: Any) -> list[dict[str, float]]:
-    """A unit of total variation buys a unit of acceptance in every context, up to 1: so the mean's curve is a line."""
+    """Return a line: one unit of total variation buys one unit of acceptance in every context, up to 1."""
     lossless = float(optimal_acceptance(p, q, 1).mean())
     return [{"bias": 0.0, "acceptance": lossless}, {"bias": 1 - lossless, "acceptance": 1.0}]
 
 
 def curve_of_kl(p: Any, q: Any) -> list[dict[str, float]]:
-    """The budget goes where it buys most: in each context the point of one slope, all slopes in turn."""
+    """Return the mean's frontier: for each slope, the point of that slope in every context, which distributes the budget optimally."""
     found = frontier(p, q, 1, IID(), "kl", GRID)
     points = []
     for slope in SLOPES:
@@ -95,13 +96,13 @@ def curve_of_kl(p: Any, q: Any) -> list[dict[str, float]]:
 
 
 def _measured(rule: Any, problem: Problem) -> dict[str, float]:
-    """Mean acceptance and bias of a rule for one draft, all drafts enumerated."""
+    """Return mean acceptance and bias of a rule for one draft token, all draft tokens enumerated."""
     result = evaluate(rule, problem)
     return _row(problem, result.output, result.acceptance, result.accept.sum(-1), result.bias)
 
 
 def _measured_on_tops(rule: Any, problem: Problem) -> dict[str, float]:
-    """The same for a rule on the draft model's top tokens, which are known from q."""
+    """Return the same for a rule on the draft model's most probable tokens, which q determines."""
     assert isinstance(problem.law, FixedFirst)
     drafts = problem.law.fixed_drafts(problem.q, problem.k)
     selection = rule(problem.p, problem.q, drafts)
@@ -111,9 +112,9 @@ def _measured_on_tops(rule: Any, problem: Problem) -> dict[str, float]:
 
 
 def _row(problem: Problem, output: Any, accepted: Any, taken: Any, bias: Any) -> dict[str, float]:
-    """Means. taken: drafts that the rule takes itself, without what its fallback happens to draw among them.
+    """Return means. taken: draft tokens that the rule accepts itself, without draft tokens from its residual.
 
-    best: the most acceptance at each context's own total variation; needed: the total variation of the frontier for the same acceptance.
+    best: the largest acceptance at each context's total variation; needed: the frontier's total variation for the same acceptance.
     """
     lossless = optimal_acceptance(problem.p, problem.q, problem.k, problem.law)
     means = {
@@ -128,7 +129,7 @@ def _row(problem: Problem, output: Any, accepted: Any, taken: Any, bias: Any) ->
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The table of budgets, and for each rule the bias that it spends and the bias that it needed."""
+    """Return the table of budgets, and for each rule its bias and the bias that the frontier needs."""
     found = [
         Number(f"optimum at TV {float(row['budget']):g}, {row['name']}", float(row["acceptance"]))
         for row in rows
@@ -136,13 +137,13 @@ def numbers(rows: style.Rows) -> list[Number]:
     ]
     for row in rows:
         if row["kind"] in ("rule", "tree"):
-            what = f"{row['name']}: acceptance {float(row['acceptance']):.3f}, TV spent"
+            what = f"{row['name']}: acceptance {float(row['acceptance']):.3f}, TV used"
             found += [Number(what, float(row["bias"])), Number(f"{row['name']}: TV needed", float(row["needed"]))]
     return found
 
 
 def draw(rows: style.Rows) -> Any:
-    """Acceptance against TV on the left, against KL on the right."""
+    """Draw acceptance against TV on the left, against KL on the right."""
     figure, panels = style.canvas(2, CAPTION)
     for axes, kind, column, label in zip(
         panels, ("frontier tv", "frontier kl"), ("bias", "kl"), ("total variation", "KL, nats"), strict=True
@@ -156,7 +157,7 @@ def draw(rows: style.Rows) -> Any:
             axes.annotate(
                 row["name"], (x, y), fontsize=5.5, xytext=(4, 4 - 8 * (place % 2)), textcoords="offset points"
             )
-        axes.set(xlabel=f"mean {label}", ylabel="mean acceptance")
+        axes.set(xlabel=f"mean {label}", ylabel="mean acceptance probability")
     panels[0].set(xlim=(-0.01, 0.5), ylim=(0.3, 0.7))
     panels[1].set(xlim=(-0.02, 1.0))
     return figure

@@ -1,4 +1,4 @@
-"""Two i.i.d. drafts on real contexts: what each rule accepts, by kind of text, and what it gains on one draft."""
+"""Two i.i.d. draft tokens on real contexts: acceptance of each rule by kind of text, and its gain over one draft token."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ SHOWN = (ONE, "RecursiveRejection", "KSeq", "ImportanceWeighted", "optimum")
 LOOKS = {ONE: ("#5F5F5F", "x", "one draft")}
 ABOUT = About(
     title="Two i.i.d. drafts by kind of text",
-    claim="With two i.i.d. drafts the rules stand in one order on every kind of text: recursive rejection (SpecInfer), K-SEQ"
-    " (SpecTr), importance weighting, the optimum. The gaps between them are small beside what the second draft adds.",
+    claim="With two i.i.d. draft tokens the rules have the same order on every kind of text: recursive rejection (SpecInfer), "
+    "K-SEQ (SpecTr), importance weighting, the optimum. The gaps between them are small compared with the gain of the "
+    "second draft token.",
     source="Khisti et al. 2025, experiments with i.i.d. drafts (the layout of their Table 3)",
-    comparison="Shape only: they measure block efficiency of larger models on other texts; here it is acceptance of one token.",
+    comparison="Only the order is comparable: they measure block efficiency of larger models on other prompts; this is the acceptance "
+    "of one token.",
 )
-CAPTION = """Real pairs (figures/data), k = 2. Mean over contexts; bars: standard error over texts. The rules share
-the contexts: the gaps between them are much surer than the bars (see the table beside the picture, real_kinds.md). Exact, by
-formula."""
+CAPTION = """Real pairs (figures/data), k = 2. Mean over contexts; bars: standard error over sequences. The rules share the contexts, so
+the gaps between them have much smaller errors than the bars (table real_kinds.md). Exact, by formula."""
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None, k: int = 2) -> list[dict[str, Any]]:
-    """A row for each temperature, kind and rule: acceptance, and more than one draft gets, both with errors."""
+    """Return a row per temperature, kind and rule: acceptance, and the gain over one draft token, with errors."""
     pairs = read_pairs(FILE)
     pairs = pairs if limit is None else pairs.first(limit)
     accepted: dict[str, dict[int, float]] = {name: {} for name in SHOWN}
@@ -59,7 +60,7 @@ def compute(full: bool = False, jobs: int = 1, limit: int | None = None, k: int 
 
 
 def table(rows: style.Rows) -> str:
-    """The same in Markdown, a column a rule; in brackets the gain on one draft, paired."""
+    """Return a Markdown table with a column per rule; in brackets the paired gain over one draft token."""
     lines = [["T", "kind", *(_name(name) for name in SHOWN)]]
     for kind_rows in style.split(rows, "temperature", "kind"):
         cells = [f"{float(row['mean']):.4f}" for row in kind_rows]
@@ -76,7 +77,7 @@ def table(rows: style.Rows) -> str:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """All kinds together."""
+    """Return the numbers of all kinds together."""
     all_kinds = [row for row in rows if row["kind"] == "all"]
     return [
         Number(
@@ -91,7 +92,7 @@ def _name(rule: str) -> str:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a temperature, a line a kind."""
+    """Draw a panel per temperature, a line per kind."""
     parts = style.split(rows, "temperature")
     figure, panels = style.canvas(len(parts), CAPTION, share_y=True)
     entries: list[list[style.Entry]] = []
@@ -112,7 +113,7 @@ def draw(rows: style.Rows) -> Any:
         )
         axes.set(
             title=f"temperature {temperature_rows[0]['temperature']}",
-            ylabel="acceptance",
+            ylabel="acceptance probability",
             xlabel="kind of text (contexts)",
         )
     style.label(panels, entries)

@@ -1,4 +1,4 @@
-"""Temperature sweep on real contexts: what each rule accepts with four drafts, and the optimum for one to eight."""
+"""Temperature sweep on real contexts: acceptance of each rule with four draft tokens, and the optimum for one to eight."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ RULES = (
 SHADES = {1: "#A8A8A8", 2: "#808080", 4: "#505050", 8: "#000000"}
 ABOUT = About(
     title="Temperature",
-    claim="Cold sampling is where i.i.d. drafts repeat each other: there K-SEQ and even the i.i.d. optimum gain little from more"
-    " drafts, while distinct drafts keep their gain.",
+    claim="At low temperatures i.i.d. draft tokens repeat each other: K-SEQ and even the i.i.d. optimum gain little from more "
+    "draft tokens, while distinct draft tokens keep their gain.",
     source="this project; temperatures as in Khisti et al. 2025 and Yang et al. 2024",
-    comparison="Shape only: papers report other models.",
+    comparison="Only the shape is comparable: papers report other models.",
 )
-CAPTION = """Real contexts, one a text (figures/data/smollm2_settings.npz): target and draft at the same temperature, mean with the
-standard error over contexts. Left: four drafts; recursive rejection without replacement is estimated, all else exact. Right: the
-optimum under i.i.d. drafts (lines) and without replacement (dotted), with errors as on the left. Above temperature 1 the
-tail classes weigh much (.3 of p at 1.5): the i.i.d. numbers stay within .002 of the full vocabulary's in the mean, the others
-are of the merged pairs."""
+CAPTION = """Real contexts, one per sequence (figures/data/smollm2_settings.npz), target and draft at the same temperature; mean and
+standard error over contexts. Left: four draft tokens; recursive rejection without replacement is estimated, everything else
+is exact. Right: the optimum for i.i.d. draft tokens (lines) and without replacement (dotted), with errors as on the left.
+Above temperature 1 the tail classes have much probability (0.3 of p at 1.5): the i.i.d. numbers differ from those of the
+full vocabulary by at most 0.002 in the mean; the others are for the merged pairs."""
 
 
 def settings_pairs(kind: str, limit: int | None = None) -> Pairs:
-    """The pairs of one kind of setting ('temperature', 'top-k', 'top-p'), `group` being its value."""
+    """Return the pairs of one kind of setting ('temperature', 'top-k', 'top-p'); `group` is its value."""
     with np.load(FILE, allow_pickle=False) as stored:
         rows = stored["setting"] == kind
         p, q = (stored[name][rows].astype(np.float64) for name in "pq")
@@ -54,7 +54,7 @@ def compute(
     ks: tuple[int, ...] = (1, 2, 4, 8),
     kind: str = "temperature",
 ) -> list[dict[str, Any]]:
-    """The summary of the comparison for K drafts, and of the optima for all ks; `group` is the value of the setting."""
+    """Return the comparison for K draft tokens, and the optima for all k; `group` is the value of the setting."""
     pairs = settings_pairs(kind, limit or (None if full else CONTEXTS))
     rows = []
     for k in ks:
@@ -65,7 +65,7 @@ def compute(
 
 
 def lines_of(rows: style.Rows, k: int) -> dict[str, style.Rows]:
-    """Rows of k drafts by the key of their look, the linear program's and what is drawn twice left out."""
+    """Return rows of k draft tokens by the key of their look, without the linear program's and duplicates."""
     lines: dict[str, style.Rows] = {}
     for row in rows:
         if int(row["k"]) == k and row["accepted"] and row["rule"] not in ("Optimal", "optimum by LP"):
@@ -75,7 +75,7 @@ def lines_of(rows: style.Rows, k: int) -> dict[str, style.Rows]:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Coldest, 1, and hottest, for K drafts."""
+    """Return the numbers of the lowest temperature, 1 and the highest, for K draft tokens."""
     lines = []
     groups = list(dict.fromkeys(row["group"] for row in rows))
     for group in dict.fromkeys((groups[0], "1.0", groups[-1])):
@@ -87,7 +87,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Rules on the left, numbers of drafts on the right."""
+    """Draw rules on the left, numbers of draft tokens on the right."""
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = [[], []]
     for place, (key, line_rows) in enumerate(lines_of(rows, K).items()):
@@ -104,8 +104,8 @@ def draw(rows: style.Rows) -> Any:
                 panels[1].plot(*zip(*points, strict=True), color=SHADES[k], ls=line, marker="o", ms=3)
                 name = f"k = {k}{', without replacement' * (line == ':')}"
                 entries[1].append((*points[-1], name, SHADES[k]))
-    panels[0].set(title=f"k = {K}, {rows[0]['pairs']} contexts", ylabel="acceptance")
-    panels[1].set(title="the optimum for k drafts", ylabel="acceptance")
+    panels[0].set(title=f"k = {K}, {rows[0]['pairs']} contexts", ylabel="acceptance probability")
+    panels[1].set(title="optimum for k draft tokens", ylabel="acceptance probability")
     for axes in panels:
         axes.set(xlabel="temperature of target and draft", xlim=(0.15, 1.55))
     style.label(panels, entries)

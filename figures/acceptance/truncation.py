@@ -9,35 +9,35 @@ from figures.about import About, Number
 from figures.acceptance.temperature import K, lines_of
 from figures.acceptance.temperature import compute as sweep
 
-KINDS = {"top-k": "tokens kept, top-k", "top-p": "mass kept, top-p"}
+KINDS = {"top-k": "top-k", "top-p": "top-p"}
 NONE = "none"
 ABOUT = About(
     title="Truncation: top-k and top-p",
-    claim="Cutting both models to their top tokens costs acceptance, because the two cuts differ: what the draft proposes may"
-    " be cut off in the target. K-SEQ, recursive rejection and the i.i.d. optimum keep their order.",
-    source="this project; both models truncated alike, as decoders do",
-    comparison="No paper that we reproduce reports this.",
+    claim="Truncating both models to their most probable tokens reduces the acceptance, because the two sets differ: the target "
+    "may exclude what the draft model proposes. K-SEQ, recursive rejection and the i.i.d. optimum keep their order.",
+    source="this project; both models are truncated in the same way, as in decoding",
+    comparison="No paper that is reproduced here reports this.",
 )
-CAPTION = """Real contexts, one a text (figures/data/smollm2_settings.npz), temperature 1, four drafts. Target and draft are cut
-alike, each to its own top tokens, and normalised. 'none': nothing is cut. Mean with the standard error over contexts, which all
-points share. Recursive rejection without replacement is estimated, all else exact."""
+CAPTION = """Real contexts, one per sequence (figures/data/smollm2_settings.npz), temperature 1, four draft tokens. Target and draft are
+truncated in the same way, each to its own most probable tokens, and normalised. 'none': no truncation. Mean and standard
+error over contexts, which all points share. Recursive rejection without replacement is estimated, everything else is exact."""
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
-    """The summary for each truncation, and under `none` for temperature 1."""
+    """Return the summary for each truncation, and as `none` for temperature 1."""
     rows = [row for kind in KINDS for row in sweep(full, jobs, limit, (K,), kind)]
     plain = [row for row in sweep(full, jobs, limit, (K,)) if row["group"] == "1.0"]
     return rows + [{**row, "setting": kind, "group": NONE} for kind in KINDS for row in plain]
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The optimum under i.i.d. drafts and K-SEQ, for every cut."""
+    """Return the optimum of i.i.d. draft tokens and K-SEQ, for every truncation."""
     lines = []
     for kind in KINDS:
         lines_of_kind = lines_of([row for row in rows if row["setting"] == kind], K)
         for key in ("optimum", "KSeq"):
             for row in lines_of_kind[key]:
-                name = f"{kind} = {float(row['group']):g}" if row["group"] != NONE else "nothing cut"
+                name = f"{kind} = {float(row['group']):g}" if row["group"] != NONE else "no truncation"
                 if row["group"] != NONE or kind == "top-k":
                     lines.append(
                         Number(f"{name}, {style.look(key).label}", float(row["accepted"]), error=float(row["error"]))
@@ -46,7 +46,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a kind of truncation."""
+    """Draw a panel per kind of truncation."""
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = []
     for axes, (kind, name) in zip(panels, KINDS.items(), strict=True):
@@ -60,6 +60,10 @@ def draw(rows: style.Rows) -> Any:
             entries[-1].append((x[-1], mean[-1], look.label, look.colour))
         names = [f"{float(row['group']):g}" if row["group"] != NONE else NONE for row in line_rows]
         axes.set_xticks(range(len(names)), names)
-        axes.set(title=f"{kind}, k = {K} drafts, {line_rows[0]['pairs']} contexts", xlabel=name, ylabel="acceptance")
+        axes.set(
+            title=f"{kind}, k = {K} drafts, {line_rows[0]['pairs']} contexts",
+            xlabel=name,
+            ylabel="acceptance probability",
+        )
     style.label(panels, entries)
     return figure

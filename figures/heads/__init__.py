@@ -1,1 +1,1 @@
-"""Trees that two heads of the embedded target draft."""
+"""Trees drafted by two heads of the bundled target."""

@@ -1,4 +1,4 @@
-"""Two heads behind the target's last hidden state, and their training: cross-entropy to the target's own laws at their places."""
+"""Two draft heads on the target's last hidden state, and their training: cross-entropy to the target's distributions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from llm_demo.distil.hidden_states import HiddenStates, counted_places
 from llm_demo.distil.text import frequent_tokens
 
 PLACES, SCORED = 2, 4096  # positions that heads draft, and the most frequent tokens, which alone have mass
-HELD_BACK = 1  # batches of texts that only tell how well the heads do
-ROWS = 2  # texts a step
+HELD_BACK = 1  # batches of held-out sequences
+ROWS = 2  # sequences per step
 
 
 class Heads(nn.Module):
-    """For each place a state of its own, made of the target's last one, which the target's head then scores: Medusa's block."""
+    """Medusa's block: for each position a state made from the target's last one, which the target's head scores."""
 
     tokens: Tensor
 
@@ -37,7 +37,7 @@ class Heads(nn.Module):
             nn.init.zeros_(weight)
 
     def forward(self, states: Tensor, place: int) -> Tensor:
-        """Logits on the tokens (N, s) of a place behind the next one, of last hidden states (N, width) as the head takes them."""
+        """Return the logits on the tokens (N, s) of a position after the next one, from last hidden states (N, width)."""
         return (states + silu(self.blocks[place](states))) @ self.head.T
 
     def write(self, file: Path) -> None:
@@ -49,7 +49,7 @@ class Heads(nn.Module):
 
     @classmethod
     def read(cls, file: Path, target: Any) -> Heads:
-        """What `write` wrote, beside its target."""
+        """Read what `write` wrote, with its target."""
         stored = load_file(file)
         heads = cls(target.get_input_embeddings().weight, stored["tokens"])
         heads.load_state_dict(stored)
@@ -57,7 +57,7 @@ class Heads(nn.Module):
 
 
 def loss(heads: Heads, hidden_states: HiddenStates, batch: np.ndarray) -> Tensor:
-    """Cross-entropies (PLACES,) to the target's laws behind what stands there: least where a head is their mean, the place's marginal."""
+    """Return the cross-entropies (PLACES,) to the target's distributions; a head that is their mean minimises them."""
     _, states, log_sums = hidden_states.arrays(batch)
     counted, last, found = counted_places(hidden_states, batch), states[:, :, -1], []
     for place in range(PLACES):
@@ -70,13 +70,13 @@ def loss(heads: Heads, hidden_states: HiddenStates, batch: np.ndarray) -> Tensor
 
 
 def held_back_means(heads: Heads, known: HiddenStates, batches: list[np.ndarray]) -> list[float]:
-    """Loss by place on texts that are not trained on."""
+    """Return the loss by position on held-out sequences."""
     with torch.no_grad():
         return torch.stack([loss(heads, known, batch) for batch in batches]).mean(0).tolist()
 
 
 def train(target: Any, known: HiddenStates, minutes: float, seed: int = 0) -> Heads:
-    """Heads of so many minutes of this process's CPU, by AdamW; texts by chance, those of the first batch held back."""
+    """Train heads for this many CPU minutes by AdamW on random sequences; those of the first batch are held out."""
     tokens = frequent_tokens(known.texts, SCORED, target.config.vocab_size)
     heads = Heads(target.get_input_embeddings().weight.detach(), torch.tensor(tokens))
     optimizer = torch.optim.AdamW(heads.parameters(), lr=1e-3, weight_decay=0.0)
@@ -87,7 +87,7 @@ def train(target: Any, known: HiddenStates, minutes: float, seed: int = 0) -> He
         if int(3 * progress) > said:
             said = int(3 * progress)
             means = held_back_means(heads, known, held_back)
-            click.echo(f"step {steps} ({steps * ROWS / len(texts):.1f} times all texts): held back {means}")
+            click.echo(f"step {steps} ({steps * ROWS / len(texts):.1f} times all sequences): held out {means}")
         for group in optimizer.param_groups:
             group["lr"] = 1e-3 * (1 - progress)
         loss(heads, known, generator.choice(texts, ROWS, replace=False)).sum().backward()

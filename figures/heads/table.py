@@ -1,12 +1,12 @@
-"""Trees of two heads beside the embedded target: `python -m figures.heads`.
+"""Trees of two draft heads of the bundled target: `python -m figures.heads`.
 
     python -m llm_demo.distil.hidden_states --corpus FILE.npz --out FOLDER --minutes 8    # a corpus of llm_demo.distil.corpus
     python -m figures.heads --hidden-states FOLDER --minutes 2                             # the heads
-    python -m figures.heads                                                               # the table, from the heads that lie there
+    python -m figures.heads                                                               # the table, from the stored heads
 
-The target's own head draws the token behind a text, as a call always does. The two heads say from the state before that token what may come
-at the two places behind it; so their laws are of a position, whatever stands at the others (Medusa, Cai et al. 2024). The table is
-tokens a call, the drawn one among them, by way to draft and number of drafted positions, at places of texts that no head was trained on.
+The target's own head samples the next token. The two heads predict the two positions after it from the state before that token, so their
+distributions are those of a position, independent of the other tokens (Medusa, Cai et al. 2024). The table has tokens per target call, the
+sampled one included, by drafting method and number of drafted positions, on held-out sequences.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NAME = "heads"
 
 
 class HeadLogits:
-    """What `DraftLaws` asks for: logits behind prefixes, which here depend on their length alone."""
+    """Logits after prefixes for `DraftLaws`, which depend on the length of the prefix only."""
 
     def __init__(self, target: Any, heads: Heads, tokens: tuple[int, ...]) -> None:
         """tokens: the context; its last one is what the target's own head drew, which the heads do not know."""
@@ -55,7 +55,7 @@ class HeadLogits:
 
 
 class BehindHeads(Behind):
-    """A context whose only draft are the heads, or the target itself, a bound for trees of fixed tokens."""
+    """A context drafted by the heads only, or by the target itself, a bound for trees of fixed tokens."""
 
     heads: Heads
 
@@ -65,17 +65,17 @@ class BehindHeads(Behind):
 
 
 def likeliest(budget: int) -> otd.trees.TreeDrafter:
-    """The prefixes of largest product of their tokens' masses, best first: DDTree, and OPT-Tree on laws that know the path."""
+    """Return the prefixes with the largest products of probabilities: DDTree, and OPT-Tree for distributions along the path."""
     return ConfidentTree(budget, PLACES, budget, budget)
 
 
 def chains(budget: int, law: otd.DraftLaw) -> otd.trees.TreeDrafter:
-    """Paths of all places."""
+    """Return paths over all positions."""
     return otd.trees.FixedTree.chains(budget // PLACES, PLACES, law)
 
 
 def branching(budget: int) -> otd.trees.TreeDrafter:
-    """Half of the nodes at the first place, drawn without replacement, and one behind each."""
+    """Return half of the nodes at the first position, without replacement, and one after each."""
     return otd.trees.FixedTree(otd.trees.TreeShape.by_level((budget // 2, 1)), otd.WithoutReplacement())
 
 
@@ -94,10 +94,10 @@ BEST_FIXED = "likeliest for the target"
 
 
 def table(target: Any, heads: Heads, places: Iterable[Context], out: Path, n: int) -> None:
-    """Append a row for every place and budget: expected accepted tokens of every way given its trees, as in the table of trees."""
+    """Append a row per position and number of nodes: expected accepted tokens of every method given its trees."""
     BehindHeads.heads = heads
     done = {(int(row["text"]), float(row["temperature"])) for row in (read(out) if out.exists() else [])}
-    plans: Any = {NAME: None, BEST_FIXED: None}  # what no way here is told
+    plans: Any = {NAME: None, BEST_FIXED: None}  # which no method here gets
     for context in places:
         if (context.text, context.temperature) not in done:
             behind = BehindHeads(context, Models(target, {}, n))
@@ -107,7 +107,7 @@ def table(target: Any, heads: Heads, places: Iterable[Context], out: Path, n: in
 
 
 def as_markdown(found: Mapping[Cell, Of]) -> str:
-    """A line for every way: tokens a call by temperature and number of positions, and the largest standard error of them."""
+    """Return a row per method: tokens per target call by temperature and number of positions, and their largest standard error."""
     heads = [f"T {temperature:g}, {nodes}" for _, temperature, nodes in found]
     lines = [f"| way | {' | '.join(heads)} | error |", "|---" * (len(heads) + 2) + "|"]
     for way in (*WAYS, BEST_FIXED):
@@ -117,14 +117,18 @@ def as_markdown(found: Mapping[Cell, Of]) -> str:
 
 
 @click.command()
-@click.option("--hidden-states", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Train on these.")
+@click.option(
+    "--hidden-states",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of hidden states to train on.",
+)
 @click.option("--minutes", default=2.0, show_default=True, type=click.FloatRange(min=0, min_open=True), help="Of CPU.")
 @click.option("--heads", "file", default=FILE, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--texts", default=60, show_default=True, help="Prompts, of all kinds in turn.")
-@click.option("--summary", "summary_only", is_flag=True, help="Print what OUT says, and measure nothing.")
+@click.option("--texts", default=60, show_default=True, help="Number of prompts, of all kinds in turn.")
+@click.option("--summary", "summary_only", is_flag=True, help="Print the table of OUT without measuring.")
 def main(hidden_states: Path | None, minutes: float, file: Path, out: Path, texts: int, summary_only: bool) -> None:
-    """Train the heads where hidden states are named, else measure what they draft, into OUT, and print the table."""
+    """Train the heads if hidden states are given, else measure their trees into OUT, and print the table."""
     torch.set_num_threads(1)
     if not summary_only:
         pair = load_pair(backend="torch")

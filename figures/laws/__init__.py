@@ -1,1 +1,1 @@
-"""How the drafts are drawn: the draft laws beside each other, hybrid drafting, and drawing without replacement."""
+"""Draft laws: comparison, hybrid drafting, and sampling without replacement."""

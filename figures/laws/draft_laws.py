@@ -1,4 +1,4 @@
-"""Draft laws compared at equal k: the optimum under each, against i.i.d. drafting."""
+"""Draft laws at equal k: the optimum of each, compared with i.i.d. drafting."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ INDEPENDENT, AUTO, WITHOUT_REPLACEMENT, HUB = "i.i.d.", "hybrid, j from q", "wit
 GROUPS = {"1.0": ("#D55E00", "o"), "0.6": ("#0072B2", "s")}
 ABOUT = About(
     title="Draft laws at equal k",
-    claim="How the drafts are drawn matters more than how one is selected: the optimum rises from i.i.d. drafts to those without"
-    " replacement, and fixing some top tokens, j of k, gets most of that.",
+    claim="The draft law matters more than the selection rule: the optimum increases from i.i.d. draft tokens to those without "
+    "replacement. Fixing some of the most probable tokens, j of k, gains most of that.",
     source="Hu et al. 2025 (greedy drafting), Sun et al. 2024 (SpecHub), Yang et al. 2024 (without replacement); hybrid: this project",
-    comparison="Their models and texts are not ours: what can be compared is the order of the laws.",
+    comparison="Their models and prompts differ from ours: only the order of the draft laws is comparable.",
 )
-CAPTION = """Optimum under each law (the dual, certified) minus the optimum under i.i.d. drafting, on the same contexts: mean
-and standard error over texts of the paired difference; real pairs (figures/data). Hybrid with j: the draft model's top j tokens
-and k - j draws outside them; j = k - 1 is greedy drafting. The hub law exists for k = 2 only, and its optimum is that of greedy
-drafting. A tail class of the data is drafted once at most without replacement."""
+CAPTION = """Optimum under each draft law (the dual, certified) minus the optimum for i.i.d. draft tokens, on the same contexts: mean and
+standard error over sequences of the paired difference; real pairs (figures/data). Hybrid with j: the draft model's j most
+probable tokens and k - j samples outside them; j = k - 1 is greedy drafting. SpecHub's draft law exists for k = 2 only, and
+its optimum is that of greedy drafting. Without replacement, a tail class of the data is drafted at most once."""
 
 
 def laws(k: int) -> dict[str, otd.DraftLaw]:
-    """Name -> law, for k drafts."""
+    """Return name -> draft law, for k draft tokens."""
     hybrid = {f"hybrid, j = {j}{', greedy' * (j == k - 1)}": otd.Hybrid(j) for j in range(1, k + 1)}
     named: dict[str, otd.DraftLaw] = {INDEPENDENT: otd.IID(), **hybrid, AUTO: otd.Hybrid("auto")}
     return named | ({HUB: otd.SpecHubLaw()} if k == 2 else {}) | {WITHOUT_REPLACEMENT: otd.WithoutReplacement()}
@@ -41,7 +41,7 @@ def laws(k: int) -> dict[str, otd.DraftLaw]:
 def compute(
     full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] = (2, 4, 8)
 ) -> list[dict[str, Any]]:
-    """A row for each temperature, k and law: mean optimum, and how much more than under i.i.d. drafts."""
+    """Return a row per temperature, k and draft law: mean optimum, and the gain over i.i.d. draft tokens."""
     pairs = read_pairs(FILE)
     pairs = pairs if full else pairs.first(limit or CONTEXTS)
     rows: list[dict[str, Any]] = []
@@ -66,7 +66,7 @@ def _optima(pairs: Pairs, k: int, law: otd.DraftLaw, jobs: int) -> Any:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """i.i.d., the best fixed j, j from q, and without replacement, at temperature 1."""
+    """Return i.i.d., the best fixed j, j from q, and without replacement, at temperature 1."""
     lines = []
     for k_rows in style.split([row for row in rows if row["temperature"] == "1.0"], "k"):
         fixed = [row for row in k_rows if "j =" in row["law"]]
@@ -78,7 +78,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a k, a line a law, a marker a temperature."""
+    """Draw a panel per k, a line per draft law, a marker per temperature."""
     parts = style.split(rows, "k")
     figure, panels = style.canvas(len(parts), CAPTION, share_y=False, wide=0.8)
     ends = [float(row["more"]) + sign * float(row["more_error"]) for row in rows for sign in (-1, 1)]
@@ -102,8 +102,8 @@ def draw(rows: style.Rows) -> Any:
         axes.grid(True, axis="both", alpha=0.3)
         axes.set(
             title=f"k = {k_rows[0]['k']}, {k_rows[0]['contexts']} contexts",
-            xlabel="optimum, more than under i.i.d. drafts",
-            ylabel="law of the drafts",
+            xlabel="optimum minus that of i.i.d. draft tokens",
+            ylabel="draft law",
             xlim=limits,
         )
     return figure

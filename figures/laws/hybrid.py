@@ -1,4 +1,4 @@
-"""Hybrid drafting on the real pairs: acceptance against the number j of top tokens that are fixed, and how j is chosen."""
+"""Hybrid drafting on the real pairs: acceptance against the number j of fixed tokens, and how j is chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ot_draft.laws.hybrid import StandIn
 
 FILE = style.DATA / "smollm2_pairs.npz"
 FIXED, RULE, AUTO, BEST, WITHOUT_REPLACEMENT = "fixed j", "rule at j", "auto", "best j each", "without replacement"
-# Other values of the three constants by which Hybrid('auto') estimates.
+# Other values of the three constants of the estimate of Hybrid('auto').
 CONSTANTS = (("power", 0.25), ("power", 0.35), ("seen", 0.4), ("seen", 0.6), ("head", 128), ("head", 400))
 LEVELS = {
     WITHOUT_REPLACEMENT: ("#000000", ":", "optimum, without replacement"),
@@ -26,23 +26,23 @@ LEVELS = {
 }
 ABOUT = About(
     title="Hybrid drafting: how many top tokens to fix",
-    claim="Fixing the draft model's top j tokens and drawing the other k - j outside them keeps an exact optimal selector in"
-    " near-linear time, and with a fixed j near k/2 comes near the optimum of drawing without replacement.",
+    claim="Fixing the draft model's j most probable tokens and sampling the other k - j outside them keeps an exact optimal rule "
+    "of near-linear time. With a fixed j near k/2 it is close to the optimum of sampling without replacement.",
     source="this project; j = 0 is SpecTr's i.i.d. drafting, j = k - 1 the greedy drafting of Hu et al. 2025",
-    comparison="No published number is about these models.",
+    comparison="No published number is for these models.",
 )
-CAPTION = """Real pairs (figures/data), 160 texts. The first j drafts are the draft model's top tokens T, the other k - j are
-i.i.d. outside T. Line: mean optimum under that law, with the standard error over texts (all share the contexts: gaps are
-surer than the bars, see hybrid.md). Rings: the rule Optimal, p(T) + sum of min(p, m) outside T, with the law m of the token
-that it really selects. j chosen from q: Hybrid('auto'); its three constants were chosen on the same contexts with an earlier
-draft (hybrid.md tries others); the best j of each line is chosen on these very pairs. The best j in each context needs p,
-which no drafter knows."""
+CAPTION = """Real pairs (figures/data), 160 sequences. The first j draft tokens are the draft model's most probable tokens T, the other k
+- j are i.i.d. samples outside T. Line: mean optimum under that draft law, with the standard error over sequences. All points
+share the contexts, so gaps have smaller errors than the bars (table hybrid.md). Rings: the rule Optimal, p(T) + sum of
+min(p, m) outside T, with the distribution m of the token that it actually selects. j chosen from q: Hybrid('auto'); its three
+constants were chosen on the same contexts with an earlier draft model (hybrid.md has others). The best j of each line is
+chosen on these pairs. The best j in each context depends on p, which a draft model does not know."""
 
 
 def compute(
     full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] = (2, 4, 8)
 ) -> list[dict[str, Any]]:
-    """A row for each temperature, k and way to draft: its mean, and how much more than the best fixed j, with errors."""
+    """Return a row per temperature, k and drafting method: mean, and difference from the best fixed j, with errors."""
     pairs = read_pairs(FILE)
     pairs = pairs if limit is None else pairs.first(limit)
     rows: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def compute(
 
 
 def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str], Any]:
-    """Acceptance (pairs,) of every way to draft; the rule's from its own law of the selected token."""
+    """Return the acceptance (pairs,) of every drafting method; the rule's from the distribution of its selected token."""
     of_law = Parallel(jobs)(delayed(_fixed)(pairs, k, otd.Hybrid(j)) for j in range(k + 1))
     optimum, attained = (np.stack(columns, -1) for columns in zip(*of_law, strict=True))
     ways: dict[tuple[str, int | str], Any] = {(FIXED, j): optimum[:, j] for j in range(k + 1)}
@@ -79,13 +79,13 @@ def ways_to_draft(pairs: Pairs, k: int, jobs: int) -> dict[tuple[str, int | str]
 
 
 def _fixed(pairs: Pairs, k: int, law: otd.Hybrid) -> tuple[Any, Any]:
-    """Optimum of a law, and what the rule attains by its own law of the selected token: (pairs,) each."""
+    """Return the optimum of a draft law, and the rule's acceptance from the distribution of its selected token: (pairs,) each."""
     problem = otd.Problem(pairs.p, pairs.q, k, law)
     return otd.optimal_acceptance(pairs.p, pairs.q, k, law), otd.rules.Optimal(law).attained(problem)
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The largest k: i.i.d., the best fixed j, and the other ways."""
+    """Return the largest k: i.i.d., the best fixed j, and the other methods."""
     lines = []
     for temperature_rows in style.split([row for row in rows if row["k"] == rows[-1]["k"]], "temperature"):
         fixed = [row for row in temperature_rows if row["way"] == FIXED]
@@ -102,7 +102,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def table(rows: style.Rows) -> str:
-    """The same in Markdown: a column for each temperature and k."""
+    """Return a Markdown table with a column per temperature and k."""
     ways = list(dict.fromkeys(row["way"] for row in rows if not row["j"]))
     columns = [["", "best fixed j", "its mean", "rule - optimum, at most", *ways]]
     for setting_rows in style.split(rows, "temperature", "k"):
@@ -116,12 +116,12 @@ def table(rows: style.Rows) -> str:
             mean, more, error = (float(row[name]) for name in ("mean", "more", "more_error"))
             column.append(f"{mean:.4f} ({more:+.4f} ± {error:.4f})")
         columns.append(column)
-    note = "Mean acceptance; in brackets: more than the best fixed j, paired, ± standard error over texts.\n\n"
+    note = "Mean acceptance; in brackets: paired difference from the best fixed j, ± standard error over sequences.\n\n"
     return note + style.markdown(list(zip(*columns, strict=True)))
 
 
 def draw(rows: style.Rows) -> Any:
-    """A row of panels a temperature, a panel a k."""
+    """Draw a row of panels per temperature, a panel per k."""
     settings = sorted(
         style.split(rows, "temperature", "k"), key=lambda setting_rows: -float(setting_rows[0]["temperature"])
     )
@@ -139,6 +139,6 @@ def draw(rows: style.Rows) -> Any:
             axes.axhline(float(row["mean"]), color=colour, ls=line, lw=1.3)
             entries[-1].append((j[-1], float(row["mean"]), f"{name}: {float(row['mean']):.3f}", colour))
         axes.set_title(f"temperature {setting_rows[0]['temperature']}, k = {setting_rows[0]['k']}")
-        axes.set(xticks=j, xlabel="top tokens fixed, j", ylabel="mean acceptance")
+        axes.set(xticks=j, xlabel="number j of fixed tokens", ylabel="mean acceptance probability")
     style.label(panels, entries)
     return figure

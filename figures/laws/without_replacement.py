@@ -1,4 +1,4 @@
-"""Drafts drawn without replacement: how far the rules stay from the certified optimum, and what they cost."""
+"""Draft tokens without replacement: distance of the rules from the certified optimum, and their time."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ LOOKS = {
 }
 ABOUT = About(
     title="Optimal selection without replacement",
-    claim="Selecting the draft that stands last in a random order of the tokens reaches the certified optimum under any draft law;"
-    " recursive rejection stays some hundredths below it, head and tail some thousandths.",
-    source="random orders, head and tail: this project; recursive rejection without replacement: Yang et al. 2024,"
-    " Chen et al. 2024 (Sequoia)",
-    comparison="No optimum under this law is published.",
+    claim="Selecting the draft token that is last in a random order of the tokens reaches the certified optimum under any draft "
+    "law. Recursive rejection is some hundredths below it, HeadAndTail some thousandths.",
+    source="random orders, HeadAndTail: this project; recursive rejection without replacement: Yang et al. 2024, Chen et al. 2024 "
+    "(Sequoia)",
+    comparison="No optimum under this draft law is published.",
 )
-CAPTION = f"""Mean gap to the certified optimum of drawing without replacement (the dual), with its standard error. Random order:
-sum of min(p, m), m being the law of the selected token: a lower bound on its acceptance, as the residual may hit a
-draft, too; so for head and tail. Its orders come from column generation, until 1e-6 is left or 64 are tried (not
-enough for a few real pairs). Recursive rejection: estimated from {SAMPLES} draft tuples a pair. Other draft laws for
-comparison. Real pairs: {CONTEXTS} contexts, every 16th of figures/data; random ones: {PAIRS} pairs of {N} tokens. In
-brackets: median time of one selection at the largest k, its set-up included, one thread."""
+CAPTION = f"""Mean gap to the certified optimum of sampling without replacement (the dual), with its standard error. Random order: sum of
+min(p, m), where m is the distribution of the selected token: a lower bound on its acceptance, because the residual token may
+be a draft token, too; the same holds for HeadAndTail. Its orders come from column generation, until 1e-6 is left or 64 are
+tried (not enough for a few real pairs). Recursive rejection: estimated from {SAMPLES} draft tuples per pair. Other draft
+laws for comparison. Real pairs: {CONTEXTS} contexts, every 16th of figures/data; random pairs: {PAIRS} pairs of {N} tokens.
+In brackets: median time of one selection at the largest k, including set-up, one thread."""
 
 
 def compute(
     full: bool = False, jobs: int = 1, count: int | None = None, ks: tuple[int, ...] = (2, 4, 8)
 ) -> list[dict[str, Any]]:
-    """A row for each set of pairs, k and way: mean gap to the optimum without replacement, orders, seconds a pair."""
+    """Return a row per set of pairs, k and method: mean gap to the optimum without replacement, orders, seconds per pair."""
     pairs = read_pairs(FILE).first(count or (5 * CONTEXTS if full else CONTEXTS))
     sets = {f"real pairs, temperature {group}": pairs.at_temperature(float(group)) for group in ("1.0", "0.6")}
     for concentration in (1.0, 0.1):
@@ -74,14 +74,14 @@ def compute(
 
 
 def one_pair(p: np.ndarray, q: np.ndarray, k: int, seed: int) -> dict[str, tuple[float, float, float]]:
-    """Acceptance, number of orders and seconds of one selection, for every way."""
+    """Return acceptance, number of orders and seconds of one selection, for every method."""
     generator = np.random.default_rng([seed, k])
     best = otd.optimal_acceptance(p, q, k, LAW)
     results = {OPTIMUM: (best, np.nan, _seconds(otd.optimal_acceptance, p, q, k, LAW))}
     for way, orders in ORDERS.items():
         rule = otd.rules.RandomOrder(orders=orders)
         seconds = _seconds(rule, p, q, otd.draw(LAW, q, k, generator))
-        ranks, _, selected = rule.mixture(p, q, k)  # what the call above has left
+        ranks, _, selected = rule.mixture(p, q, k)  # state of the call above
         results[way] = (np.minimum(p, selected).sum(), len(ranks), seconds)
     for way, classes in HEADS.items():
         selection = otd.rules.HeadAndTail(classes=classes)
@@ -103,7 +103,7 @@ def _seconds(call: Any, *arguments: Any) -> float:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Mean gaps to the optimum at the largest k."""
+    """Return mean gaps to the optimum at the largest k."""
     ways = (*list(ORDERS)[:1], *list(HEADS)[-1:], RECURSIVE)
     largest_k = [row for row in rows if row["k"] == rows[-1]["k"] and row["way"] in ways]
     return [
@@ -115,8 +115,10 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def table(rows: style.Rows) -> str:
-    """The same in Markdown."""
-    lines = [["pairs", "k", "way", "acceptance", "gap to the optimum", "largest gap", "orders (most)", "ms a pair"]]
+    """Return a Markdown table."""
+    lines = [
+        ["pairs", "k", "way", "acceptance", "gap to the optimum", "largest gap", "orders (maximum)", "ms per pair"]
+    ]
     for row in rows:
         mean, gap, error, largest, orders, most, _ = (float(text) for text in list(row.values())[3:])
         gaps = [f"{gap:.2g} ± {error:.1g}", f"{largest:.2g}"] if row["way"] != OPTIMUM else ["", ""]
@@ -131,7 +133,7 @@ def _milliseconds(row: dict[str, str]) -> str:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a set of pairs, a line a way."""
+    """Draw a panel per set of pairs, a line per method."""
     figure, panels = style.canvas(2, CAPTION, rows=2)
     entries: list[list[style.Entry]] = []
     for axes, pairs_rows in zip(panels, style.split(rows, "pairs"), strict=True):

@@ -1,1 +1,1 @@
-"""How one of the drafts of one position is selected: constructions, guarantees and worst cases, rule beside rule."""
+"""Selection of one draft token at one position: constructions, guarantees and worst cases, rule by rule."""

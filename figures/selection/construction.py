@@ -1,4 +1,4 @@
-"""How optimal selection works, on eight tokens and three drafts: the envelope, the levels, the selected law. Exact."""
+"""Optimal selection on eight tokens and three draft tokens: envelope, levels, distribution of the selected token. Exact."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ TARGET, DRAFT = (2, 5, 6, 2, 1, 7, 5, 12), (5, 11, 13, 3, 1, 3, 2, 2)  # in fort
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#5F5F5F"  # draft, target, selected token, one lambda
 ABOUT = About(
     title="How optimal selection works",
-    claim="The optimum for k i.i.d. drafts is reached by a convex envelope, one level for every breakpoint, and a coupling of the"
-    " selected draft with the target: no linear program, O(n log n).",
+    claim="A convex envelope, with one level for every breakpoint, and a coupling of the selected draft token with the target "
+    "reach the optimum for k i.i.d. draft tokens: without a linear program, in O(n log n).",
     source="this project; the optimum's formula: Hu et al. 2025",
 )
-CAPTION = """Eight tokens in the order of p/q, three i.i.d. drafts; exact, in Fractions. Left: t and F are the masses of the
-first i tokens under draft and target, t^3 the probability that all drafts are among them: no rule accepts more than
-1 - (t^3 - F), so the largest gap, at i*, is what the optimum lacks to 1. The envelope G is F shifted up: left of i* by the
-largest gap so far, right of it by the largest still to come. It is convex, and its steps will be the law m of the selected
-draft. Middle: every breakpoint lives up to its level. At lambda the living ones cut the tokens into intervals; the highest
-interval that holds a draft wins, and in it the first one drawn. Its token is among the first i with the probability on
-the dotted chord of t^3 on the left; the average over lambda in [0, 1] is G, and that fixes the levels. Right: the selected
-token is taken with probability min(1, p/m), else one is drawn from what p has over m."""
+CAPTION = """Eight tokens in the order of p/q, three i.i.d. draft tokens; exact, in Fractions. Left: t and F are the probabilities of the
+first i tokens under draft and target, t^3 is the probability that all draft tokens are among them. No rule accepts more than
+1 - (t^3 - F), so the optimum is 1 minus the largest gap, at i*. The envelope G is F shifted up: left of i* by the largest
+gap so far, right of it by the largest still to come. It is convex; its increments are the distribution m of the selected
+draft token. Middle: every breakpoint is active up to its level. At lambda the active breakpoints divide the tokens into
+intervals. The highest interval that holds a draft token is chosen, and in it the first one drawn. Its token is among the
+first i with the probability on the dotted chord of t^3 on the left; the average over lambda in [0, 1] is G, which determines
+the levels. Right: the selected token is accepted with probability min(1, p/m); otherwise a token is sampled from the
+normalised (p - m)+."""
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
@@ -42,7 +43,7 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
 
 
 def levels(t: list[Fraction], g: list[Fraction], envelope: list[Fraction]) -> list[Fraction]:
-    """Level of every breakpoint: a death at a time. The ends live for ever, and are given 1."""
+    """Return the level at which each breakpoint is removed, one at a time. The ends are never removed and have level 1."""
 
     def kink(h: list[Fraction], a: int, i: int, b: int) -> Fraction:
         return (h[b] - h[i]) / (t[b] - t[i]) - (h[i] - h[a]) / (t[i] - t[a])
@@ -78,7 +79,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Envelope, levels, selected law."""
+    """Draw envelope, levels, distribution of the selected token."""
     figure, panels = style.canvas(3, CAPTION, share_y=False, least=3.5)
     t, f, g, envelope, level = ([style.number(row[name]) for row in rows] for name in ("t", "F", "g", "G", "level"))
     alive = [i for i, c in enumerate(level) if c > LAMBDA]
@@ -107,7 +108,7 @@ def _draw_envelope(axes: Any, k: int, t: list[float], f: list[float], g: list[fl
         (f"$i^* = {star}$, gap $1 - \\alpha^* = {gap:.3f}$", (t[star], f[star] + gap / 3), (0.7, 0.18), "#000000"),
     ):
         axes.annotate(text, at, place, color=colour, arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.5})
-    axes.set(title="1. the envelope", xlabel="draft mass $t$ of the first $i$ tokens", ylabel="probability")
+    axes.set(title="1. the envelope", xlabel="draft probability $t$ of the first $i$ tokens", ylabel="probability")
 
 
 def _draw_levels(axes: Any, t: list[float], level: list[float], alive: list[int], at_level: float) -> None:
@@ -123,13 +124,13 @@ def _draw_levels(axes: Any, t: list[float], level: list[float], alive: list[int]
             axes.barh(bottom, t[b] - t[a], left=t[a], height=0.1, color=BLUE, alpha=(0.25, 0.5)[shade % 2])
             numbers = f"{a + 1}" if b == a + 1 else f"{a + 1}-{b}"
             axes.text((t[a] + t[b]) / 2, bottom, numbers, ha="center", va="center", fontsize=7)
-    axes.set(title="2. the levels of the breakpoints", xlabel="draft mass $t$ of the first $i$ tokens")
+    axes.set(title="2. the levels of the breakpoints", xlabel="draft probability $t$ of the first $i$ tokens")
     axes.set_yticks([0, 0.5, 1])
     axes.set_ylabel("level", y=0.7)
 
 
 def _draw_masses(axes: Any, q: list[float], p: list[float], m: list[float]) -> None:
-    """Draft, target and selected law of every token."""
+    """Draw the probability of every token under draft, target and selection."""
     common = [min(a, b) for a, b in zip(p, m, strict=True)]
     bars = ((q, q, BLUE, "draft q"), (p, common, ORANGE, "target p"), (m, common, GREEN, "selected draft m"))
     for place, (mass, full, colour, name) in enumerate(bars):
@@ -139,4 +140,4 @@ def _draw_masses(axes: Any, q: list[float], p: list[float], m: list[float]) -> N
         axes.annotate(name, (0.42, 0.94 - 0.06 * place), xycoords="axes fraction", color=colour)
     axes.annotate("full colour: min(p, m)", (0.42, 0.76), xycoords="axes fraction")
     axes.set(title=f"3. the selected draft: sum of min(p, m) = $\\alpha^*$ = {sum(common):.3f}")
-    axes.set(xlabel="token, p/q increasing", ylabel="mass", xticks=range(1, len(p) + 1))
+    axes.set(xlabel="token, p/q increasing", ylabel="probability", xticks=range(1, len(p) + 1))

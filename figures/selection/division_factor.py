@@ -1,4 +1,4 @@
-"""K-SEQ's division factor: acceptance and validity against gamma, and where gamma* lies on real pairs."""
+"""K-SEQ's division factor: acceptance and validity against gamma, and gamma* on real pairs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ PANELS = {"target Ber(1/2), draft Ber(1/4), k = 2": 2, "one real context, k = 8"
 BLUE, ORANGE, BLACK, GREEN = "#0072B2", "#D55E00", "#000000", "#009E73"
 ABOUT = About(
     title="The division factor gamma",
-    claim="K-SEQ's rule is valid from gamma* on, where its acceptance 1 - (1 - beta)^k meets gamma beta, and it is best there:"
-    " the acceptance falls in gamma. gamma* lies between 1 and k.",
+    claim="K-SEQ's rule is valid from gamma* on, where its acceptance 1 - (1 - beta)^k equals gamma beta. It is best there, "
+    "because the acceptance decreases in gamma. gamma* is between 1 and k.",
     source="Sun et al. 2023 (SpecTr), Algorithm 2 and Theorem 1",
-    comparison="The paper states this of every pair; the number is a check value of the theory page.",
+    comparison="The paper states this for every pair; the number is a check value of the theory page.",
 )
-CAPTION = """beta(gamma) = sum of min(q, p/gamma): the probability that one draft is taken. p_acc(gamma) = 1 - (1 - beta)^k: that
-one of k is. The rule is valid where p_acc does not exceed gamma beta, the mass sum of min(gamma q, p) that is to be divided
-among them: not on the grey ground. The dot is K-SEQ: gamma*, by bisection. Right: gamma* on the real pairs (figures/data, both
-temperatures), median and the middle 50 and 90 % of the contexts; it lies in [1, k], the dashed lines."""
+CAPTION = """beta(gamma) = sum of min(q, p/gamma): the probability that one draft token is accepted. p_acc(gamma) = 1 - (1 - beta)^k: the
+probability that one of k is. The rule is valid where p_acc does not exceed gamma beta = sum of min(gamma q, p), which
+excludes the grey region. The dot is K-SEQ: gamma*, by bisection. Right: gamma* on the real pairs (figures/data, both
+temperatures), median and the central 50 and 90 % of the contexts; it is in [1, k], the dashed lines."""
 
 
 def compute(
@@ -57,7 +57,7 @@ def acceptance_of_one(p: Any, q: Any, gamma: float) -> float:
 
 
 def best_factor(p: Any, q: Any, k: int) -> float:
-    """gamma* by bisection, rounded up: the slow way, apart from the library's."""
+    """Return gamma* by bisection, rounded up; independent of the library's implementation."""
     low, high = 1.0, float(k)
     if _is_valid(p, q, k, low):
         return low

@@ -18,14 +18,14 @@ FIRST = (Fraction(1, 3), Fraction(1, 6))  # p(1) in the left and in the right pa
 RULES = (otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.ImportanceWeighted())
 ABOUT = About(
     title="Three tokens, two drafts: Khisti's Figure 2",
-    claim="With two i.i.d. drafts acceptance 1 is possible for targets other than the draft: here iff every mass of the target lies in"
-    " [1/9, 5/9]. K-SEQ and recursive rejection stay below 1 there, unless target and draft agree.",
+    claim="With two i.i.d. draft tokens acceptance 1 is possible for targets other than the draft distribution: here exactly if "
+    "every target probability is in [1/9, 5/9]. K-SEQ and recursive rejection stay below 1, unless target and draft are "
+    "equal.",
     source="Khisti et al. 2025 (multi-draft speculative sampling), Figure 2 and the condition p(H) >= q(H)^2",
 )
-CAPTION = (
-    "Three tokens, draft uniform, two i.i.d. drafts. Exact (all draft pairs enumerated in Fractions). After Khisti et al. 2024,"
-    " Figure 2,\nwho draw the optimum, SpecTr (K-SEQ) and SpecInfer (recursive rejection); importance weighting (w = p/q) is added."
-)
+CAPTION = """Three tokens, uniform draft distribution, two i.i.d. draft tokens. Exact: all draft pairs are enumerated in Fractions. After
+Khisti et al. 2024, Figure 2, who draw the optimum, SpecTr (K-SEQ) and SpecInfer (recursive rejection); importance weighting
+(w = p/q) is added."""
 
 
 def compute(full: bool = False, jobs: int = 1, steps: int | None = None) -> list[dict[str, Any]]:
@@ -70,7 +70,9 @@ def draw(rows: style.Rows) -> Any:
             entries[-1].append((*points[-1], look.label, look.colour))
         rest = 1 - Fraction(first)
         axes.set(
-            title=f"target [{first}, x, {rest} - x], draft [1/3, 1/3, 1/3]", xlabel="x", ylabel="acceptance, k = 2"
+            title=f"target [{first}, x, {rest} - x], draft [1/3, 1/3, 1/3]",
+            xlabel="x",
+            ylabel="acceptance probability, k = 2",
         )
     style.label(panels, entries)
     return figure

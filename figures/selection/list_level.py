@@ -1,4 +1,4 @@
-"""A hundred random pairs of ten tokens, k = 1 to 20: the list-level race beside the certified optimum and the other rules."""
+"""A hundred random pairs of ten tokens, k = 1 to 20: the list-level race, the certified optimum and the other rules."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ RACE, BOUND, OPTIMUM, LP = "list-level race", "its lower bound", "optimum", "opt
 RULES = (otd.rules.KSeq(), otd.rules.RecursiveRejection(), otd.rules.ImportanceWeighted())
 ABOUT = About(
     title="The list-level race on random pairs",
-    claim="Coupling k drafts with the output by one exponential race accepts at least what the list matching lemma says. It starts"
-    " below recursive rejection, passes it as k grows, and stays under K-SEQ and the optimum.",
+    claim="Coupling k draft tokens with the output by one exponential race accepts at least the bound of the list matching lemma. "
+    "It starts below recursive rejection, exceeds it for larger k, and stays below K-SEQ and the optimum.",
     source="Rowan, Phan and Khisti 2025 (list-level distribution coupling), Figure 6 and Theorem 1",
-    comparison="The paper draws curves and gives no table: the shape is compared only. Its pairs are random, too, but others.",
+    comparison="The paper has curves and no table, and other random pairs: only the shape is comparable.",
 )
-CAPTION = f"""{PAIRS} pairs of {N} tokens, p and q uniform on the simplex; mean over the pairs, bands: standard error (the rules share the
-pairs: gaps are surer). Race: output = argmin over i and l of S_i^l / p_i, draft l = argmin over i of S_i^l / q_i, S independent
-exponential; its acceptance is exact up to quadrature, not sampled. Lower bound: the list matching lemma. Optimum: the dual, for
-every pair and k; squares: the linear program with its certificate in rationals, first pairs, for some k."""
+CAPTION = f"""{PAIRS} pairs of {N} tokens, p and q uniform on the simplex; mean over the pairs, bands: standard error. The rules share the
+pairs, so gaps have smaller errors. Race: output = argmin over i and l of S_i^l / p_i, draft l = argmin over i of S_i^l /
+q_i, S independent exponential variables; its acceptance is exact up to quadrature, not sampled. Lower bound: the list
+matching lemma. Optimum: the dual, for every pair and k; squares: the linear program with its certificate in rational
+numbers, first pairs, for some k."""
 
 
 def race_acceptance(p: Any, q: Any, k: int) -> tuple[float, float]:
@@ -51,7 +52,7 @@ def race_acceptance(p: Any, q: Any, k: int) -> tuple[float, float]:
 def compute(
     full: bool = False, jobs: int = 1, count: int = PAIRS, ks: tuple[int, ...] = tuple(range(1, 21))
 ) -> list[dict[str, Any]]:
-    """A row for each k and way: mean acceptance, standard error, number of pairs."""
+    """Return a row per k and method: mean acceptance, standard error, number of pairs."""
     p, q = np.random.default_rng(SEED).dirichlet(np.ones(N), (2, count))
     checked, solved_ks = count if full else min(3, count), ks if full else ks[:: max(1, len(ks) // 4)]
     rows: list[dict[str, Any]] = []
@@ -90,7 +91,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Acceptance on the left, what the race lacks to the optimum on the right."""
+    """Draw acceptance on the left, the gap of the race to the optimum on the right."""
     figure, panels = style.canvas(2, CAPTION, share_y=False)
     optimum = {row["k"]: float(row["mean"]) for row in rows if row["way"] == OPTIMUM}
     entries: list[list[style.Entry]] = [[], []]
@@ -107,8 +108,8 @@ def draw(rows: style.Rows) -> Any:
                 axes.plot(k, values, color=look.colour, ls=look.line, marker=look.marker or None, ms=3.5, lw=1.3)
                 ends.append((k[-1], values[-1], look.label, look.colour))
         panels[0].fill_between(k, mean - error, mean + error, color=look.colour, alpha=0.12, lw=0)
-    panels[0].set(title=f"{rows[0]['pairs']} pairs, {N} tokens", ylabel="acceptance")
-    panels[1].set(title="what is lost", ylabel="optimum - acceptance")
+    panels[0].set(title=f"{rows[0]['pairs']} pairs, {N} tokens", ylabel="acceptance probability")
+    panels[1].set(title="gap to the optimum", ylabel="optimum minus acceptance")
     for axes in panels:
         axes.set(xlabel="number of draft tokens k", xticks=[1, 5, 10, 15, 20])
     style.label(panels, entries)

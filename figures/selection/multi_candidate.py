@@ -14,14 +14,14 @@ CONTEXTS = 80
 WITH, WITHOUT = "RecursiveRejection", "RecursiveRejectionWithoutReplacement"
 ABOUT = About(
     title="Acceptance against k, with and without replacement",
-    claim="More candidates are accepted more often, with falling returns; drawing them without replacement is worth more the"
-    " larger k is, and the colder the draft.",
+    claim="More draft tokens are accepted more often, with diminishing returns. Sampling them without replacement gains more for "
+    "larger k and for lower temperatures.",
     source="Yang et al. 2024 (multi-candidate speculative decoding), acceptance against k",
-    comparison="Shape only: the paper's models and texts are others, and we are certain of none of its numbers.",
+    comparison="Only the shape is comparable: the paper has other models and prompts, and none of its numbers is certain to us.",
 )
-CAPTION = f"""Upper row: {model_pairs.SMOLLM2.models}. Lower row: {model_pairs.QWEN.models}. Mean over contexts with the standard
-error over texts. Without replacement is estimated from 256 random draft tuples a context, all else exact. Black: the optimum
-under each way to draw."""
+CAPTION = f"""Upper row: {model_pairs.SMOLLM2.models}. Lower row: {model_pairs.QWEN.models}. Mean over contexts, standard error over
+sequences. Without replacement is estimated from 256 random draft tuples per context, everything else is exact. Black: the
+optimum for each draft law."""
 
 
 def compute(

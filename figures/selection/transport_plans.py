@@ -1,4 +1,4 @@
-"""Transport plans as heat maps: where the mass of every draft pair goes, under four rules. Exact."""
+"""Transport plans of four rules as heat maps. Exact."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ RULES = {
 }
 ABOUT = About(
     title="Transport plans",
-    claim="A selection rule is a coupling of the drafts with the output. Mass inside the frames, where the output was drafted, is"
-    " accepted. Optimal's plan is another one than the linear program's, and accepts as much.",
+    claim="A selection rule is a coupling of the draft tokens with the output. The probability inside the frames, where the "
+    "output was drafted, is the acceptance. Optimal's plan differs from that of the linear program and has the same "
+    "acceptance.",
     source="Sun et al. 2023 (SpecTr), Section 3: optimal transport with membership cost; Optimal: this project",
 )
-CAPTION = """Three tokens, two i.i.d. drafts: target (1/6, 1/3, 1/2), draft (1/2, 1/3, 1/6). Rows: the nine draft pairs in the order
-they were drawn, with their probabilities; columns: the output. Numbers: probability of pair and output together, in %,
-0 below .05; rows sum to the draft law, columns to the target, both exactly. Frames: the output is one of the drafts. The
-linear program's plan is one vertex among many optimal ones."""
+CAPTION = """Three tokens, two i.i.d. draft tokens: target (1/6, 1/3, 1/2), draft (1/2, 1/3, 1/6). Rows: the nine draft pairs in the order
+in which they were drawn, with their probabilities; columns: the output. Numbers: joint probability of draft pair and output
+in %, 0 below 0.05; rows sum to the draft law, columns to the target, both exactly. Frames: the output is one of the draft
+tokens. The linear program's plan is one of many optimal vertices."""
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
-    """A row for each rule, draft pair and output: the mass of the plan."""
+    """Return a row per rule, draft pair and output: the probability in the plan."""
     problem = otd.Problem(list(P), list(Q), K)
     rows: list[dict[str, Any]] = []
     for name, rule in RULES.items():
@@ -49,7 +50,7 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
 
 
 def plan_row(rule: otd.SelectionRule, problem: otd.Problem, drafts: tuple[int, ...]) -> list[Fraction]:
-    """Mass of this draft tuple with every output."""
+    """Return the joint probability of this draft tuple with every output."""
     import numpy as np
 
     tokens = np.array(drafts)
@@ -58,7 +59,7 @@ def plan_row(rule: otd.SelectionRule, problem: otd.Problem, drafts: tuple[int, .
 
 
 def accepted(rows: style.Rows) -> float:
-    """Mass of outputs that were drafted."""
+    """Return the probability of outputs that were drafted."""
     return sum(style.number(row["mass"]) for row in rows if row["output"] in row["drafts"])
 
 
@@ -86,8 +87,8 @@ def draw(rows: style.Rows) -> Any:
         axes.set_xticks(range(len(TOKENS)), [f"{token}: {p}" for token, p in zip(TOKENS, P, strict=True)])
         weights = [f"{pair}: {Q[TOKENS.index(pair[0])] * Q[TOKENS.index(pair[1])]}" for pair in drafts]
         axes.set_yticks(range(len(drafts)), weights)
-        axes.set_xlabel("output and its target mass")
-    panels[0].set_ylabel("drafts and their probability")
+        axes.set_xlabel("output and its target probability")
+    panels[0].set_ylabel("draft tokens and their probability")
     return figure
 
 

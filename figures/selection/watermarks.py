@@ -1,4 +1,4 @@
-"""Watermarks: strength against acceptance for k drafts, proved optimal on a small pair; and how well a key is found under rules."""
+"""Watermarks: strength against acceptance for k draft tokens, proved optimal on a small pair; power of detection by rule."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ FALSE_ALARM, SEED = 0.01, 38
 COLOURS = {1: "#A0A0A0", 2: "#0072B2", 4: "#D55E00", 8: "#000000"}
 ABOUT = About(
     title="What a watermark costs in acceptance",
-    claim="No rule has both: the watermark of full strength accepts what the races of k lists do, less than the optimum. A unit of strength"
-    " buys at most one of acceptance. A rule that takes the races' drafts token by token keeps a part of the signal.",
+    claim="No rule has both: the watermark of full strength has the acceptance of the races of k lists, which is less than the "
+    "optimum. One unit of strength costs at most one unit of acceptance. A rule that uses the races' draft tokens token by "
+    "token keeps part of the signal.",
     source="this project; Hu and Huang 2024 (2410.20418) for one draft; lists: Rowan, Phan and Khisti 2025",
-    comparison="Hu and Huang show that both ends exclude each other; the frontier for k drafts was not found published.",
+    comparison="Hu and Huang show that both extremes exclude each other. We found no publication of the frontier for k draft tokens.",
 )
-CAPTION = """Left: p = (.5, .3, .2), q = (.1, .3, .6). Strength: probability that the token is the one of the key's race. Every point
-maximises acceptance + price x strength, proved in rationals. Right: {tokens} tokens in simulated contexts of n = {n} tokens, k = {k};
-power: share of texts of so many tokens that are found at a false alarm of 1 %, tokens drawn from these."""
+CAPTION = """Left: p = (0.5, 0.3, 0.2), q = (0.1, 0.3, 0.6). Strength: probability that the token is that of the key's race. Every point
+maximises acceptance + price x strength, proved in rational numbers. Right: {tokens} tokens in simulated contexts of n = {n}
+tokens, k = {k}; power: share of sequences of that many tokens that are detected at a false-positive rate of 1 %, tokens
+sampled from these."""
 
 
 def compute(
@@ -119,7 +121,7 @@ def draw(rows: style.Rows) -> Any:
         x, y = ([float(row[name]) for row in part] for name in ("strength", "accepted"))
         colour = COLOURS.get(int(part[0]["k"]), "#7F7F7F")
         panels[0].plot(x, y, marker="o", ms=3.5, lw=1.3, color=colour)
-        panels[0].plot([x[0], x[-1]], [y[0], y[-1]], lw=0.7, ls=":", color=colour)  # a coin between the ends
+        panels[0].plot([x[0], x[-1]], [y[0], y[-1]], lw=0.7, ls=":", color=colour)  # mixtures of the ends
         entries[0].append((x[-1], y[-1], f"k = {part[0]['k']}", colour))
     for row in found:
         if row["accepted"]:
@@ -127,8 +129,12 @@ def draw(rows: style.Rows) -> Any:
             panels[1].annotate(
                 f"  {row['rule']}, power {float(row['power50']):.2f}", (float(row["z50"]), float(row["accepted"]))
             )
-    panels[0].set(title="three tokens", xlabel="strength", ylabel="acceptance")
-    panels[1].set(title=f"{found[0]['n']} tokens, k = {found[0]['k']}", xlabel="z after 50 tokens", ylabel="acceptance")
+    panels[0].set(title="three tokens", xlabel="strength", ylabel="acceptance probability")
+    panels[1].set(
+        title=f"{found[0]['n']} tokens, k = {found[0]['k']}",
+        xlabel="z after 50 tokens",
+        ylabel="acceptance probability",
+    )
     panels[1].margins(x=0.4, y=0.3)
     style.label(panels[:1], entries[:1])
     return figure

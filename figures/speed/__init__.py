@@ -1,1 +1,1 @@
-"""What it takes: run time of rules and solvers, the time that classes save, and the latency of a target call."""
+"""Run time of rules and solvers, the time that classes save, and the latency of a target call."""

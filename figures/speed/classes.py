@@ -1,4 +1,4 @@
-"""Grouping tokens of nearly equal ratio: the acceptance it costs, and the time it saves, at the size of a real vocabulary."""
+"""Grouping tokens of nearly equal ratio: loss of acceptance and gain of time at the size of a real vocabulary."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ COLOURS = {("2", "0.3"): "#56B4E9", ("2", "1.0"): "#0072B2", ("2", "2.0"): "#332
 COLOURS |= {("8", "0.3"): "#E69F00", ("8", "1.0"): "#D55E00", ("8", "2.0"): "#882255"}
 ABOUT = About(
     title="Classes of nearly equal ratio",
-    claim="Optimal selection need not sort the vocabulary: grouping tokens of nearly equal p/q costs little acceptance, never"
-    " validity, and makes one selection as cheap as a few softmaxes.",
+    claim="Optimal selection does not need to sort the vocabulary: grouping tokens of nearly equal p/q costs little acceptance, "
+    "never losslessness, and makes one selection as cheap as a few softmaxes.",
     source="this project",
-    comparison="SpecTr calls the optimum exponential in k; no published run time is about this size.",
+    comparison="SpecTr calls the optimum exponential in k; no published run time is for this size.",
 )
-CAPTION = f"""Logits 3 x for the target, 3 x + s z for the draft, x and z normal, one pair for each s; n = {N:,}. Left: optimum
-minus sum of min(p, m), m being the law of the token that Optimal(classes=...) selects, in float64; without classes
-{{exact}} at most, losses under {FLOOR:g} are not drawn; K-SEQ's at s = 1 beside them. Right, s = 1: one selection, its set-up
-included, in float32 with torch on one CPU thread, in softmaxes of the same row: median over {REPEATS} rounds of the ratio within
-a round. The last point is exact, without classes."""
+CAPTION = f"""Logits 3 x for the target, 3 x + s z for the draft, x and z normal, one pair for each s; n = {N:,}. Left: optimum minus sum
+of min(p, m), where m is the distribution of the token that Optimal(classes=...) selects, in float64. Without classes the
+loss is at most {{exact}}; losses below {FLOOR:g} are not drawn. K-SEQ's loss at s = 1 for comparison. Right, s = 1: one
+selection including set-up, in float32 with torch on one CPU thread, in softmaxes of the same tensor: median over {REPEATS}
+rounds of the ratio within a round. The last point is exact, without classes."""
 
 
 def compute(
@@ -55,7 +55,7 @@ def compute(
 
 
 def _in_softmaxes(rule: otd.SelectionRule, logits: np.ndarray, k: int, repeats: int) -> float:
-    """Time of a selection in float32 over that of a softmax of the same row: the median of rounds that time both in turn."""
+    """Return the time of a selection in float32 divided by that of a softmax of the same tensor: median over interleaved rounds."""
     import torch
 
     threads = torch.get_num_threads()
@@ -105,8 +105,8 @@ def draw(rows: style.Rows) -> Any:
                 level = float(k_seq[column])
                 axes.axhline(level, color=options["color"], ls=":", lw=1)
                 ends.append((points[-1][0], level, f"K-SEQ, k = {k}", options["color"]))
-    panels[0].set(title="what classes cost", ylabel="optimum - acceptance")
-    panels[1].set(title="what they save", ylabel="softmaxes of the same row")
+    panels[0].set(title="loss of acceptance by classes", ylabel="optimum minus acceptance")
+    panels[1].set(title="time of one selection", ylabel="softmaxes of the same tensor")
     for axes in panels:
         axes.set(xscale="log", yscale="log", xlabel="classes")
         axes.grid(True)

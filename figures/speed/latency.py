@@ -1,4 +1,4 @@
-"""Time of the target against new positions of one text and against rows of a batch: why drafted trees are read almost for free, or not."""
+"""Time of a target call against new positions of one sequence and against the batch size."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ AXES = {"positions": "new positions of one text", "rows": "texts, one new positi
 COLOURS = ("#0072B2", "#D55E00")
 ABOUT = About(
     title="Latency of the target along the time axis and the batch axis",
-    claim="A target call costs little more for several new positions, or for several texts, than for one token, as long as reading the"
-    " weights is what takes the time; that is what speculative decoding lives on. On a CPU this ends after a few positions.",
+    claim="A target call costs little more for several new positions, or for several sequences, than for one token, as long as "
+    "reading the weights takes most of the time. Speculative decoding relies on this. On a CPU it ends after a few "
+    "positions.",
     source="Sun et al., SpecTr, NeurIPS 2023 (time of a call along the time axis and the batch axis)",
-    comparison="No number is set beside the published ones: they are of PaLM-2 on TPUs.",
+    comparison="Not comparable with the published numbers, which are for PaLM-2 on TPUs.",
 )
-CAPTION = """Target's part of a step of our engine, {context} tokens in the cache: median of visits in turns, with the quartiles.
-{machines}. Grey: as if every position cost what the first one does. Load while it was measured: {load}."""
+CAPTION = """Target's part of a decoding step, {context} tokens in the cache: median of interleaved measurements, with the quartiles.
+{machines}. Grey: as if every position had the cost of the first. Load average during the measurement: {load}."""
 
 
 def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, Any]]:
-    """The committed times of one call, and their ratio to one token; `full` measures those of this CPU anew, with the model."""
+    """Return the committed times of one call, and their ratio to one token; `full` measures them on this CPU with the model."""
     rows: list[dict[str, Any]] = []
     for file in (style.DATA / name for name in FILES):
         rows += style.read(file) if file.is_file() else []
@@ -54,12 +55,12 @@ def same_run(row: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def is_one(row: dict[str, Any]) -> bool:
-    """Whether it is the call on one token."""
+    """Return whether it is the call on one token."""
     return int(row["positions"]) == int(row["rows"]) == 1
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """What 8, 32 and 64 positions or rows cost, in calls on one token."""
+    """Return the times of 8, 32 and 64 positions or sequences, relative to a call on one token."""
     return [
         Number(f"{row['axis']} {size} over 1, {device(row)}", float(row["ratio"]))
         for row in rows
@@ -68,12 +69,12 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def device(row: dict[str, Any]) -> str:
-    """What ran it, in a word."""
+    """Return the name of the device."""
     return "GPU" if "CUDA" in row["machine"] else "CPU"
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel an axis: milliseconds of a call."""
+    """Draw a panel per axis: milliseconds per call."""
     machines = "; ".join(dict.fromkeys(f"{device(row)}: {row['machine']}, {row['dtype']}" for row in rows))
     load = ", ".join(dict.fromkeys(row["load"] for row in rows))
     figure, panels = style.canvas(2, CAPTION.format(context=rows[0]["context"], machines=machines, load=load))
@@ -91,7 +92,7 @@ def draw(rows: style.Rows) -> Any:
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_xticks(x, [str(size) for size in x])
-        axes.set(xlabel=AXES[name], ylabel="milliseconds of a call", title=name)
+        axes.set(xlabel=AXES[name], ylabel="time of a target call, ms", title=name)
         axes.set_ylim(0.7 * min(times), 1.5 * max(times))
     style.label(panels, entries)
     return figure

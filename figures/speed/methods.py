@@ -1,4 +1,4 @@
-"""What the figure of run times times: the optimum, its construction, the solvers of the program, the rules; and the memory of a call.
+"""Functions timed for the figure of run times: optimum, construction, solvers of the program, rules; and the memory of a call.
 
 python -m figures.speed.methods NAME N K    prints the megabytes that one call takes, in a process of its own
 """
@@ -27,7 +27,7 @@ RULES = {
 }
 FIRST = (20, 2)  # (n, k) of the call that imports and compiles: numba takes no fewer than 17 tokens
 FIRST_LONG = (4096, 2)  # the same of the passes over long rows, of which no table of all sets is made
-# POT's network simplex alone: its cost is given, as whoever knows transport has it. All else begins with p and q.
+# POT's network simplex starts from its cost matrix, everything else from p and q.
 NETWORK_SIMPLEX: dict[str, Callable[[Program], object]] = {
     "pot": network_simplex.sparse,
     "pot-dense": network_simplex.dense,
@@ -50,7 +50,7 @@ OURS = {
 
 
 def call(name: str, n: int, k: int) -> Callable[[], object]:
-    """One call of a method, with what it is given made ready. InvalidArgument where the program is too large."""
+    """Return one call of a method with prepared arguments. Raises InvalidArgument if the program is too large."""
     p, q = masses(n)
     if name in NETWORK_SIMPLEX:
         return partial(NETWORK_SIMPLEX[name], program_of(n, k))
@@ -91,7 +91,7 @@ def label_of(name: str) -> str:
 
 
 def megabytes(name: str, n: int, k: int) -> float:
-    """By how much a call raises the largest memory of a process that has made a small one."""
+    """Return the increase of peak memory by a call, in a process that has made a small call before."""
     command = [sys.executable, "-m", "figures.speed.methods", name, str(n), str(k)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout)

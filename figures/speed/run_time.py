@@ -18,24 +18,22 @@ K, N_OF_PROGRAMS, N_OF_RULES = 2, 12, 32_768  # what is held fixed in the left a
 SIZES = (4, 8, 16, 32, 64, 128, 256, 1024, 4096, 16_384, 65_536, 151_936)
 REPEATS = 5  # of a call, where it is quick
 FULL_LIMIT, QUICK_LIMIT = 30.0, 0.2  # seconds a solve; the curve ends with the first point above
-SIDE_BY_SIDE = (  # (n, k) at which all are timed in turns
+SIDE_BY_SIDE = (  # (n, k) of the interleaved timings
     *((n, 2) for n in (10, 20, 50, 100, 1000, 151_936)),
     *((20, 3), (30, 3), (40, 3), (12, 5), (1000, 8), (10_000, 4), (151_936, 8)),
 )
 TITLES = {"n": f"k = {K}", "k": f"programs on {N_OF_PROGRAMS} tokens, rules on {N_OF_RULES:,}"}
 ABOUT = About(
     title="Run time",
-    claim="Solvers of the program grow out of reach within dozens of tokens or a few drafts; the optimum with its plan, and the rules,"
-    " Optimal among them, run in milliseconds on a whole vocabulary.",
+    claim="Solvers of the linear program are infeasible from dozens of tokens or a few draft tokens on. The optimum with its "
+    "plan, and the rules, Optimal among them, take milliseconds on a whole vocabulary.",
     source="Sun et al. 2023 (SpecTr): exact optimum exponential in k, K-SEQ near-linear; construction, Optimal: this project",
-    comparison="Global Resolution (Thomas and Pal 2025) says under 100 ms a token for the optimum, on another machine. Run times of"
-    " other machines are not set beside ours: what is reproduced is how they grow.",
+    comparison="Global Resolution (Thomas and Pal 2025) states less than 100 ms per token for the optimum, on another machine. Run "
+    "times of different machines are not comparable: only their growth is.",
 )
-CAPTION = (
-    "p, q ~ Dirichlet(1), float64, one thread; median of up to five calls. LP: building, solving and certifying the program."
-    " Network simplex: its cost given.\nRules: one selection with its set-up, batch of one, drafts given. Curves of slow solvers end"
-    " early. {missing}"
-)
+CAPTION = """p, q ~ Dirichlet(1), float64, one thread; median of up to five calls. LP: building, solving and certifying the program.
+Network simplex: its cost matrix is given. Rules: one selection with set-up, batch of one, draft tokens given. Curves of slow
+solvers end early. {missing}"""
 
 
 def compute(
@@ -46,7 +44,7 @@ def compute(
     n_of_rules: int = N_OF_RULES,
     beside: tuple[tuple[int, int], ...] = SIDE_BY_SIDE,
 ) -> list[dict[str, Any]]:
-    """One row a panel, method and size: median of the repeats, in seconds; with full in turns also the megabytes of one call."""
+    """Return a row per panel, method and size: median of the repeats in seconds; interleaved ones with `full` also megabytes."""
     limit = FULL_LIMIT if full else QUICK_LIMIT
     peers = [name for name in PEERS if find_spec(PACKAGES.get(name, "scipy"))]
     rows = in_turns([*OURS, *peers], beside, limit, memory=full)
@@ -65,7 +63,7 @@ def _row(panel: str, name: str, n: int, k: int, seconds: float, megabytes: Any =
 def in_turns(
     names: list[str], sizes: tuple[tuple[int, int], ...], limit: float, memory: bool = False
 ) -> list[dict[str, Any]]:
-    """All methods of one problem, one after the other and again, so that a busy moment falls on all: medians in seconds.
+    """Time all methods of one problem interleaved, so that load affects all: medians in seconds.
 
     A method that takes longer than the limit is not tried where there are more draft sets; one that refuses a size is left out.
     """
@@ -104,7 +102,7 @@ def draft_sets(n: int, k: int) -> int:
 
 
 def _times(name: str, points: list[tuple[int, int]], limit: float) -> Iterator[float]:
-    """Median seconds of each point, until one takes longer than the limit or is refused."""
+    """Return median seconds of each point, until one takes longer than the limit or raises an error."""
     for n, k in points:
         try:
             seconds = seconds_of(call(name, n, k), limit, warm=name not in PEERS)
@@ -134,7 +132,7 @@ def _timed(call: Callable[[], object]) -> float:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Milliseconds at the largest n, of everything that gets there; all in turns; and how far the linear programs get."""
+    """Return milliseconds at the largest n; interleaved times; and the largest linear programs."""
     most = max(int(row["n"]) for row in rows if row["panel"] == "n")
     lines = [
         Number(f"ms, n = {most:,}, k = {K}: {label_of(row['method'])}", 1e3 * float(row["seconds"]))
@@ -151,7 +149,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def table(rows: style.Rows) -> str:
-    """Milliseconds in turns, and where it was measured the megabytes of one call: a line a size, a column a method."""
+    """Return interleaved milliseconds and measured megabytes of one call: a row per size, a column per method."""
     side = [row for row in rows if row["panel"] == "side by side"]
     names = [name for name in (*OURS, *PEERS) if any(row["method"] == name for row in side)]
     parts = []
@@ -180,7 +178,7 @@ def draw(rows: style.Rows) -> Any:
         panel_rows = [row for row in rows if row["panel"] == panel]
         entries.append(([], []))
         axes.margins(y=0.12)
-        axes.set(xscale="log", yscale="log", ylabel="time of one call (s)")
+        axes.set(xscale="log", yscale="log", ylabel="time, s")
         for name in dict.fromkeys(row["method"] for row in panel_rows):
             points = [(int(row[panel]), float(row["seconds"])) for row in panel_rows if row["method"] == name]
             look = PEERS.get(name) or OURS.get(name) or style.look(name)

@@ -17,22 +17,24 @@ from ot_draft.trees.model import SimulatedModel
 KS, LS, BUDGETS, DEPTH = (1, 2, 4, 8), (2, 4, 8), (8, 16, 32, 64), 8
 ABOUT = About(
     title="Block efficiency of path rules, paths against trees",
-    claim="On the same i.i.d. paths joint selection accepts more than token-wise selection and traversal, the more so the longer they"
-    " are. At equal numbers of drafted nodes it stays above or level with the published trees; the nearest is Sequoia's by traversal.",
-    source="this project; SpecTr, Sequoia, EAGLE-2, DySpec, SpecDec++ and traversal verification for the ways compared",
+    claim="On the same i.i.d. paths joint selection accepts more than token-wise selection and Traversal, and the gain grows with "
+    "the length. At equal numbers of drafted nodes it is above or level with the published trees; the closest is Sequoia's "
+    "with Traversal.",
+    source="this project; SpecTr, Sequoia, EAGLE-2, DySpec, SpecDec++ and traversal verification for the compared methods",
 )
-CAPTION = """Simulated models (n = {n}, mean of sum min(p, q) = {acceptance}), {iterations} iterations, bars of one standard error;
-rules of a panel share drafts, so that gaps are surer than the bars (block_efficiency.md has paired errors). Left and middle:
-K i.i.d. paths of length L. K = 1: all token-wise rules are one, joint and traversal are block verification. Right: as many
-drafted nodes in one call of the target, whatever the draft calls cost; paths in the best (K, L) with K L that number, trees
-at most 8 deep, without replacement by recursive rejection unless said: k-ary by level and Sequoia's (from measured
-acceptance), EAGLE-2's and DySpec's (by the draft's confidence); SpecDec++ at its mean length."""
+CAPTION = """Simulated models (n = {n}, mean of sum min(p, q) = {acceptance}), {iterations} iterations, bars of one standard error. The
+rules of a panel share the draft tokens, so gaps have smaller errors than the bars (paired errors in block_efficiency.md).
+Left and middle: K i.i.d. paths of length L. For K = 1 all token-wise rules are equal, and Joint and Traversal are block
+verification. Right: equal numbers of drafted nodes in one target call, without the cost of drafting. Paths have the best (K,
+L) with K L nodes; trees are at most 8 deep, without replacement and with recursive rejection unless stated: k-ary by level
+and Sequoia's (from measured acceptance), EAGLE-2's and DySpec's (by the confidence of the draft model); SpecDec++ at its
+mean length."""
 
 
 def compute(
     full: bool = False, jobs: int = 1, n: int | None = None, iterations: int | None = None, budgets: Any = None
 ) -> list[dict[str, Any]]:
-    """A row for each rule and (K, L), and for each way to draft a tree and its number of nodes."""
+    """Return a row per rule and (K, L), and per drafting method of trees and number of nodes."""
     model = SimulatedModel(n=n or (32_000 if full else 2000))
     iterations, budgets = iterations or (4000 if full else 120), budgets or (BUDGETS if full else BUDGETS[:3])
     lengths = accepted_lengths(model, list(product(KS, LS)), iterations, jobs)
@@ -56,7 +58,7 @@ def _row(rule: str, K: Any, L: Any, nodes: float, lengths: Any, base: Any = None
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Joint selection over K-SEQ on the longest paths, and the ways to spend the most nodes."""
+    """Return joint selection divided by K-SEQ on the longest paths, and the methods at the largest number of nodes."""
     L, nodes = (max({row[name] for row in rows if row["K"]}, key=int) for name in ("L", "nodes"))
     gains = [row for row in rows if row["rule"] == JOINT and row["L"] == L]
     lines = []
@@ -109,7 +111,7 @@ def _lines(axes: Any, rows: style.Rows, column: str) -> list[style.Entry]:
 
 
 def table(rows: style.Rows) -> str:
-    """Block efficiency of every rule and size, and how far over token-wise K-SEQ on the same drafts."""
+    """Return block efficiency of every rule and size, and the gain over token-wise K-SEQ on the same draft paths."""
     lines = [["rule", "K", "L", "nodes", "block efficiency", "over K-SEQ, same paths"]]
     for row in rows:
         efficiency = f"{float(row['block_efficiency']):.3f} ± {float(row['error']):.3f}"

@@ -1,4 +1,4 @@
-"""Ways to draft a tree, each with a rule that is lossless on it, simulated at a given number of drafted nodes."""
+"""Drafting methods of trees, each with a lossless rule, simulated at a given number of drafted nodes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STATIC: dict[str, tuple[otd.trees.PathRule, otd.DraftLaw]] = {
     "Sequoia, traversal": (otd.trees.Traversal(), otd.WithoutReplacement()),
     "hybrid, joint": (otd.trees.Joint(), otd.Hybrid(1)),
 }
-CONTEXTS = 100  # that a drafting is fitted to
+CONTEXTS = 100  # to which a drafting method is fitted
 FOLLOWING = ("DySpec", "EAGLE-2", "counted, traversal", "adaptive, joint", "SpecDec++")
 WAYS = (*STATIC, *FOLLOWING)
 
 
 @dataclass(frozen=True, eq=False)
 class BudgetRun:
-    """One way to draft at a number of nodes.
+    """One drafting method at a number of nodes.
 
     nodes: drafted in an iteration, on average. lengths: (iterations,) accepted lengths; their expectation given the tree
     where the rule has a formula (EAGLE-2).
@@ -43,7 +43,7 @@ class BudgetRun:
 def simulate_budget(
     way: str, model: Any, budget: int, length: int = 8, iterations: int = 200, seed: int = 0
 ) -> BudgetRun:
-    """Accepted lengths of one of `WAYS` to draft at most `budget` nodes, at most `length` deep.
+    """Return accepted lengths of one of `WAYS` with at most `budget` nodes, at most `length` deep.
 
     "k-ary": the tree by level of most expected tokens, "Sequoia": the best tree of all, both from the acceptance by child
     that was measured on the model; children without replacement, by recursive rejection or traversal; "hybrid, joint": the k-ary
@@ -82,7 +82,7 @@ def covered(tree: otd.trees.DraftTree) -> np.ndarray:
 
 
 def _following(way: str, model: Any, budget: int, length: int, iterations: int, seed: int) -> otd.trees.TreeDrafter:
-    """The drafting of a way that follows the draft, fitted to contexts of the model where it has something to fit."""
+    """Return the drafting of a method that follows the draft model, fitted to contexts of the model if it has parameters."""
     if way == "EAGLE-2":
         return ConfidentTree(budget, length, budget, budget)
     if way == "DySpec":
@@ -98,7 +98,7 @@ def _following(way: str, model: Any, budget: int, length: int, iterations: int, 
 
 
 def _stopped(path: otd.trees.StoppedPath, model: Any, budget: int, iterations: int, seed: int) -> otd.trees.StoppedPath:
-    """The path with the threshold at which it is so long on average, on the drafts of this seed."""
+    """Return the path with the threshold that gives this mean length, on the draft tokens of this seed."""
     chains = otd.trees.FixedTree(otd.trees.TreeShape.chains(1, path.budget))
     trees = [tree for tree, _ in drafted_trees(model, chains, iterations, seed)]
     low, high = 0.0, 1.0

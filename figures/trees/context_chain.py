@@ -1,4 +1,4 @@
-"""Strings of real contexts: a model whose laws are real, for path rules and the bias of what they emit."""
+"""Concatenated real contexts: a model with real distributions, for path rules and their bias."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ot_draft.trees.evaluation.simulate import drafted_trees
 
 @dataclass(frozen=True)
 class ContextChain:
-    """A model whose laws after a prefix are those of one of C pairs p, q (C, n), by a hash of the last tokens."""
+    """A model with the distributions of one of C pairs p, q (C, n) after a prefix, chosen by a hash of the last tokens."""
 
     p: Any
     q: Any
@@ -49,7 +49,7 @@ class ContextChain:
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """A target that was made once for every pair of a model, and is looked up from then on. paths: k at the root, 1 below."""
+    """A target that is computed once for every pair of a model. paths: k at the root, 1 below."""
 
     model: ContextChain
     target: Any
@@ -79,7 +79,7 @@ class Drafted:
 
 
 def drafted(model: ContextChain, paths: int, length: int, iterations: int, seed: int) -> list[Drafted]:
-    """So many trees, in batches."""
+    """Yield this many trees, in batches."""
     shape = otd.trees.TreeShape.chains(paths, length)
     batches = drafted_trees(model, otd.trees.FixedTree(shape), iterations, seed)
     most = 2 * shape.size + 2
@@ -90,7 +90,7 @@ def drafted(model: ContextChain, paths: int, length: int, iterations: int, seed:
 
 
 def emitted(rule: Any, target: Any, model: ContextChain, trees: list[Drafted]) -> tuple[Any, Any]:
-    """Tokens that the rule emits for the target from every tree, and the KL(r || p) of the laws that they were drawn from: (B,) each.
+    """Return the number of emitted tokens for the target from every tree, and the KL(r || p) of their distributions: (B,) each.
 
     The token after the last drafted one follows p.
     """

@@ -1,4 +1,4 @@
-"""One decoding iteration as a tree: drafted paths, what was accepted, refused and corrected, token by token and jointly."""
+"""One decoding iteration as a tree: draft paths and accepted, rejected and recovered tokens, by token-wise and joint selection."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from figures import style
 from figures.about import About, Number
 
 K, L, SEED = 5, 4, 59
-# Words that may follow a word, with their counts; the draft knows them worse.
+# Words that may follow a word, with their counts; the draft model knows them less well.
 FOLLOWERS = """: the 6 a 3 my 1|the: old 3 cat 4 dog 3|a: cat 5 dog 3 old 2|my: dog 7 cat 2 old 1|old: dog 5 cat 4 oak 1|
 cat: sat 5 ran 3 slept 2|dog: ran 6 sat 3 slept 1|oak: fell 8 slept 2|sat: down 6 here 4|ran: away 6 here 3 home 1|
 slept: here 5 in 5|fell: down 9 here 1"""
 ABOUT = About(
     title="One decoding iteration",
-    claim="Token-wise selection drops a path at its first refusal; joint selection looks at a whole path first, and may keep more of it.",
-    source="this project; SpecTr for the token-wise walk",
+    claim="Token-wise selection drops a path at its first rejection. Joint selection reads a whole path first, and may keep more "
+    "of it.",
+    source="this project; SpecTr for token-wise selection",
 )
 RULES: tuple[otd.trees.PathRule, ...] = (otd.trees.TokenWise(otd.rules.KSeq()), otd.trees.Joint())
-ACCEPTED, REFUSED, DROPPED, EXTRA = "accepted", "refused", "below a refusal", "the one token more"
+ACCEPTED, REFUSED, DROPPED, EXTRA = "accepted", "rejected", "after a rejection", "recovered or bonus token"
 COLOURS = {ACCEPTED: "#009E73", REFUSED: "#D55E00", DROPPED: "#A0A0A0", EXTRA: "#0072B2"}
-CAPTION = f"""One iteration with K = {K} drafted paths of length L = {L}, the same drafts for two rules; the
-models choose the next of {{n}} words by the last one. Equal beginnings are drawn once, with the number of paths that
-share them; under each word stand p and q, its probability under target and draft. Green: accepted by the rule. Orange:
-next to the accepted way, and refused. Grey: drafted below a refused word, lost. Blue: the token that follows the accepted
-ones, drawn from what is left of the target, or from the target itself at the end of a path. Joint selection refuses nothing
-before it has looked at a whole path. Numbers from one seed, chosen to show a difference."""
+CAPTION = f"""One iteration with K = {K} draft paths of length L = {L}, the same paths for two rules; the models sample the next of {{n}}
+words given the last one. Common prefixes are drawn once, with the number of paths that share them. Under each word are p and
+q, its probability under target and draft. Green: accepted by the rule. Orange: next to the accepted path, and rejected.
+Grey: drafted after a rejected word, dropped. Blue: the token after the accepted ones, sampled from the residual
+distribution, or from the target at the end of a path. Joint selection rejects nothing before it has read a whole path. One
+seed, chosen to show a difference."""
 
 
 def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[str, Any]]:
-    """A row for each rule and node of the merged tree: its words from the root, how many paths hold it, p, q, what became of it."""
+    """Return a row per rule and node of the merged tree: words from the root, number of paths, p, q, state."""
     words, model = word_models()
     generator = np.random.default_rng(seed)
     shape = otd.trees.TreeShape.chains(K, L)
@@ -111,7 +112,7 @@ def draw(rows: style.Rows) -> Any:
 def _draw_node(axes: Any, row: dict[str, str], places: dict[str, float]) -> None:
     *before, word = row["words"].split()
     depth, start, colour = len(before) + 1, places.get(" ".join(before), 0.5), COLOURS[row["state"]]
-    extra = row["state"] == EXTRA  # stands a little below the way that it follows
+    extra = row["state"] == EXTRA  # drawn a little below its path
     height = start - 0.13 if extra else places[row["words"]]
     width = 1 + float(row["paths"])
     axes.plot(
@@ -125,7 +126,7 @@ def _draw_node(axes: Any, row: dict[str, str], places: dict[str, float]) -> None
 
 
 def _places(ways: list[str]) -> dict[str, float]:
-    """Heights in 0 .. 1: leaves apart, parents amid their children."""
+    """Return heights in [0, 1]: leaves apart, parents between their children."""
     leaves = sorted(way for way in ways if not any(other.startswith(f"{way} ") for other in ways))
     places = {way: 1 - (place + 0.5) / len(leaves) for place, way in enumerate(leaves)}
     for way in sorted(ways, key=lambda way: -len(way.split())):

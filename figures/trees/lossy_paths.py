@@ -1,4 +1,4 @@
-"""Block efficiency against the KL of a text: path rules for other targets, and the rules of engines, on strings of real contexts."""
+"""Block efficiency against the KL of a sequence: path rules for other targets, and rules of engines, on concatenated real contexts."""
 
 from __future__ import annotations
 
@@ -17,33 +17,36 @@ from figures.trees.path_rules import look
 from ot_draft.bias import bias_of
 from ot_draft.data import read_pairs
 
-TEXT = 100  # tokens of a text
+TEXT = 100  # tokens per sequence
 PATHS, LENGTH = 4, 4
 ITERATIONS, FULL = 160, 4000
 SEED = 19
-# Budgets a token: KL in nats, total variation, ratio in nats.
+# Budgets per token: KL in nats, total variation, ratio in nats.
 KLS, TVS, RATIOS = (0.01, 0.03, 0.1, 0.3), (0.05, 0.1, 0.2), (0.15, 0.4, 1.0)
 ONE_PATH, SEVERAL = "one path", f"{PATHS} paths"
 FRONTIER, ENGINE, NOTHING = "frontier", "engine", "0"
 JOINT, OPTIMAL = otd.trees.Joint(), otd.trees.TokenWise(otd.rules.Optimal())
 ABOUT = About(
-    title="Tokens a target call bought with bias, along paths",
-    claim="The KL of a text is the sum of its tokens' KL, so a budget a token is a budget a text. On one path the rules of engines lie"
-    " below what token-wise selection for the best r has at their KL; with several paths joint selection for r stays above token-wise.",
+    title="Tokens per target call bought with bias, along paths",
+    claim="The KL divergence of a sequence is the sum over its tokens, so a budget per token is a budget per sequence. On one "
+    "path the rules of engines are below token-wise selection for the best r at the same KL. With several paths joint "
+    "selection for r stays above token-wise selection.",
     source="this project; rules: Leviathan et al. 2023, Medusa 2024 and vLLM, TensorRT-LLM, Narasimhan et al. 2025",
     comparison="No paper gives these numbers: the biases of these rules were not known.",
 )
-CAPTION = """{contexts} real contexts (figures/data/smollm2_pairs.npz, temperature 1), strung together: the laws after a prefix are
-those of one context, chosen by a hash of its last tokens, so that the laws are real and the texts are not. Paths of length {length}; a text
-has {text} tokens, and its KL is the sum of its tokens' KL(r || p), 0 for the token after the last drafted one. Left: one path, where joint
-selection is block verification. Black: the most that any rule has token by token, its KL spread over the contexts as is best; red: rules
-of engines by their exact output law. Coloured: one budget for every token. Right: {number} i.i.d. paths. Exact on the left but for joint
-selection; else {iterations} iterations, a panel's rules on the same drafts, bars of one standard error. Ensembles, Chow's cascade and
-budgets of total variation have infinite KL, by drafts that the target never gives: they stand in the table only."""
+CAPTION = """{contexts} real contexts (figures/data/smollm2_pairs.npz, temperature 1), concatenated: the distributions after a prefix are
+those of one context, chosen by a hash of its last tokens, so the distributions are real and the sequences are not. Paths of
+length {length}. A sequence has {text} tokens, and its KL is the sum of its tokens' KL(r || p), 0 for the token after the
+last drafted one. Left: one path, where joint selection is block verification. Black: the largest value of any rule token by
+token, with the KL distributed optimally over the contexts; red: rules of engines by their exact output distribution.
+Coloured: one budget for every token. Right: {number} i.i.d. paths. Exact on the left except for joint selection; otherwise
+{iterations} iterations, with the same draft tokens for the rules of a panel, bars of one standard error. Ensembles, Chow's
+cascade and budgets of total variation have infinite KL, because they emit draft tokens of target probability 0: they are in
+the table only."""
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:
-    """A row for each rule and budget: tokens a target call and KL of a text, on one path and on several."""
+    """Return a row per rule and budget: tokens per target call and KL of a sequence, on one path and on several."""
     pairs = read_pairs(FILE).at_temperature(1.0)
     pairs = pairs if full and not limit else pairs.first(limit or CONTEXTS)
     model, iterations = ContextChain(pairs.p, pairs.q), limit or (FULL if full else ITERATIONS)
@@ -64,7 +67,7 @@ MAKERS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
     "TV": (otd.lossy.TotalVariation, TVS),
     "ratio": (otd.lossy.Ratio, RATIOS),
 }
-# What selects, and for which kinds of budgets.
+# Rules, and the kinds of budgets of each.
 PATH_RULES: dict[str, tuple[tuple[otd.trees.PathRule, tuple[str, ...]], ...]] = {
     ONE_PATH: ((JOINT, ("KL",)),),
     SEVERAL: (
@@ -97,12 +100,12 @@ def _token_wise(model: ContextChain, budget: str, target: Any) -> dict[str, Any]
 def _engines(model: ContextChain) -> Iterator[dict[str, Any]]:
     for name, rule in lossy_rules().items():
         result = otd.evaluate(rule, otd.Problem(model.p, model.q, 1))
-        taken = result.accept.sum(-1)  # the walk goes on only where the draft itself is taken
+        taken = result.accept.sum(-1)  # the path continues only if the draft token itself is accepted
         yield _row(ONE_PATH, ENGINE, "", _on_one_path(taken.mean(), result.bias.kl.mean()), name)
 
 
 def _on_one_path(accepted: float, spent: float) -> dict[str, float]:
-    """Exact: every context is a new draw, so that depth i is reached with probability accepted^i."""
+    """Return the exact value: every context is an independent sample, so that depth i is reached with probability accepted^i."""
     reached = accepted ** np.arange(LENGTH + 1)
     tokens = float(reached.sum())
     return {"kl": TEXT * spent * float(reached[:-1].sum()) / tokens, "block_efficiency": tokens, "error": 0.0}
@@ -124,17 +127,17 @@ def finite_engines(rows: style.Rows) -> style.Rows:
 
 
 def frontier(rows: style.Rows) -> tuple[list[float], list[float]]:
-    """KL of a text, tokens a target call: the most, token by token, on one path."""
+    """Return KL of a sequence and tokens per target call: the maximum, token by token, on one path."""
     line = sorted((float(row["kl"]), float(row["block_efficiency"])) for row in rows if row["rule"] == FRONTIER)
     return [kl for kl, _ in line], [tokens for _, tokens in line]
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """What the frontier has at the KL of each engine's rule, and what the budgets buy with several paths."""
+    """Return the frontier at the KL of each engine's rule, and the values at the budgets with several paths."""
     found = []
     for row in finite_engines(rows):
         kl = float(row["kl"])
-        what = f"frontier at the KL of {row['name']}, {kl:.1f} a text; that rule: {float(row['block_efficiency']):.3f}"
+        what = f"frontier at the KL of {row['name']}, {kl:.1f} per sequence; that rule: {float(row['block_efficiency']):.3f}"
         found.append(Number(what, float(np.interp(kl, *frontier(rows)))))
     for row in rows:
         if row["paths"] == SEVERAL:
@@ -144,9 +147,9 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Tokens a target call against the KL of a text: one path on the left, several on the right."""
+    """Draw tokens per target call against the KL of a sequence: one path on the left, several on the right."""
     figure, panels = style.canvas(2, CAPTION.format(**rows[0]))
-    panels[0].plot(*frontier(rows), color="#000000", lw=1.3, label="the most, token by token")
+    panels[0].plot(*frontier(rows), color="#000000", lw=1.3, label="largest, token by token")
     for place, row in enumerate(finite_engines(rows)):
         x, y = float(row["kl"]), float(row["block_efficiency"])
         panels[0].plot([x], [y], marker="o", ms=4, ls="", color="#B03A2E")
@@ -154,10 +157,10 @@ def draw(rows: style.Rows) -> Any:
         panels[0].annotate(row["name"], (x, y), **below)
     for axes, paths in zip(panels, (ONE_PATH, SEVERAL), strict=True):
         _lines(axes, rows, paths)
-        axes.set(title=paths, xlabel=f"KL of a text of {TEXT} tokens, nats")
+        axes.set(title=paths, xlabel=f"KL divergence per sequence of {TEXT} tokens, nats")
         axes.set_xscale("symlog", linthresh=0.5)
         axes.legend(fontsize=7, loc="upper left", frameon=False)
-    panels[0].set(ylabel="tokens a target call", xlim=(-0.05, 250), ylim=(1.4, 2.9))
+    panels[0].set(ylabel="tokens per target call", xlim=(-0.05, 250), ylim=(1.4, 2.9))
     return figure
 
 
@@ -189,8 +192,8 @@ def _lines(axes: Any, rows: style.Rows, paths: str) -> None:
 
 
 def table(rows: style.Rows) -> str:
-    """Every point of the figure but the frontier's."""
-    lines = [["paths", "rule", "budget a token", "KL of a text", "tokens a target call"]]
+    """Return every point of the figure except the frontier's."""
+    lines = [["paths", "rule", "budget per token", "KL of a sequence", "tokens per target call"]]
     for row in rows:
         if row["rule"] != FRONTIER:
             error = f" ± {float(row['error']):.3f}" if float(row["error"]) else ""

@@ -1,4 +1,4 @@
-"""How far path rules stay below the path program, the certified bound of every lossless rule, on small random models."""
+"""Gap between path rules and the path program, the certified bound of every lossless rule, on small random models."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ RULES: tuple[otd.trees.PathRule, ...] = (
 )
 ABOUT = About(
     title="How much any lossless path rule could still gain",
-    claim="The path program bounds every lossless rule from above; block verification attains it for one path. For several paths joint"
-    " selection misses a few percent, token-wise and traversal verification more.",
+    claim="The path program bounds every lossless rule from above. Block verification attains it for one path. For several paths "
+    "joint selection is a few percent below it, token-wise selection and Traversal more.",
     source="this project; Sun et al. 2024 (block verification is optimal for one path)",
 )
 SOLVERS = ("highs", "cvxpy", "pulp")
-CAPTION = """Random Markov models of order 1 with Dirichlet(1) rows, target and draft independent of each other; every number
-by enumeration of all drafts. A dot is a model; the dash is the mean, with its standard error. 0 is the value of the path
-program: the largest expected accepted length of any lossless rule, that may know both models everywhere, also where
-nothing was drafted; certified in rationals ({width} tokens wide at most, {solvers} agree to {apart} tokens). For one path,
-block verification attains it; joint selection and traversal are the same rule there."""
+CAPTION = """Random Markov models of order 1 with Dirichlet(1) rows, target and draft independent of each other; every number by
+enumeration of all draft paths. A dot is a model; the dash is the mean, with its standard error. 0 is the value of the path
+program: the largest expected accepted length of any lossless rule that may know both models everywhere, also where nothing
+was drafted. It is certified in rational numbers (interval width at most {width} tokens; {solvers} agree to {apart} tokens).
+For one path, block verification attains it; joint selection and Traversal are the same rule there."""
 
 
 def compute(full: bool = False, jobs: int = 1, count: int | None = None) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def _model(n: int, K: int, L: int, number: int) -> list[dict[str, Any]]:
 
 
 def gaps(rows: style.Rows) -> np.ndarray:
-    """How much of the bound a rule misses, in percent."""
+    """Return the gap of a rule to the bound, in per cent."""
     return np.array([100 * (1 - float(row["length"]) / float(row["bound"])) for row in rows])
 
 
@@ -90,7 +90,7 @@ def draw(rows: style.Rows) -> Any:
         axes.set_xticks(range(len(names)), names, rotation=25, ha="right", fontsize=8)
         paths = "1 path" if size_rows[0]["K"] == "1" else f"{size_rows[0]['K']} paths"
         title = f"{size_rows[0]['n']} tokens, {paths} of length {size_rows[0]['L']}"
-        axes.set(title=title, xlim=(-0.5, len(names) - 0.2), xlabel="rule", ylabel="length missed, % of the bound")
+        axes.set(title=title, xlim=(-0.5, len(names) - 0.2), xlabel="rule", ylabel="gap to the bound, %")
     return figure
 
 

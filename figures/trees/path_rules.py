@@ -1,4 +1,4 @@
-"""The path rules of the figures on simulated models: which they are, how they look, and running them on the same drafts."""
+"""The path rules of the figures on simulated models: list, style, and evaluation on the same draft paths."""
 
 from __future__ import annotations
 

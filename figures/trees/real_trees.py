@@ -1,4 +1,4 @@
-"""The best way to spend N drafted nodes on real models: tokens a target call of every way, by draft quality, temperature and budget."""
+"""Tokens per target call of every drafting method on real models, by draft model, temperature and number of nodes."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ LOOKS = {
 }
 ABOUT = About(
     title="The best way to spend N nodes",
-    claim="At temperatures .3 to 1 the tree that draws by counted acceptance and takes looked-up tokens is ahead of every published"
-    " way on average; for a greedy target the adaptive tree is. A tree that follows the draft's confidence alone is good at low"
-    " temperatures and loses a quarter at temperature 1.",
+    claim="At temperatures 0.3 to 1 the tree that samples by counted acceptance and adds prompt lookup is ahead of every "
+    "published method on average. For a greedy target it is the adaptive tree. A tree that follows only the confidence of "
+    "the draft model is good at low temperatures and loses a quarter at temperature 1.",
     source="this project",
 )
-CAPTION = """SmolLM2-135M-Instruct and five drafts: its two-layer draft (embedded), and itself without 8, 4, 2, 1 of its layers; in
-brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens a target call given the drafted
-trees, {texts} texts or more, one place in each, all ways on the same; bars: one standard error over texts
-(differences of ways are surer, see the table)."""
+CAPTION = """SmolLM2-135M-Instruct and five draft models: its two-layer draft model (embedded), and the target without 8, 4, 2, 1 of its
+layers; in brackets mean sum min(p, q). {shown} drafted nodes, at most 12 levels. Expected tokens per target call given the
+drafted trees, {texts} prompts or more, one position in each, the same for all methods; bars: one standard error over prompts
+(differences between methods have smaller errors, see the table)."""
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
-    """A row for each draft, temperature, number of nodes and way; from committed data."""
+    """Return a row per draft model, temperature, number of nodes and method, from committed data."""
     shared = _overlaps()
     rows = []
     for (draft, temperature, nodes), of in cells(style.read(TREES)).items():
@@ -63,7 +63,7 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Every way of this project against the published one that is best at the temperature, on average over drafts and budgets."""
+    """Return each method of this project divided by the best published one at the temperature, mean over draft models and nodes."""
     found = cells(style.read(TREES))
     lines = []
     for temperature in sorted({temperature for _, temperature, _ in found}):
@@ -71,16 +71,14 @@ def numbers(rows: style.Rows) -> list[Number]:
         rival = best_published(at)
         for way in (way for way in OURS if way in ways_in(at)):
             ratio, error = over(at, way, rival)
-            what = (
-                f"tokens per target call, {way} over {rival}, mean over drafts and budgets, temperature {temperature:g}"
-            )
+            what = f"tokens per target call, {way} over {rival}, mean over draft models and nodes, temperature {temperature:g}"
             unsure = "" if abs(ratio - 1) > 2 * error else " (indistinguishable)"
             lines.append(Number(what + unsure, ratio, error=error))
     return lines
 
 
 def table(rows: style.Rows) -> str:
-    """Tokens a call: a line for every draft, temperature and budget, a column for every way; the first in bold."""
+    """Return tokens per target call: a row per draft model, temperature and number of nodes, a column per method, the best in bold."""
     ways = tuple(dict.fromkeys(row["way"] for row in rows))
     lines = [("draft", "temperature", "nodes", *ways)]
     for of_cell in style.split(rows, "draft", "temperature", "nodes"):
@@ -99,7 +97,7 @@ def table(rows: style.Rows) -> str:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Tokens a call against the draft's quality, a panel a temperature."""
+    """Draw tokens per target call against the quality of the draft model, a panel per temperature."""
     shown = [row for row in rows if int(row["nodes"]) == SHOWN]
     caption = CAPTION.format(shown=SHOWN, texts=min(int(row["texts"]) for row in shown))
     panels_of = style.split(shown, "temperature")
@@ -122,8 +120,8 @@ def draw(rows: style.Rows) -> Any:
             axes.errorbar(range(len(drafts)), y, bars, **style_of)
             names.append((len(drafts) - 1, y[-1], look.label, look.colour))
         axes.set_xticks(range(len(drafts)), [_tick(panel_rows, draft) for draft in drafts])
-        axes.set(title=f"temperature {float(panel_rows[0]['temperature']):g}", ylabel="tokens a target call")
-        axes.set_xlabel("draft (mean sum min(p, q))")
+        axes.set(title=f"temperature {float(panel_rows[0]['temperature']):g}", ylabel="tokens per target call")
+        axes.set_xlabel("draft model (mean of sum min(p, q))")
         entries.append(names)
     style.label(panels[: len(entries)], entries)
     return figure

@@ -1,4 +1,4 @@
-"""SpecTr's Table 1 and the path rules on two real pairs: block efficiency on the same trees, and what it is worth at SpecTr's costs.
+"""SpecTr's Table 1 and the path rules on two real pairs: block efficiency on the same trees, and the speed-up at SpecTr's costs.
 
 Sun et al., SpecTr: fast speculative decoding via optimal transport, NeurIPS 2023, Table 1 (LM1B; PaLM-2 Gecko drafts for Bison).
 """
@@ -17,7 +17,7 @@ from figures import model_pairs, style
 from figures.about import About, Number
 from figures.trees import two_sizes
 from figures.trees.path_rules import JOINT, KSEQ, look
-from figures.trees.spectr_table_1 import PUBLISHED, TABLE, look_beside_published
+from figures.trees.spectr_table_1 import PUBLISHED, TABLE, look_with_published
 
 TREES = style.DATA / "real_block_efficiency.csv"
 SMOLLM2, QWEN = model_pairs.SMOLLM2.name, model_pairs.QWEN.name
@@ -31,25 +31,26 @@ Values = NDArray[np.float64]
 Mean = Callable[[style.Rows, list[tuple[int, str]], float], dict[str, float]]
 ABOUT = About(
     title="SpecTr's Table 1 on real models",
-    claim="Eight drafted paths instead of one save target calls on two real pairs, and joint selection saves most of them; at the"
-    " costs that SpecTr's own pairs of numbers imply, eight paths are faster than one at both lengths.",
+    claim="Eight draft paths instead of one save target calls on two real pairs, and joint selection saves most. At the costs "
+    "that SpecTr's own numbers imply, eight paths are faster than one at both lengths.",
     source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
 )
 NOTES = {
-    SMOLLM2: "another pair and other texts: our draft accepts less than half of what it drafts",
-    QWEN: "another pair and other texts: half of them are code and edits, which this draft model predicts well",
+    SMOLLM2: "another pair and other prompts: less than half of our draft tokens are accepted",
+    QWEN: "another pair and other prompts: half of them are code and edits, which this draft model predicts well",
 }
 RATIO = "another pair; the standard error is for independent runs"
 COSTS = "our tokens per target call at the step costs that the published pairs imply"
-CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours at temperature 1, one standard error over texts. Upper row:
-SmolLM2-135M-Instruct, its state draft, {smollm2}; a quarter of the texts has L = 8. Lower row: Qwen2.5-Coder-Instruct of 1.5B and 0.5B
-parameters (Q4_K_M, llama.cpp), {qwen}; all texts are decoded by K-SEQ with K = L = 8, and the other rules are evaluated on the contexts
-that it reaches. All rules of a row have the same trees. Left: expected tokens a target call given these trees. Right: the same at the costs
-of one iteration that the published pairs imply, {costs} plain steps in the order of the axis, as if every rule cost the same."""
+CAPTION = """Black diamonds: SpecTr's published numbers, with K-SEQ. Ours at temperature 1, one standard error over prompts. Upper row:
+SmolLM2-135M-Instruct, its hidden-state draft model, {smollm2}; a quarter of the prompts has L = 8. Lower row:
+Qwen2.5-Coder-Instruct of 1.5B and 0.5B parameters (Q4_K_M, llama.cpp), {qwen}; K-SEQ with K = L = 8 decodes all prompts, and
+the other rules are evaluated on the contexts that it reaches. All rules of a row have the same trees. Left: expected tokens
+per target call given these trees. Right: the same at the costs of one iteration that the published pairs imply, {costs}
+autoregressive steps in the order of the axis, as if every rule had the same cost."""
 
 
 def tables() -> dict[str, tuple[style.Rows, Mean]]:
-    """The texts of each pair at temperature 1, and the function that averages columns over them."""
+    """Return the prompts of each pair at temperature 1, and the function that averages columns over them."""
     return {SMOLLM2: (style.read(TREES), efficiency), QWEN: (two_sizes.of_temperature(1.0), two_sizes.efficiency)}
 
 
@@ -83,7 +84,7 @@ def column(rule: str, K: int, L: int) -> str:
 
 
 def efficiency(trees: style.Rows, terms: list[tuple[int, str]], start: float) -> dict[str, float]:
-    """start plus a sum of columns, averaged over trees, with its error over texts."""
+    """start plus a sum of columns, averaged over trees, with its standard error over prompts."""
     rows = [row for row in trees if all(row[name] for _, name in terms)]
     values = start + sum(sign * np.array([float(row[name]) for row in rows]) for sign, name in terms)
     weights = np.array([float(row["trees"]) for row in rows])
@@ -94,7 +95,7 @@ def efficiency(trees: style.Rows, terms: list[tuple[int, str]], start: float) ->
 
 
 def controlled_mean(values: Values, weights: Values, controls: Values) -> tuple[float, float]:
-    """Weighted mean over texts, with what is known to have mean 0 taken out, and its standard error; texts are the draws.
+    """Return the weighted mean over prompts with control variates, and its standard error over prompts.
 
     values: (T,) a mean over weights[t] trees of each text; controls: (T, C) of mean 0 in expectation. The mean is where a weighted
     least-squares line through the controls crosses 0; the error is the sandwich estimate. Without controls, the plain
@@ -122,7 +123,7 @@ def _numbers(rows: style.Rows, pair: str) -> list[Number]:
         ours, joint = found[_published_rule(K), K, L], found[JOINT, K, L]
         for what, theirs, note, (value, error) in (
             ("block efficiency", published[0], NOTES[pair], ("block_efficiency", "error")),
-            ("speed-up at their costs", published[1], COSTS, ("speed_up", "speed_up_error")),
+            ("speed-up at the published costs", published[1], COSTS, ("speed_up", "speed_up_error")),
         ):
             others = ((look(JOINT).label, float(joint[value]), float(joint[error])),)
             name = f"{pair}: {what}, {look(ours['rule']).label}, K = {K}, L = {L}"
@@ -167,7 +168,7 @@ def _panels(rows: style.Rows, panels: Any) -> list[list[style.Entry]]:
     entries: list[list[style.Entry]] = [[], []]
     sizes = list(PUBLISHED)
     for number, rule_rows in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):
-        rule_look = look_beside_published(rule_rows[0]["rule"])
+        rule_look = look_with_published(rule_rows[0]["rule"])
         place = [sizes.index((int(row["K"]), int(row["L"]))) + 0.11 * (number - 2.5) for row in rule_rows]
         parts = (("block_efficiency", "error"), ("speed_up", "speed_up_error"))
         for axes, names, (value, error) in zip(panels, entries, parts, strict=True):

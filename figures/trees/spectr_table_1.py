@@ -1,4 +1,4 @@
-"""SpecTr's Table 1 beside the path rules on simulated models: one number is fitted, all others are predictions.
+"""SpecTr's Table 1 and the path rules on simulated models: one number is fitted, all others are predictions.
 
 Sun et al., SpecTr: fast speculative decoding via optimal transport, NeurIPS 2023, Table 1 (LM1B; PaLM-2 Gecko drafts for Bison).
 """
@@ -20,17 +20,18 @@ PUBLISHED = {(1, 4): (2.4, 1.67), (8, 4): (3.1, 2.08), (1, 8): (2.9, 1.56), (8, 
 TABLE = "SpecTr, Table 1"
 STORED = style.DATA / "spectr_simulated.csv"  # of more iterations, for docs/published.md
 ABOUT = About(
-    title="SpecTr's Table 1 beside simulated models",
-    claim="Eight drafted paths instead of one raise the block efficiency from 2.4 to 3.1 (L = 4) and from 2.9 to 4.0 (L = 8), and the"
-    " speed-up from 1.67 to 2.08 and from 1.56 to 2.13.",
+    title="SpecTr's Table 1 on simulated models",
+    claim="Eight draft paths instead of one raise the block efficiency from 2.4 to 3.1 (L = 4) and from 2.9 to 4.0 (L = 8), and "
+    "the speed-up from 1.67 to 2.08 and from 1.56 to 2.13.",
     source="Sun et al., SpecTr, NeurIPS 2023, Table 1",
 )
 NOTE = "simulated models with one fitted number, not the published ones"
-CAPTION = """Black diamonds: SpecTr's published block efficiency (left) and relative wall clock (right), with K-SEQ. Ours: simulated models
-(n = {n}, {iterations} iterations, one standard error) whose mean of sum min(p, q), {acceptance}, was fitted to one published
-number, {fitted} at K = 1, L = 4; the rest is prediction. Real texts make hard and easy stretches, which simulated contexts,
-independent of each other, lack, which may be why the published numbers are higher at L = 8. Right: our block efficiency at the costs of one
-iteration that the published pairs imply, {costs} plain steps in this order, as if every rule cost the same."""
+CAPTION = """Black diamonds: SpecTr's published block efficiency (left) and relative wall-clock speed-up (right), with K-SEQ. Ours:
+simulated models (n = {n}, {iterations} iterations, one standard error) whose mean of sum min(p, q), {acceptance}, was fitted
+to one published number, {fitted} at K = 1, L = 4; everything else is predicted. Real sequences have stretches that are easy
+or hard to draft. Simulated contexts are independent of each other, which may be why the published numbers are higher at L =
+8. Right: our block efficiency at the costs of one iteration that the published pairs imply, {costs} autoregressive steps in
+this order, as if every rule had the same cost."""
 
 
 def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | None = None) -> list[dict[str, Any]]:
@@ -51,7 +52,7 @@ def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | 
 
 
 def fitted(n: int, published: float, iterations: int) -> SimulatedModel:
-    """The model whose one-draft block efficiency at L = 4 is the wanted one: acceptance by bisection, on the same random numbers."""
+    """Return the model with this block efficiency of one path at L = 4: acceptance by bisection, on the same random numbers."""
     rule, low, high = otd.trees.TokenWise(otd.rules.SpeculativeSampling()), 0.4, 0.8
     for _ in range(7):
         model = SimulatedModel(n=n).with_acceptance((low + high) / 2)
@@ -79,7 +80,7 @@ def _efficiency(row: dict[str, str]) -> tuple[float, float]:
     return float(row["block_efficiency"]), float(row["error"])
 
 
-def look_beside_published(rule: str) -> style.Look:
+def look_with_published(rule: str) -> style.Look:
     """The look of a path rule, or of the published numbers."""
     return style.Look("#000000", "d", "", TABLE) if rule == TABLE else look(rule)
 
@@ -91,7 +92,7 @@ def draw(rows: style.Rows) -> Any:
     figure, panels = style.canvas(2, caption, share_y=False)
     entries: list[list[style.Entry]] = [[], []]
     for number, rule_rows in enumerate(style.split(rows, "rule")):
-        rule_look = look_beside_published(rule_rows[0]["rule"])
+        rule_look = look_with_published(rule_rows[0]["rule"])
         place = np.arange(len(rule_rows)) + 0.11 * (number - 2.5)
         efficiency, error, speed_up = (
             [float(row[name]) for row in rule_rows] for name in ("block_efficiency", "error", "speed_up")
@@ -122,7 +123,7 @@ def draw(rows: style.Rows) -> Any:
 
 
 def table(rows: style.Rows) -> str:
-    """The same as numbers, and how far K-SEQ is from the published ones."""
+    """Return the table of the numbers, with K-SEQ divided by the published ones."""
     sizes = style.split(rows, "K", "L")
     lines = [["block efficiency (speed-up)", *(f"K = {size[0]['K']}, L = {size[0]['L']}" for size in sizes)]]
     by_rule = {(row["rule"], row["K"], row["L"]): row for row in rows}
@@ -132,7 +133,7 @@ def table(rows: style.Rows) -> str:
             f"{float(row['block_efficiency']):.2f} ± {float(row['error']):.2f} ({float(row['speed_up']):.2f})"
             for row in rule_rows
         ]
-        lines.append([look_beside_published(rule).label, *(cell.replace(" ± 0.00", "") for cell in cells)])
+        lines.append([look_with_published(rule).label, *(cell.replace(" ± 0.00", "") for cell in cells)])
     more = [
         float(by_rule[KSEQ, size[0]["K"], size[0]["L"]]["block_efficiency"])
         / float(by_rule[TABLE, size[0]["K"], size[0]["L"]]["block_efficiency"])

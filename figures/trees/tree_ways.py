@@ -1,6 +1,6 @@
-"""Ways to draft a tree at equal numbers of nodes, on simulated models of several qualities: the table of docs/benchmarks.md.
+"""Drafting methods of trees at equal numbers of nodes on simulated models: the table of docs/benchmarks.md.
 
-`python -m figures.trees.tree_ways`; every way has the same texts, and the differences to the first way are paired.
+`python -m figures.trees.tree_ways`; all methods have the same prompts, and the differences from the first method are paired.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ WAYS = ("counted, traversal", "adaptive, joint", "Sequoia, traversal", "Sequoia"
 
 
 @click.command()
-@click.option("--acceptance", multiple=True, type=float, default=(0.4, 0.7), help="Of one draft; may be repeated.")
+@click.option(
+    "--acceptance",
+    multiple=True,
+    type=float,
+    default=(0.4, 0.7),
+    help="Acceptance probability of one draft token; may be repeated.",
+)
 @click.option("--nodes", multiple=True, type=int, default=(8, 32), help="May be repeated.")
-@click.option("--temperature", multiple=True, type=float, default=(1.0,), help="Of both models; may be repeated.")
+@click.option(
+    "--temperature", multiple=True, type=float, default=(1.0,), help="Temperature of both models; may be repeated."
+)
 @click.option("--way", "ways", multiple=True, type=click.Choice(WAYS), default=WAYS, help="May be repeated.")
-@click.option("--texts", type=int, default=600, help="A cell.")
+@click.option("--texts", type=int, default=600, help="Number of prompts per cell.")
 @click.option("--vocabulary", type=int, default=2000)
 @click.option("--jobs", type=int, default=1)
 def command(
@@ -36,7 +44,7 @@ def command(
     vocabulary: int,
     jobs: int,
 ) -> None:
-    """Tokens a call by way of drafting, and how far each is from the first, with its standard error."""
+    """Print tokens per target call by drafting method, and differences from the first with standard errors."""
     cells = list(product(temperature, acceptance, nodes))
     lengths = Parallel(jobs)(delayed(accepted)(way, *cell, texts, vocabulary) for cell in cells for way in ways)
     table = Table("temperature", "acceptance", "nodes", *ways)
@@ -47,13 +55,13 @@ def command(
 
 
 def accepted(way: str, temperature: float, acceptance: float, nodes: int, texts: int, vocabulary: int) -> np.ndarray:
-    """Accepted lengths of a way, on a model whose drafts are accepted so often at this temperature."""
+    """Return accepted lengths of a method, on a model with this acceptance at this temperature."""
     model = SimulatedModel(n=vocabulary, temperature=temperature).with_acceptance(acceptance)
     return simulate_budget(way, model, nodes, iterations=texts).lengths
 
 
 def shown(lengths: np.ndarray, first: np.ndarray) -> str:
-    """Tokens a call with their standard error, and the paired difference to the first way."""
+    """Return tokens per target call with standard error, and the paired difference from the first method."""
     error = lengths.std(ddof=1) / len(lengths) ** 0.5
     text = f"{1 + lengths.mean():.2f} ± {error:.2f}"
     if lengths is first:

@@ -1,4 +1,4 @@
-"""Tokens per target call on Qwen2.5-Coder-Instruct of 1.5B and 0.5B: means over texts, with standard errors within kinds of texts."""
+"""Tokens per target call on Qwen2.5-Coder-Instruct of 1.5B and 0.5B: means over prompts, with standard errors within kinds of prompts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Values = np.ndarray[Any, Any]
 
 
 def of_temperature(temperature: float) -> style.Rows:
-    """The texts of one temperature."""
+    """Return the prompts of one temperature."""
     return [row for row in style.read(FILE) if float(row["temperature"]) == temperature]
 
 
 def column(rule: str, K: int, L: int, form: str = "") -> str:
-    """Name of a column; one path has the column of the rule that all rules on paths are then, or of block verification."""
+    """Return the name of a column; for one path all token-wise rules are equal, and Joint is block verification."""
     one = ONE.get(rule, ONE[ON_PATHS[0]]) if K == 1 and not form else rule
     return f"{one} {K}x{L}{form}"
 

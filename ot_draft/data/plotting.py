@@ -51,10 +51,10 @@ LOOKS = {
     "HeadAndTail": Look("#AA4499", "d", "-", "head and tail, without replacement"),
     "RandomOrder": Look("#882255", ">", "--", "random order, without replacement"),
     "GumbelCoupling": Look("#117733", "<", "--", "one race, without replacement"),
-    "ListCoupling": Look("#999933", "h", "-", "a race a draft"),
+    "ListCoupling": Look("#999933", "h", "-", "one race per draft token"),
     "SpecHub": Look("#56B4E9", "P", "--", "SpecHub"),
     "SpeculativeSampling": Look("#5F5F5F", "x", "-", "first draft only"),
-    "NaiveTarget": Look("#A0A0A0", "+", "-", "naive target sampling"),
+    "NaiveTarget": Look("#A0A0A0", "+", "-", "naive sampling"),
 }
 
 HIDDEN = ("Optimal", "FromCoupling")  # their lines are the optimum's
@@ -102,7 +102,7 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> tuple[list[Entry], l
     axes.set_xscale("log", base=2)
     axes.set_xticks(every_k, [str(k) for k in every_k])
     axes.minorticks_off()
-    axes.set(xlabel="number of drafts k", ylabel="acceptance")
+    axes.set(xlabel="number of draft tokens k", ylabel="acceptance probability")
     return ends, points
 
 
