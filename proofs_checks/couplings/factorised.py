@@ -316,7 +316,8 @@ def best_of_the_blind(crowd: Crowd, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "the best proposal of two heads",
-        "Couplings of two heads' laws accept at most sum min(m1, p) + sum min(m2, sum over x1 of min(m1, p) p(.|x1)), and one does.",
+        "Couplings of two heads' distributions accept at most sum min(m1, p) + sum min(m2, sum over x1 of min(m1, "
+        "p) p(.|x1)), which is attained.",
         "this project; proof in the module",
         "Fractions, all paths and all decisions of block verification enumerated",
         theorem,
@@ -327,7 +328,7 @@ STATEMENTS = (
     ),
     Statement(
         "a path drawn by heads against the likeliest one",
-        "Drawing each position by its head accepts at least what the path of the likeliest tokens does.",
+        "Sampling each position from its head accepts at least as much as the path of the most probable tokens.",
         "plausible; z-lab/dflash #169",
         "Fractions, all paths",
         draws_are_better,
@@ -339,7 +340,8 @@ STATEMENTS = (
     ),
     Statement(
         "the best tree of fixed tokens",
-        "Of trees of N fixed tokens the N prefixes of the largest mean target mass accept most: DDTree's, if independent on average.",
+        "Among trees of N fixed tokens the N prefixes of largest mean target probability accept most: DDTree's, if "
+        "independent on average.",
         "this project; proof in the module; DDTree (2604.12989), OPT-Tree",
         "Fractions, all trees of up to 4 nodes; what is drafted, by enumeration",
         best_fixed,
@@ -349,7 +351,7 @@ STATEMENTS = (
     ),
     Statement(
         "the ceiling of two nodes drafted without the target",
-        "However two nodes are drafted by heads alone, no lossless rule accepts more on average than the largest sum of E min(c, p).",
+        "For every way to draft two nodes by heads alone, no lossless rule accepts more on average than the largest sum of E min(c, p).",
         "this project; proof in the module",
         "Fractions, drafts that are drawn enumerated; the program with all conditions, in floats, agrees",
         never_above,
@@ -359,7 +361,7 @@ STATEMENTS = (
     ),
     Statement(
         "the best coupling of two heads without the target",
-        "Where two tokens are independent on average, drawing each by its head accepts the most of all couplings.",
+        "If two tokens are independent on average, sampling each from its head has the largest acceptance of all couplings.",
         "plausible",
         "a linear program proposes a coupling, which Fractions judge",
         best_of_the_blind,

@@ -161,7 +161,7 @@ def draw_text(seed: int) -> Case:
 STATEMENTS = (
     Statement(
         "what a scheduler's cut may depend on",
-        "Verifying fewer drafts keeps the law, if whether draft i is let in depends on other texts and on drafts before i only.",
+        "Verifying fewer draft tokens is lossless if the decision on draft i depends only on other sequences and on drafts before i.",
         "this project; proof in the module; vLLM's adaptive verification, D-cut, DSpark",
         "Fractions, two drafts, all decisions of block verification enumerated",
         kept,
@@ -171,7 +171,7 @@ STATEMENTS = (
     ),
     Statement(
         "what may be dropped after verification",
-        "Dropping emitted tokens keeps the law, if the decision reads the tokens before them only.",
+        "Dropping emitted tokens is lossless if the decision reads only the tokens before them.",
         "this project; proof in the module; SGLang's DSpark, cutoff_verify_lens",
         "Fractions, two drafts, all decisions of token-wise verification enumerated",
         shortened,
@@ -181,7 +181,7 @@ STATEMENTS = (
     ),
     Statement(
         "a budget of places over a batch",
-        "With chances that fall along each text, taking the largest of all is the best way to cut, never below equal lengths.",
+        "If probabilities decrease along each sequence, taking the largest of all is the best cut, never below equal lengths.",
         "TETRIS (2502.15197); exchange argument",
         "Fractions, all cuts of the budget",
         budget,

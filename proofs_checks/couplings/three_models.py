@@ -168,7 +168,7 @@ def own_pairs(case: ThreeCase, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "a chain of three models",
-        "A draft drafted for by a third model: the output keeps p, and both acceptances are the largest.",
+        "A third model drafts for the draft model: the output distribution is p, and both acceptances are optimal.",
         "staged speculation (Spector and Re 2023), TriForce",
         "Fractions, all three enumerated",
         composed,
@@ -177,7 +177,7 @@ STATEMENTS = (
     ),
     Statement(
         "the best coupling of three models",
-        "With R = X kept as likely as can be, P(Y in {R, X}) is at most min(sum min(p, q, r) + TV(q, r), sum min(p, max(q, r))).",
+        "With P(R = X) maximal, P(Y in {R, X}) is at most min(sum min(p, q, r) + TV(q, r), sum min(p, max(q, r))).",
         "this project; proof in the module",
         "Fractions: the coupling of the proof, and a transport proved by prices",
         optimum,
@@ -187,7 +187,7 @@ STATEMENTS = (
     ),
     Statement(
         "the pairs of a chain",
-        "The refused draft and its correction, as a chain makes them, are as good a pair of drafts as any.",
+        "The rejected draft token and its correction in a chain are an optimal pair of draft tokens.",
         "plausible",
         "Fractions: a transport proved by prices",
         own_pairs,

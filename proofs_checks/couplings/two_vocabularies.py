@@ -207,7 +207,7 @@ METHOD = "Fractions, all drafted texts enumerated"
 STATEMENTS = (
     Statement(
         "two vocabularies: the optimum of a text",
-        "The best coupling of a drafted text with a target token is a cut over token sets; SLEM <= SLRS <= it.",
+        "The optimum of a drafted string and a target token is a minimum cut over token sets; SLEM <= SLRS <= optimum.",
         "this project; ways: Timor et al. 2025",
         METHOD + "; a transport proved by prices",
         cut,
@@ -217,7 +217,7 @@ STATEMENTS = (
     ),
     Statement(
         "two vocabularies: two tokens of one text",
-        "SLRS keeps the law of the string, if it takes the law of the second token that is read given the first.",
+        "SLRS keeps the distribution of the string, if it uses the distribution of the second read token given the first.",
         "Timor et al. 2025; the condition: this project",
         METHOD + ", both tokens",
         lossless,
@@ -227,7 +227,8 @@ STATEMENTS = (
     ),
     Statement(
         "two vocabularies: the intersection",
-        "Drafting by q on the common tokens, normalised, keeps p; so does this law times a kernel (out-of-vocabulary sampling).",
+        "Drafting from q on the common tokens, normalised, keeps p; so does this distribution times a kernel "
+        "(out-of-vocabulary sampling).",
         "Timor et al. 2025 (TLI; 2506.03206)",
         "Fractions",
         intersection,
@@ -237,7 +238,7 @@ STATEMENTS = (
     ),
     Statement(
         "two vocabularies: a text against the intersection",
-        "The optimum of a drafted text accepts at least what the intersection does.",
+        "The optimum of a drafted string is at least the acceptance of the intersection.",
         "plausible",
         METHOD,
         beats,

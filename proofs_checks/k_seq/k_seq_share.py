@@ -56,7 +56,7 @@ STATEMENTS = (
     ),
     Statement(
         "the sharp bound for K-SEQ, small k",
-        "p_acc at gamma* >= 8/9 alpha_2 and >= .865 alpha_3.",
+        "p_acc at gamma* >= 8/9 alpha_2 and >= 0.865 alpha_3.",
         f"{OWN}; any n by aggregation",
         "z3, s = 1/gamma, every min split, all token sets of alpha",
         planted=(smallest.LITTLE_MORE,),
@@ -74,7 +74,7 @@ STATEMENTS = (
     ),
     Statement(
         "worst cases of K-SEQ",
-        "The least K-SEQ/optimum at each k: rho_k, with two tokens; a search over 2 and 3 tokens finds no worse.",
+        "The smallest K-SEQ/optimum at each k is rho_k, with two tokens; a search over 2 and 3 tokens finds no smaller one.",
         OWN,
         "scipy's search from random starts, rounded; certified in Fractions",
         planted=(search.ABOVE,),
@@ -82,7 +82,7 @@ STATEMENTS = (
     ),
     Statement(
         "SpecTr's factor is tight",
-        "For every k some p, q bring K-SEQ within .01 of the share 1 - (1 - 1/k)^k.",
+        "For every k some p, q have a share of K-SEQ within 0.01 of 1 - (1 - 1/k)^k.",
         f"{SPECTR} leaves it open",
         "z3, s = 1/gamma, every min split, all token sets of alpha",
         planted=(smallest.OWN_TIGHT,),

@@ -148,7 +148,7 @@ HALF, WHOLE, NONE = Fraction(1, 2), Fraction(1), Fraction(0)
 STATEMENTS = (
     Statement(
         "K-SEQ's output law",
-        "The output is p as a rational function of p, q and gamma, however p/gamma compares with q.",
+        "The output is p as a rational function of p, q and gamma, for every sign pattern of p/gamma - q.",
         SPECTR,
         "sympy, rational functions, every min split, all drafts enumerated",
         planted=(SHORT, PLAIN),
@@ -156,7 +156,7 @@ STATEMENTS = (
     ),
     Statement(
         "K-SEQ's residual",
-        "p(y) >= b(y) h for every y if h <= gamma, and for no token held back otherwise; hence valid from gamma* on.",
+        "p(y) >= b(y) h for every y if h <= gamma, otherwise for no token with 0 < p(y) <= gamma q(y); hence valid from gamma* on.",
         SPECTR + "; any n by aggregation",
         "z3, s = 1/gamma, every min split",
         planted=(LOOSE,),
@@ -185,7 +185,7 @@ STATEMENTS = (
     ),
     Statement(
         "gamma* lies in [1, k]",
-        "p_acc - gamma beta falls strictly on [1, k] (beta > 0), from >= 0 to <= 0.",
+        "p_acc - gamma beta decreases strictly on [1, k] (beta > 0), from >= 0 to <= 0.",
         SPECTR,
         "Fractions, nine factors; the inequalities at the ends: lemmas of K-SEQ's share",
         decreases,
@@ -193,7 +193,8 @@ STATEMENTS = (
     ),
     Statement(
         "K-SEQ's acceptance at gamma*",
-        "Draft i is taken with beta (1 - beta)^{i-1}; the acceptance is p_acc = sum min(p, gamma* q): the residual is never drafted.",
+        "Draft i is accepted with probability beta (1 - beta)^{i-1}; acceptance p_acc = sum min(p, gamma* q): the "
+        "residual is never drafted.",
         "this project; p_acc: " + SPECTR,
         "Fractions, all drafts enumerated, problems with rational gamma*",
         accepted,

@@ -128,17 +128,17 @@ def mentored(case: Case, error: str) -> bool:
 
 METHOD = "Fractions, exact"
 STATEMENTS = (
-    Statement("lenience", "l = 1/5, 1/2, 3/4, 1: r <= p/l, and with one draft no rule with that bound accepts more, nor any at its TV.",
+    Statement("lenience", "l = 1/5, 1/2, 3/4, 1: r <= p/l; with one draft no rule with this bound, and none at its TV, accepts more.",
               "Leviathan et al. 2023, A.5 (the bound); this project (that none accepts more)", METHOD, lenience,
               (FROM_TARGET, TIGHTER), draw=draw_one),
-    Statement("the OPT deferral of cascades", "Of q and p, the one of least loss plus alpha times the rejections.",
+    Statement("the OPT deferral of cascades", "It chooses of q and p the one with the smaller sum of loss and alpha times rejections.",
               "Narasimhan et al. 2025", METHOD, cascade, (LOWER,)),
-    Statement("mentored decoding with two drafts", "clip(q, a p, b p) accepts the most with two drafts.",
+    Statement("mentored decoding with two drafts", "clip(q, a p, b p) has the largest acceptance with two drafts.",
               "Tran-Thien 2023, taken beyond one draft", METHOD, mentored, (ONE_DRAFT,), expected="refuted", draw=draw_two),
-    Statement("ensembles trace the frontier with two drafts", "w p + (1 - w) q accepts all that its TV allows.",
+    Statement("ensembles trace the frontier with two drafts", "w p + (1 - w) q has the largest acceptance at its TV.",
               "DIVERSED 2026, taken beyond one draft", METHOD, ensemble, (ONE_DRAFT,), expected="refuted", draw=draw_two),
-    Statement("ensembles trace the frontier under chi-squared", "No law that accepts as much as the ensemble is nearer to p.",
+    Statement("ensembles trace the frontier under chi-squared", "No distribution with the ensemble's acceptance is nearer to p.",
               "DIVERSED 2026, taken beyond TV", METHOD, ensemble_under_chi_squared, (ONLY_TV,), expected="refuted", draw=draw_one),
-    Statement("token-specific cascades lie on the frontier", "They accept all that their TV allows.",
+    Statement("token-specific cascades lie on the frontier", "They have the largest acceptance at their TV.",
               "a plausible claim", METHOD, token_cascade, (BETWEEN,), expected="refuted", draw=draw_one),
 )  # fmt: skip

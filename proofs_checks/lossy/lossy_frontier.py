@@ -130,7 +130,7 @@ METHOD = "Fractions, all token sets"
 STATEMENTS = (
     Statement(
         "the frontier under total variation",
-        "The most acceptance within TV eps is min(1, alpha(p) + eps), and TotalVariation(eps) has it.",
+        "The largest acceptance within TV eps is min(1, alpha(p) + eps), attained by TotalVariation(eps).",
         "Yin et al. 2024 (one draft); this project",
         METHOD,
         total_variation,
@@ -138,7 +138,7 @@ STATEMENTS = (
     ),
     Statement(
         "the frontier under a bounded ratio",
-        "The most acceptance with r <= b p is 1 + min_H b p(H) - Q(all in H), and Ratio has it.",
+        "The largest acceptance with r <= b p is 1 + min_H b p(H) - Q(all in H), attained by Ratio.",
         "this project",
         METHOD,
         ratio,
@@ -146,7 +146,7 @@ STATEMENTS = (
     ),
     Statement(
         "one family of laws for every f-divergence",
-        "clip(m, a p, b p) accepts the most of all laws as near under chi-squared: Lagrange duality, with ==.",
+        "clip(m, a p, b p) has the largest acceptance of all targets at its chi-squared divergence: Lagrange duality, with ==.",
         "this project; Fujishige 1980",
         METHOD,
         chi_squared,
@@ -154,7 +154,7 @@ STATEMENTS = (
     ),
     Statement(
         "a lossy rule is a lossless rule for another target",
-        "Every engine's rule accepts at most the optimum for its own output law, which is at most alpha(p) + TV.",
+        "Every engine's rule accepts at most the optimum for its output distribution, which is at most alpha(p) + TV.",
         "this project",
         "Fractions, all drafts enumerated",
         own_law,
@@ -162,7 +162,7 @@ STATEMENTS = (
     ),
     Statement(
         "Toward(target, Optimal())",
-        "Outputs exactly the target's law and accepts exactly its optimum.",
+        "Outputs exactly the target distribution and accepts exactly its optimum.",
         "this project",
         "Fractions, all drafts enumerated",
         retargeted,

@@ -90,7 +90,7 @@ def _shares(generator: np.random.Generator, size: int, least: int) -> list[Fract
 STATEMENTS = (
     Statement(
         "cover property: who has it",
-        "q on k tokens, p on some of them, k drafts: all is accepted, by exactly the rules whose drafts are not i.i.d.",
+        "q supported on k tokens, p on some of them, k drafts: exactly the rules whose drafts are not i.i.d. have acceptance 1.",
         "Chen et al. 2024 (Sequoia)",
         "Fractions, all drafts enumerated, every rule of the library",
         planted=(ALL_RULES, OPTIMAL_RULES, WIDER),

@@ -150,7 +150,7 @@ def three_tokens(error: str) -> Proof:
 STATEMENTS = (
     Statement(
         "linear program = flow = token set",
-        "A coupling and a token set have the same value, the optimum: i.i.d., without replacement, hybrid and hub drafts.",
+        "A coupling and a token set have the same value, the optimum: i.i.d., without replacement, hybrid and SpecHub drafts.",
         "Sun et al. 2023 (program); Hu et al. 2025 (token sets)",
         "Fractions: a coupling of all draft tuples and a token set, both checked",
         agree,
@@ -167,7 +167,7 @@ STATEMENTS = (
     ),
     Statement(
         "n + 1 prefixes are enough",
-        "The least of 2^n cuts is that of a prefix in the law's order: i.i.d., without replacement, hybrid and hub drafts.",
+        "The minimum of 2^n cuts is that of a prefix in the draft law's order: i.i.d., without replacement, hybrid, SpecHub.",
         "Hu et al. 2025",
         "Fractions, all token sets",
         prefixes,

@@ -134,7 +134,7 @@ STATEMENTS = (
     ),
     Statement(
         "each i.i.d. draft adds less than the one before",
-        "alpha_{k+1} - alpha_k falls with k.",
+        "alpha_{k+1} - alpha_k does not increase with k.",
         OWN,
         "Fractions, each alpha certified by its token set",
         adds_less,
@@ -142,7 +142,7 @@ STATEMENTS = (
     ),
     Statement(
         "each draft without replacement adds less than the one before",
-        "alpha_{k+1} - alpha_k falls with k.",
+        "alpha_{k+1} - alpha_k does not increase with k.",
         "a plausible guess",
         "Fractions, each alpha certified by its token set",
         adds_less_without,

@@ -126,7 +126,7 @@ STATEMENTS = (
     ),
     Statement(
         "the selected draft",
-        "The fall of the running minimum of M is the choice by intervals; the law of the selected token is m.",
+        "Decreases of the running minimum of M equal the choice by intervals; the selected token has distribution m.",
         f"{OWN}; proof 4",
         ENUMERATED,
         lemmas.selection,
@@ -142,7 +142,7 @@ STATEMENTS = (
     ),
     Statement(
         "any levels are valid",
-        "Any order and any levels in [0, 1] keep p exactly, if m is their own law; the acceptance is at most alpha*.",
+        "For any order and any levels in [0, 1] the output is exactly p, if m is computed from them; the acceptance is at most alpha*.",
         f"{OWN}; proof 6",
         ENUMERATED,
         results.any_levels,
@@ -150,7 +150,7 @@ STATEMENTS = (
     ),
     Statement(
         "optimal selection, scaled target",
-        "For w p the accepted mass is min over H of 1 + w p(H) - q(H)^k; with what is left it is exactly w p.",
+        "For w p the accepted probability is min over H of 1 + w p(H) - q(H)^k; with the residual the output is exactly w p.",
         f"{OWN}; proof 7",
         ENUMERATED,
         results.scaled_target,
@@ -158,7 +158,7 @@ STATEMENTS = (
     ),
     Statement(
         "optimal selection, hybrid drafts",
-        "Optimal under Hybrid(j), every j from 0 to k and 'auto', outputs exactly p and accepts the law's least cut.",
+        "Optimal under Hybrid(j), every j from 0 to k and 'auto', outputs exactly p and accepts the minimum cut of the draft law.",
         f"{OWN}; proof 8",
         ENUMERATED,
         results.hybrid,

@@ -117,7 +117,7 @@ STATEMENTS = (
     ),
     Statement(
         "the draft that stands last",
-        "Its law in any order is the increments of b along it; `law.prefix_probabilities` computes them.",
+        "For any order its distribution is the increments of b along it; `law.prefix_probabilities` computes them.",
         "this project; proof 3",
         "Fractions, all drafts",
         last_in_order,
@@ -125,7 +125,7 @@ STATEMENTS = (
     ),
     Statement(
         "a random order is optimal",
-        "i.i.d., without replacement, hybrid, hub: RandomOrder outputs exactly p, accepts alpha* but for 1e-9, never more.",
+        "i.i.d., without replacement, hybrid, SpecHub: RandomOrder outputs exactly p and accepts alpha* up to 1e-9, never more.",
         "this project, proof 4 for every law",
         "Fractions, all drafts",
         optimal,

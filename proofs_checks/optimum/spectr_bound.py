@@ -111,7 +111,7 @@ STATEMENTS = (
     ),
     Statement(
         "SpecTr's bound is tight",
-        "Everywhere: min over O of b(O) = alpha* for all p, q, k, attained by the token set of the minimum cut.",
+        "min over O of b(O) = alpha* for all p, q, k, attained by the token set of the minimum cut.",
         "this project (proof in the file)",
         "proof by hand; Fractions, all sets O and all draft tuples",
         tight,
@@ -120,7 +120,7 @@ STATEMENTS = (
     ),
     Statement(
         "SpecTr's bound is tight, any draft law",
-        "Every flow is at most b(O), and b(O) at most the cut of O, the least of which is alpha*.",
+        "Every flow is at most b(O), and b(O) at most the cut of O; the minimum of these cuts is alpha*.",
         "this project",
         "z3, linear real arithmetic",
         planted=(OUTSIDE, TOKENS_ONLY),

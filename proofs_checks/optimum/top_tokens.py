@@ -101,7 +101,7 @@ STATEMENTS = (
     ),
     Statement(
         "optimum of greedy drafting, all masses",
-        "p(T) + sum outside T of min(p, q') is the least of all cuts.",
+        "p(T) + sum outside T of min(p, q') is the minimum of all cuts.",
         "Hu et al. 2025",
         "z3, linear real arithmetic",
         planted=(UNSCALED,),

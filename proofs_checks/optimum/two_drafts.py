@@ -127,7 +127,7 @@ STATEMENTS = (
     ),
     Statement(
         f"two drafts are {NAME} only where p = q",
-        "Acceptance 1 with two drafts needs p = q.",
+        "Acceptance 1 with two drafts requires p = q.",
         "plausible; refuted by Khisti et al. 2024",
         "Fractions, all drafts enumerated",
         only_equal,

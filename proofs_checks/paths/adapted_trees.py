@@ -291,7 +291,7 @@ METHOD = "Fractions, all trees and all decisions enumerated"
 STATEMENTS = (
     Statement(
         "trees drafted place by place",
-        "Joint and Optimal are lossless where each step depends on all drafted before, if no prefix is drafted after twice.",
+        "Joint and Optimal are lossless if each step depends on all earlier draft tokens and no prefix is expanded twice.",
         "this project; proof in the module",
         METHOD,
         any_order_is_lossless,
@@ -313,7 +313,7 @@ STATEMENTS = (
     ),
     Statement(
         "traversal does not ask how many there are",
-        "Traversal is lossless on trees that each step extends by all drafted before, also where it comes back to a prefix.",
+        "Traversal is lossless on trees whose steps depend on all earlier draft tokens, also if a step expands a prefix again.",
         "this project; proof in the module",
         METHOD,
         by_traversal,
@@ -324,7 +324,7 @@ STATEMENTS = (
     ),
     _refuted(
         "a repeated draw may be drawn anew",
-        "Joint or Optimal is lossless where a draw that repeats one is drawn again, to spend the budget on tokens that differ.",
+        "Joint or Optimal is lossless if a sample that repeats another is sampled again, to use the budget for distinct tokens.",
         drawn_anew,
         used_below,
         "the budget is used below",
@@ -332,7 +332,7 @@ STATEMENTS = (
     ),
     _refuted(
         "equal siblings may be drafted after one by one",
-        "Joint or Optimal is lossless where the children of a node depend on those drawn after its equal sibling.",
+        "Joint or Optimal is lossless if the children of a node depend on those sampled after a sibling with the same token.",
         one_by_one,
         after_another,
         "after a sibling with another token",
@@ -340,7 +340,7 @@ STATEMENTS = (
     ),
     _refuted(
         "one more child after a look below",
-        "Joint or Optimal is lossless where a node gets one child more because of what was drawn after its first.",
+        "Joint or Optimal is lossless if a node gets another child because of what was sampled after its first child.",
         after_a_look,
         deeper_after_a_look,
         "further down",

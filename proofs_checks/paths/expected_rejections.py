@@ -81,7 +81,7 @@ def expected(case: PathCase, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "expected rejections",
-        "Token-wise decoding of T tokens with single drafts refuses sum over t of E[TV(p_t, q_t)] of them on average.",
+        "Token-wise decoding of T tokens with single drafts rejects sum over t of E[TV(p_t, q_t)] of them on average.",
         "Yin et al. 2024",
         "Fractions, all texts and all decisions enumerated",
         expected,

@@ -166,7 +166,8 @@ def _refuted(name: str, other: trees.PathRule, counterexample: PathCase) -> Stat
 STATEMENTS = (
     Statement(
         "path rules are lossless",
-        "Token-wise (Optimal, K-SEQ, recursive rejection), Traversal, Joint, block verification: L + 1 tokens of exactly the target's law.",
+        "Token-wise (Optimal, K-SEQ, recursive rejection), Traversal, Joint, block verification: L + 1 tokens with "
+        "the target distribution.",
         "SpecTr, Theorem 2; Sun et al. 2024; Weng et al. 2025; this project (Joint)",
         EXACT,
         lossless,
@@ -176,7 +177,8 @@ STATEMENTS = (
     ),
     Statement(
         "block verification, one path",
-        "Accepts sum of E[w_i] tokens, a mean over the target's texts; at least token-wise sampling; so do Joint and Traversal.",
+        "Accepts sum of E[w_i] tokens, a mean over the target's sequences, at least as many as token-wise "
+        "sampling; so do Joint and Traversal.",
         "Sun et al. 2024 (block verification); this project (the mean)",
         EXACT,
         one_path,
@@ -186,7 +188,7 @@ STATEMENTS = (
     ),
     Statement(
         "block verification >= token-wise, every path",
-        "w >= v and w <= 1 give min(1, w r) >= v min(1, r): the weights stay above those of token-wise sampling.",
+        "w >= v and w <= 1 imply min(1, w r) >= v min(1, r): the weights are at least those of token-wise sampling.",
         "Sun et al. 2024 (block verification)",
         "z3, polynomials; induction by hand",
         planted=(UNCAPPED, PRODUCT),

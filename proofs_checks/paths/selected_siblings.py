@@ -245,7 +245,7 @@ BY_ITS_TOKEN = _small((1, 1, 1), (1, 1, 1))
 STATEMENTS = (
     Statement(
         "siblings selected at once",
-        "Traversal with the youngest siblings, without replacement, selected by HeadAndTail is lossless, whatever is below them.",
+        "Traversal with the last siblings, without replacement, selected by HeadAndTail is lossless, whatever is below them.",
         "this project",
         "Fractions, all trees of up to 4 nodes and 3 levels and of 2 x 2, over 2 to 4 tokens, all drafts enumerated",
         selected_at_once,
@@ -256,7 +256,7 @@ STATEMENTS = (
     ),
     Statement(
         "siblings selected at once, drawn by a token",
-        "The same where a younger sibling is drawn by the elder one's token.",
+        "The same if whether a later sibling is sampled depends on the token of an earlier one.",
         "this project; Traversal itself is lossless there (traversed_trees)",
         "Fractions; lossless with the siblings in turn",
         drawn_by_token,

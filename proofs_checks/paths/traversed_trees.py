@@ -176,7 +176,7 @@ def late_draw(case: AdaptedCase, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "traversal, draw by draw",
-        "Traversal is lossless on trees to which each step adds the youngest child of a node, chosen by all drafted before.",
+        "Traversal is lossless on trees to which each step adds the last child of a node, chosen as a function of all earlier draft tokens.",
         "this project; proof in the module",
         METHOD,
         any_next_draw,
@@ -187,7 +187,8 @@ STATEMENTS = (
     ),
     Statement(
         "traversal with fixed tokens behind the draws",
-        "Traversal is lossless where draws outside fixed tokens are tested before these, and the levels above say how many of each.",
+        "Traversal is lossless if samples outside fixed tokens are tested before these, and the levels above "
+        "determine how many of each.",
         "this project; proof in the module",
         METHOD,
         fixed_behind,
@@ -209,7 +210,7 @@ STATEMENTS = (
     ),
     Statement(
         "one more draw before a fixed token after a look below it",
-        "Traversal is lossless where a node with a fixed token gets a draw, tested before it, because of what was drawn below it.",
+        "Traversal is lossless if a node with a fixed token gets a sample, tested before it, because of what was sampled below it.",
         "plausible",
         METHOD,
         late_draw,

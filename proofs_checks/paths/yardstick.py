@@ -169,7 +169,7 @@ def planned_once(case: Weighted, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "one plan for every weight",
-        "Two tokens: selecting for p meets w p as often as selecting for w p does, for every weight w <= 1.",
+        "Two tokens: selecting for p accepts as much of w p as selecting for w p does, for every weight w <= 1.",
         "this project; with three tokens it may lose: 89/98 where 11/12 is met",
         "Fractions, the whole law of the selected token",
         planned_once,
@@ -180,7 +180,7 @@ STATEMENTS = (
     ),
     Statement(
         "the path program of any trees",
-        "No lossless rule is above the program, nor it above the caps: paths, i.i.d., without replacement, a fixed token, adaptive.",
+        "No lossless rule exceeds the program, nor the program the caps: paths, i.i.d., without replacement, a fixed token, adaptive.",
         "this project; for all models and draftings in Coq",
         "Fractions, all trees enumerated; both bounds of the program certified",
         bounded,

@@ -110,7 +110,7 @@ def any_vocabulary(error: str) -> Proof:
 STATEMENTS = (
     Statement(
         "exponential race: match probability",
-        "sum_j 1 / sum_i max(p_i/p_j, q_i/q_j); the draft has law q, the output law p.",
+        "sum_j 1 / sum_i max(p_i/p_j, q_i/q_j); the draft has distribution q, the output p.",
         "Daliri et al. 2024",
         "Fractions: the race integrated exactly, both marginals",
         marginals,

@@ -102,7 +102,7 @@ def _in_64ths(masses: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
 STATEMENTS = (
     Statement(
         "no impossible draft",
-        "With uniforms in [0, 1), boundaries included, drafts of every law have positive probability.",
+        "With uniform numbers in [0, 1), boundaries included, draft tokens of every draft law have positive probability.",
         "this project",
         "Fractions, uniforms at all boundaries",
         drafts_possible,
@@ -112,7 +112,7 @@ STATEMENTS = (
     ),
     Statement(
         "no impossible output",
-        "With uniforms in [0, 1), boundaries included, what a rule emits has positive probability given the drafts.",
+        "With uniform numbers in [0, 1), boundaries included, the output of a rule has positive probability given the drafts.",
         "this project",
         "Fractions, uniforms at all boundaries",
         outputs_possible,

@@ -131,7 +131,7 @@ STATEMENTS = (
     ),
     Statement(
         "recursive rejection is a walk along one curve",
-        "Draft i is taken with m_i - m_{i+1}; the acceptance is sum min(p, s_{k+1} q).",
+        "Draft i is accepted with probability m_i - m_{i+1}; the acceptance is sum min(p, s_{k+1} q).",
         f"{OWN}; proof 1",
         "Fractions, all drafts enumerated",
         one_curve,
@@ -147,7 +147,7 @@ STATEMENTS = (
     ),
     Statement(
         "K-SEQ >= recursive rejection, the lemma",
-        "m_{k+1} (m_1 + ... + m_k)^k >= (m_2 + ... + m_{k+1})^k for m_{i+1} = r_1 ... r_i with growing r_i in [0, 1].",
+        "m_{k+1} (m_1 + ... + m_k)^k >= (m_2 + ... + m_{k+1})^k for m_{i+1} = r_1 ... r_i with nondecreasing r_i in [0, 1].",
         f"{OWN}; proof 4 for any k",
         "z3, polynomials",
         planted=(UNORDERED,),
@@ -155,7 +155,7 @@ STATEMENTS = (
     ),
     Statement(
         "recursive rejection accepts as much as K-SEQ",
-        "Its acceptance is at least K-SEQ's: it tests against what is left of the target, K-SEQ against the target itself.",
+        "Its acceptance is at least K-SEQ's: it tests against the remaining target, K-SEQ against the target itself.",
         "a plausible guess",
         "Fractions, all drafts enumerated",
         reaches_k_seq,

@@ -120,7 +120,7 @@ STATEMENTS = (
     ),
     Statement(
         "recursive rejection, with replacement, unknown masses",
-        "The output is p as a rational function of p and q, however the comparisons come out.",
+        "The output is p as a rational function of p and q, for every outcome of the comparisons.",
         SOURCES,
         "sympy, rational functions, every min split",
         planted=(STALE, TARGET, UNDER_WITHOUT),
@@ -136,7 +136,7 @@ STATEMENTS = (
     ),
     Statement(
         "recursive rejection, without replacement, unknown masses",
-        "The output is p as a rational function of p and q, however the comparisons come out.",
+        "The output is p as a rational function of p and q, for every outcome of the comparisons.",
         "Yang et al. 2024; Chen et al. 2024 (Sequoia)",
         "sympy, rational functions, every min split",
         planted=(STALE, TARGET, UNDER_IID),
@@ -144,7 +144,7 @@ STATEMENTS = (
     ),
     Statement(
         "k independent tests",
-        "Testing each of k drafts with min(1, p/q), then drawing from norm((p - q)+), puts out p.",
+        "Testing each of k drafts with min(1, p/q), then sampling from norm((p - q)+), outputs p.",
         "the naive extension of Leviathan et al. 2023; Sun et al. 2023 (SpecTr)",
         "Fractions, all drafts enumerated; draft Ber(1), target Ber(1/2) first",
         independent,
