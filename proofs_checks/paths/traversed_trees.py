@@ -176,7 +176,7 @@ def late_draw(case: AdaptedCase, error: str) -> bool:
 STATEMENTS = (
     Statement(
         "traversal, draw by draw",
-        "Traversal is lossless on trees to which each step adds the last child of a node, chosen as a function of all earlier draft tokens.",
+        "Traversal is lossless if each step adds the last child of a node, chosen as a function of all earlier draft tokens.",
         "this project; proof in the module",
         METHOD,
         any_next_draw,
