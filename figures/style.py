@@ -130,7 +130,8 @@ def acceptance_by_temperature(rows: Rows, caption: str) -> Any:
         low, high = (limits(axes.get_ylim()[side] for axes in (left, right)) for side, limits in ((0, min), (1, max)))
         for axes in (left, right):
             axes.set_ylim(low, high + (high - low) / 8)  # room for the names of lines that end at the top
-            axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= 1 + 1e-9])
+            top = min(axes.get_ylim()[1], 1 + 1e-9)  # the largest probability
+            axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
     label(panels, entries)
     return figure
 
