@@ -28,21 +28,18 @@ FRONTIER, ENGINE, NOTHING = "frontier", "engine", "0"
 JOINT, OPTIMAL = otd.trees.Joint(), otd.trees.TokenWise(otd.rules.Optimal())
 ABOUT = About(
     title="Tokens per target call bought with bias, along paths",
-    claim="The KL divergence of a sequence is the sum over its tokens, so a budget per token is a budget per sequence. On one "
-    "path the rules of engines are below token-wise selection for the best r at the same KL. With several paths joint "
-    "selection for r stays above token-wise selection.",
+    claim="The KL divergence of a sequence is the sum over its tokens. On one path the rules of engines are below token-wise selection"
+    " for the best r at the same KL. With several paths joint selection for r stays above token-wise selection.",
     source="this project; rules: Leviathan et al. 2023, Medusa 2024 and vLLM, TensorRT-LLM, Narasimhan et al. 2025",
     comparison="No paper gives these numbers: the biases of these rules were not known.",
 )
 CAPTION = """{contexts} real contexts (figures/data/smollm2_pairs.npz, temperature 1), concatenated: the distributions after a prefix are
-those of one context, chosen by a hash of its last tokens, so the distributions are real and the sequences are not. Paths of
-length {length}. A sequence has {text} tokens, and its KL is the sum of its tokens' KL(r || p), 0 for the token after the
-last drafted one. Left: one path, where joint selection is block verification. Black: the largest value of any rule token by
-token, with the KL distributed optimally over the contexts; red: rules of engines by their exact output distribution.
-Coloured: one budget for every token. Right: {number} i.i.d. paths. Exact on the left except for joint selection; otherwise
-{iterations} iterations, with the same draft tokens for the rules of a panel, bars of one standard error. Ensembles, Chow's
-cascade and budgets of total variation have infinite KL, because they emit draft tokens of target probability 0: they are in
-the table only."""
+those of one context, chosen by a hash of its last tokens. Paths of length {length}; a sequence has {text} tokens. Its KL is the sum of its
+tokens' KL(r || p), 0 for the token after the last drafted one. Left: one path, where joint selection is block verification. Black: the
+largest value of any rule token by token, with the KL distributed optimally over the contexts; red: rules of engines by their exact output
+distribution. Coloured: one budget for every token. Right: {number} i.i.d. paths. Exact on the left except for joint selection; otherwise
+{iterations} iterations, the same draft tokens for the rules of a panel, bars of one standard error. Ensembles, Chow's cascade and budgets
+of total variation have infinite KL, because they emit draft tokens of target probability 0: they are in the table only."""
 
 
 def compute(full: bool = False, jobs: int = 1, limit: int | None = None) -> list[dict[str, Any]]:

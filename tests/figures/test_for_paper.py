@@ -61,13 +61,13 @@ def test_the_caption_is_in_the_page_and_drawn_only_if_asked_for(out: Path) -> No
         run(out, "khisti_figure_2", "--format", "svg", *words)
         svg = (out / "paper" / "khisti_figure_2.svg").read_text()
         caption = style.caption_of(out / "paper" / "khisti_figure_2.svg")
-        assert caption.startswith("Three tokens, draft uniform")
+        assert caption.startswith("Three tokens, uniform draft")
         shown = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg)) + " ".join(
             re.findall(r"<tspan[^>]*>([^<]*)", svg)
         )
-        assert ("draft uniform, two i.i.d. drafts" in shown) == drawn
+        assert ("uniform draft distribution, two i.i.d." in shown) == drawn
     page = (out / "index.html").read_text()
-    assert "<figcaption>Three tokens, draft uniform" in page
+    assert "<figcaption>Three tokens, uniform draft" in page
     screen = (out / "khisti_figure_2.svg").read_text()
     assert "viewBox" in screen and "legend" not in screen  # the page's own picture is as it was
 

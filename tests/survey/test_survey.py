@@ -307,7 +307,7 @@ def test_what_is_undecided_is_printed_with_its_reason() -> None:
         work, _ = REGISTER[name]
         ((rule, why),) = work.undecided
         table = CliRunner().invoke(main, ["survey", name, "--format", "markdown"])
-        assert table.exit_code == 0 and f"| {rule} | | undecided: {why} |" in " ".join(table.output.split())
+        assert table.exit_code == 0 and f"| {rule} | | | undecided: {why} |" in " ".join(table.output.split())
     assert "UniVer, its rule: undecided: abstract only" in CliRunner().invoke(main, ["survey", "univer"]).output
     assert "undecided: its rule: abstract only" in CliRunner().invoke(main, ["survey", "univer", "--details"]).output
 
