@@ -1,4 +1,4 @@
-"""`ot-draft audit servers A B`: whether two servers, or one with and without drafts, sample from the same distribution."""
+"""`ot-draft audit servers A B`: whether two servers sample from the same distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ..verify.server.against import (
     LENGTHS,
     PROMPTS,
     SETTINGS,
-    WITHOUT_DRAFTS,
     Server,
     TwoServerTest,
     settings_of,
@@ -30,25 +29,11 @@ from .audit_options import Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import can_write
 
-DRAFTS_ALL_THE_SAME = (
-    "--no-draft requires a server whose requests can disable drafts, but this one counts {drafted:,} draft tokens, as llama.cpp of 2026 "
-    "does. Start a second server without drafts and pass its URL."
-)
-NOTHING_DRAFTED = (
-    "--no-draft requires a server that drafts, but this one counts 0 draft tokens. Use prompts for which it drafts (with prompt lookup: "
-    "repetitive texts), or start a second server without drafts and pass its URL."
-)
-
 
 @click.command("servers")
 @click.argument("first", metavar="URL")
-@click.argument("second", metavar="URL2", required=False)
+@click.argument("second", metavar="URL2")
 @options_of_servers
-@click.option(
-    "--no-draft",
-    is_flag=True,
-    help="Compare the server with itself without drafts, instead of URL2, if requests can disable them (older llama.cpp).",
-)
 @click.option(
     "--settings",
     default="plain",
@@ -56,8 +41,8 @@ NOTHING_DRAFTED = (
     help=f"Comma-separated sampling settings to compare, or all: {', '.join(SETTINGS)}.",
 )
 def servers(
-    first: str, second: str | None, model: str, engine: str, prompts: list[Prompt] | None, tokens: int, lengths: tuple[int, ...] | None,
-    timeout: float, level: float, confidence: float, json_file: Path | None, no_draft: bool, settings: str,
+    first: str, second: str, model: str, engine: str, prompts: list[Prompt] | None, tokens: int, lengths: tuple[int, ...] | None,
+    timeout: float, level: float, confidence: float, json_file: Path | None, settings: str,
 ) -> None:  # fmt: skip
     """Test whether two servers sample from the same distribution, by their responses to the same requests, without log-probabilities.
 
@@ -67,10 +52,6 @@ def servers(
     Exit status: 0 if no difference was found, 1 if a difference was found, 2 if undecided, 70 for an internal error.
     """
     with one_line((DraftSelectionError, OSError)):
-        if (second is None) != no_draft:
-            raise click.UsageError(
-                f"URL2 or --no-draft is required, got {'both' if no_draft else 'neither'}. Pass one of them."
-            )
         if json_file is not None and json_file != Path("-"):
             can_write("--json", json_file)
         chosen = list(SETTINGS) if settings == "all" else [name.strip() for name in settings.split(",")]
@@ -81,36 +62,23 @@ def servers(
         plan = RequestPlan(prompts or PROMPTS, model=model, engine=engine)
         with ExitStack() as opened:
             one = _server(opened, first, plan, timeout)
-            other = _server(opened, second or first, plan, timeout, drafts=not no_draft)
+            other = _server(opened, second, plan, timeout)
             ids = one.plan.engine == other.plan.engine == "vllm" and one.gives_ids() and other.gives_ids()
             one, other = replace(one, ids=ids), replace(other, ids=ids)
             test = TwoServerTest(
                 one, other, settings_of(one, other, chosen, plan.prompts), level, confidence, lengths or LENGTHS
             )
             with progress_bar(tokens, "tokens of both sides") as advance:
-
-                def on_wave(read: int) -> None:
-                    advance(to=read)
-                    if no_draft and other.drafted:
-                        raise click.UsageError(DRAFTS_ALL_THE_SAME.format(drafted=other.drafted))
-
-                test.run(tokens, on_wave)
-        test.undecided = NOTHING_DRAFTED if no_draft and not one.drafted else ""
-        sides = (("first", one, first), ("second", other, second or f"{first} without drafts"))
-        report = replace(test.report(), subject=f"{first} and {sides[1][2]}", tried=_tried(sides, chosen, test))
+                found = test.run(tokens, lambda read: advance(to=read))
+        sides = (("first", one, first), ("second", other, second))
+        report = replace(found, subject=f"{first} and {second}", tried=_tried(sides, chosen, test))
         _write(report, json_file)
     sys.exit(report.exit_status)
 
 
-def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float, drafts: bool = True) -> Server:
+def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float) -> Server:
     client = opened.enter_context(closing(Client(url, timeout)))
-    plan = introduce(client, plan)[0]
-    if not drafts and plan.engine not in WITHOUT_DRAFTS:
-        raise click.UsageError(
-            f"--no-draft must be used with {', '.join(WITHOUT_DRAFTS)}, since requests to {plan.engine} cannot disable drafts. "
-            "Start a second server without drafts and pass its URL."
-        )
-    return Server(client, plan, fields={} if drafts else WITHOUT_DRAFTS[plan.engine])
+    return Server(client, introduce(client, plan)[0])
 
 
 def _tried(sides: tuple[tuple[str, Server, str], ...], chosen: list[str], test: TwoServerTest) -> dict[str, Any]:

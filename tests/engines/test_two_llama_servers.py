@@ -24,15 +24,6 @@ def test_drafts_by_lookup_change_nothing(gguf: Path, prompts: Path, tmp_path: Pa
     )
 
 
-def test_no_draft_is_refused_where_drafts_cannot_be_switched_off(gguf: Path, prompts: Path, tmp_path: Path) -> None:
-    """The field that a request forbids drafts by is disabled in llama.cpp's source: the plain side drafts, too."""
-    with serving(gguf, "ngram", tmp_path) as url:
-        asked = ("--prompts", str(prompts), "--tokens", "1500", "--timeout", "300", "--lengths", "16")
-        status, _, said = audited("servers", tmp_path, url, "--no-draft", *asked)
-    assert status == 2, said
-    assert "requires a server whose requests can disable drafts" in " ".join(said.split())
-
-
 @pytest.mark.parametrize("changes", [{"temperature": 0.0}, {"top_p": 0.6}])
 def test_a_server_that_is_asked_for_something_else_differs(
     changes: dict[str, Any], gguf: Path, prompts: Path, tmp_path: Path

@@ -1,4 +1,4 @@
-"""Two servers, or one server in two ways, side by side: the same law? From texts alone: no log-probabilities are asked for.
+"""Two servers, side by side: the same law? From texts alone: no log-probabilities are asked for.
 
 Every setting has a `TwoSided` of its own; the verdict's wealth is their mean, half of it on the plain setting. A wave asks both sides
 for the same requests, in an order that a coin decides: many copies of one request, and one of every setting together, in turn.
@@ -85,7 +85,6 @@ SETTINGS: dict[str, dict[str, Fields | None]] = {
     "a grammar": {"*": None, "vllm": {"structured_outputs": {"regex": "( [a-z]+)+"}}, "sglang": {"regex": "( [a-z]+)+"},
                   "llamacpp": {"grammar": 'root ::= (" " [a-z]+)+'}},
 }  # fmt: skip
-WITHOUT_DRAFTS = {"llamacpp": {"speculative.n_max": 0}}  # by engine: fields that switch drafts off for one request
 
 
 class Side(Protocol):
@@ -97,12 +96,11 @@ class Side(Protocol):
 
 @dataclass
 class Server:
-    """One side: a server, what it was introduced as, and fields that are sent with every request."""
+    """One side: a server, and what it was introduced as."""
 
     client: Client
     plan: RequestPlan
     ids: bool = False  # whether tokens are compared, not pieces of text
-    fields: Fields = field(default_factory=dict)
     seeds: np.random.Generator = field(default_factory=np.random.default_rng)
     drafted: int | None = None  # tokens, if the server counts them: untrusted
 
@@ -127,7 +125,7 @@ class Server:
     def _fields(self, setting: str) -> dict[str, Any]:
         fields = DIALECTS[self.plan.engine].asked(self.plan.model)
         fields |= {"return_token_ids": True} if self.plan.engine == "vllm" else {}
-        fields |= {**(self.of(setting) or {}), **self.fields}
+        fields |= self.of(setting) or {}
         return {name: int(self.seeds.integers(2**31)) if value is FRESH else value for name, value in fields.items()}
 
     def _read(self, body: bytes, asked: Fields) -> Array:
@@ -248,7 +246,6 @@ class TwoServerTest:
         self._places, self._same = Places(), True
         self._answers, self._empty, self._together, self.unreadable = 0, 0, 0, LeftOut()
         self._largest, self._decided_at = 0.0, None  # type: float, int | None
-        self.undecided = ""  # why the answers are nothing to conclude from, where whoever asks knows
 
     @property
     def tokens(self) -> int:
@@ -337,7 +334,7 @@ class TwoServerTest:
     def _outcome(self) -> ServerOutcome:
         """The outcome for the tokens of all settings."""
         unreadable, limit = self.unreadable.tokens, -log(self.level)
-        why = self.undecided or ("" if self.tokens else "nothing was read")
+        why = "" if self.tokens else "nothing was read"
         apart = [each.name for each in self.settings if each.certain and each.bets.largest >= limit]
         if apart and self._decided_at is None:
             why = (

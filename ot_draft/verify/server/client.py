@@ -13,8 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -236,11 +234,5 @@ class Client:
 
 
 def _seconds(text: str) -> float | None:
-    """Seconds from now that Retry-After asks for: a number of them, or a date; None for anything else."""
-    if re.fullmatch(r"\s*\d{1,9}\s*", text):
-        return float(text)
-    try:
-        then = parsedate_to_datetime(text)
-        return max(0.0, (then - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
+    """Return the seconds that Retry-After asks for; None for anything but their number."""
+    return float(text) if re.fullmatch(r"\s*\d{1,9}\s*", text) else None

@@ -341,47 +341,14 @@ def test_settings_are_asked_as_they_can_be(no_logprobs: None) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["--no-draft"], "second server"), (["http://127.0.0.1:9", "--no-draft"], "got both"),
-     (["http://127.0.0.1:9", "--temperature", "0.5"], "No such option '--temperature'"),
-     (["http://127.0.0.1:9", "--settings", "loud"], "got 'loud'"), ([], "got neither"),
+    [(["http://127.0.0.1:9", "--temperature", "0.5"], "No such option '--temperature'"),
+     (["http://127.0.0.1:9", "--settings", "loud"], "got 'loud'"), ([], "Missing argument 'URL2'"),
      (["http://127.0.0.1:9", "--html", "x.html"], "No such option '--html'")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, no_logprobs: None) -> None:
     with serving(writer(random_pair(0).p, 1)) as (one, _):
         result = CliRunner().invoke(main, ["audit", "servers", one, *arguments])
     assert result.exit_code == 2 and said in " ".join(result.output.split())
-
-
-def counting(drafted: int, though_asked_not_to: int) -> Callable[[Any, dict[str, Any]], bool]:
-    """A server of llama.cpp's kind that counts so many drafted tokens an answer, and so many where the request forbids drafts."""
-
-    def answer(handler: Any, fields: dict[str, Any]) -> bool:
-        tokens, _ = handler.server.generate(fields)
-        count = though_asked_not_to if fields.get("speculative.n_max") == 0 else drafted
-        timings = {"predicted_n": len(tokens)} | ({"draft_n": count} if count else {})
-        handler.give(completion(tokens, {}, fields["max_tokens"]) | {"timings": timings})
-        return True
-
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("drafted", "though_asked_not_to", "said"),
-    [
-        (3, 0, "no difference found"),
-        (3, 3, "requires a server whose requests can disable drafts"),
-        (0, 0, "this one counts 0 draft tokens"),
-    ],
-)
-def test_no_draft_compares_drafts_with_none_or_says_that_it_does_not(
-    drafted: int, though_asked_not_to: int, said: str, no_logprobs: None
-) -> None:
-    """llama.cpp's server of 2026 ignores the field: both sides drafted then, and whatever its drafts do, no difference was seen."""
-    spoken = counting(drafted, though_asked_not_to)
-    with serving(writer(random_pair(0).p, 1), owner="llamacpp", misbehave=spoken) as (url, _):
-        result = CliRunner().invoke(main, ["audit", "servers", url, "--no-draft", "--tokens", "600"])
-    assert said in " ".join(result.output.split()), result.output
-    assert result.exit_code == (0 if said == "no difference found" else 2)
 
 
 @pytest.mark.parametrize(("owner", "least"), [("llamacpp", 5), ("vllm", 1)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from email.utils import formatdate
 from operator import itemgetter
 from typing import Any
 
@@ -310,8 +309,7 @@ RETRIED = {name for name, _ in BROKEN.items() if name in (
 # Busy servers.
 
 
-@pytest.mark.parametrize("said_as", ["seconds", "date"])
-def test_retry_after_is_honoured(said_as: str) -> None:
+def test_retry_after_is_honoured() -> None:
     refused: list[float] = []
     answered: list[float] = []
 
@@ -320,8 +318,7 @@ def test_retry_after_is_honoured(said_as: str) -> None:
             answered.append(time.monotonic())
             return False
         refused.append(time.monotonic())
-        later = b"1" if said_as == "seconds" else formatdate(time.time() + 2, usegmt=True).encode()
-        return send(handler, plain(b"{}", b"429 Too Many Requests", b"retry-after: " + later + b"\r\n"))
+        return send(handler, plain(b"{}", b"429 Too Many Requests", b"retry-after: 1\r\n"))
 
     done, _server = asked(Source(), "--concurrency", "1", "--length", "50", misbehave=busy, tokens=100)
     assert done.exit_code == 0 and "left out: " not in done.output, done.output
