@@ -17,7 +17,7 @@ from rich.table import Table
 from ..errors import DraftSelectionError
 from ..verify.outcome import Status
 from ..verify.server import Audit, ServerReport
-from ..verify.server.lookup import LONGEST, LookupLaws
+from ..verify.server.lookup import LookupLaws
 from ..verify.server.page import HEADS, html_page, strongest
 from ..verify.server.reported import MODES, Reported
 from .audit_options import Prompt, options_of_servers, say
@@ -89,7 +89,7 @@ class Draft(click.ParamType):
 
     def convert(self, value: Any, param: Any, context: Any) -> Path | int:
         if (said := LOOKUP.fullmatch(str(value))) is not None:
-            return int(said[1] or LONGEST)
+            return int(said[1] or LookupLaws.longest)
         return Path(str(FOLDER.convert(value, param, context)))
 
 
@@ -141,7 +141,8 @@ class AuditCommand(click.Command):
               help="Folder of the model that should be served, to compute its distribution locally with transformers.")  # fmt: skip
 @click.option("--draft", type=Draft(),
               help="Folder of the server's draft model, to compute its distribution locally and detect errors sooner; or "
-              f"ngram[:N] for n-grams of up to N tokens [default N: {LONGEST}], which requires prompts as token ids.")  # fmt: skip
+              "ngram[:N] for n-grams of up to N tokens, which requires prompts as token ids "
+              f"[default N: {LookupLaws.longest}].")  # fmt: skip
 @click.option("--html", type=Place(dir_okay=False), help="Output file: HTML page of the result.")
 def audit(
     subject: str, level: float, confidence: float, tolerance: float, json_file: Path | None, html: Path | None, **asked: Any
@@ -218,9 +219,9 @@ def _read(path: Path, judge: Audit, options: ServerOptions) -> ServerReport:
 
 def _ask(url: str, judge: Audit, options: ServerOptions) -> ServerReport:
     from ..verify.server.client import Client
-    from ..verify.server.server import PROMPTS, RequestPlan, audit_server, introduce, mixed
+    from ..verify.server.server import PROMPTS, RequestPlan, audit_server, introduce, shapes_of
 
-    plan = RequestPlan(options.prompts or PROMPTS, options.tokens, mixed(options.concurrency or (), options.lengths or ()),
+    plan = RequestPlan(options.prompts or PROMPTS, options.tokens, shapes_of(options.concurrency or (), options.lengths or ()),
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
     options.conversion(
         options.mode or MODES[-1]

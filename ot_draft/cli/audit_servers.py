@@ -14,17 +14,11 @@ from rich.table import Table
 from ..errors import DraftSelectionError
 from ..verify.e_values import e_value_text
 from ..verify.outcome import Status
-from ..verify.server.against import (
-    LENGTHS,
-    PROMPTS,
-    SETTINGS,
-    Server,
-    TwoServerTest,
-    settings_of,
-)
+from ..verify.server.against import ServerSide, TwoServerPlan, TwoServerTest, settings_of
 from ..verify.server.client import Client
 from ..verify.server.report import ServerReport
 from ..verify.server.server import RequestPlan, introduce
+from ..verify.server.settings import SETTINGS, prompts_for_two
 from .audit_options import Prompt, options_of_servers, say
 from .console import one_line, progress_bar
 from .options import can_write
@@ -59,15 +53,17 @@ def servers(
             raise click.UsageError(
                 f"--settings must be all, or some of {', '.join(SETTINGS)}, got {unknown[0]!r}. Correct it."
             )
-        plan = RequestPlan(prompts or PROMPTS, model=model, engine=engine)
+        plan = RequestPlan(prompts or prompts_for_two(), model=model, engine=engine)
         with ExitStack() as opened:
             one = _server(opened, first, plan, timeout)
             other = _server(opened, second, plan, timeout)
-            ids = one.plan.engine == other.plan.engine == "vllm" and one.gives_ids() and other.gives_ids()
-            one, other = replace(one, ids=ids), replace(other, ids=ids)
-            test = TwoServerTest(
-                one, other, settings_of(one, other, chosen, plan.prompts), level, confidence, lengths or LENGTHS
+            ids = one.plan.engine == other.plan.engine == "vllm" and all(
+                side.reports_ids(plan.prompts[0]) for side in (one, other)
             )
+            one, other = replace(one, ids=ids), replace(other, ids=ids)
+            sizes = TwoServerPlan(lengths=lengths) if lengths else TwoServerPlan()
+            compared = settings_of(one, other, chosen, plan.prompts)
+            test = TwoServerTest(one, other, compared, level, confidence, sizes)
             with progress_bar(tokens, "tokens of both sides") as advance:
                 found = test.run(tokens, lambda read: advance(to=read))
         sides = (("first", one, first), ("second", other, second))
@@ -76,12 +72,12 @@ def servers(
     sys.exit(report.exit_status)
 
 
-def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float) -> Server:
+def _server(opened: ExitStack, url: str, plan: RequestPlan, timeout: float) -> ServerSide:
     client = opened.enter_context(closing(Client(url, timeout)))
-    return Server(client, introduce(client, plan)[0])
+    return ServerSide(client, introduce(client, plan)[0])
 
 
-def _tried(sides: tuple[tuple[str, Server, str], ...], chosen: list[str], test: TwoServerTest) -> dict[str, Any]:
+def _tried(sides: tuple[tuple[str, ServerSide, str], ...], chosen: list[str], test: TwoServerTest) -> dict[str, Any]:
     """Facts about the servers and the settings."""
     tried: dict[str, Any] = {
         which: f"{side.plan.model} at {address} ({side.plan.engine})" for which, side, address in sides

@@ -24,9 +24,7 @@ from ..arrays import Array
 
 # Dirichlet concentrations in counts: a small one detects large deviations after few samples, a large one small deviations.
 CONCENTRATIONS = np.array([1.0, 10.0, 100.0, 1000.0, 10_000.0])
-MIN_EXPECTED = 5  # expected counts per cell of the chi-square test
 MISS = 1e-6  # probability that a deviation that is stated as detectable is missed
-GROUP = 32  # factors multiplied before a logarithm is taken; 32 factors of e^5 stay far from overflow
 
 
 def log_dirichlet_mixture(counts: Array, laws: Array, concentrations: Array = CONCENTRATIONS) -> Array:
@@ -95,7 +93,7 @@ def log_bet(y: Array | float, mean: Array | float, c: Array | float) -> Array:
     return np.log1p(np.multiply(c, y)) - np.log1p(np.multiply(c, mean))
 
 
-def log_bets(y: Array, mean_above: Array, mean_below: Array, c: Array, c_of_mean: Array) -> Array:
+def log_bets(y: Array, mean_above: Array, mean_below: Array, c: Array, c_of_mean: Array, group: int = 32) -> Array:
     """Return the sums of `log_bet` over tokens, for every stake and bet: (stakes, bets). A fast path for many tokens.
 
     Parameters
@@ -106,9 +104,16 @@ def log_bets(y: Array, mean_above: Array, mean_below: Array, c: Array, c_of_mean
         Upper and lower bounds of the means, for positive and negative stakes.
     c, c_of_mean : array of shape (stakes,)
         Stakes for the outcomes and for their means: the first half positive, the second half negative.
+    group : int, default=32
+        Factors that are multiplied before a logarithm is taken; 32 factors of e^5 do not overflow.
+
+    Returns
+    -------
+    log_factors : float64 array of shape (stakes, bets)
+        Sums over tokens.
     """
-    groups, half = -(-len(y) // GROUP), len(c) // 2
-    # The stakes come first: a row of the products is long then, which numpy multiplies several times as fast as many short ones.
+    groups, half = -(-len(y) // group), len(c) // 2
+    # Stakes are the first axis: NumPy multiplies few long rows several times as fast as many short ones.
     won = _products(y, c, groups)
     bounds = ((mean_above, c_of_mean[:half]), (mean_below, c_of_mean[half:]))
     asked = np.concatenate([_products(mean, bound, groups) for mean, bound in bounds])
@@ -155,22 +160,22 @@ def chi_square(counts: Array, law: Array) -> float:
         return 1.0
     total = counts.sum()
     if len(seen) == 2:
-        chance = min(1.0, expected[0] / total)
-        return float(stats.binomtest(int(seen[0]), int(total), chance).pvalue)
+        p = min(1.0, expected[0] / total)
+        return float(stats.binomtest(int(seen[0]), int(total), p).pvalue)
     return float(stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), len(seen) - 1))
 
 
-def _pooled(counts: Array, law: Array) -> tuple[Array, Array]:
-    """Seen and expected counts by cell, rare cells together."""
+def _pooled(counts: Array, law: Array, min_expected: float = 5) -> tuple[Array, Array]:
+    """Return observed and expected counts, rare cells pooled until min_expected counts are expected in each."""
     expected = law * counts.sum()
     pools, mass = [[0.0, 0.0]], 0.0
     for cell in np.argsort(expected, kind="stable"):
-        if mass >= MIN_EXPECTED:
+        if mass >= min_expected:
             pools.append([0.0, 0.0])
         pools[-1][0] += counts[cell]
         pools[-1][1] += expected[cell]
         mass = pools[-1][1]
-    if len(pools) > 1 and mass < MIN_EXPECTED:
+    if len(pools) > 1 and mass < min_expected:
         last = pools.pop()
         pools[-1] = [pools[-1][0] + last[0], pools[-1][1] + last[1]]
     seen, wanted = np.array(pools).T
@@ -178,7 +183,12 @@ def _pooled(counts: Array, law: Array) -> tuple[Array, Array]:
 
 
 def missed(
-    distance: float, samples: int, cells: int, false_alarm: float, conditions: int = 1, beliefs: Array = CONCENTRATIONS
+    distance: float,
+    samples: int,
+    cells: int,
+    false_alarm: float,
+    conditions: int = 1,
+    concentrations: Array = CONCENTRATIONS,
 ) -> float:
     """Return the approximate probability that `log_dirichlet_mixture` misses a deviation with so many samples.
 
@@ -196,28 +206,28 @@ def missed(
         The test rejects at the e-value 1 / false_alarm.
     conditions : int, default=1
         Number of conditions with so many samples each; one of them deviates.
-    beliefs : array
-        Concentrations of the mixture.
+    concentrations : array
+        Concentrations of the mixture, in counts.
     """
     from scipy.stats import ncx2
 
     d = (cells - 1) * conditions
     if d == 0 or samples == 0:
         return float(d != 0)  # one possible outcome: every other one is rejected at once
-    prior = beliefs + 1
-    needed = np.log(len(beliefs) / false_alarm) + d / 2 * np.log1p(samples / prior)
+    prior = concentrations + 1
+    needed = np.log(len(concentrations) / false_alarm) + d / 2 * np.log1p(samples / prior)
     statistic = (2 * (1 + prior / samples) * needed).min()
     return float(ncx2.cdf(statistic, d, 4 * samples * distance**2))
 
 
 def smallest_distance(
-    samples: int, cells: int, false_alarm: float, conditions: int = 1, beliefs: Array = CONCENTRATIONS
+    samples: int, cells: int, false_alarm: float, conditions: int = 1, concentrations: Array = CONCENTRATIONS
 ) -> float:
     """Return the total variation distance that is `missed` with probability MISS; 1.0 if none is detected so surely."""
     from scipy.optimize import brentq
 
     def short(distance: float) -> float:
-        return log(max(missed(distance, samples, cells, false_alarm, conditions, beliefs), 1e-30) / MISS)
+        return log(max(missed(distance, samples, cells, false_alarm, conditions, concentrations), 1e-30) / MISS)
 
     if short(1e-9) <= 0:
         return 0.0

@@ -1,14 +1,14 @@
-"""Two servers, side by side: the same law? From texts alone: no log-probabilities are asked for.
+"""Two-sample test of two servers, from their completions of the same requests. No log-probabilities are used.
 
-Every setting has a `TwoSided` of its own; the verdict's wealth is their mean, half of it on the plain setting. A wave asks both sides
-for the same requests, in an order that a coin decides: many copies of one request, and one of every setting together, in turn.
+Each sampling setting has its own `SideBets`. The e-value of the test is the mean of their wealths, half of it on the plain setting. A
+wave of requests goes to both servers, in random order: copies of one request, or one request of every setting, in turn.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import cycle
@@ -20,274 +20,235 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from ..outcome import Outcome, ServerEvidence, Status
-from .answers import PARTIAL, BadAnswer, drafted, parsed
-from .bound import CELLS, Apart
+from .answers import PARTIAL, BadAnswer, draft_count, json_object, read_texts
+from .bound import CELLS, DeviationSums
 from .client import DIALECTS, Client, RefusedRequest
 from .evidence import DecisionLimits, LeftOut
 from .report import SAME_SERVERS, ServerOutcome, ServerReport
-from .server import PROMPTS as USUAL
 from .server import Prompt, RequestPlan
-from .two_sided import ENDED, Race, TwoSided
+from .settings import FRESH_SEED, SETTINGS, Fields, SamplingSetting
+from .two_sided import ENDED, RequestChooser, SideBets
 
-END = 2**31 - 1  # stands for the end that an answer came to by itself
-PIECE = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")  # of a text whose tokens are not known
-LENGTHS = (2, 2, 8, 2, 2, 16)  # tokens an answer where settings are asked together, in turn
-# Tokens of many answers to one request, the long ones tried last. The first token may not be drafted for.
-SHORT, LONG = (1, 2), (5,)
-TOGETHER = 16  # of so many tokens one is of a wave of all settings
-SMALL, SMALL_UNTIL, LARGE = (
-    1,
-    600,
-    8,
-)  # copies of a request per block: SMALL until a setting has SMALL_UNTIL tokens, then LARGE
-MORE = (3, 3, 28)  # requests of the first setting in a wave of all settings, in turn
-PLACES = 2  # of an answer, that the bound is about
-EMPTY = 20  # waves in a row without a token, after which there is no more to come
-# A side draws nothing where this share of its answers are what it said to the request before, of so many at least.
-ALIKE, FEWEST = 0.99, 8
-PROMPTS_A_SETTING = 4  # but for the plain one, that has them all
-BIAS = {str(token): 4.0 for token in range(5, 400, 7)}
-REPEATED = {  # texts, and how much of them comes a fourth time
-    "The cat sat on the red mat and the dog sat on the blue mat near the old door of the house. ": 30,
-    "one apple, two pears, three plums, four figs, five limes, six nuts, seven dates, ": 45,
-    "for i in range(10):\n    print(i, i * i, i * i * i)\n    total = total + i\n": 40,
-}
-# The first token is nearly sure, the second is not: where the first is never drafted for, the second shows most then. Texts that
-# repeat themselves are for drafts by lookup.
-PROMPTS = ("Once upon a", "Ladies and", "Thank you very", "On the other", "as soon as", "The United States of", "from time to",
-         "Happy birthday to", *(3 * text + text[:length] for text, length in REPEATED.items()), *USUAL[:5])  # fmt: skip
+END_OF_TEXT = 2**31 - 1  # token that stands for the end of a response before max_tokens
 
-FRESH = object()  # in the place of a seed: another for every request
-LEAST = {"at least 3 tokens": 5}  # tokens that an answer must be asked for, by setting
-DRAFTED_FROM = {"llamacpp": 5}  # and by engine: it drafts for no answer of one or two tokens, as most would have
-LONG_PROMPTS = "long prompts"
-CERTAIN = "temperature 0"  # nothing is drawn: where sides differ, rounding may do it
-# Fields of every setting, by engine; "*": of those that are not named. None: the engine has no such field.
-Fields = Mapping[str, Any]
-SETTINGS: dict[str, dict[str, Fields | None]] = {
-    "plain": {"*": {}},
-    "temperature 0.6": {"*": {"temperature": 0.6}},
-    CERTAIN: {"*": {"temperature": 0.0}},
-    "top-p 0.8": {"*": {"top_p": 0.8}},
-    "top-k 5": {"*": {"top_k": 5}, "openai": None},
-    "min-p 0.1": {"*": {"min_p": 0.1}, "openai": None},
-    "repetition penalty 1.3": {"*": {"repeat_penalty": 1.3}, "vllm": {"repetition_penalty": 1.3},
-                               "sglang": {"repetition_penalty": 1.3}, "openai": None},
-    "presence penalty 1": {"*": {"presence_penalty": 1.0}},
-    "frequency penalty 1": {"*": {"frequency_penalty": 1.0}},
-    "logit bias": {"*": {"logit_bias": BIAS}},
-    "at least 3 tokens": {"*": None, "vllm": {"min_tokens": 3}, "sglang": {"min_tokens": 3}},
-    "seeds": {"*": {"seed": FRESH}},
-    "two answers": {"*": {"n": 2}},
-    LONG_PROMPTS: {"*": {}},
-    "cached prompts": {"*": None, "llamacpp": {"cache_prompt": True}},
-    "stop at a comma": {"*": {"stop": [","]}},
-    "a grammar": {"*": None, "vllm": {"structured_outputs": {"regex": "( [a-z]+)+"}}, "sglang": {"regex": "( [a-z]+)+"},
-                  "llamacpp": {"grammar": 'root ::= (" " [a-z]+)+'}},
-}  # fmt: skip
+
+@dataclass(frozen=True)
+class TwoServerPlan:
+    """Sizes of the requests in a comparison of two servers. Lengths are max_tokens; those in turn repeat."""
+
+    lengths: tuple[int, ...] = (2, 2, 8, 2, 2, 16)  # in waves of all settings, in turn
+    all_settings_every: int = 16  # one of this number of tokens is in a wave of all settings
+    extra_requests: tuple[int, ...] = (3, 3, 28)  # of the first setting in a wave of all settings, in turn
+    # of copies of one request, the long ones tried last: the first token of a response may not be drafted
+    copy_lengths: tuple[int, ...] = (1, 2)
+    long_copy_lengths: tuple[int, ...] = (5,)
+    small_block: int = 1  # copies of a request per wave, until a setting has small_block_tokens
+    small_block_tokens: int = 600
+    large_block: int = 8  # afterwards
+    max_empty_waves: int = 20  # waves in a row without a token, after which the test ends
+    min_repeats: int = (
+        8  # a side is deterministic if it repeats its responses to repeated requests: at least this number,
+    )
+    repeated_share: float = 0.99  # and this share of them
 
 
 class Side(Protocol):
-    """A source of answers."""
+    """A source of completions."""
 
     def ask(self, requests: Sequence[tuple[str, Prompt]], tokens: int) -> list[Array | BadAnswer]:
-        """An answer to each request, a setting and a prompt, all together: its tokens, ENDED after them, (tokens,) integers."""
+        """Return the completions of concurrent requests, each a setting and a prompt: int (tokens,), ENDED after the end."""
 
 
 @dataclass
-class Server:
-    """One side: a server, and what it was introduced as."""
+class ServerSide:
+    """A server as one side of the test."""
 
     client: Client
     plan: RequestPlan
-    ids: bool = False  # whether tokens are compared, not pieces of text
+    ids: bool = False  # whether token ids are compared, instead of pieces of text
     seeds: np.random.Generator = field(default_factory=np.random.default_rng)
-    drafted: int | None = None  # tokens, if the server counts them: untrusted
+    drafted: int | None = None  # draft tokens by the server's own count, if it counts them
 
     def ask(self, requests: Sequence[tuple[str, Prompt]], tokens: int) -> list[Array | BadAnswer]:
+        """Return the completions of concurrent requests."""
         asked = [{**self._fields(setting), "prompt": prompt, "max_tokens": tokens} for setting, prompt in requests]
         answers = self.client.complete(asked, self._read)
-        if self.client.lost():  # it may have failed by its tokens; which answer came in its place is not known
-            answers[0] = BadAnswer("an answer was drawn, lost and asked for again")
+        if self.client.lost():  # possibly because of its tokens; it is unknown which response replaces it
+            answers[0] = BadAnswer("a response was sampled, lost and requested again")
         return answers
 
-    def gives_ids(self) -> bool:
-        """Whether it names the tokens of its answers by their ids where it is asked to."""
-        asked = [{**self._fields("plain"), "prompt": PROMPTS[0], "max_tokens": 1}]
-        (ids,) = self.client.complete(asked, lambda body, _: _choices(parsed(body), 1)[0].get("token_ids"))
+    def reports_ids(self, prompt: Prompt) -> bool:
+        """Whether the server reports token ids if it is asked to."""
+        asked = [{**self._fields("plain"), "prompt": prompt, "max_tokens": 1}]
+        (ids,) = self.client.complete(asked, lambda body, _: read_texts(json_object(body), 1, 1)[0].token_ids)
         return isinstance(ids, list)
 
-    def of(self, setting: str) -> Fields | None:
-        """Fields of a setting; None where the engine has no such setting."""
-        by_engine = SETTINGS[setting]
-        return by_engine.get(self.plan.engine, by_engine["*"])
+    def has(self, setting: str) -> bool:
+        """Whether the engine has this setting."""
+        return SETTINGS[setting].of(self.plan.engine) is not None
 
     def _fields(self, setting: str) -> dict[str, Any]:
-        fields = DIALECTS[self.plan.engine].asked(self.plan.model)
+        fields = DIALECTS[self.plan.engine].request(self.plan.model)
         fields |= {"return_token_ids": True} if self.plan.engine == "vllm" else {}
-        fields |= self.of(setting) or {}
-        return {name: int(self.seeds.integers(2**31)) if value is FRESH else value for name, value in fields.items()}
+        fields |= SETTINGS[setting].of(self.plan.engine) or {}
+        return {
+            name: int(self.seeds.integers(2**31)) if value is FRESH_SEED else value for name, value in fields.items()
+        }
 
     def _read(self, body: bytes, asked: Fields) -> Array:
-        """The tokens of an answer, or digests of the pieces of its text; END where it ended by itself, then ENDED.
+        """Token ids or digests of pieces of text; END_OF_TEXT at an end before max_tokens, then ENDED.
 
-        Several answers to one request stand one after the other, each at its full length.
+        Several completions of one request are concatenated, each at its full length.
         """
-        most, tokens, found = int(asked["max_tokens"]), list[int](), parsed(body)
-        for choice in _choices(found, int(asked.get("n", 1))):
-            own = _ids(choice.get("token_ids"), most) if self.ids else _pieces(choice.get("text"))
-            own = [*own, *([] if choice.get("finish_reason") in (None, "length") else [END])][:most]
+        most, tokens, found = int(asked["max_tokens"]), list[int](), json_object(body)
+        for each in read_texts(found, int(asked.get("n", 1)), most):
+            own = each.token_ids if self.ids else _pieces(each.text)
+            if own is None:
+                raise BadAnswer("token_ids must be a list of ids, as in other responses, got null")
+            own = [*own, *([END_OF_TEXT] if each.ended else [])][:most]
             tokens += [*own, *[ENDED] * (most - len(own))]
-        if (drafts := drafted(found)) is not None:
-            self.drafted = (self.drafted or 0) + drafts
+        if (count := draft_count(found)) is not None:
+            self.drafted = (self.drafted or 0) + count
         return np.array(tokens, dtype=np.int64)
 
 
-def _choices(found: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    choices = found.get("choices")
-    if not isinstance(choices, list) or len(choices) != count or not all(isinstance(each, dict) for each in choices):
-        raise BadAnswer(f"not a completion: no choices, or not the {count} that were asked for")
-    return choices
-
-
-def _ids(tokens: Any, most: int) -> list[int]:
-    if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token < END for token in tokens):
-        raise BadAnswer("no list of token ids, although other answers had one")
-    if len(tokens) > most:
-        raise BadAnswer(f"{len(tokens)} tokens where at most {most} were asked for")
-    return tokens
-
-
-def _pieces(text: Any) -> list[int]:
-    if not isinstance(text, str):
-        raise BadAnswer("no text")
-    pieces = PIECE.findall(text.rstrip(PARTIAL))  # some engines show the parts of a character, others do not
+def _pieces(text: str | None) -> list[int]:
+    """Digests of words, marks and spaces."""
+    if text is None:
+        raise BadAnswer("text must be a string, got null")
+    pieces = re.findall(r"\s*\w+|\s*[^\w\s]|\s+", text.rstrip(PARTIAL))  # only some engines send parts of a character
     digests = (blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=4).digest() for piece in pieces)
-    return [int.from_bytes(digest, "big") % END for digest in digests]
+    return [int.from_bytes(digest, "big") % END_OF_TEXT for digest in digests]
 
 
-class Places:
-    """A bound, at any time, of the mean difference between the sides at the first places of an answer.
+class PositionBound:
+    """Confidence bound, at any time, of the mean difference between the sides at the first positions of a response.
 
-    Before every block the tokens that came at a place of the answers to its request are ranked; the cells are the seven most frequent
-    ones and the rest. The bound is for all unions of cells and both places at once, by the lemma in `bound`: x is the mean difference
-    of a block, so that answers of one block may share their random numbers.
+    Before every block, the tokens so far at a position of the responses to its request are ranked; the cells are the seven most frequent
+    ones and the rest. The bound holds for all unions of cells and all positions at once, by the lemma in `bound`: x is the mean difference
+    of a block, so that responses of one block may share their random numbers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, positions: int = 2) -> None:
         self._seen: dict[tuple[Any, int], Counter[int]] = {}
-        self.apart = Apart(PLACES)
+        self._positions, self.sums = positions, DeviationSums(positions)
 
     def add(self, request: Any, first: Array, second: Array) -> None:
-        """Count a block of answers (m, T) to one request."""
-        for place in range(min(PLACES, first.shape[1])):
-            seen = self._seen.setdefault((request, place), Counter())
+        """Count a block of responses (m, T) to one request."""
+        for position in range(min(self._positions, first.shape[1])):
+            seen = self._seen.setdefault((request, position), Counter())
             rank = {token: i for i, (token, _) in enumerate(seen.most_common(CELLS - 1))}
-            cells = [np.bincount([rank.get(token, CELLS - 1) for token in side[:, place].tolist()], minlength=CELLS)
+            cells = [np.bincount([rank.get(token, CELLS - 1) for token in side[:, position].tolist()], minlength=CELLS)
                      for side in (first, second)]  # fmt: skip
-            self.apart.add(place, (cells[0] - cells[1])[None] / len(first))
-            seen.update([*first[:, place].tolist(), *second[:, place].tolist()])
+            self.sums.add(position, (cells[0] - cells[1])[None] / len(first))
+            seen.update([*first[:, position].tolist(), *second[:, position].tolist()])
 
 
 @dataclass
 class Setting:
-    """One setting: its prompts, its bets, and which prompt comes next. left_out: why it is not asked for, "" if it is.
-
-    least: tokens that an answer is asked for.
-    """
+    """One setting in the test: its prompts, its share of the stake, its bets, and the smallest max_tokens of its requests."""
 
     name: str
     prompts: Sequence[Prompt]
     stake: float
-    bets: TwoSided = field(default_factory=TwoSided)
-    left_out: str = ""
-    least: int = 1
+    bets: SideBets = field(default_factory=SideBets)
+    skipped: str = ""  # reason why it is not asked, "" if it is
+    min_length: int = 1
+    plan: TwoServerPlan = field(default_factory=TwoServerPlan)
 
     def __post_init__(self) -> None:
-        numbers, self.least = range(len(self.prompts)), max(self.least, LEAST.get(self.name, 1))
-        arms = [(prompt, length) for lengths in (SHORT, LONG) for prompt in numbers for length in lengths]
-        self.race = Race([arm for arm in arms if arm[1] >= self.least])
-        self._last: tuple[dict[Any, bytes], dict[Any, bytes]] = ({}, {})  # answers of both sides, by prompt and length
-        self._again, self._alike = 0, np.zeros(2)  # how many came after such a one, and were equal to it
+        own = SETTINGS.get(self.name, SamplingSetting())
+        self.min_length, self._deterministic = max(self.min_length, own.min_length), own.deterministic
+        self._copy_lengths = self.plan.copy_lengths + self.plan.long_copy_lengths
+        arms = [(prompt, length) for lengths in (self.plan.copy_lengths, self.plan.long_copy_lengths)
+                for prompt in range(len(self.prompts)) for length in lengths]  # fmt: skip
+        self.chooser = RequestChooser([arm for arm in arms if arm[1] >= self.min_length])
+        self._last: tuple[dict[Any, bytes], dict[Any, bytes]] = ({}, {})  # responses of each side, by prompt and length
+        self._repeats, self._repeated = 0, np.zeros(2)  # repeated requests, and equal responses to them
 
     def add(self, prompts: Array, length: int, sides: tuple[Array, Array]) -> None:
-        """Bet on a block: prompts (m,), answers of both sides (m, T) of so many tokens each."""
+        """Bet on a block: prompts (m,), responses of each side (m, T), and their max_tokens."""
         self.bets.add(prompts, *sides)
         for prompt in np.unique(prompts).tolist():
-            if length in SHORT + LONG:
-                self.race.learn((prompt, length), *(side[prompts == prompt] for side in sides))
+            if length in self._copy_lengths:
+                self.chooser.learn((prompt, length), *(side[prompts == prompt] for side in sides))
         for prompt, *pair in zip(prompts.tolist(), *sides, strict=True):
-            self._again += (prompt, length) in self._last[0]
+            self._repeats += (prompt, length) in self._last[0]
             for side, (last, answer) in enumerate(zip(self._last, pair, strict=True)):
-                self._alike[side] += last.get((prompt, length)) == answer.tobytes()
+                self._repeated[side] += last.get((prompt, length)) == answer.tobytes()
                 last[prompt, length] = answer.tobytes()
 
     @property
-    def certain(self) -> bool:
-        """Whether both sides say again what they said: at temperature 0, with a fixed seed, from a cache of answers."""
-        return self.name == CERTAIN or (self._again >= FEWEST and bool(self._alike.min() >= ALIKE * self._again))
+    def deterministic(self) -> bool:
+        """Whether both sides repeat their responses: at temperature 0, with a fixed seed, or from a response cache."""
+        alike = bool(self._repeated.min() >= self.plan.repeated_share * self._repeats)
+        return self._deterministic or (self._repeats >= self.plan.min_repeats and alike)
 
     @property
     def log_e(self) -> float:
-        """Logarithm of the wealth, 0 at most where nothing is drawn."""
-        return min(self.bets.log_e, 0.0) if self.certain else self.bets.log_e
+        """Logarithm of the wealth, at most 0 if nothing is sampled."""
+        return min(self.bets.log_e, 0.0) if self.deterministic else self.bets.log_e
 
 
 class TwoServerTest:
-    """Two sides, asked the same until they differ or the tokens are used up."""
+    """Two sides get the same requests until they differ or enough tokens were read."""
 
     def __init__(
         self, first: Side, second: Side, settings: Sequence[Setting], level: float = 1e-6, confidence: float = 0.999,
-        lengths: Sequence[int] = LENGTHS, seed: int | None = None,
+        plan: TwoServerPlan | None = None, seed: int | None = None,
     ) -> None:  # fmt: skip
-        self._sides, self.settings = (first, second), settings
+        self._sides, self.settings, self._plan = (first, second), settings, plan or TwoServerPlan()
         self.level, self.confidence = level, confidence
-        self._lengths, self._more, self._coin = cycle(lengths), cycle(MORE), np.random.default_rng(seed)
-        self._places, self._same = Places(), True
-        self._answers, self._empty, self._together, self.unreadable = 0, 0, 0, LeftOut()
+        self._lengths, self._extra = cycle(self._plan.lengths), cycle(self._plan.extra_requests)
+        self._generator = np.random.default_rng(seed)
+        self._bound, self._all_equal = PositionBound(), True
+        self._answers, self._empty_waves, self._tokens_together, self.unreadable = 0, 0, 0, LeftOut()
         self._largest, self._decided_at = 0.0, None  # type: float, int | None
 
     @property
     def tokens(self) -> int:
+        """Tokens of both sides so far."""
         return sum(each.bets.tokens for each in self.settings)
 
     @property
     def log_e(self) -> float:
-        """Logarithm of the wealth; what was won where nothing is drawn is given away."""
+        """Logarithm of the wealth, without gains where nothing is sampled."""
         stakes = np.log(np.array([each.stake for each in self.settings]) / sum(each.stake for each in self.settings))
         return float(np.logaddexp.reduce([each.log_e for each in self.settings] + stakes))
 
     def run(self, tokens: int, on_wave: Callable[[int], None] = lambda tokens: None) -> ServerReport:
-        """Ask until the sides differ, or so many tokens of both were read. CannotAudit if nothing can be read."""
+        """Ask until the sides differ, or this number of tokens of both was read. Raises CannotAudit if nothing can be read."""
         while self._decided_at is None and self.tokens < tokens:
-            if self._empty >= EMPTY or self.unreadable.tokens > max(20, 0.5 * self._answers):
+            if self._empty_waves >= self._plan.max_empty_waves or self.unreadable.tokens > max(20, 0.5 * self._answers):
                 break
-            if all(each.left_out for each in self.settings):
-                raise CannotAudit(f"no setting is answered by both sides: {self.settings[0].left_out}")
+            if all(each.skipped for each in self.settings):
+                raise CannotAudit(f"both sides must answer a setting, got none: {self.settings[0].skipped}")
             self._ask()
             on_wave(self.tokens)
         if not self.tokens:
-            raise CannotAudit(f"{self._empty} waves of requests in a row without a token: {self.unreadable}")
+            raise CannotAudit(f"{self._empty_waves} waves of requests in a row without a token: {self.unreadable}")
         return self.report()
 
     def _wave(self) -> tuple[list[tuple[Setting, int]], int]:
-        """Requests that are sent together and tokens an answer: copies of one, or one of every setting and some more of the first."""
-        asked = [each for each in self.settings if not each.left_out]
-        if TOGETHER * self._together < self.tokens - SMALL_UNTIL / 2:
-            length = max(next(self._lengths), asked[0].least)
-            more = self._coin.integers(len(asked[0].prompts), size=next(self._more)).tolist()
-            wave = [(each, each.race.best()) for each in asked if each.least <= length] + [(asked[0], x) for x in more]
-            self._together += 2 * length * len(wave)
+        """Return concurrent requests and their max_tokens: copies of one, or one of every setting and some more of the first."""
+        plan, asked = self._plan, [each for each in self.settings if not each.skipped]
+        if plan.all_settings_every * self._tokens_together < self.tokens - plan.small_block_tokens / 2:
+            length = max(next(self._lengths), asked[0].min_length)
+            extra = self._generator.integers(len(asked[0].prompts), size=next(self._extra)).tolist()
+            wave = [(each, each.chooser.best()) for each in asked if each.min_length <= length]
+            wave += [(asked[0], prompt) for prompt in extra]
+            self._tokens_together += 2 * length * len(wave)
             return wave, length
-        setting = asked[0] if self._coin.random() < 0.5 else asked[self._coin.integers(len(asked))]
-        prompt, length = setting.race.next()
-        return [(setting, prompt)] * (SMALL if setting.bets.tokens < SMALL_UNTIL else LARGE), length
+        setting = asked[0] if self._generator.random() < 0.5 else asked[self._generator.integers(len(asked))]
+        prompt, length = setting.chooser.next()
+        copies = plan.small_block if setting.bets.tokens < plan.small_block_tokens else plan.large_block
+        return [(setting, prompt)] * copies, length
 
     def _ask(self) -> None:
         (wave, length), before = self._wave(), self.tokens
         requests = [(setting.name, setting.prompts[prompt]) for setting, prompt in wave]
         answers: dict[int, list[Array | BadAnswer]] = {}
-        for side in self._coin.permutation(2).tolist():
+        for side in self._generator.permutation(2).tolist():
             answers[side] = self._sides[side].ask(requests, length)
         rows = list(zip(wave, answers[0], answers[1], strict=True))
         lost = {setting.name for (setting, _), *pair in rows if self._unreadable(setting, *pair)}
@@ -297,20 +258,21 @@ class TwoServerTest:
                 setting.bets.charge()
             elif block:
                 prompts, first, second = (np.array(column) for column in zip(*block, strict=True))
-                self._same = self._same and bool((first == second).all())
+                self._all_equal = self._all_equal and bool((first == second).all())
                 setting.add(prompts, length, (first, second))
                 for prompt in np.unique(prompts).tolist():
-                    self._places.add((setting.name, prompt), first[prompts == prompt], second[prompts == prompt])
-        self._empty = self._empty + 1 if self.tokens == before else 0
+                    rows_of = prompts == prompt
+                    self._bound.add((setting.name, prompt), first[rows_of], second[rows_of])
+        self._empty_waves = self._empty_waves + 1 if self.tokens == before else 0
         self._largest = max(self._largest, self.log_e)
         if self._decided_at is None and self._largest >= -log(self.level):
             self._decided_at = self.tokens
 
     def _unreadable(self, setting: Setting, *pair: Array | BadAnswer) -> bool:
-        """Whether one of two answers cannot be read, on whichever side; a setting that a server refuses is asked for no more."""
+        """Whether one of two responses cannot be read. A setting that a server refuses is not asked again."""
         bad = next((x for x in pair if isinstance(x, BadAnswer)), None)
         if isinstance(bad, RefusedRequest) and not setting.bets.tokens:
-            setting.left_out = str(bad)
+            setting.skipped = str(bad)
             return True
         self._answers += 1
         if bad is not None:
@@ -320,31 +282,20 @@ class TwoServerTest:
     def report(self) -> ServerReport:
         """Return the report: an outcome for all tokens, and one for each setting, the largest e-value first."""
         test = self._outcome()
-        asked = [self._of_setting(each, test) for each in self.settings if not each.left_out]
-        left_out = [
-            Outcome(
-                check=each.name, status=Status.SKIPPED, evidence=ServerEvidence(reason=each.left_out), decides=False
-            )
-            for each in self.settings
-            if each.left_out
-        ]
+        asked = [self._outcome_of(each, test) for each in self.settings if not each.skipped]
         asked.sort(key=lambda outcome: -outcome.evidence.log_e_value)
-        return ServerReport("two servers", (test, *asked, *left_out), {}, self.level)
+        skipped = [
+            Outcome(check=each.name, status=Status.SKIPPED, evidence=ServerEvidence(reason=each.skipped), decides=False)
+            for each in self.settings
+            if each.skipped
+        ]
+        return ServerReport("two servers", (test, *asked, *skipped), {}, self.level)
 
     def _outcome(self) -> ServerOutcome:
-        """The outcome for the tokens of all settings."""
-        unreadable, limit = self.unreadable.tokens, -log(self.level)
-        why = "" if self.tokens else "nothing was read"
-        apart = [each.name for each in self.settings if each.certain and each.bets.largest >= limit]
-        if apart and self._decided_at is None:
-            why = (
-                f"{apart[0]}: each side repeats its answers, and the two sides differ. The reason may be rounding where the most probable "
-                "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both sample again"
-            )
-        if unreadable > DecisionLimits.max_unreadable * self._answers:
-            why = f"{unreadable} of {self._answers} pairs of answers cannot be read: {self.unreadable}"
+        """Return the outcome for the tokens of all settings."""
+        unreadable, why = self.unreadable.tokens, self._undecided()
         status = Status.FAILED if self._decided_at is not None else Status.UNDECIDED if why else Status.PASSED
-        bound = min(1.0, self._places.apart.largest(self.confidence) + unreadable / max(self._answers, 1))
+        bound = min(1.0, self._bound.sums.largest(self.confidence) + unreadable / max(self._answers, 1))
         claim = (
             f"the distributions of the first and of the second token differ by less than {bound:.2g} in total variation on average, between"
             f" the seven most frequent answers to a prompt and all others, with confidence {self.confidence:g}"
@@ -353,7 +304,7 @@ class TwoServerTest:
         reasons = {
             Status.FAILED: f"strongest evidence: {strongest.name}, by {strongest.bets.strongest}",
             Status.UNDECIDED: why,
-            Status.PASSED: "All answers are equal" if self._same else "",
+            Status.PASSED: "All answers are equal" if self._all_equal else "",
         }
         evidence = ServerEvidence(
             reason=reasons[status],
@@ -369,8 +320,21 @@ class TwoServerTest:
         claim = claim if status == Status.PASSED else ""
         return Outcome(check=SAME_SERVERS, status=status, claim=claim, evidence=evidence)
 
-    def _of_setting(self, setting: Setting, test: ServerOutcome) -> ServerOutcome:
-        """The outcome of one setting. Only the mean of all e-values decides: a setting fails only if that failed."""
+    def _undecided(self) -> str:
+        """Return the reason why the responses decide nothing, "" if they do."""
+        unreadable = self.unreadable.tokens
+        if unreadable > DecisionLimits.max_unreadable * self._answers:
+            return f"{unreadable} of {self._answers} pairs of answers cannot be read: {self.unreadable}"
+        differ = [each.name for each in self.settings if each.deterministic and each.bets.largest >= -log(self.level)]
+        if differ and self._decided_at is None:
+            return (
+                f"{differ[0]}: each side repeats its answers, and the two sides differ. The reason may be rounding where the most probable "
+                "token is taken, a fixed seed or a cache of answers elsewhere: compare token by token, or let both sample again"
+            )
+        return "" if self.tokens else "no token was read"
+
+    def _outcome_of(self, setting: Setting, test: ServerOutcome) -> ServerOutcome:
+        """Return the outcome of one setting. Only the mean of all e-values decides: a setting fails only if the test failed."""
         bets = setting.bets
         # UNDECIDED: the test ended before it was decided for this setting.
         differs = Status.FAILED if setting.log_e >= -log(self.level) else Status.UNDECIDED
@@ -381,19 +345,29 @@ class TwoServerTest:
         return Outcome(check=setting.name, status=status, evidence=evidence, decides=False)
 
 
-def settings_of(first: Server, second: Server, names: Sequence[str], prompts: Sequence[Prompt]) -> list[Setting]:
-    """The settings that both engines have, the plain one with all prompts and half of the stake."""
-    common = [name for name in names if None not in (first.of(name), second.of(name))]
+def settings_of(
+    first: ServerSide, second: ServerSide, names: Sequence[str], prompts: Sequence[Prompt], few_prompts: int = 4
+) -> list[Setting]:
+    """Return the settings that both engines have: the plain one with all prompts and half of the stake, others with a few prompts."""
+    common = [name for name in names if first.has(name) and second.has(name)]
     if not common:
-        raise CannotAudit(f"{', '.join(names)}: no setting that both engines have")
+        raise CannotAudit(f"--settings must have one that both engines have, got {', '.join(names)}.")
     stake = dict.fromkeys(common, 1.0) | ({"plain": max(1.0, len(common) - 1.0)} if "plain" in common else {})
-    few = prompts[:: max(1, len(prompts) // PROMPTS_A_SETTING)][:PROMPTS_A_SETTING]
-    asked = {"plain": prompts, LONG_PROMPTS: [_behind(prompts, prompt) for prompt in few]}
-    least = max(DRAFTED_FROM.get(side.plan.engine, 1) for side in (first, second))
-    return [Setting(name, asked.get(name, few), stake[name], least=least) for name in common]
+    few = prompts[:: max(1, len(prompts) // few_prompts)][:few_prompts]
+    long = [_after_others(prompts, prompt) for prompt in few]
+    min_length = max(DIALECTS[side.plan.engine].min_drafted_length for side in (first, second))
+    return [
+        Setting(
+            name,
+            prompts if name == "plain" else long if SETTINGS[name].long_prompts else few,
+            stake[name],
+            min_length=min_length,
+        )
+        for name in common
+    ]
 
 
-def _behind(prompts: Sequence[Prompt], prompt: Prompt) -> Prompt:
+def _after_others(prompts: Sequence[Prompt], prompt: Prompt) -> Prompt:
     """A prompt with all others before it, as text or as token ids."""
     if isinstance(prompt, str):
         return "\n".join([each for each in prompts if isinstance(each, str)] + [prompt])

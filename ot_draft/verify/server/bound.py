@@ -1,10 +1,10 @@
-"""How much bias there can still be: a confidence sequence for the mean bias of sets of tokens.
+"""Bound on the remaining bias: a confidence sequence for the mean bias of sets of tokens.
 
-What is bounded. A partition sorts the tokens into J cells, for every token from the past alone: by rank, by probability, by where
-they lie on the unit interval. Let b_t(A) be the true probability that token t falls into the union A of cells, given the past,
-less the probability reported. The mean of b_t(A) over the tokens so far, largest over all unions, is the total variation distance
-between what came on average and what was reported on average, as far as the partition can see. It is at most the mean total
-variation distance a token; a bias inside the cells, or one that changes its sign from token to token, is not seen.
+A partition sorts the tokens into J cells, for every token from the past alone: by rank, by probability, by the interval on the unit
+interval. Let b_t(A) be the true probability that token t falls into the union A of cells, given the past, minus the reported
+probability. The bound is on the mean of b_t(A) over the tokens so far, largest over all unions: the total variation distance between
+the average of the emitted tokens and the average of the reported distributions, at the resolution of the partition. It is at most the
+mean total variation distance per token. A bias inside the cells, or one that changes its sign from token to token, is not detected.
 
 Lemma (Fan, Grama, Liu 2015). For x >= -1 and 0 <= s < 1, exp(s x + x^2 (log(1 - s) + s)) <= 1 + s x. With x = y - m, and b the mean
 of x given the past, exp(s (x - b) - x^2 psi(s)), psi(s) = -log(1 - s) - s, has mean at most (1 + s b) exp(-s b) <= 1. The product over
@@ -23,21 +23,20 @@ from .bets import overlap
 from .records import Tokens
 
 CELLS = 8  # of each partition
-PARTITIONS = 4  # by rank, by probability, on the unit interval by rank, and by id
-# counted from 0; the cells are {0}, {1}, {2}, {3, 4}, {5..7}, {8..15}, the listed ones after, the rest
-LAST_RANKS = (0, 1, 2, 4, 7, 15)
-SLOPES = 2.0 ** -np.arange(1, 14)  # s: each is best at one number of tokens, from a handful to some hundred millions
-# with their complements: all
+# all unions of cells, each or its complement
 UNIONS = ((np.arange(1, 2 ** (CELLS - 1))[:, None] >> np.arange(CELLS)) & 1).astype(float)
-EVENTS = 2 * PARTITIONS * len(UNIONS)
 
 
-class Apart:
-    """Sums of x and of its products, in CELLS cells of each of several partitions: what the lemma asks for."""
+class DeviationSums:
+    """Sums of x and of its products over the cells of several partitions, for the lemma.
 
-    def __init__(self, partitions: int) -> None:
+    slopes: s; each is best at one number of tokens, from a handful to some hundred millions.
+    """
+
+    def __init__(self, partitions: int, slopes: Array | None = None) -> None:
         self.count = np.zeros(partitions, dtype=int)
         self.sum, self._square = np.zeros((partitions, CELLS)), np.zeros((partitions, CELLS, CELLS))
+        self._slopes = 2.0 ** -np.arange(1, 14) if slopes is None else slopes
 
     def add(self, partition: int, x: Array) -> None:
         """Count x (T, CELLS)."""
@@ -46,60 +45,72 @@ class Apart:
         self._square[partition] += x.T @ x
 
     def largest(self, confidence: float, unseen: int = 0) -> float:
-        """Upper bound of the mean of |b| on every union of cells, of all partitions at once; 1 at the start.
+        """Return the upper bound of the mean of |b| on all unions of cells of all partitions at once; 1 without tokens.
 
         unseen: further tokens that the mean includes. Each may have any x in [-1, 1].
         """
         if not self.count.all():
             return 1.0
-        share = (1 - confidence) / (len(self.count) * len(UNIONS) * 2 * len(SLOPES))
+        share = (1 - confidence) / (len(self.count) * len(UNIONS) * 2 * len(self._slopes))
         spread = np.einsum("uj,pjk,uk->pu", UNIONS, self._square, UNIONS)
-        psi = -np.log1p(-SLOPES) - SLOPES
-        room = ((-log(share) + psi * (spread[..., None] + unseen)) / SLOPES).min(-1)
+        psi = -np.log1p(-self._slopes) - self._slopes
+        room = ((-log(share) + psi * (spread[..., None] + unseen)) / self._slopes).min(-1)
         return min(1.0, float(((np.abs(self.sum @ UNIONS.T) + room + unseen) / (self.count[:, None] + unseen)).max()))
 
 
 class Bound:
-    """Sums over tokens, for every partition: constant memory."""
+    """Bound on the bias by rank, by probability, and on the unit interval by rank and by id. Constant memory."""
+
+    partitions = 4
 
     def __init__(self) -> None:
-        self._apart, self._slack, self._rest = Apart(PARTITIONS), 0.0, 0.0
+        self._sums, self._slack, self._rest = DeviationSums(self.partitions), 0.0, 0.0
 
     @property
     def count(self) -> int:
-        return int(self._apart.count[0])
+        """Number of tokens."""
+        return int(self._sums.count[0])
 
     def add(self, tokens: Tokens, slack: Array) -> None:
-        """Count a block; slack (T,): by how much the reported laws may miss the true ones (`rounding`)."""
+        """Count a block; slack (T,): largest error of the reported distributions (`rounding`)."""
         self._slack += float(slack.sum())
         self._rest += float(tokens.residual_mass.sum())
-        by_rank = np.searchsorted(LAST_RANKS, np.arange(tokens.mass.shape[1]))
-        ranks = _cells(tokens, np.broadcast_to(by_rank, tokens.mass.shape))
-        for i, (y, m) in enumerate((ranks, _masses(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))):
-            self._apart.add(i, y - m)
+        for i, (y, m) in enumerate(
+            (_ranks(tokens), _probabilities(tokens), _octants(tokens.by_rank), _octants(tokens.by_id))
+        ):
+            self._sums.add(i, y - m)
 
     def largest(self, confidence: float, tolerance: float, unseen: int = 0) -> float:
-        """Upper bound of the mean bias of every union of cells at once; 1 at the start. The mean includes `unseen` further tokens."""
-        return min(1.0, self._apart.largest(confidence, unseen) + (tolerance + self.slack if self.count else 0.0))
+        """Return the upper bound of the mean bias of all unions of cells at once, including `unseen` tokens; 1 without tokens."""
+        return min(1.0, self._sums.largest(confidence, unseen) + (tolerance + self.slack if self.count else 0.0))
 
     @property
     def slack(self) -> float:
-        """By how much the reported laws may miss the true ones, on average, by their rounding."""
+        """Mean of the largest errors of the reported distributions by rounding."""
         return self._slack / max(self.count, 1)
 
     @property
     def rest(self) -> float:
-        """Mass of the tokens that no law names, on average."""
+        """Mean probability of the tokens that are not listed."""
         return self._rest / max(self.count, 1)
 
     @property
     def seen(self) -> float:
-        """Total variation between what came and what was reported, on average, on the partition where it is largest."""
-        return float((np.abs(self._apart.sum).sum(1) / 2 / max(self.count, 1)).max())
+        """Total variation distance between the averages of the emitted tokens and of the reports, largest over the partitions."""
+        return float((np.abs(self._sums.sum).sum(1) / 2 / max(self.count, 1)).max())
 
 
-def _masses(tokens: Tokens) -> tuple[Array, Array]:
-    """Cells by the power of two of the probability: above 1/2, above 1/4, ..., at most 1/64, the rest."""
+EVENTS = 2 * Bound.partitions * len(UNIONS)
+
+
+def _ranks(tokens: Tokens, last_ranks: tuple[int, ...] = (0, 1, 2, 4, 7, 15)) -> tuple[Array, Array]:
+    """Cells of ranks, from 0: {0}, {1}, {2}, {3, 4}, {5..7}, {8..15}, further listed ones, the rest."""
+    by_rank = np.searchsorted(last_ranks, np.arange(tokens.mass.shape[1]))
+    return _cells(tokens, np.broadcast_to(by_rank, tokens.mass.shape))
+
+
+def _probabilities(tokens: Tokens) -> tuple[Array, Array]:
+    """Cells of powers of two of the probability: above 1/2, above 1/4, ..., at most 1/64, the rest."""
     cell = np.clip(np.ceil(-np.log2(np.maximum(tokens.mass, 1e-300))).astype(int) - 1, 0, CELLS - 2)
     return _cells(tokens, cell)
 

@@ -1,4 +1,4 @@
-"""Drafts by n-grams: what is looked up in a text is known from the text alone, without a model."""
+"""Draft distributions of servers that draft by prompt lookup (n-grams): they follow from the tokens, without a model."""
 
 from __future__ import annotations
 
@@ -10,45 +10,58 @@ from ...arrays import Array
 from ...ngrams import longest_before
 from .answers import Answer
 
-LONGEST = 5  # tokens of an n-gram, unless it is said: vLLM's own
-NOTHING = -1
+
+class Overlap:
+    """Mean over positions of the shared probability of target and draft distribution on the listed tokens."""
+
+    def __init__(self) -> None:
+        self._shared, self._positions = 0.0, 0
+
+    @property
+    def overlap(self) -> float:
+        """The mean so far, 0 without positions."""
+        return self._shared / max(self._positions, 1)
+
+    def count(self, draft: Array, mass: Array) -> None:
+        """Count a position: draft and target probabilities of the listed tokens (m,)."""
+        self._shared, self._positions = self._shared + float(np.minimum(draft, mass).sum()), self._positions + 1
 
 
-class LookupLaws:
-    """The drafts of a server that drafts by n-grams, as `reference.DraftLaws` has those of a model: all mass on one token.
+class LookupLaws(Overlap):
+    """Draft distributions of prompt lookup, with the interface of `reference.DraftLaws`: probability 1 for one token.
 
-    Drafted is the token at the place of `longest_before`. A server drafts several tokens at a time and may look up otherwise: bets take
-    no more than their direction from it. overlap: mean over the places with a draft of its reported mass.
+    The draft token is that of `longest_before`. A server drafts several tokens at a time and may search in another way: bets use no more
+    than the direction of these distributions.
     """
 
-    def __init__(self, longest: int = LONGEST) -> None:
-        self._longest, self._shared, self._places = longest, 0.0, 0
+    longest = 5  # default number of tokens of an n-gram, as in vLLM
+    nothing = -1  # instead of a draft token
+
+    def __init__(self, longest: int = longest) -> None:
+        super().__init__()
+        self._longest = longest
 
     def __str__(self) -> str:
         return f"n-grams of up to {self._longest} tokens"
 
     def rows(self, prompt: str | Sequence[int], answer: Answer, asked: int) -> Array:
-        """Token drafted at every place of an answer, by the tokens before alone, NOTHING where nothing comes again: (m,).
+        """Return the draft token at every position of a response, from the tokens before alone, `nothing` without a match: (m,).
 
-        A prompt that is a text has no ids here: what stands in it is not found.
+        A prompt that is a text has no ids here, so that matches in it are not found.
         """
         text = np.array(
             [*([] if isinstance(prompt, str) else prompt), *(each.token for each in answer.tokens)], dtype=np.int64
         )
-        found = np.full(len(answer.tokens), NOTHING, dtype=np.int64)
+        found = np.full(len(answer.tokens), self.nothing, dtype=np.int64)
         for row, end in enumerate(range(len(text) - len(found), len(text))):
-            place, size = longest_before(text[:end], self._longest)
-            found[row] = text[place] if size else NOTHING
+            position, size = longest_before(text[:end], self._longest)
+            found[row] = text[position] if size else self.nothing
         return found
 
     def on(self, row: int, names: Array, mass: Array) -> Array | None:
-        """1 on the drafted token if a server lists it with these masses, else 0: (m,). None where nothing is drafted."""
-        if row == NOTHING:
+        """Return the draft probabilities of listed tokens with these probabilities (m,); None without a draft token."""
+        if row == self.nothing:
             return None
         found = (names == row).astype(np.float64)
-        self._shared, self._places = self._shared + float((found * mass).sum()), self._places + 1
+        self.count(found, mass)
         return found
-
-    @property
-    def overlap(self) -> float:
-        return self._shared / max(self._places, 1)

@@ -1,4 +1,4 @@
-"""A report on a server or a log as one HTML page without links to anything outside it."""
+"""HTML page of a report on a server or a log, without links to other files."""
 
 from __future__ import annotations
 
@@ -15,33 +15,36 @@ body { overflow-wrap: anywhere; } p { max-width: 45rem; } .verdict { font-weight
 @media (max-width: 30rem) { th, td { padding: .25rem .3rem; font-size: .85rem; }
   thead ~ tbody td:nth-child(2), thead th:nth-child(2) { display: none; } }
 """
-MARKS = {Status.PASSED: ("good", "\u2713"), Status.FAILED: ("bad", "\u2717"), Status.UNDECIDED: ("open", "?")}
-WHAT = (
-    "A bet stakes money, at the odds of the reported distributions, on the next token. Its e-value is the value of an initial stake of 1: "
-    "if the distributions are true, an e-value ever reaches 100 with probability at most 1 in 100, and 1,000,000 with 1 in a million."
-)
-SHOWN = 8  # bets
 HEADS = ("event", "tokens", "observed", "reported", "e-value")
 
 
 def html_page(report: ServerReport) -> str:
     """Return the page of a report: the result, the bets with the largest e-values, and what was tried."""
     test, evidence = report.outcomes[0], report.evidence
-    kind, mark = MARKS[test.status]
+    marks = {
+        Status.PASSED: ("good", "\u2713"),
+        Status.FAILED: ("bad", "\u2717"),
+        Status.UNDECIDED: ("open", "?"),
+    }
+    kind, mark = marks[test.status]
     facts = [("tokens", f"{evidence.tokens:,}"), ("tokens whose distribution cannot be known", f"{evidence.skipped:,}"),
              ("tokens that cannot be read", f"{evidence.unreadable:,}"), *report.facts()]  # fmt: skip
     facts += [(each.check, each.evidence.reason) for each in report.outcomes[1:]]
     facts += [(f"tokens for a bound of {target}", f"about {float(f'{tokens:.2g}'):,.0f}")
               for target, tokens in evidence.for_bounds.items()]  # fmt: skip
-    said = f'<p><span class="verdict {kind}">{mark} {report.word}</span></p>\n<p>{escape(str(report))}.</p>\n'
+    content = f'<p><span class="verdict {kind}">{mark} {report.word}</span></p>\n<p>{escape(str(report))}.</p>\n'
     if test.status != Status.UNDECIDED:
-        said += f"<h2>Bets with the largest e-values</h2>\n<p>{WHAT} Frequencies are among the tokens that a bet applies to.</p>\n"
-        said += table(HEADS, [list(map(escape, row)) for row in strongest(report)])
-    asked = table((), [list(map(escape, row)) for row in facts], texts=2)
-    return page(f"Audit of {report.subject}", f"{said}<h2>Requests and answers</h2>\n{asked}", STYLE)
+        content += (
+            "<h2>Bets with the largest e-values</h2>\n<p>A bet stakes money, at the odds of the reported distributions, on the next "
+            "token. Its e-value is the value of an initial stake of 1: if the distributions are true, an e-value ever reaches 100 with "
+            "probability at most 1 in 100, and 1,000,000 with 1 in a million. Frequencies are among the tokens that a bet applies to.</p>\n"
+        )
+        content += table(HEADS, [list(map(escape, row)) for row in strongest(report)])
+    rows = table((), [list(map(escape, row)) for row in facts], texts=2)
+    return page(f"Audit of {report.subject}", f"{content}<h2>Requests and answers</h2>\n{rows}", STYLE)
 
 
-def strongest(report: ServerReport) -> list[tuple[str, ...]]:
-    """Return the bets with the largest e-values, in the columns of HEADS."""
+def strongest(report: ServerReport, count: int = 8) -> list[tuple[str, ...]]:
+    """Return the bets with the largest e-values, at most `count`, in the columns of HEADS."""
     return [(each.event, f"{each.tokens:,}", f"{each.observed:.2%}", f"{each.reported:.2%}", e_value_text(each.log_e_value))
-            for each in report.evidence.bets[:SHOWN]]  # fmt: skip
+            for each in report.evidence.bets[:count]]  # fmt: skip

@@ -20,7 +20,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from ..boundary import int_from, probability
-from .moments import BINS, mixed
+from .grouped import BINS, hashed
 from .rounding import EXACT, OFF, VOCABULARY, decimals_of, explains, log_error, relative_of, step_of
 
 TOP = 64  # max. number of tokens of a distribution that are kept separately
@@ -170,7 +170,7 @@ class Tokens:
     @cached_property
     def context(self) -> Array:
         """A hash of the distribution, the same for similar ones: its four most probable tokens, and sixteenths of the largest one."""
-        return mixed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))
+        return hashed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))
 
     def along_ids(self, mass: Array) -> Array:
         """For every listed token, the probability of listed tokens of lower ids, plus half its own: (T, N) -> (T, N)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import CannotAudit
-from .answers import ALL, NEAR, Answer, Emitted
+from .answers import TOLERANCES, Answer, Emitted
 from .rounding import VOCABULARY
 
 MODES = ("raw", "tempered", "processed")
@@ -154,7 +154,7 @@ class Lists:
     **Lists of K strings.** A server may fill its list up to K strings. If an entry is the sum of its tokens, or the most probable of them,
     whichever was emitted, the mean is at most 1, too: a token whose own probability is not that of the entry is charged, and all others
     are listed or unlisted ones. The mean is larger if the entry follows the emitted token, and if two tokens of one string have the same
-    probability, within NEAR. The former is detected: such a server lists an emitted token of T with another probability, which no list
+    probability. The former is detected: such a server lists an emitted token of T with another probability, which no list
     of K tokens does (`of_texts`), or another probability of its string when it was emitted than otherwise (`consistency.Contexts`); then
     nothing is decided. The latter is not detected: a verdict against a server with lists of strings says so.
 
@@ -183,7 +183,7 @@ class Lists:
         for emitted in wave:
             self.by_text |= emitted.keyed
             full = not emitted.keyed or _length(emitted) >= self._longest
-            self.of_texts += full and emitted.apart and emitted.log > emitted.logs[-1] + NEAR
+            self.of_texts += full and emitted.apart and emitted.log > emitted.logs[-1] + TOLERANCES.same_token
             self._whole |= not full and _is_whole(emitted)
             self._short |= not full and not _is_whole(emitted) and len(emitted.logs) < self._longest
             if full and not _is_whole(emitted):
@@ -194,7 +194,7 @@ class Lists:
         known = not emitted.keyed or _length(emitted) >= self._longest or (self._small and _is_whole(emitted))
         if known:
             # With strings as keys, the entry may be a sum of several tokens. A list of objects would have the token itself.
-            contradicts = emitted.apart and (emitted.keyed or emitted.log > emitted.logs[-1] + NEAR)
+            contradicts = emitted.apart and (emitted.keyed or emitted.log > emitted.logs[-1] + TOLERANCES.same_token)
             unclear = not emitted.keyed and emitted.twice
             return DOUBTFUL if contradicts or unclear else KNOWN
         return DOUBTFUL if self._small or (emitted.own_last and len(emitted.logs) == self._longest) else SHORT
@@ -214,7 +214,7 @@ class Lists:
         if self._reported.whole or len(logs) < kept:
             return min(kept, len(logs))
         edge = kept - 1 if kept > 1 else 1
-        near = NEAR if emitted.by_text else 0.0
+        near = TOLERANCES.same_token if emitted.by_text else 0.0
         return int(np.count_nonzero(logs[:kept] > logs[edge] + near)) if edge < len(logs) else kept
 
     def distribution(self, emitted: Emitted) -> tuple[Array, Array, float] | None:
@@ -248,4 +248,4 @@ def _length(emitted: Emitted) -> int:
 
 def _is_whole(emitted: Emitted) -> bool:
     """Whether the list has all probability, up to rounding: no string hides more than that."""
-    return emitted.total >= 1 - ALL - (emitted.error if emitted.keyed else 0.0)
+    return emitted.total >= 1 - TOLERANCES.missing_mass - (emitted.error if emitted.keyed else 0.0)

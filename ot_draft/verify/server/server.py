@@ -1,4 +1,4 @@
-"""The audit of a running server: completions are asked for, short and long, alone and several at a time; every token is bet on."""
+"""Audit of a running server: short and long completions, one or several at a time, and bets on every token."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 from ...arrays import Array
 from ...errors import CannotAudit
 from ..outcome import ServerEvidence
-from .answers import Answer, BadAnswer, NoLaw, drafted, parsed, read_answer
+from .answers import Answer, BadAnswer, NoLogprobs, draft_count, json_object, read_answer
 from .audit import Audit
-from .client import DIALECTS, OWNERS, Client, Dialect, RefusedRequest
+from .client import DIALECTS, Client, Dialect, RefusedRequest, engine_of
 from .consistency import Contexts, Ends
 from .lookup import LookupLaws
 from .records import UNNAMED_TOKEN, ListedMasses, Token
@@ -40,75 +40,76 @@ PROMPTS = (
     "The train was late again, so",
     "import numpy as np\n\n",
 )
-COPIES = 2  # of each prompt one after the other: requests whose laws must agree; in every second wave all requests have one prompt
-# requests at a time and tokens an answer, wave by wave, over and over
-MIX = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
-BY_IDS = "let the server name tokens by ids (return_tokens_as_token_ids, which --engine vllm sends)"
-TEXTS = (
-    "the lists name tokens by their texts, several tokens may have one, and then lists are shorter than asked: "
-    f"{BY_IDS}, or ask for as many as it lists (--top-logprobs)"
-)
-ONE_OF_SEVERAL = (
-    "the lists are of texts, and one entry stands for several tokens, now for one, now for another, or for their sum ({seen:,} tokens show "
-    f"it): what is emitted cannot be set beside them: {BY_IDS}"
-)
-OWN_DEFAULTS = (
-    "the server may have defaults of its own (a penalty, a top-k) that change the distribution after it is reported"
-)
-SAME_TEXTS = f"several tokens may have the same text, of which the server lists only one: {BY_IDS}"
-SHARED = (
-    "the responses are not independent: requests share random numbers, or several get the same response from a cache"
-)
-NO_LAW_OF_DRAFTS = (
-    "llama.cpp does not report probabilities for tokens of speculative steps; compare its output with that of a second server without "
-    "drafts: ot-draft audit servers URL URL2"
-)
-SHOWN = 3  # tokens that show it; fewer may be an error of the server's
-FAILURES = 4  # waves in a row without any readable answer, after which the audit gives up
+# the remedy if lists name tokens by their texts
+NAME_BY_IDS = "let the server name tokens by ids (return_tokens_as_token_ids, which --engine vllm sends)"
 
 T = TypeVar("T")
 Prompt = str | list[int]
 
 
 class Answering(Protocol):
-    """Whoever answers requests: a `Client` now, or `recorded.GivenAnswers` what another program was answered."""
+    """A source of responses: a `Client`, or `recorded.GivenAnswers`, the responses to another program."""
 
     def complete(
         self, requests: Sequence[dict[str, Any]], read: Callable[[bytes, dict[str, Any]], T]
     ) -> list[T | BadAnswer]:
-        """Results of `read` on the answers, BadAnswer where there is none."""
+        """Return the results of `read` on the responses, BadAnswer if there is none."""
 
     @property
     def again(self) -> Counter[str]:
-        """Requests that were sent again, by reason."""
+        """Repeated requests, by reason."""
 
     def lost(self) -> int:
-        """Tokens, at most, that were drawn since the last call and are not in the answers."""
+        """Return the largest number of tokens since the last call that were sampled and are not in the responses."""
 
 
 @dataclass(frozen=True)
 class RequestPlan:
-    """The requests to send: prompts (texts, or lists of token ids), tokens in all, and of whom.
+    """The requests to send.
 
-    shapes: requests at a time and tokens an answer, of one wave after the other. requests: at most so many, 0 for as many as it takes.
+    Attributes
+    ----------
+    prompts : sequence of str or list of int
+        Texts, or lists of token ids.
+    tokens : int
+        Number of tokens to read.
+    shapes : tuple of (int, int)
+        Concurrent requests and max_tokens of one wave after the other, in turn.
+    ignore_eos : bool
+        Whether the server continues after the end-of-sequence token.
+    model, engine : str
+        Name of the model, "" for the first one, and of the engine, "auto" to detect it.
+    requests : int
+        Largest number of requests, 0 for no limit.
+    copies : int
+        Requests of each prompt in a row: requests under one distribution show most of what they share.
+    max_empty_waves : int
+        Waves in a row without a readable response, after which the audit ends.
     """
 
     prompts: Sequence[Prompt] = PROMPTS
     tokens: int = 20_000
-    shapes: tuple[tuple[int, int], ...] = MIX
+    shapes: tuple[tuple[int, int], ...] = ((8, 16), (32, 16), (1, 256), (8, 16), (4, 256))
     ignore_eos: bool = False
     model: str = ""
     engine: str = "auto"
     requests: int = 0
+    copies: int = 2
+    max_empty_waves: int = 4
 
     def prompt(self, number: int, wave: int) -> Prompt:
-        """COPIES of each prompt, or one prompt for the whole wave: requests under one law tell most of what they share."""
-        return self.prompts[(wave // 2 if wave % 2 else number // COPIES) % len(self.prompts)]
+        """Return the prompt of a request: `copies` of each in a row, and one prompt for all requests of every second wave."""
+        return self.prompts[(wave // 2 if wave % 2 else number // self.copies) % len(self.prompts)]
 
 
-def mixed(concurrency: Sequence[int] = (), lengths: Sequence[int] = ()) -> tuple[tuple[int, int], ...]:
-    """Shapes of waves from the numbers that are given, in turn; those that are not are MIX's."""
-    together, tokens = list(concurrency) or [c for c, _ in MIX], list(lengths) or [n for _, n in MIX]
+def shapes_of(
+    concurrency: Sequence[int] = (),
+    lengths: Sequence[int] = (),
+    default: Sequence[tuple[int, int]] = RequestPlan.shapes,
+) -> tuple[tuple[int, int], ...]:
+    """Return shapes of waves from these numbers of concurrent requests and max_tokens, in turn; those of `default` if empty."""
+    together, tokens = zip(*default, strict=True)
+    together, tokens = tuple(concurrency) or together, tuple(lengths) or tokens
     count = math.lcm(len(together), len(tokens))
     return tuple((together[i % len(together)], tokens[i % len(tokens)]) for i in range(count))
 
@@ -117,13 +118,37 @@ def audit_server(
     client: Answering, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
     on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None, draft: DraftLaws | LookupLaws | None = None
 ) -> AuditRun:  # fmt: skip
-    """Ask until the tokens of a plan from `introduce` are read, or the audit is biased, or `undecided` says why it cannot decide.
+    """Ask until enough tokens are read, a bias is found, or it is clear that the test cannot decide.
 
-    on_wave: called with the tokens so far; on_answer: with every prompt and its answer. draft: whose laws are bet with.
-    CannotAudit if nothing can be read.
+    Parameters
+    ----------
+    client : Answering
+        The server, or recorded responses.
+    plan : RequestPlan
+        The plan from `introduce`.
+    reported : Reported
+        Conversion of reported log-probabilities to a distribution.
+    audit : Audit
+        The test.
+    on_wave : callable, optional
+        Called with the number of tokens so far.
+    on_answer : callable, optional
+        Called with every prompt and its response.
+    draft : DraftLaws or LookupLaws, optional
+        Draft distributions for the bets.
+
+    Returns
+    -------
+    run : AuditRun
+        The finished audit; its `report` has the result.
+
+    Raises
+    ------
+    CannotAudit
+        If nothing can be read.
     """
     if not plan.prompts or plan.tokens < 1 or not plan.shapes or min(min(shape) for shape in plan.shapes) < 1:
-        raise CannotAudit("give at least one prompt, token, token an answer and request at a time")
+        raise CannotAudit("prompts, tokens, concurrency and lengths must be at least 1. Increase the one that is not.")
     run = AuditRun(client, plan, reported, audit, draft)
     while not run.ended():
         for prompt, answer in run.wave():
@@ -133,12 +158,20 @@ def audit_server(
 
 
 class AuditRun:
-    """An audit on its way, and what happened beside the tokens.
+    """A running audit.
 
-    answers, and how many of them were unreadable. doubtful: tokens that a list keyed by texts leaves in doubt; hidden: whose law it
-    hides (`Lists`).
-    left_out: shapes of waves that the server would not answer, with its reason.
-    contexts: its reports for equal contexts. drafted: tokens that were, by its own count; None where it says nothing of it.
+    Attributes
+    ----------
+    answers, unreadable : int
+        Responses, and the unreadable ones among them.
+    doubtful, hidden : int
+        Tokens in lists keyed by text whose distribution may depend on them, and whose distribution is hidden (`Lists`).
+    left_out : dict
+        Shapes of waves that the server does not answer, with the reason.
+    contexts : Contexts
+        Comparison of the reports for equal contexts.
+    drafted : int or None
+        Draft tokens by the server's own count; None if it counts none.
     """
 
     def __init__(
@@ -155,15 +188,15 @@ class AuditRun:
         self._client, self._plan, self._reported, self._audit, self._draft = client, plan, reported, audit, draft
         self.contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
         engine = DIALECTS[plan.engine]
-        self._fields = engine.asked(plan.model, reported.temperature, reported.top_p, reported.top_k)
+        self._fields = engine.request(plan.model, reported.temperature, reported.top_p, reported.top_k)
         self._fields |= {"logprobs": reported.listed}
         self._fields |= engine.processed or {} if reported.mode == "processed" else {}
         self._fields |= {"ignore_eos": True} if plan.ignore_eos else {}
-        self._waves, self._asked, self._empty = 0, 0, 0
+        self._waves, self._asked, self._empty_waves = 0, 0, 0
         self._answered: set[tuple[int, int]] = set()  # shapes of waves
 
     def report(self, subject: str, reference: Reference | None = None) -> ServerReport:
-        """Return the report on the answers so far, with an outcome of the comparison with a reference if there is one."""
+        """Return the report on the responses so far, with the outcome of the comparison with a reference if there is one."""
         found = self._audit.report(subject)
         evidence = replace(found.evidence, remarks=tuple(self._remarks(found.evidence)))
         outcomes = [replace(found.outcomes[0], evidence=evidence)]
@@ -172,7 +205,7 @@ class AuditRun:
         return replace(found, outcomes=tuple(outcomes), tried={**found.tried, **self._tried()})
 
     def _tried(self) -> dict[str, Any]:
-        """Facts about the requests and the answers."""
+        """Facts about the requests and the responses."""
         plan, left_out = self._plan, self.left_out
         asked = [shape for shape in dict.fromkeys(plan.shapes) if shape not in left_out]
         tried: dict[str, Any] = {
@@ -197,23 +230,30 @@ class AuditRun:
         return tried
 
     def _remarks(self, evidence: ServerEvidence) -> Iterator[str]:
-        """Other explanations of the result, and what follows from it."""
+        """Other explanations of the result, and remedies."""
         if self._plan.engine == "llamacpp" and self.drafted and self.unreadable:
-            yield NO_LAW_OF_DRAFTS
+            yield (
+                "llama.cpp does not report probabilities for tokens of speculative steps; compare its output with that of a second server "
+                "without drafts: ot-draft audit servers URL URL2"
+            )
         if self.doubtful:
             yield (
                 f"{self.doubtful:,} tokens are charged: they are at the end of a list keyed by text, where they may have replaced others "
-                f"with the same text: {BY_IDS}"
+                f"with the same text: {NAME_BY_IDS}"
             )
         if self._audit.biased:
-            yield OWN_DEFAULTS
+            yield (
+                "the server may have defaults of its own (a penalty, a top-k) that change the distribution after it is reported"
+            )
         if any(bet.family == "requests" and bet.log_e_value >= -log(self._audit.level) for bet in evidence.bets):
-            yield SHARED
+            yield (
+                "the responses are not independent: requests share random numbers, or several get the same response from a cache"
+            )
         if self._audit.biased and self._lists.by_text:
-            yield SAME_TEXTS
+            yield f"several tokens may have the same text, of which the server lists only one: {NAME_BY_IDS}"
 
     def wave(self) -> list[tuple[Prompt, Answer]]:
-        """Ask the next wave, and bet on its tokens: the answers that could be read, with their prompts."""
+        """Ask the next wave and bet on its tokens. Return the readable responses with their prompts."""
         left = [shape for shape in self._plan.shapes if shape not in self.left_out]
         shape = left[self._waves % len(left)]
         end = self._asked + shape[0]
@@ -241,19 +281,20 @@ class AuditRun:
             if answer.missing:
                 where = f"an answer of {len(answer.tokens)} tokens"
                 self._audit.leave_out("counted, and not reported", where, answer.missing)
-        self._give_up(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
+        self._raise_if_hopeless(len(good) and sum(len(answer.tokens) for _, _, answer in good), bad)
         return [(prompt, answer) for _, prompt, answer in good]
 
     def _read(self, body: bytes, asked: dict[str, Any]) -> Answer:
-        found = parsed(body)
-        if (count := drafted(found)) is not None:  # of an answer without laws, too: drafts may be what it has none for
+        found = json_object(body)
+        # Also of a response without log-probabilities: draft tokens may be the reason that it has none.
+        if (count := draft_count(found)) is not None:
             self.drafted = (self.drafted or 0) + count
         return read_answer(found, int(asked["max_tokens"]))
 
     def _leave_out(self, shape: tuple[int, int], bad: Sequence[BadAnswer]) -> bool:
-        """Whether the first wave of a shape failed, where others were answered: the server has not room for it, it is not asked for again.
+        """Whether the first wave of a shape failed, although others were answered: the server cannot serve it, and is not asked again.
 
-        The whole wave is left out: which of its answers could be read may hang on their tokens.
+        The whole wave is left out: which of its responses can be read may depend on their tokens.
         """
         failed = 2 * len(bad) > shape[0]
         if not failed:
@@ -281,28 +322,31 @@ class AuditRun:
             draft = self._draft.on(rows[position], ids, mass) if self._draft and position < len(rows) else None
             self._audit.add(Token(token, row, own, request, position, batch=self._waves, step_offset=-1, draft=draft))
 
-    def _give_up(self, read: int, bad: Sequence[BadAnswer]) -> None:
-        """CannotAudit where it is clear that no more will come of it."""
-        self._empty = 0 if read else self._empty + 1
+    def _raise_if_hopeless(self, read: int, bad: Sequence[BadAnswer]) -> None:
+        """Raise CannotAudit if further requests are useless. read: tokens of this wave; bad: its unreadable responses."""
+        self._empty_waves = 0 if read else self._empty_waves + 1
         hopeless = bad and not self._audit.tokens and self._audit.skipped == 0
-        for kind in (NoLaw, RefusedRequest):
+        for kind in (NoLogprobs, RefusedRequest):
             if hopeless and not read and all(isinstance(each, kind) for each in bad):
                 raise CannotAudit(str(bad[0]))
-        if self._empty >= FAILURES and not self._audit.tokens:
-            seen = f"{self._empty} waves of requests in a row without a readable token"
+        if self._empty_waves >= self._plan.max_empty_waves and not self._audit.tokens:
+            seen = f"{self._empty_waves} waves of requests in a row without a readable token"
             raise CannotAudit(f"{seen}: {self._audit.left_out}")
 
-    def ended(self) -> bool:
-        """Whether there is nothing more to ask."""
+    def ended(self, min_shared_texts: int = 3) -> bool:
+        """Whether there is nothing more to ask. min_shared_texts: tokens that show that lists are of texts; fewer may be an error."""
         if not self._waves:
             return False
         audit = self._audit
         audit.undecided = self._ends.refusal() or self.contexts.refusal(self._reported.leaves_to_chance)
-        if (seen := self._lists.of_texts + self.contexts.own_alone) >= SHOWN and not audit.undecided:
-            audit.undecided = ONE_OF_SEVERAL.format(seen=seen)
+        if (seen := self._lists.of_texts + self.contexts.own_alone) >= min_shared_texts and not audit.undecided:
+            audit.undecided = (
+                "the lists are of texts, and one entry stands for several tokens, for one or another of them or for their sum "
+                f"({seen:,} tokens show it): the emitted token cannot be compared with them: {NAME_BY_IDS}"
+            )
         if (audit.undecided and self.contexts.seen_enough) or self._ends.refusal():
             return True
-        broken = self._empty >= FAILURES or self.unreadable > max(20, 0.5 * self.answers)
+        broken = self._empty_waves >= self._plan.max_empty_waves or self.unreadable > max(20, 0.5 * self.answers)
         found = audit.biased and self.contexts.seen_enough
         unknown = audit.skipped + self.doubtful
         asked = 0 < self._plan.requests <= self._asked or audit.tokens + unknown >= self._plan.tokens
@@ -310,24 +354,30 @@ class AuditRun:
             return False
         hidden = self.hidden + self.doubtful
         if hidden > audit.tokens and not audit.biased:
-            audit.undecided = f"{hidden:,} tokens of {audit.tokens + unknown:,} have laws that cannot be known: {TEXTS}"
+            audit.undecided = (
+                f"the distributions of {hidden:,} of {audit.tokens + unknown:,} tokens are unknown: the lists name tokens by their texts, "
+                f"several tokens may have one, and then lists are shorter than asked: {NAME_BY_IDS}, or ask for as many as it lists "
+                "(--top-logprobs)"
+            )
         elif not audit.tokens and not self.unreadable:
             audit.undecided = (
-                f"no token of {unknown:,} has a law that can be known: list more tokens, or ask without top-p"
+                f"the distributions of all {unknown:,} tokens are unknown: list more tokens, or ask without top-p"
             )
         return True
 
 
 def introduce(client: Client, plan: RequestPlan) -> tuple[RequestPlan, Dialect]:
-    """The plan with model and engine named, as far as the server has to be asked for them, and what the engine understands."""
+    """Return the plan with the names of model and engine, from the server unless given, and the engine's request fields."""
     model, engine = plan.model, plan.engine
     if not model.isprintable():
-        raise CannotAudit(f"{model!a} is no name of a model: give it as the server has it")
+        raise CannotAudit(f"--model must be printable, got {model!a}. Pass the name that the server lists.")
     if not model or engine == "auto":
         models = client.models()
         if not models:
-            raise CannotAudit(f"{client.url}/models lists no model: name one with --model and the engine with --engine")
+            raise CannotAudit(
+                f"{client.url}/models must list a model, got none. Pass the model with --model and the engine with --engine."
+            )
         model = model or models[0][0]
         owner = dict(models).get(model, models[0][1])
-        engine = OWNERS.get(owner, "openai") if engine == "auto" else engine
+        engine = engine_of(owner) if engine == "auto" else engine
     return replace(plan, model=model, engine=engine), DIALECTS[engine]

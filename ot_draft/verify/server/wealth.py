@@ -1,24 +1,25 @@
-"""The wealth of a gambler who bets against the reported laws: a nonnegative martingale while they are true.
+"""Wealth of bets against the reported distributions: a nonnegative martingale while they are true.
 
 The bets are those of the lemma in `e_values`: factors (1 + c y) / (1 + c m) of outcomes y in [0, 1] with mean m.
 
-So the product over tokens is a martingale (with t > 0 a supermartingale) that starts at 1, for every bet and every c; so is a mean
-of them with weights fixed beforehand. By Ville's inequality it ever reaches 1/a with probability at most a, however long one looks
-and whenever one stops. Where y is the indicator of an event, c = e^s - 1 is the likelihood ratio against the law tilted by e^s on
-the event: for every true bias there is a c near which the logarithm grows at the rate of the relative entropy, and a grid of c by
-factors of two loses at most a tenth of it.
+For every bet and every c, the product over tokens is a martingale (with a tolerance t > 0 a supermartingale) that starts at 1; so is a
+mean of them with weights fixed beforehand. By Ville's inequality it ever reaches 1/a with probability at most a, for every stopping
+time. If y is the indicator of an event, c = e^s - 1 is the likelihood ratio against the distribution tilted by e^s on the event: for
+every true bias there is a c near which the logarithm grows at the rate of the relative entropy, and a grid of c by factors of two loses
+at most a tenth of it.
 
-Bets are learned in two ways, from the past alone, so that they are as fair as any other. In a context that comes again (the token
-before, the two before), tilting the law by exp(w(x)) and the best w after what came there is, for small biases and a normal prior,
-w(x) = S(x) / (V(x) + R): S the excess of x so far, V its variance, R the prior's precision.
+Bets are learned in two ways, from the past alone, so that they are as valid as any other. In a context that occurs again (the token
+before, the two before), the distribution is tilted by exp(w(x)). For small biases and a normal prior, the best w given the tokens there
+is w(x) = S(x) / (V(x) + R): S the excess of x so far, V its variance, R the prior's precision.
 
-A bias of one per cent is rarely one of rank alone, or of repeats alone. With scores f(x) of the listed tokens, tilting the law by
-exp(w f(x)) and the best w after the tokens so far is, for small biases, a ridge regression: w = (C + R)^-1 S, S the sums of f(emitted)
-less their means, C the sums of their covariances under the laws, R the precision of a prior that expects small biases.
+A bias of one per cent rarely depends on rank alone, or on repeats alone. With scores f(x) of the listed tokens, the distribution is
+tilted by exp(w f(x)). For small biases, the best w given the tokens so far is a ridge regression: w = (C + R)^-1 S, S the sums of
+f(emitted) minus their means, C the sums of their covariances under the distributions, R the precision of a prior for small biases.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -26,143 +27,150 @@ import numpy as np
 from ...arrays import Array
 from ..e_values import MISS, log_bets
 from .bets import BETS, SCORED, Scores
-from .past import CELLS, PRIORS, Past, Seen
+from .past import Past, PastSettings, Seen
 from .records import Tokens
 
-TILTS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)
-# most of it on biases of about one per cent
-TILT_WEIGHTS = (0.04, 0.08, 0.15, 0.22, 0.19, 0.13, 0.08, 0.05, 0.03, 0.02, 0.01)
-FAMILIES = {  # weight of each; shared alike among its bets
+FAMILIES = {  # weight of each family of bets; its bets share it equally
     "rank": 0.11, "mass": 0.11, "entropy": 0.12, "calibration": 0.12, "learned": 0.08, "repeat": 0.05, "neighbours": 0.06,
     "requests": 0.05, "step offset": 0.06, "draft distribution": 0.15,
 }  # fmt: skip
-COMBINED_WEIGHT = 0.2
-CONTEXT_WEIGHT = 0.08
-NO_MASS = "no mass"
-NO_MASS_WEIGHT = 0.02
-BIASES = np.geomspace(1e-4, 0.5, 370)  # among which `visible` chooses
-STAKES = np.array([1e-2, 1e-4, 1e-6])  # on the next token being one of no mass
-# of the prior of each weight: spreads of .06, .014 and .004, for large biases and small ones
-PRECISIONS = np.array([300.0, 5000.0, 60_000.0])
-REACH = 0.9  # of the combined score; below 1 the wealth stays positive
-Payout = tuple[Array, Array, Array]  # y, its mean, and its mean without signs (`Scores.spread`): (T, C) each
+NO_MASS = "no mass"  # name of the bet on tokens of probability 0
+Payout = tuple[Array, Array, Array]  # y, its mean, and its absolute mean (`Scores.spread`): (T, C) each
+
+
+@dataclass(frozen=True)
+class WealthSettings:
+    """Stakes of the bets and shares of the initial wealth."""
+
+    tilts: tuple[float, ...] = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.0)  # s, and -s as well
+    # most of the weight is on biases of about one per cent
+    tilt_weights: tuple[float, ...] = (0.04, 0.08, 0.15, 0.22, 0.19, 0.13, 0.08, 0.05, 0.03, 0.02, 0.01)
+    combined_share: float = 0.2  # of the wealth, on the combined scores
+    context_share: float = 0.08  # on the tilts in contexts
+    no_mass_share: float = 0.02  # on tokens of probability 0
+    no_mass_stakes: tuple[float, ...] = (1e-2, 1e-4, 1e-6)
+    # of the prior of each combined weight: standard deviations of 0.06, 0.014 and 0.004
+    combined_precisions: tuple[float, ...] = (300.0, 5000.0, 60_000.0)
+    reach: float = 0.9  # largest absolute learned score; below 1 the wealth stays positive
+
+
+SETTINGS = WealthSettings()
 
 
 class Wealth:
-    """The wealth of every bet at every tilt.
-
-    tolerance: t of the lemma, relative error of the reported probabilities (rounding in print, another precision).
-    """
+    """Wealth of every bet at every tilt. tolerance: t of the lemma, relative error of the reported probabilities."""
 
     def __init__(self, tolerance: float) -> None:
-        steps = np.concatenate([np.expm1(TILTS), np.expm1(np.negative(TILTS))])
+        tilts = SETTINGS.tilts
+        steps = np.concatenate([np.expm1(tilts), np.expm1(np.negative(tilts))])
         self._slope, self._bound = steps, steps * np.where(steps > 0, 1 + tolerance, 1 - tolerance)
-        self._most = np.log1p(np.where(steps > 0, self._bound, 1 / (1 + steps) - 1))  # that a token can take from a bet
+        self._most = np.log1p(np.where(steps > 0, self._bound, 1 / (1 + steps) - 1))  # largest loss of a bet per token
         self._log = np.zeros((len(BETS), len(steps)))
         sizes = {name: sum(bet.family == name for bet in BETS) for name in FAMILIES}
         each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in BETS])
-        each *= (1 - NO_MASS_WEIGHT - COMBINED_WEIGHT - CONTEXT_WEIGHT) / each.sum()
-        tilts = np.tile(TILT_WEIGHTS, 2) / (2 * sum(TILT_WEIGHTS))
-        self._weights = np.log(each)[:, None] + np.log(tilts)
-        self._no_mass, self._tolerance = np.zeros(len(STAKES)), tolerance
-        self._combined = np.zeros(len(PRECISIONS))
-        self._context = np.zeros(len(CELLS) * len(PRIORS))
-        # Of each bet: how often its event came, how often the laws said, to how many tokens it applied.
+        each *= (1 - SETTINGS.no_mass_share - SETTINGS.combined_share - SETTINGS.context_share) / each.sum()
+        tilt_weights = np.tile(SETTINGS.tilt_weights, 2) / (2 * sum(SETTINGS.tilt_weights))
+        self._weights = np.log(each)[:, None] + np.log(tilt_weights)
+        self._stakes = np.array(SETTINGS.no_mass_stakes)
+        self._no_mass, self._tolerance = np.zeros(len(self._stakes)), tolerance
+        self._combined = np.zeros(len(SETTINGS.combined_precisions))
+        self._context = np.zeros(len(PastSettings.table_sizes) * len(PastSettings.tilt_precisions))
+        # Of each bet: how often its event occurred, its expectation, and the number of tokens that it applied to.
         self.came, self.expected, self.tokens = (np.zeros(len(BETS)) for _ in range(3))
 
     def settle(self, y: Array, m: Array, slack: Array) -> None:
-        """Pay out a block of bets: y, m (T, K); slack (T,): by how much the reported law may miss the true one (`rounding`)."""
+        """Settle a block of bets: y, m (T, K); slack (T,): largest error of the reported distributions (`rounding`)."""
         self.came, self.expected = self.came + y.sum(0), self.expected + m.sum(0)
         self.tokens += (m > 0).sum(0)
         used = np.flatnonzero(m.any(axis=0))
         y, m = y[:, used], m[:, used]
         high = low = m
         if slack.any():
-            # Nothing is staked on what has no mass: under a law that is rounded it may come.
+            # No stake on probability 0: under a rounded distribution such tokens may occur.
             y, room = np.where(m > 0, y, 0.0), np.where(m > 0, slack[:, None], 0.0)
             high, low = np.minimum(m + room, 1.0), np.maximum(m - room, 0.0)
         self._log[used] += log_bets(y, high, low, self._slope, self._bound).T
 
-    def settle_learned(self, combined: Payout, context: Payout, slack: Array, reach: Array | float = REACH) -> None:
-        """Pay out the learner's bets, with y in [-REACH, REACH], all at c = 1, the learned weights being believed.
+    def settle_learned(
+        self, combined: Payout, context: Payout, slack: Array, reach: Array | float = SETTINGS.reach
+    ) -> None:
+        """Settle the learner's bets, with y in [-reach, reach], all at c = 1.
 
-        A relative error t of the probabilities moves the mean m by at most t times the mean of |y|, a total variation by twice REACH.
-        reach (3,): the most that |y| can be in `combined`.
+        A relative error t of the probabilities moves the mean m by at most t times the mean of |y|, a total variation by twice the reach.
+        reach (3,): largest |y| in `combined`.
         """
-        room = 2 * REACH * slack[:, None]
+        room = 2 * SETTINGS.reach * slack[:, None]
         paid = [np.log((1 + y) / (1 + np.minimum(m + self._tolerance * spread + room, most * (1 + self._tolerance)))).sum(axis=0)
-                for (y, m, spread), most in ((combined, reach), (context, REACH))]  # fmt: skip
+                for (y, m, spread), most in ((combined, reach), (context, SETTINGS.reach))]  # fmt: skip
         self._combined += paid[0]
         self._context += paid[1]
 
     def settle_no_mass(self, came: Array, most: Array) -> None:
-        """Pay out the bet on tokens of no mass: which came, and what mass m they have at most, VOCABULARY * NOTHING or more: (T,).
+        """Settle the bet on tokens of probability 0: which occurred, and their largest total probability m: (T,).
 
-        With a stake w the factor is 1 - w + w / m where it happens and 1 - w where not: mean at most 1.
+        With a stake w the factor is 1 - w + w / m if one occurs and 1 - w if not: mean at most 1.
         """
-        self._no_mass += np.count_nonzero(~came) * np.log1p(-STAKES)
-        self._no_mass += np.log1p(-STAKES + STAKES / most[came, None]).sum(axis=0)
+        self._no_mass += np.count_nonzero(~came) * np.log1p(-self._stakes)
+        self._no_mass += np.log1p(-self._stakes + self._stakes / most[came, None]).sum(axis=0)
 
-    def charge(self, tokens: int, reach: Array | float = REACH) -> None:
-        """Take from every bet what it loses at most, for tokens of which nothing is known: right whatever they were.
-
-        reach (3,): the most that the combined scores can be.
-        """
+    def charge(self, tokens: int, reach: Array | float = SETTINGS.reach) -> None:
+        """Reduce every bet by its largest loss, for unknown tokens. reach (3,): largest absolute combined scores."""
         self._log -= tokens * self._most
         self._combined -= tokens * self._most_learned(reach)
-        self._context -= tokens * self._most_learned(REACH)
-        self._no_mass += tokens * np.log1p(-STAKES)
+        self._context -= tokens * self._most_learned(SETTINGS.reach)
+        self._no_mass += tokens * np.log1p(-self._stakes)
 
     def _most_learned(self, reach: Array | float) -> Array | float:
         return np.log((1 + reach * (1 + self._tolerance)) / (1 - reach))
 
     def visible(self, tokens: int, charged: int, level: float) -> float:
-        """The least bias, to two digits, that is `missed` with probability MISS at most; 1/2 if there is none."""
-        found = BIASES[self.missed(BIASES, tokens, charged, level) <= MISS]
+        """Return the smallest bias, to two digits, that is `missed` with probability at most MISS; 1/2 if there is none."""
+        biases = np.geomspace(1e-4, 0.5, 370)
+        found = biases[self.missed(biases, tokens, charged, level) <= MISS]
         return float(found[0]) if len(found) else 0.5
 
     def missed(self, bias: float | Array, tokens: int, charged: int, level: float) -> Array:
-        """Probability, at most, that no bet on an event of probability 1/2 has reached 1 / level, like `bias`.
+        """Return a bound on the probability that no bet on an event of probability 1/2 has reached 1 / level, like `bias`.
 
-        The event comes with probability 1/2 + bias in each of `tokens`, and every bet was charged for so many tokens. Any bet may be the
-        one on the event, so that the least weight counts.
+        The event occurs with probability 1/2 + bias in each of `tokens`, and every bet was charged for `charged` tokens. Any bet may be
+        the one on the event, so that the smallest weight counts.
         """
         from scipy.stats import binom
 
         up = self._slope > 0
         needed = -log(level) - self._weights.min(axis=0) + tokens * np.log1p(self._bound / 2) + charged * self._most
-        came = np.ceil(
-            (needed[up] / np.log1p(self._slope[up])).min()
-        )  # so often, and the best of the tilts has won enough
+        came = np.ceil((needed[up] / np.log1p(self._slope[up])).min())  # occurrences that suffice for the best tilt
         return np.asarray(binom.cdf(came - 1, tokens, 0.5 + np.asarray(bias)))
 
     @property
     def total(self) -> float:
-        """Logarithm of the whole wealth, from 0 on."""
-        mine = [(self._log + self._weights).ravel(), self._no_mass + log(NO_MASS_WEIGHT / len(STAKES)),
-                self._combined + log(COMBINED_WEIGHT / self._combined.size),
-                self._context + log(CONTEXT_WEIGHT / self._context.size)]  # fmt: skip
+        """Logarithm of the whole wealth; it starts at 0."""
+        mine = [(self._log + self._weights).ravel(), self._no_mass + log(SETTINGS.no_mass_share / len(self._stakes)),
+                self._combined + log(SETTINGS.combined_share / self._combined.size),
+                self._context + log(SETTINGS.context_share / self._context.size)]  # fmt: skip
         with np.errstate(invalid="ignore"):
             found = float(np.logaddexp.reduce(np.concatenate(mine)))
         if not np.isfinite(found):
-            raise RuntimeError(f"the wealth of the audit's bets is {found}: an error of ot_draft, please report it")
+            raise RuntimeError(
+                f"The wealth of the audit's bets is {found}. This is a bug in ot_draft; please report it."
+            )
         return found
 
     @property
     def no_mass(self) -> float:
-        """Logarithm of the wealth of the bet on tokens of no mass, had it started with 1."""
-        return float(np.logaddexp.reduce(self._no_mass) - log(len(STAKES)))
+        """Logarithm of the wealth of the bet on tokens of probability 0, from an initial stake of 1."""
+        return float(np.logaddexp.reduce(self._no_mass) - log(len(self._stakes)))
 
     def bets(self) -> Array:
-        """Logarithm of the wealth of each bet alone, over all tilts: (K,)."""
+        """Return the logarithm of the wealth of each bet, over all tilts, from an initial stake of 1: (K,)."""
         weights = self._weights - np.logaddexp.reduce(self._weights, axis=1)[:, None]
         return np.logaddexp.reduce(self._log + weights, axis=1)
 
 
 def in_context(tokens: Tokens, past: Past, seen: Seen) -> Payout:
-    """Tilts of the emitted tokens, in [-REACH, REACH], by every table of the past and every prior."""
+    """Return tilts of the emitted tokens, in [-reach, reach], by every table of the past and every prior."""
     tilts = np.concatenate([table.tilts(cells) for table, cells in past.tables(seen)])
-    listed = np.where(tokens.ids >= 0, np.clip(tilts, -REACH, REACH), 0.0)
+    listed = np.where(tokens.ids >= 0, np.clip(tilts, -SETTINGS.reach, SETTINGS.reach), 0.0)
     return _payout(Scores(listed, np.zeros(listed.shape[:2])), tokens)
 
 
@@ -171,32 +179,32 @@ def _payout(tilts: Scores, tokens: Tokens) -> Payout:
 
 
 class Learner:
-    """Sums over all tokens, and the weights that follow from them."""
+    """Ridge regression of the emitted tokens on the scores, and its weights for the next block."""
 
     def __init__(self) -> None:
         self._sum, self._covariance = np.zeros(len(SCORED)), np.zeros((len(SCORED), len(SCORED)))
-        self.weights: Array = np.zeros((len(SCORED), len(PRECISIONS)))
+        self.weights: Array = np.zeros((len(SCORED), len(SETTINGS.combined_precisions)))
 
     @property
     def reach(self) -> Array:
-        """The most that the combined scores can be, whatever the law: scores and their means are in [0, 1]. (3,)."""
-        return np.minimum(np.abs(self.weights).sum(axis=0) * (1 + 1e-5), REACH)
+        """Largest absolute combined scores under any distribution, since scores and their means are in [0, 1]: (3,)."""
+        return np.minimum(np.abs(self.weights).sum(axis=0) * (1 + 1e-5), SETTINGS.reach)
 
     def bet(self, tokens: Tokens, scores: Scores, m: Array) -> Payout:
-        """Combined scores of the emitted tokens, in [-REACH, REACH], for every precision; m (T, J): means of the scores."""
-        weights, shape = self.weights.T, tokens.mass.shape
+        """Return combined scores of the emitted tokens, in [-reach, reach], for every precision; m (T, J): means of the scores."""
+        weights, shape, reach = self.weights.T, tokens.mass.shape, SETTINGS.reach
         centre = weights @ m.T
         listed = weights.astype(np.float32) @ scores.listed.reshape(len(SCORED), -1)
         listed = listed.reshape(-1, *shape) - centre[:, :, None].astype(np.float32)
         rest = weights @ scores.rest - centre
-        return _payout(Scores(np.clip(listed, -REACH, REACH), np.clip(rest, -REACH, REACH)), tokens)
+        return _payout(Scores(np.clip(listed, -reach, reach), np.clip(rest, -reach, reach)), tokens)
 
     def learn(self, tokens: Tokens, scores: Scores, y: Array, m: Array) -> None:
-        """Take a block in, and find the weights for the next."""
-        # Single precision will do: any weights are fair. A matrix by its own transpose takes half the products.
+        """Count a block and compute the weights for the next one."""
+        # Single precision suffices: all weights are valid. A matrix times its own transpose takes half the products.
         flat = scores.listed.reshape(len(SCORED), -1) * np.sqrt(tokens.mass, dtype=np.float32).ravel()
         self._sum += (y - m).sum(0)
         self._covariance += flat @ flat.T - m.T @ m
         self._covariance += (scores.rest * tokens.residual_mass) @ scores.rest.T
-        prior = PRECISIONS[:, None, None] * np.eye(len(SCORED))
+        prior = np.array(SETTINGS.combined_precisions)[:, None, None] * np.eye(len(SCORED))
         self.weights = np.linalg.solve(self._covariance + prior, self._sum[:, None])[..., 0].T

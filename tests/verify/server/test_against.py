@@ -16,11 +16,13 @@ from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.errors import CannotAudit
 from ot_draft.verify.outcome import Status
-from ot_draft.verify.server.against import CERTAIN, END, SETTINGS, Server, Setting, TwoServerTest
+from ot_draft.verify.server.against import END_OF_TEXT, ServerSide, Setting, TwoServerTest
 from ot_draft.verify.server.answers import BadAnswer
+from ot_draft.verify.server.client import DIALECTS
 from ot_draft.verify.server.report import ServerReport
 from ot_draft.verify.server.server import RequestPlan
-from ot_draft.verify.server.two_sided import ENDED, TwoSided
+from ot_draft.verify.server.settings import SETTINGS
+from ot_draft.verify.server.two_sided import ENDED, SideBets
 
 from .chains import PROMPTS, Chain, random_pair, residual, softmax
 from .completions_server import completion, serving
@@ -95,7 +97,7 @@ def test_the_wealth_has_mean_one_where_the_sides_are_exchangeable() -> None:
     blocks = generator.integers(0, 3, (4, 2, 5, 3))
     paid = []
     for order in (1, -1):
-        bets = TwoSided()
+        bets = SideBets()
         for block in blocks[:3]:
             bets.add(np.arange(5) % 2, *block)
         before = bets._single.copy(), bets._sum.copy()
@@ -162,10 +164,10 @@ def test_at_temperature_0_nothing_is_called_different() -> None:
     """Near ties fall to one side or the other by the batch; what was won there is no evidence, and is said."""
     right = random_pair(0).p
     sides = (Changed(greedy(right, right), 1, lambda answer, said=said: answer + said) for said in (0, 1))
-    settings = [Setting("plain", PROMPTS, 1.0), Setting(CERTAIN, PROMPTS, 1.0)]
-    settings[0].left_out = "not in this test"
+    settings = [Setting("plain", PROMPTS, 1.0), Setting("temperature 0", PROMPTS, 1.0)]
+    settings[0].skipped = "not in this test"
     report = TwoServerTest(*sides, settings, seed=0).run(1_000)
-    assert report.status == Status.UNDECIDED and CERTAIN in report.evidence.reason
+    assert report.status == Status.UNDECIDED and "temperature 0" in report.evidence.reason
 
 
 def test_answers_without_a_token_end_the_comparison() -> None:
@@ -304,7 +306,7 @@ def completed(text: str, finish: str | None, ids: list[int] | None = None, count
 
 
 def read(body: bytes, ids: bool = False, **asked: Any) -> Any:
-    side = Server(None, RequestPlan(engine="vllm"), ids)  # type: ignore[arg-type]
+    side = ServerSide(None, RequestPlan(engine="vllm"), ids)  # type: ignore[arg-type]
     found = side._read(body, {"max_tokens": 3} | asked)
     assert side.drafted == 4
     return found.tolist()
@@ -312,7 +314,7 @@ def read(body: bytes, ids: bool = False, **asked: Any) -> Any:
 
 def test_answers_are_read_alike_whatever_an_engine_calls_their_end() -> None:
     ended = [read(completed(" a b", finish)) for finish in ("stop", "eos", "stop_sequence")]
-    assert ended[0] == ended[1] == ended[2] and ended[0][2] == END
+    assert ended[0] == ended[1] == ended[2] and ended[0][2] == END_OF_TEXT
     assert read(completed(" a b", "length"))[2] == read(completed(" a b", None))[2] == ENDED
     assert read(completed(" a b\ufffd", "length")) == read(completed(" a b", "length"))
     assert read(completed("", "length")) == [ENDED] * 3
@@ -361,4 +363,4 @@ def test_answers_are_long_enough_to_be_drafted_for(owner: str, least: int, no_lo
 
 
 def test_every_setting_has_fields_for_some_engine() -> None:
-    assert all(any(fields is not None for fields in by_engine.values()) for by_engine in SETTINGS.values())
+    assert all(any(each.of(engine) is not None for engine in DIALECTS) for each in SETTINGS.values())

@@ -192,7 +192,7 @@ def test_a_wealth_that_is_no_number_is_an_error_of_ours() -> None:
     audit = Audit()
     audit.add(Token.of_law(0, [0.5, 0.5]))
     audit._wealth._combined[0] = np.nan
-    with pytest.raises(RuntimeError, match="error of ot_draft") as caught:
+    with pytest.raises(RuntimeError, match="bug in ot_draft") as caught:
         audit.report()
     assert not isinstance(caught.value, otd.DraftSelectionError)
 

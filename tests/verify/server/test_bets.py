@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ot_draft.arrays import Array
-from ot_draft.verify.server.bets import BETS, LENIENT, SCORED, overlaps, scores
+from ot_draft.verify.server.bets import BETS, SCORED, BetSettings, overlaps, scores
 from ot_draft.verify.server.bound import Bound
-from ot_draft.verify.server.past import CELLS, PRIORS, Past, Seen
+from ot_draft.verify.server.past import Past, PastSettings, Seen
 from ot_draft.verify.server.records import Token, Tokens, dense_row, stack, top_row
-from ot_draft.verify.server.wealth import PRECISIONS, REACH, TILTS, Learner, Wealth, in_context
+from ot_draft.verify.server.wealth import Learner, Wealth, WealthSettings, in_context
 
 from . import growth
 from .chains import residual
@@ -82,7 +82,10 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     generator = np.random.default_rng(listed)
     past, learner, tokens, seen = state(generator, listed)
     means = np.zeros((len(tokens), len(BETS)))
-    combined, contexts = np.zeros((len(tokens), len(PRECISIONS))), np.zeros((len(tokens), len(CELLS) * len(PRIORS)))
+    combined, contexts = (
+        np.zeros((len(tokens), len(WealthSettings.combined_precisions))),
+        np.zeros((len(tokens), len(PastSettings.table_sizes) * len(PastSettings.tilt_precisions))),
+    )
     for mass, each in atoms(tokens):
         scored = scores(each, past, seen)
         sides = (scored.outcomes(each), overlaps(each, seen))
@@ -92,7 +95,7 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
         score, centre, spread = learner.bet(each, scored, m[:, : len(SCORED)])
         combined += mass[:, None] * score
         tilt, tilt_centre, tilt_spread = in_context(each, past, seen)
-        assert np.all(np.abs(tilt) <= REACH)
+        assert np.all(np.abs(tilt) <= WealthSettings.reach)
         contexts += mass[:, None] * tilt
     assert learner.weights.any()
     assert listed == 1 or m.any(axis=0).all(), "a bet that never applies is not tested"
@@ -101,7 +104,7 @@ def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     assert np.allclose(contexts, tilt_centre, atol=1e-12)
     assert contexts.any(axis=0).all()
     for share in (spread, tilt_spread):
-        assert np.all((share > 0).any(axis=0)) and np.all(share <= REACH)
+        assert np.all((share > 0).any(axis=0)) and np.all(share <= WealthSettings.reach)
 
 
 def test_suspects_earn_what_there_is_to_be_earned() -> None:
@@ -111,12 +114,12 @@ def test_suspects_earn_what_there_is_to_be_earned() -> None:
     past = Past()
     scored, names = scores(tokens, past, past.read(tokens)), [bet.name for bet in SCORED]
     for name, (taken, refused, _) in (
-        ("accepted too easily", (np.minimum(LENIENT * p, q), residual(p, q), p)),
+        ("accepted too easily", (np.minimum(BetSettings.lenient_factor * p, q), residual(p, q), p)),
         ("noise of the draft", SAMPLERS["noise_again"](p, q)),
     ):
         law = np.take_along_axis(taken + (1 - taken.sum(1, keepdims=True)) * refused, tokens.ids, 1)
         mass = np.take_along_axis(p, tokens.ids, 1)
-        y, stake = scored.listed[names.index(name)], np.expm1(TILTS[-1])
+        y, stake = scored.listed[names.index(name)], np.expm1(WealthSettings.tilts[-1])
         assert np.all((np.abs(y - np.minimum(law / mass / 2, 1)) < 1e-6) | (mass < 1e-6))
         factor = (1 + stake * y) / (1 + stake * (mass * y).sum(1, keepdims=True))
         earned, most = (law * np.log(factor)).sum(1).mean(), entropy_to(law, mass).mean()

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from ot_draft.verify.server.answers import LOWEST, UNREPORTED, Answer, Emitted
+from ot_draft.verify.server.answers import TOLERANCES, UNREPORTED, Answer, Emitted
 from ot_draft.verify.server.consistency import ContextLimits, Contexts, Ends, HiddenEnds
 from ot_draft.verify.server.reported import Lists, Reported
 
@@ -122,7 +122,7 @@ def reported(mass: np.ndarray, digits: int, as_mass: bool) -> Emitted:
     order = np.argsort(-mass)[:20]
     with np.errstate(divide="ignore"):
         logs = np.log(np.round(mass[order], digits)) if as_mass else np.round(np.log(mass[order]), digits)
-    logs = np.maximum(logs, LOWEST)
+    logs = np.maximum(logs, TOLERANCES.lowest_log)
     return Emitted(int(order[0]), float(logs[0]), order, logs, as_mass=as_mass)
 
 

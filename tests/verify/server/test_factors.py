@@ -17,7 +17,7 @@ import pytest
 
 from ot_draft.arrays import Array
 from ot_draft.verify.server import Audit
-from ot_draft.verify.server.answers import Answer, BadAnswer, Emitted, parsed, read_answer
+from ot_draft.verify.server.answers import Answer, BadAnswer, Emitted, json_object, read_answer
 from ot_draft.verify.server.reported import DOUBTFUL, Lists, Reported
 from ot_draft.verify.server.server import RequestPlan, audit_server
 
@@ -66,7 +66,7 @@ def answered(law: Array, token: int, listed: int, name: Name, show: Show) -> Emi
     if isinstance(shown, list):
         top = [{"token": text, "logprob": value} for text, value in shown]
         logprobs = {"content": [{"token": name(token), "logprob": log, "top_logprobs": top}]}
-    return read_answer(parsed(json.dumps(completion(np.array([token]), logprobs)).encode()), 1).tokens[0]
+    return read_answer(json_object(json.dumps(completion(np.array([token]), logprobs)).encode()), 1).tokens[0]
 
 
 def largest_mean(law: Array, listed: int, name: Name, show: Show) -> tuple[float, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,8 @@ from click.testing import CliRunner, Result
 from slow import slow, slow_except
 
 from ot_draft.cli import main
-from ot_draft.verify.server.server import FAILURES
+from ot_draft.verify.server import client
+from ot_draft.verify.server.server import RequestPlan
 
 from . import kinds_of_servers as kinds
 from .completions_server import Handler, Server, columns, completion, entries, serving
@@ -27,7 +29,7 @@ Misbehave = Callable[[Handler, dict[str, Any]], bool]
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("ot_draft.verify.server.client.BACKOFF", 0.001)
+    monkeypatch.setattr(client, "HttpSettings", partial(client.HttpSettings, backoff_s=0.001))
 
 
 def asked(source: Any, *words: str, style: Any = columns, owner: str = "vllm", misbehave: Misbehave | None = None,
@@ -211,8 +213,8 @@ BROKEN: dict[str, tuple[Misbehave, str]] = {
     "other protocols": (status(b"101 Switching Protocols", b"upgrade: h2c\r\n"), UNREADABLE),
     "no content": (bytes_of(b"HTTP/1.1 204 No Content\r\n\r\n"), UNREADABLE),
     "compressed": (bytes_of(OK + b"content-encoding: br\r\ncontent-length: 2\r\n\r\n{}"), UNREADABLE),
-    "a redirect": (status(b"307 Temporary Redirect", b"location: http://127.0.0.1:9/\r\n"), "sends elsewhere"),
-    "a redirect to nowhere": (status(b"302 Found", b"location: http://[\r\n"), "sends elsewhere"),
+    "a redirect": (status(b"307 Temporary Redirect", b"location: http://127.0.0.1:9/\r\n"), "redirects"),
+    "a redirect to nowhere": (status(b"302 Found", b"location: http://[\r\n"), "redirects"),
     # states
     "always busy": (status(b"429 Too Many Requests"), UNREADABLE),
     "always down": (status(b"503 Service Unavailable", b"retry-after: soon\r\n"), UNREADABLE),
@@ -267,7 +269,7 @@ BROKEN["more tokens than asked"] = (
 @pytest.mark.parametrize("name", slow_except(DRIPPING, "continue for ever"))
 def test_the_deadline_is_that_of_the_whole_exchange(name: str) -> None:
     done, server = asked(Source(), "--timeout", ".3", "--concurrency", "2", misbehave=DRIPPING[name])
-    assert done.exit_code == 2 and "not whole after 0.3 seconds" in said(done), done.output
+    assert done.exit_code == 2 and "not complete after 0.3 seconds" in said(done), done.output
     assert len(server.seen) <= 1 + 4 * 2
 
 
@@ -326,13 +328,12 @@ def test_retry_after_is_honoured() -> None:
 
 
 def test_waiting_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour is not waited for: up to LONGEST_WAIT at a time, and PATIENCE in all."""
-    monkeypatch.setattr("ot_draft.verify.server.client.LONGEST_WAIT", 0.1)
-    monkeypatch.setattr("ot_draft.verify.server.client.PATIENCE", 0.5)
+    """An hour is not waited for: up to max_wait_s at a time, and max_total_wait_s in all."""
+    monkeypatch.setattr(client, "HttpSettings", partial(client.HttpSettings, max_wait_s=0.1, max_total_wait_s=0.5))
     busy = status(b"429 Too Many Requests", b"retry-after: 3600\r\n")
     done, server = asked(Source(), "--concurrency", "1", misbehave=busy)
     assert done.exit_code == 2 and "status 429" in said(done)
-    assert len(server.seen) > 1 + FAILURES  # it is asked again within the hour
+    assert len(server.seen) > 1 + RequestPlan.max_empty_waves  # it is asked again within the hour
 
 
 @pytest.mark.parametrize("line", [b"400 Bad Request", b"429 Too Many Requests", b"500 Internal Server Error"])
@@ -393,7 +394,7 @@ def test_what_no_list_shows_is_said() -> None:
     ("words", "exit_code", "must_say"),
     [
         (("--temperature", "inf", "--top-k", "3"), 2, "temperature inf"),
-        (("--model", "\ud800"), 2, "no name of a model"),
+        (("--model", "\ud800"), 2, "--model must be printable"),
         slow(("--lengths", "16,512"), 0, "8 x 512"),
     ],
 )

@@ -470,9 +470,9 @@ def test_texts_as_keys_and_broken_responses_are_named(tmp_path: Path) -> None:
     for bad, said in (
         (keyed, "the keys of top_logprobs are strings"),
         ({"choices": 5}, "choices must be a list"),
-        ({"choices": [{"logprobs": None}]}, "no log-probabilities in it"),
+        ({"choices": [{"logprobs": None}]}, "no log-probabilities in the response"),
         ({"outputs": [{"token_ids": [1, 2], "logprobs": [{"1": {"logprob": -1}}]}]}, "not a RequestOutput"),
-        ({"outputs": [{"token_ids": [1], "logprobs": None}]}, "no log-probabilities in it"),
+        ({"outputs": [{"token_ids": [1], "logprobs": None}]}, "no log-probabilities in the response"),
         (line | {"top_logprobs": []}, "no other tokens are listed"),
     ):
         done = audit(written(tmp_path / "log.jsonl", [bad]))

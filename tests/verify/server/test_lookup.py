@@ -18,7 +18,7 @@ from test_ngrams import by_search
 from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server.answers import Answer, Emitted
-from ot_draft.verify.server.lookup import NOTHING, LookupLaws
+from ot_draft.verify.server.lookup import LookupLaws
 
 from .chains import random_pair
 from .completions_server import Generate, serving
@@ -36,7 +36,7 @@ def answer(tokens: list[int]) -> Answer:
 def slowly(text: list[int], most: int) -> int:
     """The token that an n-gram of the text drafts, by the slow search."""
     place, size = by_search(text, most)
-    return text[place] if size else NOTHING
+    return text[place] if size else LookupLaws.nothing
 
 
 @given(texts, texts, st.integers(1, 4))
@@ -56,10 +56,15 @@ def test_it_depends_on_the_tokens_before_alone(prompt: list[int], tokens: list[i
 
 def test_its_law_is_sure_of_one_token_or_unknown() -> None:
     laws, ids, mass = LookupLaws(), np.array([4, 7, 2]), np.array([0.5, 0.2, 0.1])
-    assert laws.on(NOTHING, ids, mass) is None
+    assert laws.on(LookupLaws.nothing, ids, mass) is None
     assert [laws.on(row, ids, mass).tolist() for row in (7, 5)] == [[0, 1, 0], [0, 0, 0]]
     assert laws.overlap == pytest.approx(0.1)
-    assert laws.rows("a text", answer([1, 2, 1, 3]), 4).tolist() == [NOTHING, NOTHING, NOTHING, 2]
+    assert laws.rows("a text", answer([1, 2, 1, 3]), 4).tolist() == [
+        LookupLaws.nothing,
+        LookupLaws.nothing,
+        LookupLaws.nothing,
+        2,
+    ]
 
 
 def forcing(share: float) -> Generate:
@@ -71,7 +76,7 @@ def forcing(share: float) -> Generate:
         with lock:
             for _ in range(fields["max_tokens"]):
                 law, draft = p[text[-1]], slowly(text, 3)
-                forced = draft != NOTHING and generator.random() < share
+                forced = draft != LookupLaws.nothing and generator.random() < share
                 text.append(draft if forced else int(generator.choice(N, p=law)))
                 laws.append(law)
         return np.array(text[len(fields["prompt"]) :]), np.stack(laws)

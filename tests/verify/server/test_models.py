@@ -141,9 +141,9 @@ def test_the_drafts_laws_depend_on_the_tokens_before_alone(tmp_path: Path) -> No
     there = laws.on(rows[0][2], np.array([4, -12, 0, 2]), np.array([0.4, 0.3, 0.2, 0.1]))
     assert (there == [rows[0][2][4], 0.0, rows[0][2][0], rows[0][2][2]]).all()
     assert laws.overlap == pytest.approx(np.minimum(there, [0.4, 0.3, 0.2, 0.1]).sum())
-    with pytest.raises(CannotAudit, match="are the vocabularies the same"):
+    with pytest.raises(CannotAudit, match="must have the server's vocabulary"):
         laws.on(rows[0][2], np.array([N, N + 1, 0]), np.full(3, 0.3))
-    with pytest.raises(CannotAudit, match="no laws after 7 tokens"):
+    with pytest.raises(CannotAudit, match="no distributions after 7 tokens"):
         laws.rows([3, N], answer([1]), 6)
 
 

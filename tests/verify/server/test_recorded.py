@@ -13,7 +13,7 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, CannotAudit
-from ot_draft.verify.server.answers import parsed
+from ot_draft.verify.server.answers import json_object
 from ot_draft.verify.server.client import Client
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of, sentence
 from ot_draft.verify.server.reported import Reported
@@ -62,7 +62,7 @@ class Keeping(Client):
     def complete(self, requests: Any, read: Any) -> Any:
         def kept(body: bytes, fields: dict[str, Any]) -> Any:
             asked.append(fields)
-            bodies[fields["number"]] = parsed(body)
+            bodies[fields["number"]] = json_object(body)
             return read(body, fields)
 
         asked = list[dict[str, Any]]()

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -21,6 +22,7 @@ from slow import slow
 
 from ot_draft.arrays import Array
 from ot_draft.cli import main
+from ot_draft.verify.server import client, server
 
 from .chains import Pair, Tables, random_pair, right, run
 from .completions_server import Generate, Handler, columns, completion, entries, evidence_of, serving
@@ -59,7 +61,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ot_draft.verify.server.client.BACKOFF", 0.001)
+    monkeypatch.setattr(client, "HttpSettings", partial(client.HttpSettings, backoff_s=0.001))
 
 
 @pytest.mark.parametrize(("style", "owner"), [(columns, "vllm"), (entries, "llamacpp")], ids=["columns", "entries"])
@@ -225,7 +227,9 @@ def test_few_broken_answers_are_left_out_and_counted() -> None:
     with serving(sampler(right), misbehave=misbehave) as (url, _):
         done = audit(url, "--tokens", "1000", "--length", "16", "--concurrency", "8")
     # Eight are asked for at a time: the fifth that comes may be any of them.
-    assert done.exit_code == 0 and re.search(r"left out: answer [0-7]: not JSON", done.output), done.output
+    assert done.exit_code == 0 and re.search(r"left out: answer [0-7]: the response must be JSON", done.output), (
+        done.output
+    )
 
 
 WITHOUT_LISTS = json.dumps(
@@ -238,14 +242,14 @@ WITHOUT_LISTS = json.dumps(
     [
         (
             lambda handler, fields: answer(handler, b"", 307, location="http://example.com/v1/completions"),
-            "sends elsewhere",
+            "redirects",
         ),
         (lambda handler, fields: answer(handler, b'{"error": "no such field"}', 400), "no such field"),
         (
             lambda handler, fields: answer(handler, b'{"error": {"message": "it sleeps"}}'),
-            "an error instead of an answer",
+            "the response has an error",
         ),
-        (lambda handler, fields: answer(handler, WITHOUT_LISTS), "top_logprobs[0] is None"),
+        (lambda handler, fields: answer(handler, WITHOUT_LISTS), "top_logprobs[0] must be an object, got None"),
         (lambda handler, fields: answer(handler, b"short", length=10**6), "without a readable token"),
         (
             lambda handler, fields: answer(handler, gzip.compress(bytes(10**6)), content_encoding="gzip"),
@@ -261,7 +265,7 @@ def test_a_server_that_sends_elsewhere_refuses_or_lies(misbehave: Callable[..., 
 
 
 def test_a_server_that_hangs_or_drips_or_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ot_draft.verify.server.server.FAILURES", 2)
+    monkeypatch.setattr(server, "RequestPlan", partial(server.RequestPlan, max_empty_waves=2))
 
     def hang(handler: Handler, fields: dict[str, Any]) -> bool:
         time.sleep(2)
@@ -284,7 +288,7 @@ def test_a_server_that_hangs_or_drips_or_never_ends_is_given_up(monkeypatch: pyt
             handler.wfile.write(bytes(2**20))
         return True
 
-    late = "not whole after 0.4 seconds"
+    late = "not complete after 0.4 seconds"
     for misbehave, limit, why in (
         (hang, ".4", late),
         (drip, ".4", late),

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,8 @@ from slow import slow
 
 from ot_draft.arrays import Array
 from ot_draft.cli import main
-from ot_draft.verify.server.answers import Answer, Emitted, parsed, read_answer
+from ot_draft.verify.server import client
+from ot_draft.verify.server.answers import Answer, Emitted, json_object, read_answer
 from ot_draft.verify.server.reported import DOUBTFUL, KNOWN, SHORT, Lists, Reported
 
 from .chains import random_pair, run, softmax
@@ -32,7 +34,7 @@ Name = Callable[[int], str]
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OT_DRAFT_AUDIT_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("ot_draft.verify.server.client.BACKOFF", 0.001)
+    monkeypatch.setattr(client, "HttpSettings", partial(client.HttpSettings, backoff_s=0.001))
 
 
 def names(*groups: tuple[int, ...], fragments: tuple[int, ...] = ()) -> Name:
@@ -100,7 +102,7 @@ def said(done: Result) -> str:
 
 def read(law: Array, token: int, listed: int, name: Name, own: str, stays: str) -> Emitted:
     made = style(name, own, stays)(np.array([token]), law[None], listed)
-    return read_answer(parsed(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
+    return read_answer(json_object(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
 
 
 @pytest.mark.parametrize(("own", "stays"), [*product(("first", "last", "nowhere"), ("first", "last"))])
@@ -169,7 +171,7 @@ def test_a_list_that_sums_the_tokens_of_a_text_pays_for_each_of_them() -> None:
     for token in (0, 4):
         shown = {name(x): float(np.log(sums[x])) for x in (0, 1, 2)}
         made = {"tokens": [name(token)], "token_logprobs": [float(np.log(law[token]))], "top_logprobs": [shown]}
-        emitted = read_answer(parsed(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
+        emitted = read_answer(json_object(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
         assert lists.state(emitted) == DOUBTFUL
 
 
@@ -300,9 +302,15 @@ def test_broken_connections_that_take_the_power_are_said() -> None:
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (lambda found: found["token_logprobs"].__setitem__(3, None), "token_logprobs[3] is None"),
-        (lambda found: found["top_logprobs"][2].__setitem__("w7", None), "top_logprobs[2]['w7'] is None"),
-        (lambda found: found["token_logprobs"].__setitem__(0, 0.7), "token_logprobs[0] is 0.7"),
+        (lambda found: found["token_logprobs"].__setitem__(3, None), "token_logprobs[3] must be a number, got None"),
+        (
+            lambda found: found["top_logprobs"][2].__setitem__("w7", None),
+            "top_logprobs[2]['w7'] must be a number, got None",
+        ),
+        (
+            lambda found: found["token_logprobs"].__setitem__(0, 0.7),
+            "token_logprobs[0] must be a log-probability, at most 0, got 0.7",
+        ),
     ],
 )
 def test_what_is_no_number_is_named(change: Callable[[dict[str, Any]], Any], where: str) -> None:

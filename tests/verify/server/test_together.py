@@ -13,10 +13,10 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, Token
-from ot_draft.verify.server.moments import BINS, Groups, Last, SharedUniform
+from ot_draft.verify.server.grouped import BINS, Groups, Last, SharedUniform
 from ot_draft.verify.server.records import stack
 from ot_draft.verify.server.reported import Reported
-from ot_draft.verify.server.server import MIX, RequestPlan, audit_server
+from ot_draft.verify.server.server import RequestPlan, audit_server
 
 from .chains import inverse, random_pair
 from .completions_server import columns, completion
@@ -127,7 +127,7 @@ class WithCache:
 
 
 @pytest.mark.parametrize(
-    "shapes", [MIX, ((8, 16), (32, 32), (4, 16), (8, 32), (32, 16), (4, 32))], ids=["default", "short"]
+    "shapes", [RequestPlan.shapes, ((8, 16), (32, 32), (4, 16), (8, 32), (32, 16), (4, 32))], ids=["default", "short"]
 )
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_request_with_the_tokens_of_another_is_not_called_right(wrong: bool, shapes: Any) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ot_draft.arrays import Array
 from ot_draft.verify.server import Audit, Token
-from ot_draft.verify.server.server import COPIES
+from ot_draft.verify.server.server import RequestPlan
 
 from .chains import LENGTH, Pair, inverse, random_pair, residual
 
@@ -81,7 +81,7 @@ def waves(shapes: tuple[tuple[int, int], ...], together: bool = True) -> Iterato
         alike = together and wave % 2
         yield (
             wave,
-            np.array([(wave // 2 if alike else i // COPIES) % PROMPTS for i in range(asked, asked + rows)]),
+            np.array([(wave // 2 if alike else i // RequestPlan.copies) % PROMPTS for i in range(asked, asked + rows)]),
             length,
         )
         asked, wave = asked + rows, wave + 1
