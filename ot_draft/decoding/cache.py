@@ -3,6 +3,12 @@
 S is the number of slots of a row. Slots 0 .. length - 1 of a row hold its context, one token a slot; the nodes of a
 drafted tree stand behind it, node i in slot length + i, so that K paths need one cache of the prompt and not K. What
 lies further back is left over from earlier steps and is hidden by the attention mask until it is overwritten.
+
+Accepted nodes are copied behind their text; no table says in which slots they are. At the shape of Llama 3.1 8B in bfloat16 a slot
+has 128 KiB of keys and values (2 x 32 layers x 8 heads x 128 x 2 bytes). A path of four nodes is 0.5 MiB, gathered and written: 2 MiB of
+traffic, 0.6 us at an H100's 3.35 TB/s. With draft model and hidden states these are 12 operations, 25 us at about 2 us each (an
+estimate), 0.2 % of a step of 16 ms. A table would replace them by at least 8: in each of both caches the table itself, and a cumulative
+sum, a comparison and a scatter to find free slots. Nothing is copied on a single path.
 """
 
 from __future__ import annotations
