@@ -20,7 +20,7 @@ from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
 from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .rule_target import RulesOfUser, refuted_rules
-from .study import BUDGET, print_summaries, reading_options, study_of, study_options
+from .study import BUDGET, marked, print_summaries, reading_options, study_of, study_options
 
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
@@ -110,9 +110,7 @@ def compare(
         with RulesOfUser(of_study["names"]):
             refuted = refuted_rules(of_study["names"], study.ks)
             found = _compare(pairs, study, jobs, out, form == "json")
-        lines = [replace(line, refuted=(line.rule, line.law) in refuted) for line in found.means.summaries()]
-        for message in refuted.values():
-            click.echo(message, err=True)
+        lines = marked(found.means.summaries(), refuted)
         if out is not None:
             _write(out, lines, found.rows(), pairs, study)
         if plot and out is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -68,6 +69,13 @@ def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study
         target=target,
         **numbers,
     )
+
+
+def marked(lines: Sequence[Summary], refuted: dict[tuple[str, str], str]) -> list[Summary]:
+    """The means with the mark of rules that are not lossless, whose messages go to standard error. refuted: see `refuted_rules`."""
+    for message in refuted.values():
+        click.echo(message, err=True)
+    return [replace(line, refuted=(line.rule, line.law) in refuted) for line in lines]
 
 
 def print_summaries(form: str, titled: Sequence[tuple[Sequence[Summary], str]], target: str, notes: str = "") -> None:

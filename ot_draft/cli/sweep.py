@@ -12,7 +12,8 @@ from ..data.study import QUICK_RULES
 from ..data.sweep import Progress
 from .console import one_line, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Place, can_write_into, form_of
-from .study import print_summaries, reading_options, study_of, study_options
+from .rule_target import refuted_rules
+from .study import marked, print_summaries, reading_options, study_of, study_options
 
 
 @click.command(context_settings=DEFAULTS)
@@ -63,7 +64,7 @@ def sweep(
                 move(said, to=progress.rows)
 
             trouble = run_sweep(work, out, tries, advance)
-        means = summarise_sweep(out)
+        means = marked(summarise_sweep(out), refuted_rules(of_study["names"], study.ks))
     for line in trouble:
         click.echo(f"worker processes died, and their parts were repeated: {line}", err=True)
     if form == "json":

@@ -28,6 +28,7 @@ from ..arrays import Array
 from ..exact import evaluate
 from ..laws import DraftLaw, Fact
 from ..problem import Problem
+from ..rules.k_seq.division_factor import division_factor
 from ..sampling import draw
 from ..selection import SelectionRule, first_time
 
@@ -162,22 +163,25 @@ def adjusted_mean(values: Array, controls: Array, samples_per_control: int = 8) 
 
 
 def _controls(problem: Problem, drafts: Array) -> Array:
-    """Functions of draft tuples (..., rows, k) with expectation 0 under the draft law: (..., rows, c).
+    """Two functions of draft tuples (..., rows, k) with expectation 0 under the draft law: (..., rows, 2).
 
-    They come from tests of the drafts in their order, each with probability t(x) = min(1, p(x) / (g q(x))) as in K-SEQ, here for g = 1.
-    The first control is the martingale sum_i prod_{j < i} (1 - t(x_j)) (t(x_i) - E[t(x_i) | x_1 .. x_(i-1)]), for every law. The second
-    one, for independent drafts, is 1 - prod_i (1 - t(x_i)) less its expectation 1 - (1 - sum_x q(x) t(x))^k.
+    They come from tests of the drafts in their order, each with probability t(x) = min(1, p(x) / (g q(x))): for g = 1, and for the
+    division factor g of K-SEQ. A control is the martingale sum_i prod_{j < i} (1 - t(x_j)) (t(x_i) - E[t(x_i) | x_1 .. x_(i-1)]). For
+    independent drafts, the second one is 1 - prod_i (1 - t(x_i)) less its expectation 1 - (1 - sum_x q(x) t(x))^k: K-SEQ's acceptance.
     """
     p, q, law = (problem.p.astype(np.float64), problem.q.astype(np.float64), problem.law)
-    test = np.minimum(xp.divide(p, q, np.ones_like(p)), 1)
-    passed = xp.gather(test[..., None, :], drafts)
-    independent = Fact.INDEPENDENT in law.facts
-    mean = (q * test).sum(-1)[..., None, None] if independent else _expected(test, q, drafts, law)
-    reached = np.cumprod(1 - passed, -1)
-    before = np.concatenate([np.ones_like(reached[..., :1]), reached[..., :-1]], -1)
-    controls = [(before * (passed - mean)).sum(-1)]
-    if independent:
-        controls.append((1 - mean[..., 0]) ** drafts.shape[-1] - reached[..., -1])
+    independent, k = Fact.INDEPENDENT in law.facts, drafts.shape[-1]
+    controls = []
+    for factor in (np.ones_like(p[..., :1]), division_factor(p, q, np.full_like(p[..., :1], k))):
+        test = np.minimum(xp.divide(p, factor * q, np.ones_like(p)), 1)
+        passed = xp.gather(test[..., None, :], drafts)
+        mean = (q * test).sum(-1)[..., None, None] if independent else _expected(test, q, drafts, law)
+        reached = np.cumprod(1 - passed, -1)
+        if independent and controls:
+            controls.append((1 - mean[..., 0]) ** k - reached[..., -1])
+        else:
+            before = np.concatenate([np.ones_like(reached[..., :1]), reached[..., :-1]], -1)
+            controls.append((before * (passed - mean)).sum(-1))
     return np.stack(controls, -1)
 
 

@@ -21,7 +21,7 @@ from .records import COLUMN_IDS, KNOWN, LAWS, LOGITS, LOGPROBS
 
 NAMES = f"p and q, or {' and '.join(LOGITS[0])}"
 IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # other files are given one by one
-ROUNDED = Fraction(1, 100)  # how far from 1 the sum of rounded masses may be
+LARGEST_ROUNDING = Fraction(1, 100)  # max. difference from 1 of the sum of rounded probabilities
 
 
 def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
@@ -39,7 +39,9 @@ def is_rounded(masses: Any) -> bool:
     exact = masses.dtype.hasobject and all(isinstance(mass, Fraction | int) for mass in masses.ravel())
     if not exact and masses.dtype.kind != "f":
         return False
-    return bool(np.all(masses >= 0) and np.all(np.asarray(abs(masses.sum(-1) - 1), np.float64) <= float(ROUNDED)))
+    return bool(
+        np.all(masses >= 0) and np.all(np.asarray(abs(masses.sum(-1) - 1), np.float64) <= float(LARGEST_ROUNDING))
+    )
 
 
 def divided(masses: Array) -> Array:
@@ -59,7 +61,7 @@ def as_laws(array: Array, name: str, source: str, start: int = 0, temperature: f
     if any(name in names for names in LOGITS):
         if any(name in names for names in LOGPROBS):
             with np.errstate(over="ignore"):
-                _check_sums(np.exp(array.astype(np.float64)), name, source, start, float(ROUNDED))
+                _check_sums(np.exp(array.astype(np.float64)), name, source, start, float(LARGEST_ROUNDING))
         return laws_of_logits(array, temperature, source, start, name)
     if array.dtype == np.float64 or array.dtype.hasobject:
         return np.asarray(array)

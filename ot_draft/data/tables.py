@@ -35,7 +35,7 @@ TITLES = {  # of laws, by their names
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
 ESTIMATED = "estimated"  # method of a value from random drafts
 REFUTED = " (NOT LOSSLESS)"
-NAME, CELL = 30, 8  # columns of a name, and of a number with the space before it
+NAME_WIDTH = 30  # columns of a name in a terminal
 MATH = str.maketrans({"±": r"\pm", "≈": r"\approx "})
 LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
 
@@ -48,9 +48,10 @@ def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableTy
     """
     ks = sorted({line.k for line in lines})
     shares = [_share_of(line) for line in lines if line.k == ks[-1] or line.method == ESTIMATED]
-    room = width - NAME - max([CELL, *(1 + len(share) for share in shares)])
+    narrowest = len(" 0.0000 ")
+    room = width - NAME_WIDTH - max([narrowest, *(1 + len(share) for share in shares)])
     across = {
-        errors: room // max([CELL, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
+        errors: room // max([narrowest, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
         for errors in (False, True)
     }
     errors = across[True] >= len(ks)
@@ -61,13 +62,15 @@ def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableTy
 
 def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool) -> Table:
     out = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
-    out.add_column("rule", max_width=NAME, overflow="fold")
+    out.add_column("rule", max_width=NAME_WIDTH, overflow="fold")
     for name in (*(f"k = {k}" for k in ks), *(("share",) if last else ())):
         out.add_column(name, justify="right", no_wrap=True)
     for law, rows in _sections(lines, ks, lambda line: _cell(line, errors)):
         out.add_row(f"[bold]{law}[/bold]")
         for (name, *cells), note in rows:
-            folded = wrap(re.sub("(?<=[a-z])(?=W)", " ", name), NAME - 4) if len(name) > NAME - 2 else [name]
+            folded = (
+                wrap(re.sub("(?<=[a-z])(?=W)", " ", name), NAME_WIDTH - 4) if len(name) > NAME_WIDTH - 2 else [name]
+            )
             shown = "\n    ".join(folded)
             out.add_row(f"  {shown}", *(cells if last else cells[:-1]), style="dim" if note else "")
         out.add_section()
@@ -164,9 +167,9 @@ def _left_out(lines: Sequence[Summary], lp_limit: float | None = None) -> str:
             words.get(method, method.removeprefix("- ")).replace("{}", ", ".join(map(str, dict.fromkeys(ks))))
             for method, ks in methods.items()
         )
-        twice = sum(rule == other for _, other in reasons) > 1
+        twice = len({line.law for line in lines if line.rule == rule}) > 1
         rules.setdefault(why, []).append(NAMES.get(rule, rule) + (f" under {law}" if twice else ""))
-    told = "; ".join(f"{', '.join(names)} ({why})" for why, names in rules.items())
+    told = "; ".join(f"{', '.join(names)}: {why}" for why, names in rules.items())
     return f"Not shown: {told}." if told else ""
 
 

@@ -104,8 +104,8 @@ def test_formulas_and_estimates_agree_on_a_real_pair(rule: otd.SelectionRule, re
     found = expected_acceptance(rule, problem, generator=np.random.default_rng(1))
     again = _estimate(rule, problem, 1000, np.random.default_rng(2))
     assert found.exact == (not isinstance(rule, NO_FORMULA))
-    assert abs(found.value - again.value) < 4 * np.hypot(found.error, again.error)
-    assert 0 < again.error < 0.02
+    assert abs(found.value - again.value) < 4 * np.hypot(found.error, again.error) + 1e-12
+    assert 0 <= again.error < 0.02  # 0 up to rounding for K-SEQ, whose acceptance is a control
     best = otd.optimal_acceptance(*real_pair, k, rule.law)
     assert found.value <= best + 4 * found.error + 1e-12
 
@@ -134,9 +134,9 @@ def test_the_controls_of_an_estimate_have_expectation_0(law: otd.DraftLaw) -> No
 @pytest.mark.parametrize(
     ("rule", "share"),
     [
-        (otd.rules.KSeq(factor=1), 1e-9),
+        (otd.rules.KSeq(), 1e-9),
         (otd.rules.RecursiveRejection(), 0.6),
-        (otd.rules.RecursiveRejectionWithoutReplacement(), 0.75),
+        (otd.rules.RecursiveRejectionWithoutReplacement(), 0.7),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

@@ -1,7 +1,7 @@
 """What came out of a property, and what the outcomes of a rule answer: is it lossless, also in floats, robust, true to its claims?
 
 lossless: "yes" where every property of that category was tried and held; "no" where one of them has a counterexample,
-a proper problem on which the rule gave an output that does not have the target's law; "not decided" else: where the rule
+a proper problem on which the output distribution is not the target; "not decided" else: where the rule
 raised an error or gave floats for Fractions, where a property was skipped, or was not asked for. Beside "yes" stands with what
 the rule was called while these properties held, and what it refuses in words. in_floats: the same of the properties of that
 category, and "no" for a rule that is not lossless at all.

@@ -90,12 +90,12 @@ def as_given(x: Array) -> Array:
 
 
 def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert = as_given) -> Array:
-    """Output law (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `otd.evaluate` calls a rule."""
+    """Output distribution (n,) of a single pair: p and q (1, n) for all draft tuples (m, k), as `otd.evaluate` calls a rule."""
     return law_of_rows(rule, convert(copy(problem.p))[None, :], convert(copy(problem.q))[None, :], tuples)
 
 
 def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples, drafted: Any = None) -> Array:
-    """Output law (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples. drafted: these, in memory of the caller's."""
+    """Output distribution (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples; drafted: their array."""
     drafts, weight = tuples
     selection = _on_host(rule(p, q, like(drafts, p) if drafted is None else drafted), p, drafts)
     weight = _of_kind(weight, selection)
@@ -109,7 +109,7 @@ def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples, drafted: Any = None) 
 
 
 def law_alone(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> Array:
-    """Output law (n,) of a single pair without any axis before the last: p and q (n,), call after call of one draft tuple (k,)."""
+    """Output distribution (n,) of a single pair without any axis before the last: p and q (n,), call after call of one draft tuple (k,)."""
     p, q = convert(problem.p), convert(problem.q)
     parts = []
     for drafts, weight in zip(tuples[0], tuples[1][:, None], strict=True):

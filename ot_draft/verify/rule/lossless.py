@@ -1,9 +1,9 @@
-"""Properties that say whether a rule is lossless, in Fractions and in floats: its decisions and its output law.
+"""Properties that say whether a rule is lossless, in Fractions and in floats: its decisions and its output distribution.
 
 A proper problem is a pair of laws, k >= 1 drafts that are all there, and masses that a float64 can normally hold; several
 pairs may stand in a batch. Small problems come first, then an engine's sizes: vocabularies of 1,000, eight drafts, batches of
 64, masses of 1e-12, thousands of calls. What is small enough is looked at in Fractions. What is not is looked at in float64
-first; where that shows an output law that is off beyond rounding, Fractions have the last word, so that what refutes is exact
+first; where that shows an output distribution that is off beyond rounding, Fractions have the last word, so that what refutes is exact
 all the same. A rule that gives floats for Fractions is compared up to rounding: beyond it, it is refuted; within it, nothing is
 decided.
 """
@@ -115,13 +115,13 @@ def judge(problem: Problem, output: Array, settled: Callable[[Difference], Count
 
 @rule_property(shows=EVALUATE, category="lossless")
 def output_distribution(rule: SelectionRule, problem: Problem) -> None:
-    """Averaged over the drafts, the output has exactly the target's law: all drafts enumerated, in Fractions."""
+    """Averaged over the drafts, the output distribution is exactly the target: all drafts enumerated, in Fractions."""
     judge(problem, evaluate(rule, problem).output)
 
 
 @rule_property(cases=boundary_list, shows=EVALUATE, category="lossless")
 def boundary_cases(rule: SelectionRule, problem: Problem) -> None:
-    """The output law is right on proper problems on the edge, too, in Fractions: zeros, ties, one-hot laws, an ulp apart."""
+    """The output distribution is right on proper problems on the edge, too, in Fractions: zeros, ties, one-hot laws, an ulp apart."""
     judge(problem, evaluate(rule, problem).output)
 
 
@@ -212,7 +212,7 @@ def exactness(rule: SelectionRule, problem: Problem) -> None:
 
 
 def output_of(rule: Any, problem: Problem, convert: Convert, most: float = np.inf) -> Array | None:
-    """The output law (..., n); None where it takes too many draft tuples. One pair has all its drafts in one call."""
+    """The output distribution (..., n); None where it takes too many draft tuples. One pair has all its drafts in one call."""
     tuples = tuples_of(problem)
     if tuples is None or problem.n * sum(len(weight) for _, weight in tuples) > most:
         return None
@@ -235,13 +235,13 @@ def in_torch(dtype: str) -> Convert:
 
 @rule_property(cases=large_problems, together=single_together, category="lossless", large=True)
 def engine_sizes(rule: SelectionRule, problem: Problem) -> None:
-    """The output law is p for vocabularies of up to 1,000 tokens, up to 8 drafts, and masses down to 1e-12."""
+    """The output distribution is p for vocabularies of up to 1,000 tokens, up to 8 drafts, and masses down to 1e-12."""
     _compare_with_target(rule, problem)
 
 
 @rule_property(cases=requests, together=batches_together, most=60, category="lossless", large=True)
 def output_law_in_batches(rule: SelectionRule, problem: Problem) -> None:
-    """Every row of a batch has its own target's law: up to 64 requests in up to three axes, in any memory."""
+    """Every row of a batch has its own target distribution: up to 64 requests in up to three axes, in any memory."""
     _compare_with_target(rule, problem)
 
 
@@ -285,7 +285,7 @@ def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> Dif
 
 @rule_property(cases=all_sizes, together=all_together, category="floats", large=True)
 def float_distribution(rule: SelectionRule, problem: Problem) -> None:
-    """In float64 and float32 the output law is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
+    """In float64 and float32 the output distribution is p up to rounding: 1e-11 and 1e-5, summed over the tokens."""
     _compare_in("numpy", in_numpy, rule, problem)
 
 
@@ -315,7 +315,7 @@ def pairs_in_turn(law: DraftLaw) -> list[Problem]:
 
 @rule_property(category="lossless")
 def padded_drafts(rule: SelectionRule, problem: Problem) -> None:
-    """Where the draft law lets absent drafts (-1) stand anywhere, the output law is p with one at any position, and with no draft."""
+    """Where the draft law allows absent drafts (-1) anywhere, the output distribution is p with one at any position, and with no draft."""
     _compare_padded(rule, problem, as_given)
 
 
@@ -352,7 +352,7 @@ def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
 
 @rule_property(cases=pairs_in_turn, category="lossless")
 def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
-    """The output law is p whatever was asked before: other pairs in the same memory, forwards and backwards, 6,000 calls between."""
+    """The output distribution is p after any other calls: other pairs in the same memory, forwards and backwards, 6,000 calls between."""
     tuples = tuples_of(problem)
     if tuples is None:
         return
@@ -364,7 +364,7 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=pairs_in_turn, reason_to_skip=without_torch, category="floats")
 def repeated_calls_in_torch(rule: SelectionRule, problem: Problem) -> None:
-    """On torch tensors, too, the output law is p for other pairs in the same memory, forwards and backwards."""
+    """On torch tensors, too, the output distribution is p for other pairs in the same memory, forwards and backwards."""
     if tuples := tuples_of(problem):
         _in_turn(rule, problem, tuples, in_torch("float64"), ROUNDING["float64"], between=0)
 

@@ -84,7 +84,7 @@ def own_target(rule: SelectionRule, problem: Problem) -> None:
     """A rule that is lossy on purpose gives exactly the law r that it keeps in the place of p, in Fractions."""
     output, kept = evaluate(rule, problem).output, kept_problem(rule, problem).p
     if not np.array_equal(output, kept):
-        raise Counterexample(problem, f"output law {numbers(output)} instead of {numbers(kept)}")
+        raise Counterexample(problem, f"output distribution {numbers(output)} instead of {numbers(kept)}")
 
 
 @rule_property(category="claims")

@@ -36,7 +36,7 @@ class RuleProperty:
     helps to answer. large: whether the problems grow to an engine's sizes: four times as many are tried, the smallest first,
     and none that is larger than one that took long. sampled: whether drafts are drawn, not enumerated.
 
-    Questions: "lossless", does the rule keep the target's law on every proper problem? "floats", does it in floats, up to
+    Questions: "lossless", is the output distribution the target on every proper problem? "floats", does it in floats, up to
     rounding? "arguments", does it leave p, q and drafts alone? "robust", is it right on what is no proper problem, and as a
     function? "claims", is what it says of itself true? (Asked only of the rules that name the property in their `claims`.)
     """

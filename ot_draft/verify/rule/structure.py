@@ -41,13 +41,13 @@ ROW_ROUNDING = 1e-9  # max. difference of a probability of one row in float64
 
 @rule_property(cases=small_problems)
 def floats_agree(rule: SelectionRule, problem: Problem) -> None:
-    """Output law and acceptance in floats are the exact ones up to rounding, in float64 and in float32, which stay what they are."""
+    """Output distribution and acceptance in floats are the exact ones up to rounding; float64 and float32 stay what they are."""
     _agree(rule, problem, "numpy", lambda x: x)
 
 
 @rule_property(cases=small_problems, reason_to_skip=without_torch, category="floats")
 def torch_agrees(rule: SelectionRule, problem: Problem) -> None:
-    """On torch tensors, too, output law and acceptance are the exact ones up to rounding, in float64 and in float32."""
+    """On torch tensors, too, output distribution and acceptance are the exact ones up to rounding, in float64 and in float32."""
     _agree(rule, problem, "torch", _tensor)
 
 
@@ -170,7 +170,7 @@ def _rows(problem: Problem, tuples_per_pair: int = 4) -> tuple[Array, Array]:
 
 @rule_property(cases=problems_without_ties)
 def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
-    """Other names for the tokens permute the output law, and leave the acceptance as it was."""
+    """Other names for the tokens permute the output distribution, and leave the acceptance as it was."""
     base = evaluate(rule, problem)
     for order in ([1, 0, *range(2, problem.n)], [*range(1, problem.n), 0]) if problem.n > 1 else ():
         case = Problem(problem.p[order], problem.q[order], problem.k, problem.law)

@@ -83,6 +83,7 @@ def check_draws(
     samples : int, optional
         Maximum number of calls per problem, or of rows with `batched`. Default: 10,000, or 100,000 with `batched`.
         A sampler that is rejected earlier gets fewer calls.
+        Tests with so few samples that they detect no bias, however large, are "not decided".
     seconds : float or None, default=60.0
         Time limit of the statistical tests in seconds. Tests that it cuts short are "not decided". None sets no limit.
     false_alarm : float, default=1e-9
@@ -99,7 +100,7 @@ def check_draws(
     Raises
     ------
     InvalidArgument
-        If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
+        If the function is not callable or is a selection rule, if `problems` is not a non-empty iterable of unbatched problems, or if
         `samples`, `seconds`, `false_alarm` or `seed` is outside its range. Also if `law` or `k` differs from that of a problem
         in `problems`.
     InvalidDrafts
@@ -188,6 +189,7 @@ def check_sampler(
     samples : int, optional
         Maximum number of calls per problem, or of rows with `batched`. Default: 10,000, or 100,000 with `batched`.
         A sampler that is rejected earlier gets fewer calls.
+        Tests with so few samples that they detect no bias, however large, are "not decided".
     seconds : float or None, default=60.0
         Time limit of the statistical tests in seconds. Tests that it cuts short are "not decided". None sets no limit.
     false_alarm : float, default=1e-9
@@ -203,7 +205,7 @@ def check_sampler(
     Raises
     ------
     InvalidArgument
-        If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
+        If the function is not callable or is a selection rule, if `problems` is not a non-empty iterable of unbatched problems, or if
         `samples`, `seconds`, `false_alarm` or `seed` is outside its range. Also if `law` or `k` differs from that of a problem
         in `problems`.
     InvalidDrafts
@@ -338,6 +340,7 @@ def check_step(
     samples : int, optional
         Maximum number of calls per problem, or of rows with `batched`. Default: 10,000, or 100,000 with `batched`.
         A sampler that is rejected earlier gets fewer calls.
+        Tests with so few samples that they detect no bias, however large, are "not decided".
     seconds : float or None, default=60.0
         Time limit of the statistical tests in seconds. Tests that it cuts short are "not decided". None sets no limit.
     false_alarm : float, default=1e-9
@@ -353,7 +356,7 @@ def check_step(
     Raises
     ------
     InvalidArgument
-        If the function is not callable, if `problems` is not a non-empty iterable of unbatched problems, or if
+        If the function is not callable or is a selection rule, if `problems` is not a non-empty iterable of unbatched problems, or if
         `samples`, `seconds`, `false_alarm` or `seed` is outside its range. Also if `law` or `k` differs from that of a problem
         in `problems`, if `rule` is a class or not callable, or if `law` is not IID() with `path`.
     InvalidDrafts
