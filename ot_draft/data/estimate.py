@@ -171,7 +171,7 @@ def _controls(problem: Problem, drafts: Array) -> Array:
     """
     p, q, law = (problem.p.astype(np.float64), problem.q.astype(np.float64), problem.law)
     independent, k = Fact.INDEPENDENT in law.facts, drafts.shape[-1]
-    controls = []
+    controls: list[Array] = []
     for factor in (np.ones_like(p[..., :1]), division_factor(p, q, np.full_like(p[..., :1], k))):
         test = np.minimum(xp.divide(p, factor * q, np.ones_like(p)), 1)
         passed = xp.gather(test[..., None, :], drafts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from time import process_time
 
-from ..arrays import is_exact
+from ..arrays import Array, is_exact
 from ..exact import evaluate
 from ..laws import DraftLaw, is_defined
 from ..problem import Problem
@@ -64,9 +64,14 @@ def refutation(
         except Exception:  # of a user's rule: it may reject this problem; others are for the caller that runs the rule
             continue
         distance = abs(output - target).sum() / 2
-        if distance > (0 if is_exact(output) else rounding) and (worst is None or distance > worst.distance):
+        if distance > (0 if holds_fractions(output) else rounding) and (worst is None or distance > worst.distance):
             worst = Refutation(problem, distance)
     return worst
+
+
+def holds_fractions(*values: Array) -> bool:
+    """Whether all numbers are Fractions or integers. An array of objects may hold floats, too."""
+    return all(is_exact(x) and {type(each) for each in x.ravel().tolist()} <= {Fraction, int} for x in values)
 
 
 def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Problem]:

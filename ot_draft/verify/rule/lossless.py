@@ -24,6 +24,7 @@ from ...laws import DraftLaw, Fact, is_defined
 from ...optimum import cut_value, optimal_cut
 from ...problem import TOLERANCE, Problem
 from ...selection import SelectionRule
+from ..refutation import holds_fractions
 from ..source import EVALUATE, Counterexample, number, numbers
 from . import calls
 from .calls import Convert, NoProbabilities, Tuples, as_given, tuples_of
@@ -66,8 +67,7 @@ EXTENT = Extent()
 
 def slack_of(*values: Array) -> float:
     """Largest difference allowed: 0 where all of them are Fractions (or whole numbers), rounding where some are not."""
-    exact = all(is_exact(x) and {type(each) for each in x.ravel().tolist()} <= {Fraction, int} for x in values)
-    return 0 if exact else SLACK
+    return 0 if holds_fractions(*values) else SLACK
 
 
 @dataclass(frozen=True)
