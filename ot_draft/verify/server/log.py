@@ -98,9 +98,9 @@ def read_log(
     for number, (where, read, share, content) in enumerate(_rows(path) if path.suffix == ".npz" else _items(path), 1):
         if number % 1000 == 0:
             advance(share)
-        notes.copies.add(content)
         try:
             entry = read()
+            notes.copies.add(content, entry.get("id", entry.get("request_id")) if is_response(entry) else None)
             tokens = (
                 tokens_of_response(entry, where, number, lost, notes)
                 if is_response(entry)

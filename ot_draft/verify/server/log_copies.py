@@ -14,23 +14,33 @@ class Copies:
     """Number of occurrences of each line of a log.
 
     max_lines: number of different lines that are counted at a time. Of longer logs, only lines whose hash is divisible by `step` are
-    counted. false_alarm: bound on the probability that a log without copies is said to have some (Chernoff).
+    counted. false_alarm: bound on the probability that a log without copies is said to have some (Chernoff). names: hashes of the names
+    that lines have, such as the id of a response.
     """
 
     max_lines: int = 1 << 16
     false_alarm: float = 2.0**-32
     counts: Counter[int] = field(default_factory=Counter)
     step: int = 1
+    names: dict[int, int] = field(default_factory=dict)  # by the hash of the line
 
-    def add(self, line: bytes) -> None:
-        """Count one line."""
+    def add(self, line: bytes, name: object = None) -> None:
+        """Count one line, and its name if it has one."""
         number = hash(line)
         if number % self.step:
             return
         self.counts[number] += 1
+        if name is not None:
+            self.names[number] = hash(str(name))
         if len(self.counts) > self.max_lines:
             self.step *= 2
             self.counts = Counter({number: times for number, times in self.counts.items() if number % self.step == 0})
+            self.names = {number: name for number, name in self.names.items() if number % self.step == 0}
+
+    def named_copies(self) -> int:
+        """Return the number of lines that occur again although all different lines have different names."""
+        unique = len(self.names) == len(self.counts) == len(set(self.names.values()))
+        return sum(times > 1 for times in self.counts.values()) if unique else 0
 
     def found(self) -> tuple[int, float] | None:
         """Return a number that divides more counts than it would by chance, and the share of these counts; None without copies.
@@ -50,6 +60,8 @@ class Copies:
 
     def reason(self) -> str:
         """Return why a log with copies allows no verdict; "" for a log without copies."""
+        if copied := self.named_copies():
+            return f"{copied:,} lines occur again with the same id. Copies of a token are not independent of it. Keep one copy of each line"
         if (found := self.found()) is None:
             return ""
         times, share = found

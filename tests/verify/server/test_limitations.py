@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from mutants.catalogue import TABLES
 from slow import slow
 
 from ot_draft.arrays import Array
@@ -23,7 +25,7 @@ from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan
 from ot_draft.verify.server.records import stack
 from ot_draft.verify.server.reported import Reported
 
-from .chains import inverse, random_pair
+from .chains import inverse, random_pair, right, run
 from .completions_server import evidence_of
 
 N, COUNT = 12, 3000
@@ -372,6 +374,30 @@ def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
     assert done.exit_code == 0 and reported["charged"] == 2 and reported["bound"] < hidden["bound"], done.output
 
 
+@pytest.mark.parametrize(
+    "wrong", [None, "every draft taken", slow("greedy drafts"), "last token greedy", slow("residual is p")]
+)
+def test_bugs_are_found_without_reported_ends(wrong: str | None, tmp_path: Path) -> None:
+    """Token 7 ends a response and is not in the log: 1 to 2 % of the tokens."""
+    pair = random_pair(1)
+    emitted = run(pair, right(pair) if wrong is None else TABLES[wrong](pair), 1.0, 8, 1000, np.random.default_rng(2))
+    found: list[Any] = []
+    for tokens, last in zip(emitted.token, emitted.last, strict=True):
+        ends = [-1, *np.flatnonzero(tokens == 7).tolist()]
+        found += [chat([(pair.p[last[i]], int(tokens[i])) for i in range(start + 1, end)], "stop")
+                  for start, end in pairwise(ends)]  # fmt: skip
+    done = audit(written(tmp_path / "log.jsonl", found), "--temperature", "1", "--json", "-")
+    assert done.exit_code == (wrong is not None) and evidence_of(done.stdout)["charged"] > 50, done.output[-500:]
+
+
+@pytest.mark.parametrize("option", ["--ignore-eos", "--model", "--tokens", "--lengths", "--engine"])
+def test_options_of_servers_are_errors_with_a_log(option: str, tmp_path: Path) -> None:
+    log = written(tmp_path / "log.jsonl", [chat(texts()[0])])
+    value = {"--ignore-eos": [], "--engine": ["vllm"]}.get(option, ["9"])
+    done = audit(log, option, *value)
+    assert done.exit_code == 2 and f"{option} requires a server" in " ".join(done.output.split()), done.output
+
+
 @pytest.mark.parametrize(("rate", "seeds"), [(0.05, 1), *(slow(rate, 20) for rate in (0.002, 0.01, 0.05))])
 def test_right_servers_without_reported_ends_win_no_bet(rate: float, seeds: int) -> None:
     """End-of-sequence tokens are this share of all tokens. By Ville, the e-value reaches 1000 once in 1000 servers."""
@@ -425,6 +451,15 @@ def test_copies_of_all_lines_are_no_verdict(suffix: str, tmp_path: Path) -> None
     assert done.exit_code == 2 and "100% of the different lines occur 2 times" in " ".join(done.output.split()), (
         done.output
     )
+
+
+def test_copies_of_few_responses_are_known_by_their_ids(tmp_path: Path) -> None:
+    """Ids are unique, so that one copy suffices; equal ids of different responses say nothing."""
+    found = [chat(text) | {"id": f"chatcmpl-{i}"} for i, text in enumerate(texts())]
+    done = audit(written(tmp_path / "log.jsonl", [*found, *found[:3]]), "--temperature", "1")
+    assert done.exit_code == 2 and "3 lines occur again with the same id" in " ".join(done.output.split()), done.output
+    for lines in (found, [each | {"id": "0"} for each in [*found, found[0]]]):
+        assert audit(written(tmp_path / "log.jsonl", lines), "--temperature", "1").exit_code == 0
 
 
 def test_copies_are_counted_in_long_logs() -> None:
