@@ -1,7 +1,7 @@
 """A bet of the audit, for ot_draft/verify/server/even_ids.py."""
 
 from ot_draft.verify.server.bets import Bet, Score
-from ot_draft.verify.server.records import Tokens
+from ot_draft.verify.server.blocks import Tokens
 
 EVEN = Bet("even id", "calibration", "a token of even id")
 

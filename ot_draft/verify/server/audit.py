@@ -10,10 +10,11 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from .bets import overlaps, scores
+from .blocks import Tokens, stack
 from .bound import Bound
 from .evidence import DecisionLimits, LeftOut, outcome_of
 from .past import ListLengths, Order, Past
-from .records import Token, Tokens, stack
+from .records import Token
 from .report import ServerReport
 from .rounding import NOTHING, Rounding
 from .wealth import Learner, Wealth, in_context

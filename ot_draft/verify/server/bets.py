@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
+from .blocks import Tokens
 from .past import NO_PREDECESSOR, Past, Seen
-from .records import Tokens
 
 Column = tuple[Array, Array]  # y and m of one bet, (T,) each
 Score = tuple[Array, Array | float]  # of the listed tokens (T, N), and of the rest (T,)

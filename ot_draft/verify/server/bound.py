@@ -20,7 +20,7 @@ import numpy as np
 
 from ...arrays import Array
 from .bets import overlap
-from .records import Tokens
+from .blocks import Tokens
 
 CELLS = 8  # of each partition
 # all unions of cells, each or its complement

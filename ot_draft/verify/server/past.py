@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import Array
+from .blocks import NO_TOKEN, Tokens
 from .grouped import BINS, HASH_FACTOR, Groups, Last, SharedKeyStats, SharedUniform, hashed
-from .records import NO_TOKEN, TOP, UNNAMED, Tokens
+from .records import TOP, UNNAMED
 
 NO_PREDECESSOR = -2  # instead of a token before the first
 

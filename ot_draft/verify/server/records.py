@@ -1,16 +1,9 @@
-"""Emitted tokens with their reported distributions, one at a time and as arrays: the input of every test of the audit.
-
-A distribution is kept as its most probable tokens, and the total probability of the others. The choice of the tokens depends on the
-distribution alone, never on the emitted token: otherwise their probability would not be known before the token, and no bet on them
-would be fair. Single distributions are checked when they are added, and sorted and cut per block.
-"""
+"""Emitted tokens with their reported distributions: the checked input of the audit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from hashlib import blake2b
 from numbers import Real
 from typing import Any, NamedTuple
@@ -20,12 +13,10 @@ import numpy as np
 from ...arrays import Array
 from ...errors import CannotAudit
 from ..boundary import int_from, probability
-from .grouped import BINS, hashed
-from .rounding import EXACT, OFF, VOCABULARY, decimals_of, explains, log_error, relative_of, step_of
+from .rounding import OFF, explains, log_error, step_of
 
 TOP = 64  # max. number of tokens of a distribution that are kept separately
 LIGHT = 2.0**-10  # tokens below this probability are not among the TOP ones of a larger vocabulary, which saves sorting
-NO_TOKEN = -1
 MOST_IDS = 2**62  # bound on token ids (also digests of strings), positions and step offsets
 UNNAMED_TOKEN = MOST_IDS - 1  # a token whose string does not identify it: it is not a listed one
 UNNAMED = -(2**62)  # the sequence of a token without a name of its sequence
@@ -38,160 +29,6 @@ _SMALL = np.arange(TOP)
 NUMBERS = ("request", "position", "batch", "step_offset")  # optional keys of an entry that hold numbers or names
 # Keys of an entry of a log.
 ENTRY = {*NUMBERS, "token", "target_probs", "ids", "probabilities", "logprobs", "own", "whole", "draft_probs"}
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """T emitted tokens and the N most probable tokens of each of their distributions.
-
-    token (T,): ids. ids, mass (T, N): listed tokens and their probabilities in descending order, -1 and 0 as padding. residual_mass
-    (T,): probability of all others. own (T,): reported probability of the emitted token, NaN if unknown. request, position, batch (T,):
-    sequence, position in it, and which requests ran together. step_offset (T,): number of tokens that the same step of speculative
-    decoding emitted before, -1 if unknown. draft (T, N), draft_residual_mass (T,): the draft model's distribution on the same tokens,
-    NaN if unknown. Before normalisation: total (T,), sum of the probabilities; size (T,), their number; whole (T,), whether these are
-    all tokens; relative, decimals (T,): error by the number type, and number of decimals (`rounding`); completed (T,): whether the
-    emitted token may be listed because it was emitted (`past.ListLengths`).
-    """
-
-    token: Array
-    ids: Array
-    mass: Array
-    residual_mass: Array
-    own: Array
-    request: Array
-    position: Array
-    batch: Array
-    step_offset: Array
-    draft: Array
-    draft_residual_mass: Array
-    total: Array
-    size: Array
-    whole: Array
-    relative: Array
-    decimals: Array
-    completed: Array
-
-    def __len__(self) -> int:
-        return len(self.token)
-
-    def take(self, rows: Array) -> Tokens:
-        """Return these rows, in this order."""
-        return Tokens(*(getattr(self, field.name)[rows] for field in fields(self)))
-
-    def cut(self, least: Array) -> Tokens:
-        """Return the tokens without listed tokens of a probability up to least (T,); -1 keeps a row unchanged."""
-        rows, kept = least >= 0, self.mass > least[:, None]
-        mass, draft = np.where(kept, self.mass, 0.0), np.where(kept | np.isnan(self.draft), self.draft, 0.0)
-        some = rows & kept.any(1)
-        return replace(
-            self,
-            ids=np.where(kept | ~rows[:, None], self.ids, NO_TOKEN),
-            mass=mass,
-            residual_mass=np.where(rows, np.maximum(0.0, 1 - mass.sum(1)), self.residual_mass),
-            draft=draft,
-            draft_residual_mass=np.where(rows, np.maximum(0.0, 1 - draft.sum(1)), self.draft_residual_mass),
-            total=np.where(rows, mass.sum(1), self.total),
-            size=np.where(rows, kept.sum(1), self.size),
-            relative=np.where(some, np.maximum(self.relative, relative_of(mass)), self.relative),
-            decimals=np.where(some, np.minimum(self.decimals, decimals_of(mass)), self.decimals),
-        )
-
-    def at_temperature(self, temperature: float, tolerance: float) -> Tokens:
-        """Return the tokens with their distributions p at another temperature than 1, and the error of these in `relative`.
-
-        With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. If r is the probability
-        of all others and m the least of the listed ones, Z is from S to S + r m^(a - 1) for a > 1, and to S + n^(1 - a) r^a for a < 1
-        and a vocabulary of n. The middle is taken. tolerance: relative error of p.
-        """
-        power = 1 / temperature
-        found = np.where(self.mass > 0, self.mass, 0.0) ** power
-        total, rest = np.maximum(found.sum(1), 1e-300), self.residual_mass
-        least = np.where(self.mass > 0, self.mass, np.inf).min(1, initial=1.0)
-        others = rest * least ** (power - 1) if power > 1 else VOCABULARY ** (1 - power) * rest**power
-        step = np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0)
-        off = self.relative + step / least + tolerance
-        error = np.expm1(np.minimum(2 * power * np.log1p(off), 1.0)) - tolerance + others / (2 * total)
-        mass = found / (total + others / 2)[:, None]
-        return replace(
-            self,
-            mass=mass,
-            residual_mass=np.where(self.whole & (rest == 0), 0.0, np.maximum(0.0, 1 - mass.sum(1))),
-            own=np.full(len(self), math.nan),
-            total=np.where(self.whole, 1.0, mass.sum(1)),
-            relative=np.maximum(error, 0.0),
-            decimals=np.full(len(self), EXACT),
-        )
-
-    @cached_property
-    def slot(self) -> Array:
-        """Index of the emitted token in its list, -1 if it is not listed: (T,)."""
-        found = self.ids == self.token[:, None]
-        return np.where(found.any(1), found.argmax(1), -1)
-
-    @cached_property
-    def by_rank(self) -> tuple[Array, Array]:
-        """The interval [a, b) of the emitted token, when the unit interval is cut into the probabilities in descending order."""
-        return self._interval(np.cumsum(self.mass, axis=1) - self.mass)
-
-    @cached_property
-    def by_id(self) -> tuple[Array, Array]:
-        """The same for probabilities in the order of token ids, unlisted tokens last."""
-        before = np.where(self.ids < self.token[:, None], self.mass, 0.0).sum(1)
-        return self._interval(np.broadcast_to(before[:, None], self.mass.shape))
-
-    @cached_property
-    def shares(self) -> Array:
-        """Parts of the emitted token's intervals, by rank and by id, in each of BINS parts of the unit interval: (T, 2 BINS)."""
-        start, end = (BINS * np.stack(side, axis=1)[:, :, None] for side in zip(self.by_rank, self.by_id, strict=True))
-        parts = np.clip(end - np.arange(BINS), 0.0, 1.0) - np.clip(start - np.arange(BINS), 0.0, 1.0)
-        return (parts / np.maximum(end - start, 1e-300)).reshape(len(self), -1)
-
-    @cached_property
-    def with_rest(self) -> tuple[Array, Array]:
-        """The target's and the draft model's distribution, NaN if unknown, with all unlisted tokens as the last one: (T, N + 1) each."""
-        return np.column_stack([self.mass, self.residual_mass]), np.column_stack([self.draft, self.draft_residual_mass])
-
-    @cached_property
-    def by_uniform(self) -> Array:
-        """The distribution of a token, given in which of BINS parts of the unit interval the uniform number lies that tests its draft.
-
-        (T, BINS, N + 1), all unlisted tokens as the last one; p itself if q is unknown. Draft token x is accepted if the number is below
-        p(x) / q(x), otherwise the token is from the residual distribution: the mean over the parts is p.
-        """
-        p, q = self.with_rest
-        drafted: Array = np.where(np.isnan(q[:, :1]), p, q)
-        ratio: Array = p / np.maximum(drafted, 1e-300)
-        below = np.clip(BINS * ratio[:, None] - np.arange(BINS)[:, None], 0.0, 1.0)
-        taken, residual = drafted[:, None] * below, np.maximum(p - drafted, 0.0)
-        residual /= np.maximum(residual.sum(1, keepdims=True), 1e-300)
-        found: Array = taken + np.maximum(1 - taken.sum(2, keepdims=True), 0.0) * residual[:, None]
-        return found
-
-    @cached_property
-    def context(self) -> Array:
-        """A hash of the distribution, the same for similar ones: its four most probable tokens, and sixteenths of the largest one."""
-        return hashed(*self.ids[:, :4].T, np.rint(16 * self.mass[:, 0]))
-
-    def along_ids(self, mass: Array) -> Array:
-        """For every listed token, the probability of listed tokens of lower ids, plus half its own: (T, N) -> (T, N)."""
-        order = self._order
-        there = np.take_along_axis(mass, order, axis=1)
-        found = np.empty_like(mass)
-        np.put_along_axis(found, order, np.cumsum(there, axis=1) - there / 2, axis=1)
-        return found
-
-    @cached_property
-    def _order(self) -> Array:
-        return np.argsort(self.ids, axis=1)
-
-    def _interval(self, starts: Array) -> tuple[Array, Array]:
-        start = self.at_slot(starts, 1 - self.residual_mass)
-        return start, np.minimum(start + self.at_slot(self.mass, self.residual_mass), 1.0)
-
-    def at_slot(self, values: Array, otherwise: Array | float) -> Array:
-        """Return values[t, slot t], and `otherwise` if the emitted token is not listed: (T, N) -> (T,)."""
-        there = values[np.arange(len(self)), self.slot]
-        return np.where(self.slot >= 0, there, otherwise)
 
 
 def whole_numbers(values: Array, what: str) -> Array:
@@ -587,32 +424,3 @@ def names(request: object, position: int, batch: object, step_offset: int) -> tu
     position = int_from("position", position, -1, MOST_IDS, CannotAudit)
     step_offset = int_from("step_offset", step_offset, -1, MOST_IDS, CannotAudit)
     return UNNAMED if request is None else number_of(request), position, number_of(batch), step_offset
-
-
-def stack(rows: Sequence[Token]) -> Tokens:
-    """Return the tokens as one block."""
-    token, laws, own, request, position, batch, step_offset, draft = zip(*rows, strict=True)
-    counts = np.array([len(law.mass) for law in laws])
-    there = np.arange(max(counts.max(), 1)) < counts[:, None]  # columns of each row, from the left
-    ids, mass, q = (np.full(there.shape, filler) for filler in (NO_TOKEN, -1.0, 0.0))
-    ids[there] = np.concatenate([law.ids for law in laws])
-    mass[there] = np.concatenate([law.mass for law in laws])
-    known = np.array([law is not None for law in draft])
-    if known.any():
-        q[there & known[:, None]] = np.concatenate([law for law in draft if law is not None])
-    q[~known] = math.nan
-    order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # padding comes last
-    ids, mass, q = (np.take_along_axis(side, order, axis=1) for side in (ids, mass, q))
-    mass = np.maximum(mass, 0.0)
-    divisor, whole, size, error, completed = (
-        np.array(column) for column in zip(*(law[2:] for law in laws), strict=True)
-    )
-    total = np.where(whole, divisor, mass.sum(1))
-    relative, decimals = np.maximum(relative_of(mass), error), decimals_of(mass)
-    mass /= divisor[:, None]
-    rest = np.where(whole & (size <= TOP), 0.0, np.maximum(0.0, 1 - mass.sum(1)))
-    numbers = (np.array(column, dtype=np.int64) for column in (token, request, position, batch, step_offset))
-    named = dict(zip(("token", "request", "position", "batch", "step_offset"), numbers, strict=True))
-    draft_rest = np.maximum(0.0, 1 - q.sum(1))
-    return Tokens(ids=ids, mass=mass, residual_mass=rest, own=np.array(own), draft=q, draft_residual_mass=draft_rest, total=total,
-                  size=size, whole=whole, relative=relative, decimals=decimals, completed=completed, **named)  # fmt: skip

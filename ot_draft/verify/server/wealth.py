@@ -27,8 +27,8 @@ import numpy as np
 from ...arrays import Array
 from ..e_values import MISS, log_bets
 from .bets import BETS, SCORED, Scores
+from .blocks import Tokens
 from .past import Past, PastSettings, Seen
-from .records import Tokens
 
 FAMILIES = {  # weight of each family of bets; its bets share it equally
     "rank": 0.11, "mass": 0.11, "entropy": 0.12, "calibration": 0.12, "learned": 0.08, "repeat": 0.05, "neighbours": 0.06,

@@ -7,9 +7,10 @@ import pytest
 
 from ot_draft.arrays import Array
 from ot_draft.verify.server.bets import BETS, SCORED, BetSettings, overlaps, scores
+from ot_draft.verify.server.blocks import Tokens, stack
 from ot_draft.verify.server.bound import Bound
 from ot_draft.verify.server.past import Past, PastSettings, Seen
-from ot_draft.verify.server.records import Token, Tokens, dense_row, stack, top_row
+from ot_draft.verify.server.records import Token, dense_row, top_row
 from ot_draft.verify.server.wealth import Learner, Wealth, WealthSettings, in_context
 
 from . import growth

@@ -19,10 +19,10 @@ from slow import slow
 from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server import Audit, Token
+from ot_draft.verify.server.blocks import stack
 from ot_draft.verify.server.consistency import HiddenEnds
 from ot_draft.verify.server.log_copies import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
-from ot_draft.verify.server.records import stack
 from ot_draft.verify.server.reported import Reported
 
 from .chains import inverse, random_pair, right, run

@@ -8,7 +8,7 @@ from contributing import example
 
 from ot_draft.verify.server import Token, wealth
 from ot_draft.verify.server.bets import BETS, Scores
-from ot_draft.verify.server.records import stack
+from ot_draft.verify.server.blocks import stack
 
 
 def test_it_is_fair_and_no_dearer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, Token
+from ot_draft.verify.server.blocks import stack
 from ot_draft.verify.server.grouped import BINS, Groups, Last, SharedUniform
-from ot_draft.verify.server.records import stack
 from ot_draft.verify.server.reported import Reported
 from ot_draft.verify.server.server import RequestPlan, audit_server
 
