@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..verify.server.answers import Answer
     from ..verify.server.reference import DraftLaws, LocalModel, Reference
 
-MOST_TOGETHER = 256
 FOLDER = click.Path(exists=True, file_okay=False)
 LOOKUP = re.compile(r"ngram(?::([1-9]\d?))?")
 OPTIONS_OF_LOGS = (
@@ -49,7 +48,7 @@ SERVERS = "servers"  # instead of a URL: the command for two servers
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """The options of the command by their names: what one server is asked for, and what it reports. None: the default's."""
+    """Options of the command, by their names. None: not given."""
 
     model: str
     engine: str
@@ -83,7 +82,7 @@ class ServerOptions:
 
 
 class Draft(click.ParamType):
-    """A folder, or the number of tokens of the longest n-gram that is looked up."""
+    """A folder of a draft model, or ngram:N for n-grams of up to N tokens."""
 
     name = "folder|ngram[:N]"
 
@@ -99,7 +98,7 @@ class AuditCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of the command that is meant."""
+        """Return the context of `audit servers` or `audit`."""
         if args[:1] == [SERVERS]:
             from .audit_servers import servers
 
@@ -110,7 +109,7 @@ class AuditCommand(click.Command):
 @click.command(cls=AuditCommand, epilog="To compare two servers: ot-draft audit servers --help.")
 @click.argument("subject", metavar="URL|LOG")
 @options_of_servers
-@click.option("--concurrency", type=Numbers(MOST_TOGETHER),
+@click.option("--concurrency", type=Numbers(256),
               help="Comma-separated numbers of concurrent requests, up to 256, used in rotation [default: 1, 4, 8 and 32].")  # fmt: skip
 @click.option("--temperature", type=float,
               help="Sampling temperature [default: 1 for a server, none for a log]. With a log, states that all tokens were sampled "
@@ -225,7 +224,7 @@ def _ask(url: str, judge: Audit, options: ServerOptions) -> ServerReport:
                 ignore_eos=options.ignore_eos, model=options.model, engine=options.engine)  # fmt: skip
     options.conversion(
         options.mode or MODES[-1]
-    )  # refused before anybody is asked; unsaid, by what holds for every mode
+    )  # raises before a request; without a mode, by the conditions of every mode
     reference = _reference(options)
     draft = _draft(options)
     with closing(Client(url, options.timeout)) as client:

@@ -1,4 +1,4 @@
-"""What `ot-draft audit` and `ot-draft audit servers` have in common: options of servers, and how a report is printed."""
+"""Options of servers and the output of a report, for `ot-draft audit` and `ot-draft audit servers`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from .options import Numbers, Place
 
 Prompt = str | list[int]
 ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
-LONGEST = 65_536  # tokens of an answer
 STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.UNDECIDED: "yellow"}
 FILE = click.Path(exists=True, dir_okay=False)
 
 
 class Prompts(click.ParamType):
-    """A file of prompts, one a line, empty lines apart; what begins as a JSON text or list is one."""
+    """A file of prompts, one per line without empty lines. A line that starts with " or [ is JSON: a string or a list of token ids."""
 
     name = "file"
 
@@ -44,7 +43,7 @@ class Prompts(click.ParamType):
                     ) from error
             if not prompt or (type(prompt) is list and not all(type(token) is int for token in prompt)):
                 raise click.UsageError(
-                    f"{path}, line {number} must be a text or a list of token ids, got {prompt!r}. Correct it."
+                    f"{path}, line {number} must be a string or a list of token ids, got {prompt!r}. Correct it."
                 )
             prompts.append(prompt)
         if not prompts:
@@ -53,7 +52,7 @@ class Prompts(click.ParamType):
 
 
 def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of both commands: what servers are asked for, the level, the file of JSON."""
+    """Add the options of both commands: requests, level, and JSON file."""
     for option in reversed(
         (
             click.option("--model", default="", help="Model name on the server [default: its first model]."),
@@ -62,7 +61,7 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--prompts", type=Prompts(),
                          help="File of prompts, one per line: text, JSON string or list of token ids [default: built-in]."),
             click.option("--tokens", type=click.IntRange(1), default=20_000, show_default=True, help="Maximum number of tokens to read."),
-            click.option("--lengths", "--length", type=Numbers(LONGEST),
+            click.option("--lengths", "--length", type=Numbers(65_536),
                          help="Comma-separated max_tokens of requests, used in rotation [default: 16 and 256; audit servers: 2 to 16]."),
             click.option("--timeout", type=click.FloatRange(0.1), default=60.0, show_default=True,
                          help="Timeout per response, in seconds, from connecting to the last byte."),
@@ -79,7 +78,7 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
 def say(
     report: ServerReport, json_file: Path | None, table: Table | None, facts: Sequence[tuple[str, str]], said: str
 ) -> None:
-    """Print what a report says, with facts and a table below it, or its JSON instead."""
+    """Print the text of a report with facts and a table, or its JSON."""
     if json_file == Path("-"):
         print_json(report.record)
         return
