@@ -46,16 +46,22 @@ class Reported:
                 "temperature and top-k must be at least 0, top-p above 0 and at most 1, top-logprobs at least 1, got temperature "
                 f"{self.temperature}, top-k {self.top_k}, top-p {self.top_p}, top-logprobs {self.listed}. Correct the invalid one."
             )
-        inside = 0 < self.top_k <= self.listed
-        if self.mode == "raw" and self.temperature not in (0, 1) and not inside:
+        cut_by_all = self.top_k > self.listed or (self.top_k == 0 and self.top_p < 1)
+        if self.mode == "raw" and self.temperature not in (0, 1) and cut_by_all:
             raise CannotAudit(
-                f"the distribution at temperature {self.temperature:g} cannot be computed from raw log-probabilities of {self.listed} "
-                "tokens, because the probability of the others is then unknown. Request temperature 1, or top-k up to the number "
-                f"listed, or {PROCESSED}"
+                f"the distribution at temperature {self.temperature:g} with top-k or top-p cannot be computed from raw log-probabilities "
+                f"of {self.listed} tokens, because the probability of the others is then unknown. Request temperature 1, or top-k up to "
+                f"the number listed, or {PROCESSED}"
             )
         if self.mode != "processed" and self.top_k > self.listed:
             seen = f"the distribution under top-k {self.top_k} cannot be computed from {self.listed} tokens"
             raise CannotAudit(f"{seen}. Request a smaller top-k.")
+
+    @property
+    def remaining_temperature(self) -> float:
+        """Temperature that `distribution` does not include, for `Audit`: without top-k and top-p, unlisted tokens leave an error."""
+        included = self.mode != "raw" or self.whole or self.temperature == 0
+        return 1.0 if included else self.temperature
 
     @property
     def leaves_to_chance(self) -> bool:
@@ -68,7 +74,7 @@ class Reported:
         return self.mode != "processed" and (self.temperature == 0 or self.top_k > 0 or self.top_p < 1)
 
     def distribution(self, logs: Array, slack: float = 0.0) -> Array | None:
-        """Return the probabilities of the listed tokens, from their log-probabilities (N,) in descending order.
+        """Return the probabilities of the listed tokens, without `remaining_temperature`, from their log-probabilities (N,), sorted.
 
         slack: error of a sum of reported probabilities. None if rounding decides which tokens are kept, or if the list ends before top-k
         or top-p does. This depends on the distribution alone, so that skipping its tokens biases nothing.

@@ -187,6 +187,7 @@ class AuditRun:
         self.drafted: int | None = None
         self._client, self._plan, self._reported, self._audit, self._draft = client, plan, reported, audit, draft
         self.contexts, self._ends, self._lists = Contexts(audit.level), Ends(), Lists(reported)
+        audit.temperature = reported.remaining_temperature
         engine = DIALECTS[plan.engine]
         self._fields = engine.request(plan.model, reported.temperature, reported.top_p, reported.top_k)
         self._fields |= {"logprobs": reported.listed}

@@ -138,6 +138,18 @@ def test_no_false_alarm(name: str) -> None:
     assert "no bias found" in done.output
 
 
+@pytest.mark.parametrize("heat", [0.7, slow(0.5)])
+def test_raw_distributions_at_another_temperature(heat: float) -> None:
+    """A server that samples at the requested temperature, and one that samples at 1, both with the model's log-probabilities."""
+    words = ("--temperature", str(heat))
+    done, _ = asked(Source(raw=True), *words, tokens=3000)
+    assert done.exit_code == 0 and "by unlisted tokens at another temperature" in said(done), done.output
+    done, _ = asked(
+        lambda fields: Source(raw=True, seed=fields["max_tokens"])(fields | {"temperature": 1}), *words, tokens=3000
+    )
+    assert done.exit_code == 1, done.output
+
+
 def test_a_usage_that_is_not_shown_is_not_missed() -> None:
     def without(handler: Handler, fields: dict[str, Any]) -> bool:
         return send(handler, plain(body(fields, lambda whole: whole.pop("usage"), handler.server.generate)))

@@ -213,7 +213,7 @@ def test_a_law_that_can_be_known() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"temperature": 0.7}, "raw log-probabilities of 20 tokens"),
+        ({"temperature": 0.7, "top_p": 0.9}, "raw log-probabilities of 20 tokens"),
         ({"temperature": 0.7, "top_k": 21}, "raw log-probabilities of 20 tokens"),
         ({"top_k": 50}, "top-k 50"),
         ({"temperature": 0.7, "mode": "tempered", "top_k": 50}, "top-k 50"),
