@@ -32,7 +32,8 @@ class Tokens:
     decoding emitted before, -1 if unknown. draft (T, N), draft_residual_mass (T,): the draft model's distribution on the same tokens,
     NaN if unknown. Before normalisation: total (T,), sum of the probabilities; size (T,), their number; whole (T,), whether these are
     all tokens; relative, decimals (T,): error by the number type, and number of decimals (`rounding`); completed (T,): whether the
-    emitted token may be listed because it was emitted (`past.ListLengths`).
+    emitted token may be listed because it was emitted (`past.ListLengths`); gaps (T,): whether tokens may be omitted that are more
+    probable than a listed one.
     """
 
     token: Array
@@ -52,6 +53,7 @@ class Tokens:
     relative: Array
     decimals: Array
     completed: Array
+    gaps: Array
 
     def __len__(self) -> int:
         return len(self.token)
@@ -81,15 +83,16 @@ class Tokens:
     def at_temperature(self, temperature: float, tolerance: float) -> Tokens:
         """Return the tokens with their distributions p at another temperature than 1, and the error of these in `relative`.
 
-        With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. If r is the probability
-        of all others and m the least of the listed ones, Z is from S to S + r m^(a - 1) for a > 1, and to S + n^(1 - a) r^a for a < 1
-        and a vocabulary of n. The middle is taken. tolerance: relative error of p.
+        With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. Let r be the probability
+        of all others, and m the least of the listed ones, or r if the list has gaps. Then Z is from S to S + r m^(a - 1) for a > 1, and
+        from S to S + n^(1 - a) r^a for a < 1 and n tokens. The middle is taken. tolerance: relative error of p.
         """
         power = 1 / temperature
         found = np.where(self.mass > 0, self.mass, 0.0) ** power
         total, rest = np.maximum(found.sum(1), 1e-300), self.residual_mass
         least = np.where(self.mass > 0, self.mass, np.inf).min(1, initial=1.0)
-        others = rest * least ** (power - 1) if power > 1 else VOCABULARY ** (1 - power) * rest**power
+        most = np.where(self.gaps, rest, np.minimum(least, rest))  # largest probability of another token
+        others = rest * most ** (power - 1) if power > 1 else VOCABULARY ** (1 - power) * rest**power
         step = np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0)
         off = self.relative + step / least + tolerance
         error = np.expm1(np.minimum(2 * power * np.log1p(off), 1.0)) - tolerance + others / (2 * total)
@@ -191,7 +194,7 @@ def stack(rows: Sequence[Token]) -> Tokens:
     order = np.lexsort((ids, -mass), axis=-1)[:, :TOP]  # padding comes last
     ids, mass, q = (np.take_along_axis(side, order, axis=1) for side in (ids, mass, q))
     mass = np.maximum(mass, 0.0)
-    divisor, whole, size, error, completed = (
+    divisor, whole, size, error, completed, gaps = (
         np.array(column) for column in zip(*(law[2:] for law in laws), strict=True)
     )
     total = np.where(whole, divisor, mass.sum(1))
@@ -202,4 +205,4 @@ def stack(rows: Sequence[Token]) -> Tokens:
     named = dict(zip(("token", "request", "position", "batch", "step_offset"), numbers, strict=True))
     draft_rest = np.maximum(0.0, 1 - q.sum(1))
     return Tokens(ids=ids, mass=mass, residual_mass=rest, own=np.array(own), draft=q, draft_residual_mass=draft_rest, total=total,
-                  size=size, whole=whole, relative=relative, decimals=decimals, completed=completed, **named)  # fmt: skip
+                  size=size, whole=whole, relative=relative, decimals=decimals, completed=completed, gaps=gaps, **named)  # fmt: skip

@@ -168,6 +168,6 @@ def _token(emitted: Emitted, known: tuple[int, int, int, int]) -> Token:
     clear = emitted.ids >= 0
     ids, mass = emitted.ids[clear], emitted.mass[clear]
     error = max(emitted.error, emitted.total - 1)
-    row = ListedMasses.of_top(ids, mass, False, error, completed=True)
+    row = ListedMasses.of_top(ids, mass, False, error, completed=True, gaps=not clear.all())
     token = emitted.token if emitted.token >= 0 else UNNAMED_TOKEN
     return Token(token, row, np.nan, *known, None)

@@ -67,6 +67,7 @@ class ListedMasses(NamedTuple):
 
     total: divisor of the probabilities. whole: whether no other token can be sampled; size: number of tokens then. error: relative error
     of the probabilities, in addition to what their digits show. completed: whether the emitted token may be listed because it was emitted.
+    gaps: whether tokens may be omitted that are more probable than a listed one.
     """
 
     ids: Array
@@ -76,12 +77,15 @@ class ListedMasses(NamedTuple):
     size: int
     error: float = 0.0
     completed: bool = False
+    gaps: bool = False
 
     @classmethod
-    def of_top(cls, ids: Array, mass: Array, whole: bool, error: float, completed: bool = False) -> ListedMasses:
+    def of_top(
+        cls, ids: Array, mass: Array, whole: bool, error: float, completed: bool = False, gaps: bool = False
+    ) -> ListedMasses:
         """Return the most probable tokens of a distribution, unchecked. whole: there are no others."""
         total = math.fsum(mass.tolist())
-        return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error, completed)
+        return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error, completed, gaps)
 
     def cut(self) -> tuple[Array, Array, float]:
         """Return the TOP most probable tokens in descending order, their probabilities, and that of all others."""

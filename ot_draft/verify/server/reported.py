@@ -236,6 +236,10 @@ class Lists:
             error = self._reported.error(emitted.mass[:kept][mass > 0], emitted)
             return (ids, mass, error) if error <= self._max_error else None
         known = ids >= 0
+        if (
+            self._reported.remaining_temperature != 1 and not known.all()
+        ):  # the others could be more probable than the listed tokens
+            return None
         over = max(0.0, float(emitted.mass[:kept].sum()) - 1)
         hidden = 2 * max(0.0, 1 - emitted.total) if emitted.keyed and _is_whole(emitted) else 0.0
         return (ids[known], emitted.mass[:kept][known], max(emitted.error, over, hidden)) if known.any() else None

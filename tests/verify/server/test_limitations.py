@@ -23,6 +23,7 @@ from ot_draft.verify.server.blocks import stack
 from ot_draft.verify.server.consistency import HiddenEnds
 from ot_draft.verify.server.log_copies import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
+from ot_draft.verify.server.records import ListedMasses
 from ot_draft.verify.server.reported import Reported
 
 from .chains import inverse, random_pair, right, run
@@ -342,6 +343,9 @@ def test_the_error_at_another_temperature_is_stated(temperature: float, listed: 
     error = abs(true[:, :listed] - found.mass)
     assert np.all(error <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
     assert listed < 40 or found.relative.max() < 1e-9
+    gap = [ListedMasses.of_top(np.arange(1, 5), row[1:5], False, 0.0, gaps=True) for row in p]
+    found = stack([rows[0]._replace(law=law) for law in gap]).at_temperature(temperature, 0.0)
+    assert np.all(abs(true[:, 1:5] - found.mass) <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
 
 
 @pytest.mark.parametrize("indent", [None, 1])
