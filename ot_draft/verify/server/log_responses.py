@@ -52,8 +52,8 @@ class ResponseNotes:
         """Return limits of the result that the tokens do not show."""
         hidden, responses = self.ends.hidden, self.ends.responses
         remark = (
-            f"{hidden:,} of {responses:,} responses end without a reported end-of-sequence token. The bound counts each missing token as "
-            "biased. Whether responses end as often as the reported distributions say is not tested"
+            f"at least {hidden:,} of {responses:,} responses end without a reported end-of-sequence token. The bound counts each missing "
+            "token as biased. Whether responses end as often as the reported distributions say is not tested"
         )
         return (remark,) if hidden else ()
 
