@@ -27,10 +27,10 @@ Entry = dict[str, Any]  # parsed JSON object
 class ResponseNotes:
     """Facts about a log in addition to its tokens: copies of lines, number of API responses, and their ends.
 
-    charge: function of two numbers, as `Audit.charge`: tokens that all bets are charged for, and ends that one bet is charged for.
+    charge: function that takes the numbers of `HiddenEnds.add`, such as `Audit.charge`.
     """
 
-    charge: Callable[[int, int], None] = lambda tokens, ends: None
+    charge: Callable[[int, int, int], None] = lambda tokens, reserves, ends: None
     responses: int = 0
     ends: HiddenEnds = field(default_factory=HiddenEnds)
     copies: Copies = field(default_factory=Copies)

@@ -120,6 +120,10 @@ class Wealth:
         self._context -= tokens * self._most_learned(SETTINGS.reach)
         self._no_mass += tokens * np.log1p(-self._stakes)
 
+    def charge_growth(self, tokens: int, before: Array, after: Array) -> None:
+        """Charge the combined bets for tokens that were charged at a smaller reach (3,): before and after its growth."""
+        self._combined -= tokens * (self._most_learned(after) - self._most_learned(before))
+
     def _most_learned(self, reach: Array | float) -> Array | float:
         return np.log((1 + reach * (1 + self._tolerance)) / (1 - reach))
 
