@@ -41,21 +41,6 @@ def pair() -> Pair:
         "the last row of a batch",
     ),
 )
-def test_a_reserve_is_the_loss_at_the_largest_learned_stakes() -> None:
-    """Whether it is charged before the stakes are learned or after."""
-    p, generator = np.array([0.5, 0.3, 0.2]), np.random.default_rng(0)
-    tokens = Token.of_arrays(generator.choice(3, size=4000, p=[0.4, 0.4, 0.2]), np.tile(p, (4000, 1)))
-    early, late, none = Audit(), Audit(), Audit()
-    early.charge(0, reserves=1)
-    for audit in (early, late, none):
-        audit.add(*tokens)
-        assert audit.log_e_value > 0
-    late.charge(0, reserves=1)
-    assert late.log_e_value < none.log_e_value
-    assert early._wealth._combined == pytest.approx(late._wealth._combined)
-    assert np.all(none._wealth._combined - late._wealth._combined > 0.1)
-
-
 def test_a_wrong_sampler_is_found_in_its_log(name: str, pair: Pair, tmp_path: Path) -> None:
     """At its full strength or 10 % total variation a token, whichever is less, at the level 1e-6."""
     generator = np.random.default_rng(SEED)
@@ -292,3 +277,18 @@ def test_it_is_there_when_it_is_asked_for() -> None:
 def test_what_is_no_law_is_refused(call: object, said: str) -> None:
     with pytest.raises(CannotAudit, match=said.replace("(", r"\(").replace(")", r"\)")):
         call(Audit())  # type: ignore[operator]
+
+
+def test_a_reserve_is_the_loss_at_the_largest_learned_stakes() -> None:
+    """Whether it is charged before the stakes are learned or after."""
+    p, generator = np.array([0.5, 0.3, 0.2]), np.random.default_rng(0)
+    tokens = Token.of_arrays(generator.choice(3, size=4000, p=[0.4, 0.4, 0.2]), np.tile(p, (4000, 1)))
+    early, late, none = Audit(), Audit(), Audit()
+    early.charge(0, reserves=1)
+    for audit in (early, late, none):
+        audit.add(*tokens)
+        assert audit.log_e_value > 0
+    late.charge(0, reserves=1)
+    assert late.log_e_value < none.log_e_value
+    assert early._wealth._combined == pytest.approx(late._wealth._combined)
+    assert np.all(none._wealth._combined - late._wealth._combined > 0.1)
