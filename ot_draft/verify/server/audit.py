@@ -143,7 +143,7 @@ class Audit:
         self.skip(short)
         self._pay()
         if self.temperature != 1:
-            tokens = tokens.at_temperature(self.temperature, self.tolerance)
+            tokens = tokens.at_temperature(self.temperature, self.tolerance, self._rounding.stated)
             known = tokens.relative <= DecisionLimits.max_error
             self.skip(int((~known).sum()))
             tokens = tokens.take(np.flatnonzero(known))

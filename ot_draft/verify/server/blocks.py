@@ -17,7 +17,7 @@ import numpy as np
 from ...arrays import Array
 from .grouped import BINS, hashed
 from .records import TOP, Token
-from .rounding import EXACT, VOCABULARY, decimals_of, relative_of
+from .rounding import EXACT, SMALLEST, VOCABULARY, decimals_of, relative_of
 
 NO_TOKEN = -1  # padding of lists
 
@@ -80,27 +80,33 @@ class Tokens:
             decimals=np.where(some, np.minimum(self.decimals, decimals_of(mass)), self.decimals),
         )
 
-    def at_temperature(self, temperature: float, tolerance: float) -> Tokens:
+    def at_temperature(self, temperature: float, tolerance: float, rounding: float = 0.0) -> Tokens:
         """Return the tokens with their distributions p at another temperature than 1, and the error of these in `relative`.
 
-        With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. Let r be the probability
-        of all others, and m the least of the listed ones, or r if the list has gaps. Then Z is from S to S + r m^(a - 1) for a > 1, and
-        from S to S + n^(1 - a) r^a for a < 1 and n tokens. The middle is taken. tolerance: relative error of p.
+        With a = 1 / temperature and S the sum of p(x)^a over the listed tokens, the listed ones have p(x)^a / Z. Let n be the number of
+        other tokens, r an upper bound on their total probability, and m one on the largest: the least listed probability, or r if the
+        list has gaps. Then Z is from S to S + r m^(a - 1) for a > 1, and from S to S + n^(1 - a) r^a for a < 1. The middle is taken.
+        Tokens that are listed with probability 0 count as others. tolerance, rounding: relative and absolute error of p.
         """
-        power = 1 / temperature
-        found = np.where(self.mass > 0, self.mass, 0.0) ** power
-        total, rest = np.maximum(found.sum(1), 1e-300), self.residual_mass
-        least = np.where(self.mass > 0, self.mass, np.inf).min(1, initial=1.0)
-        most = np.where(self.gaps, rest, np.minimum(least, rest))  # largest probability of another token
-        others = rest * most ** (power - 1) if power > 1 else VOCABULARY ** (1 - power) * rest**power
-        step = np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0)
-        off = self.relative + step / least + tolerance
-        error = np.expm1(np.minimum(2 * power * np.log1p(off), 1.0)) - tolerance + others / (2 * total)
+        power, listed = 1 / temperature, self.mass > 0
+        found = np.where(listed, self.mass, 0.0) ** power
+        total = np.maximum(found.sum(1), 1e-300)
+        least = np.where(listed, self.mass, np.inf).min(1, initial=1.0)
+        step = np.maximum(np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0), rounding)
+        step = np.maximum(step, np.where(self.relative > 0, SMALLEST, 0.0))
+        off = self.relative + tolerance
+        whole = self.whole & (self.residual_mass == 0)  # apart from tokens that are rounded to 0
+        unlisted = np.where(self.whole, self.size - listed.sum(1), VOCABULARY)
+        rest = np.where(whole, unlisted * step, self.residual_mass + off * self.total + self.size * step)
+        most = np.where(self.gaps, rest, np.minimum(least * (1 + off) + step, rest))
+        others = rest * most ** (power - 1) if power > 1 else unlisted ** (1 - power) * rest**power
+        error = np.expm1(np.minimum(2 * power * np.log1p(off + step / least), 1.0)) - tolerance + others / (2 * total)
         mass = found / (total + others / 2)[:, None]
         return replace(
             self,
+            ids=np.where(listed | (others == 0)[:, None], self.ids, NO_TOKEN),
             mass=mass,
-            residual_mass=np.where(self.whole & (rest == 0), 0.0, np.maximum(0.0, 1 - mass.sum(1))),
+            residual_mass=np.where(others == 0, 0.0, np.maximum(1e-12, 1 - mass.sum(1))),
             own=np.full(len(self), math.nan),
             total=np.where(self.whole, 1.0, mass.sum(1)),
             relative=np.maximum(error, 0.0),
