@@ -12,6 +12,15 @@ FORMS = "a model, lookup, skip:12,20, exit:8, tli:NAME, slem:NAME or chain:Q,R"
 class DraftSpec:
     """What drafts for a target: one of the subclasses.
 
+    Attributes
+    ----------
+    loaded_with_target : str or None
+        Name of a model that is loaded with the target.
+    looks_up, by_text, chained : bool
+        Whether prompt lookup drafts, a model with another tokenizer drafts text, or a draft model has a draft model of its own.
+    needs_torch : bool
+        Whether only backend torch computes it.
+
     Examples
     --------
     >>> DraftSpec.parse("skip:12,20")
@@ -19,6 +28,12 @@ class DraftSpec:
     >>> DraftSpec.parse("chain:small,smaller.gguf").draft
     NamedModel(name='small')
     """
+
+    loaded_with_target: str | None = None
+    looks_up: bool = False
+    by_text: bool = False
+    chained: bool = False
+    needs_torch: bool = False
 
     @staticmethod
     def parse(text: str) -> DraftSpec:
@@ -69,10 +84,16 @@ class NamedModel(DraftSpec):
 
     name: str
 
+    @property
+    def loaded_with_target(self) -> str:  # type: ignore[override]
+        return self.name
+
 
 @dataclass(frozen=True)
 class Lookup(DraftSpec):
     """Prompt lookup, without a draft model."""
+
+    looks_up = True
 
 
 @dataclass(frozen=True)
@@ -80,6 +101,11 @@ class SkipLayers(DraftSpec):
     """The target without some layers, counted from 0."""
 
     layers: tuple[int, ...]
+    needs_torch = True
+
+    def skipped(self, layers: int) -> tuple[int, ...]:
+        """Return the numbers of the skipped ones of a target's layers."""
+        return self.layers
 
 
 @dataclass(frozen=True)
@@ -87,6 +113,11 @@ class EarlyExit(DraftSpec):
     """The first layers of the target."""
 
     layers: int
+    needs_torch = True
+
+    def skipped(self, layers: int) -> tuple[int, ...]:
+        """Return the numbers of the skipped ones of a target's layers."""
+        return tuple(range(self.layers, layers))
 
 
 @dataclass(frozen=True)
@@ -103,6 +134,8 @@ class Chain(DraftSpec):
 
     draft: DraftSpec
     cascade: DraftSpec
+    chained = True
+    needs_torch = True
 
 
 def _parts(text: str) -> list[str]:
@@ -118,7 +151,7 @@ def _parts(text: str) -> list[str]:
 
 def _part(text: str, name: str) -> DraftSpec:
     part = DraftSpec.parse(name)
-    if isinstance(part, (Lookup, Chain)) or (isinstance(part, OtherTokenizer) and part.by_text):
+    if part.looks_up or part.by_text or part.chained:
         raise _invalid(text, "Name two draft models with the target's tokens, chain:Q,R.")
     return part
 

@@ -8,6 +8,7 @@ import numpy as np
 from . import arrays as xp
 from .arrays import Array
 from .arrays.ratio_classes import EDGE_ROUNDING, OFFSET, by_ratio, edges, layout
+from .boundary import int_from
 from .dispatch import accelerated
 from .errors import InvalidArgument, InvalidDrafts
 from .laws import IID, DraftLaw, probability_inside
@@ -272,7 +273,5 @@ def kseq_bound(k: int) -> Fraction:
     >>> otd.kseq_bound(2)
     Fraction(3, 4)
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 1 here")
-    k = int(k)
+    k = int_from("k", k, 1, error=InvalidDrafts, remedy="Pass the number of drafts.")
     return 1 - (1 - Fraction(1, k)) ** k

@@ -9,8 +9,9 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
+from .boundary import int_from
 from .errors import InvalidArgument, InvalidDistribution, InvalidDrafts
-from .laws import IID, DraftLaw, check_defined
+from .laws import IID, DraftLaw
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
@@ -84,10 +85,9 @@ class Problem:
 
 def check_law(law: Any, k: Any) -> None:
     """Refuse what is no draft law, no number of drafts, or a number that the law is not defined for."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
-        raise InvalidDrafts(f"k is {k!r}: the number of drafts is an integer >= 0")
+    number = int_from("k", k, 0, error=InvalidDrafts, remedy="Pass the number of drafts.")
     check_is_law(law)
-    check_defined(law, int(k))
+    law.check(number)
 
 
 def check_is_law(given: Any) -> None:
@@ -106,7 +106,7 @@ def as_array(x: Any, name: str) -> Array:
     """x as one of the three kinds of array; never a copy of what already is one."""
     if isinstance(x, list | tuple):
         flat = np.asarray(x, dtype=object)
-        if any(isinstance(v, Fraction) for v in flat.ravel()):
+        if Fraction in _types(flat):
             x = flat
         else:
             try:
@@ -134,19 +134,21 @@ def check_plain(x: Array, name: str) -> None:
 
 
 def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
-    if set(map(type, x.ravel().tolist())) == {Fraction}:
+    types, valid = _types(x), set[Any]({Fraction, int})
+    if types == {Fraction}:
         return x
-    among = " among Fractions" if any(isinstance(v, Fraction) for v in x.ravel()) else ""
-    for row in np.ndindex(x.shape):
-        if not isinstance(x[row], Fraction) and (isinstance(x[row], bool) or not isinstance(x[row], int)):
-            raise InvalidDistribution(
-                f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}){among}:"
-                " make every mass a Fraction, or every one a float"
-            )
-    if all(isinstance(v, Fraction) for v in x.ravel()):
-        return x
-    # Whole numbers: int / int would leave the exact kind.
-    return np.asarray(np.frompyfunc(Fraction, 1, 1)(x), dtype=object)
+    if types <= valid:  # integers become Fractions: int / int would leave the exact kind
+        return np.asarray(np.frompyfunc(Fraction, 1, 1)(x), dtype=object)
+    row = next(row for row in np.ndindex(x.shape) if type(x[row]) not in valid)
+    among = " among Fractions" if Fraction in types else ""
+    raise InvalidDistribution(
+        f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}){among}:"
+        " make every mass a Fraction, or every one a float"
+    )
+
+
+def _types(x: np.ndarray) -> set[Any]:
+    return set(map(type, x.ravel().tolist()))
 
 
 def _float_entries(x: Array, name: str) -> Array:

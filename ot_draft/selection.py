@@ -6,15 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, TypeVar
 
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
-from .laws import DraftLaw, Fact, canonical
+from .laws import DraftLaw, Fact
 from .problem import Problem, check_plain
 
-__all__ = ["ClosedForm", "Selection", "SelectionRule", "approximate_for", "with_fields"]
+__all__ = ["ClosedForm", "Selection", "SelectionRule", "with_fields"]
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,13 @@ class Siblings:
     valid_under: facts of a law that suffice for the output to keep the target's law, beside the rule's own law; None where it is valid
     under its own only. any_number: whether nodes with the same tokens before them may have different numbers of drafts, because the rule
     does not use the number. any_lists: whether the drafts of all nodes that hold the same tokens make one list under every law; i.i.d.
-    drafts do for every rule.
+    drafts do for every rule. apart: whether fixed tokens and the draws of several nodes may be given apart (`select_siblings`).
     """
 
     valid_under: Fact | None = None
     any_number: bool = False
     any_lists: bool = False
+    apart: bool = False
 
 
 class SelectionRule(ABC):
@@ -102,7 +103,7 @@ class SelectionRule(ABC):
     """
 
     law: DraftLaw
-    # What the rule promises beyond validity, for `otd.check_rule`: "maximal", "optimal", "kseq_bound", "cover".
+    # What the rule promises beyond validity, for `otd.check_rule`: "maximal", "optimal", "kseq_bound", "cover", "within_budget".
     claims: tuple[str, ...] = ()
     cost: Cost = Cost()
     siblings: Siblings = Siblings()
@@ -124,6 +125,30 @@ class SelectionRule(ABC):
         """
         form = getattr(type(self).__call__, "closed_form", None)
         return None if form is None else form(self, problem, optimum)
+
+    def under(self, law: DraftLaw) -> SelectionRule | None:
+        """Return the rule for drafts of another law, whatever their number, or None."""
+        return self if law == self.law else None
+
+    def approximate_for(self, law: DraftLaw) -> SelectionRule:
+        """Return the rule as decoding under the law runs it, which may lose a little acceptance to save time."""
+        return self
+
+    def target_kept(self, p: Array, q: Array, k: int) -> Array:
+        """Return the distribution (..., n) that the output has with k draft positions: p unless the rule is lossy on purpose."""
+        return p
+
+    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+        """Return the selection for the target r = target(p, q, k, law), (..., n), instead of p."""
+        return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
+
+    def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
+        """Return all drafts (..., j + r) and the selection among them, for a rule with `Siblings.apart`.
+
+        fixed: (..., j) fixed tokens. draws: (..., r) draws outside them, of several nodes, of any number.
+        """
+        drafts = xp.concat((fixed, draws), axis=-1)
+        return drafts, self(p, q, drafts)
 
     @property
     def name(self) -> str:
@@ -160,76 +185,10 @@ def with_closed_form(form: Callable[..., ClosedForm | None]) -> Callable[[Call],
     return mark
 
 
-@runtime_checkable
-class SiblingRule(Protocol):
-    """A rule to which fixed tokens and draws outside them may be given apart, with draws of several nodes."""
-
-    def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
-        """All drafts (..., j + r), and the selection among them; fixed: (..., j) fixed tokens; draws: (..., r), of any number."""
-
-
-@runtime_checkable
-class RuleOfLaws(Protocol):
-    """A rule that is valid under several draft laws, each in a form of its own."""
-
-    def under(self, law: DraftLaw) -> SelectionRule | None:
-        """The rule for drafts of another law, whatever their number; None where there is none."""
-
-
-@runtime_checkable
-class LossyRule(Protocol):
-    """A rule that is lossy on purpose."""
-
-    @property
-    def budget(self) -> tuple[str, Any] | None:
-        """Bound of the output law's distance from p: the name of a divergence and its bound; None where nothing bounds it."""
-
-    def target_kept(self, p: Array, q: Array, k: int) -> Array:
-        """The law that the output has in the place of p, with k draft positions: (..., n)."""
-
-
-@runtime_checkable
-class Retargetable(Protocol):
-    """A rule that selects for another target quicker than by writing that target's law out."""
-
-    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        """The selection for target(p, q, k, law) in the place of p, (..., n)."""
-
-
-@runtime_checkable
-class Approximable(Protocol):
-    """A rule, of tokens or of paths, that decoding runs in a quicker form, which loses a little acceptance."""
-
-    def approximate_for(self, law: DraftLaw) -> Any:
-        """The quicker form, for drafts of this law."""
-
-
-def under(rule: SelectionRule, law: DraftLaw) -> SelectionRule | None:
-    """The rule for drafts of another law, whatever their number; None where there is none."""
-    if isinstance(rule, RuleOfLaws):
-        return rule.under(law)
-    return rule if law == rule.law else None
-
-
-def target_kept(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
-    """The law that the output must have with k draft positions: p, but for a rule that is lossy on purpose. (..., n)."""
-    return rule.target_kept(p, q, k) if isinstance(rule, LossyRule) else p
-
-
 def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
     """Whether the output keeps the target's law when k drafts follow this law."""
     enough = rule.siblings.valid_under
-    return (
-        law == rule.law or canonical(law, k) == canonical(rule.law, k) or (enough is not None and enough in law.facts)
-    )
-
-
-Rule = TypeVar("Rule")
-
-
-def approximate_for(rule: Rule, law: DraftLaw) -> Rule:
-    """The rule as decoding under the law runs it: losing a little acceptance where that saves time."""
-    return cast(Rule, rule.approximate_for(law)) if isinstance(rule, Approximable) else rule
+    return law == rule.law or law.canonical(k) == rule.law.canonical(k) or (enough is not None and enough in law.facts)
 
 
 def check_callable(rule: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import ot_draft as otd
-from ot_draft.laws import check_defined
 
 Array = Any
 
@@ -54,7 +53,7 @@ def random_problems(seed: int, n: int, k: int, law: otd.DraftLaw, number: int = 
 def fits(law: otd.DraftLaw, k: int) -> bool:
     """Whether the law is defined for k drafts."""
     try:
-        check_defined(law, k)
+        law.check(k)
     except otd.InvalidDrafts:
         return False
     return True

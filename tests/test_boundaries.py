@@ -1,4 +1,4 @@
-"""What is on the edge, beyond the properties that every rule is checked for (tests/verify/rule/test_checks_rules.py)."""
+"""What is on the edge, beyond the properties that every rule is checked for (tests/verify/rule/test_rule_report.py)."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_whole_numbers_among_fractions_are_exact() -> None:
 
 @pytest.mark.parametrize("k", [-1, True, 2.0, "2", None, F(2)])
 def test_no_number_of_drafts(k: Any) -> None:
-    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k must be an integer of at least 0, got {k!r}")):
         otd.Problem(GOOD, GOOD, k)
 
 
@@ -146,7 +146,7 @@ def test_the_hub_has_two_drafts(k: int) -> None:
 
 @pytest.mark.parametrize("top", [-2, True, 1.0, None])
 def test_no_number_of_top_tokens(top: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match=re.escape(f"Hybrid(top={top!r}): give the number of top tokens")):
+    with pytest.raises(otd.InvalidArgument, match=re.escape(f"top must be an integer of at least -1, got {top!r}")):
         otd.Hybrid(top)
 
 
@@ -187,7 +187,7 @@ def test_arrays_with_rules_of_their_own() -> None:
 
 @pytest.mark.parametrize("k", [0, -1, True, 2.5, None])
 def test_no_number_of_drafts_for_the_guarantee(k: Any) -> None:
-    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 1 here")):
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k must be an integer of at least 1, got {k!r}")):
         otd.kseq_bound(k)
     assert otd.kseq_bound(np.int64(3)) == F(19, 27)
 
@@ -207,7 +207,7 @@ def test_token_sets_of_another_kind(valued: Any) -> None:
 
 @pytest.mark.parametrize("k", [-1, True, 2.0])
 def test_no_number_of_drafts_to_draw(k: Any) -> None:
-    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k is {k!r}: the number of drafts is an integer >= 0")):
+    with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k must be an integer of at least 0, got {k!r}")):
         otd.draw(otd.IID(), GOOD, k, np.random.default_rng(0))
     with pytest.raises(otd.InvalidDrafts, match="law is 'iid': give a draft law"):
         otd.draw("iid", GOOD, 2, np.random.default_rng(0))  # type: ignore[arg-type]

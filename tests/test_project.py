@@ -25,7 +25,18 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = ("figures", "llm_demo", "proofs_checks")
 HEAVY = ("cvxpy", "hypothesis", "matplotlib", "numba", "ortools", "pulp", "pytest", "scipy", "torch", "transformers")
 BASE, CORE, RULES, PATHS, TOOLS, FACADE = range(6)
-BASE_NAMES = ("array_files", "arrays", "defaults", "dispatch", "errors", "extras", "names", "optional", "version")
+BASE_NAMES = (
+    "array_files",
+    "arrays",
+    "boundary",
+    "defaults",
+    "dispatch",
+    "errors",
+    "extras",
+    "names",
+    "optional",
+    "version",
+)
 CORE_NAMES = ("laws", "bias", "problem", "selection", "exact", "optimum", "sampling", "lp")
 LAYERS = (
     dict.fromkeys(BASE_NAMES, BASE)

@@ -17,7 +17,7 @@ class Sharpened(DraftLaw):
     def draw(self, q: Array, uniforms: Array) -> Array:
         return SHARP.draw(sharp(q), uniforms)
 
-    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, index: Array) -> Array:
         return sharp(q)
 
     def cut_order(self, p: Array, q: Array, k: int) -> Array:

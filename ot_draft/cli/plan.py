@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import trees
+from ..boundary import unique_keys
 from ..data.study import SEVERAL_DRAFTS
 from ..errors import InvalidArgument
 from ..laws import IID, WithoutReplacement
@@ -25,7 +26,6 @@ from ..trees.evaluation.simulate import simulate, simulate_chains
 from ..trees.evaluation.wall_clock import Costs, Efficiency, Planned
 from ..trees.evaluation.wall_clock import plan as make_plan
 from ..trees.model import SimulatedModel
-from ..verify.boundary import unique_keys
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import DEFAULTS, Numbers, Place, form_of, form_options, parts
 
@@ -203,11 +203,7 @@ def _simulated_tree(
 def path_rule(name: str) -> trees.PathRule:
     """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
     path = trees.TreeShape.chains(1, 1)
-    fit = [
-        rule
-        for rule in trees.rules.every()
-        if trees.rules.fits(rule, path, IID()) and not trees.rules.solves_program(rule)
-    ]
+    fit = [rule for rule in trees.rules.every() if trees.rules.fits(rule, path, IID()) and not rule.solves_program]
     try:
         return trees.rules.called(name, fit)
     except InvalidArgument as error:

@@ -25,7 +25,7 @@ from ..lp.solution import solve_program
 from ..names import lookup
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..selection import SelectionRule, under
+from ..selection import SelectionRule
 from .estimate import Place, evaluate_pairs
 from .pairs import PairsFound
 
@@ -131,7 +131,7 @@ def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[
     """The rules under the draft laws of these names, as in `choose_rules`."""
     if not laws:
         return chosen
-    found = [at for law in map(law_called, laws) for rule in chosen if (at := under(rule, law)) is not None]
+    found = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]
     if not found:
         raise InvalidArgument(
             f"rules must include a rule for {', '.join(laws)}, got {', '.join(r.name for r in chosen)}. Choose other rules or draft laws."

@@ -1,10 +1,10 @@
-"""One static key-value cache for a batch: every row writes its new tokens behind its own context.
+"""One static key-value cache for a batch: every row writes its new tokens after its own context.
 
-S is the number of slots of a row. Slots 0 .. length - 1 of a row hold its context, one token a slot; the nodes of a
-drafted tree stand behind it, node i in slot length + i, so that K paths need one cache of the prompt and not K. What
-lies further back is left over from earlier steps and is hidden by the attention mask until it is overwritten.
+S is the number of slots of a row. Slots 0 .. length - 1 of a row hold its context, one token per slot. The nodes of a drafted tree follow,
+node i in slot length + i, so that K paths need one cache of the prompt and not K. The attention mask hides later slots, which hold
+entries of earlier steps, until they are overwritten.
 
-Accepted nodes are copied behind their text; no table says in which slots they are. At the shape of Llama 3.1 8B in bfloat16 a slot
+Accepted nodes are copied after their sequence, instead of a table of their slots. At the shape of Llama 3.1 8B in bfloat16 a slot
 has 128 KiB of keys and values (2 x 32 layers x 8 heads x 128 x 2 bytes). A path of four nodes is 0.5 MiB, gathered and written: 2 MiB of
 traffic, 0.6 us at an H100's 3.35 TB/s. With draft model and hidden states these are 12 operations, 25 us at about 2 us each (an
 estimate), 0.2 % of a step of 16 ms. A table would replace them by at least 8: in each of both caches the table itself, and a cumulative
@@ -25,9 +25,9 @@ from torch import Tensor
 
 
 class Cache(ABC):
-    """The keys and values of what a model has read of a batch of texts, in S slots a text.
+    """Keys and values of the tokens that a model has read, in S slots per sequence of a batch.
 
-    live: number of slots that passes look at, all of them unless `narrow` says otherwise.
+    live: number of slots that forward passes attend to, all unless `narrow` limits them.
     """
 
     def __init__(self, slots_per_row: int) -> None:
@@ -63,7 +63,7 @@ class SlotCache(Cache):
     is_compileable = False  # transformers would otherwise compile the model by itself
 
     def __init__(self, slots_per_row: int, layers: int = 1) -> None:
-        """layers: for so many layers that are alike, memory is taken in one piece, which is moved in one piece."""
+        """layers: number of equal layers whose memory is allocated, and moved, as one tensor."""
         super().__init__(slots_per_row)
         self.layers = layers
         self.slots: Tensor | None = None
@@ -107,7 +107,7 @@ class SlotCache(Cache):
         memory.transpose(1, 2)[places] = new.transpose(1, 2)
 
     def _rows_of(self, slots: Tensor, device: torch.device) -> Tensor:
-        """Numbers of the rows, (B, 1), beside slots (B, L)."""
+        """Row numbers (B, 1) for slots (B, L)."""
         key = len(slots), device
         if key not in self._rows:
             self._rows[key] = torch.arange(len(slots), device=device)[:, None]
@@ -142,7 +142,7 @@ class SlotCache(Cache):
         return sum(piece.numel() * piece.element_size() for piece in self._pieces)
 
 
-# What a model's argument for it is called: since transformers 5.24, and before.
+# Names of a model's argument for the cache: since transformers 5.24, and before.
 CACHE_NAMES = ("cache", "past_key_values")
 
 
@@ -158,28 +158,28 @@ def _cache_name(forward: Callable[..., Any]) -> str:
 
 
 def tree_mask(attention_mask: Tensor, lengths: Tensor, slots_per_row: int) -> Tensor:
-    """Bool (B, W, S): what nodes see that see the context, lengths (B,), and some of the tree's M nodes behind it, bool (B, W, M)."""
+    """Return the mask bool (B, W, S) of nodes that attend to the context, lengths (B,), and to some of the M tree nodes, bool (B, W, M)."""
     edge = torch.zeros_like(attention_mask[..., :1])
-    # The first column stands for the context, the last for what lies behind the tree.
+    # The first column is for the context, the last for slots after the tree.
     seen = torch.cat((~edge, attention_mask, edge), -1)
-    behind = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
-    column = (behind + 1).clamp(0, seen.shape[-1] - 1)
+    nodes = torch.arange(slots_per_row, device=lengths.device) - lengths[:, None]
+    column = (nodes + 1).clamp(0, seen.shape[-1] - 1)
     return seen.gather(2, column[:, None].expand(-1, attention_mask.shape[1], -1))
 
 
 def causal_mask(tokens: int, slots_per_row: int, device: torch.device) -> Tensor:
-    """Bool (1, T, S): what T tokens see that fill an empty cache from slot 0 on."""
+    """Return the causal mask bool (1, T, S) of T tokens that fill an empty cache from slot 0 on."""
     slots = torch.arange(slots_per_row, device=device)
     return (slots <= torch.arange(tokens, device=device)[:, None])[None]
 
 
 @dataclass(frozen=True)
 class SequenceBatch:
-    """B growing texts. The last token of a text, the root of the next tree, is not in the caches yet.
+    """B growing sequences. The last token of a sequence, the root of the next tree, is not in the caches yet.
 
-    tokens: (B, room) the texts, prompts included, with anything behind their ends. lengths: (B,) tokens in the target's cache,
-    one less than the text has. emitted: (B,) tokens produced so far. active: (B,) which texts go on. stop: (s,) tokens after which a
-    text ends.
+    tokens: (B, room) the sequences with their prompts, arbitrary after their ends. lengths: (B,) number of tokens in the target's
+    cache, one less than in the sequence. emitted: (B,) number of new tokens so far. active: (B,) sequences that have not ended. stop:
+    (s,) stop tokens.
     """
 
     tokens: Tensor
@@ -193,7 +193,7 @@ class SequenceBatch:
     def after(
         cls, prompts: Sequence[Sequence[int]], stop: Sequence[int], max_tokens: int, depth: int, device: torch.device
     ) -> SequenceBatch:
-        """The texts that consist of their prompts, of at least one token each; `advance` will get up to depth + 1 tokens."""
+        """Return the sequences of these prompts, of at least one token each; `advance` may get up to depth + 1 tokens."""
         room = max(len(prompt) for prompt in prompts) + max_tokens + 2 * depth + 1
 
         def integers(values: list[Any]) -> Tensor:
@@ -214,14 +214,14 @@ class SequenceBatch:
         return self.tokens.gather(1, self.lengths[:, None])[:, 0]
 
     def so_far(self) -> list[Tensor]:
-        """The texts, each (its length,): a wait for the device."""
+        """Return the sequences, each (its length,), with a device sync."""
         return [row[: length + 1] for row, length in zip(self.tokens, self.lengths.tolist(), strict=True)]
 
     def advance(self, length: Tensor, tokens: Tensor) -> Tensor:
-        """Append tokens (B, L + 1), the first length (B,) of which were accepted and are followed by one more.
+        """Append the first length (B,) of tokens (B, L + 1), which were accepted, and the one after them.
 
-        Returns what is really emitted, (B, L + 1) with -1 beyond: nothing for a text that had ended, and nothing behind a
-        stop token or behind the last token that is allowed.
+        Returns the emitted tokens, (B, L + 1) with -1 beyond: none for a sequence that had ended, and none after a stop token or after the
+        maximum number of tokens.
         """
         places = torch.arange(tokens.shape[1], device=tokens.device)
         stops = (tokens[..., None] == self.stop).any(-1) & (places <= length[:, None])

@@ -1,10 +1,9 @@
-"""Chains of models: a draft model whose own tokens are drafted by a third model (a cascade), and verified by it, before the target sees
-them.
+"""Cascades: a third model drafts tokens for the draft model, which verifies them before the target does.
 
-It ran on CPUs only.
+Tested on CPUs only.
 
-The path that comes out follows the draft model's law whatever the third model says (`proofs_checks.couplings.three_models`), so that the
-target's verification is what it would be without it. Sources: staged speculation (Spector and Re 2023), TriForce (Sun et al. 2024).
+The resulting path follows the draft model's distribution, whatever the third model is (`proofs_checks.couplings.three_models`), so that the
+target's verification does not change. Sources: staged speculation (Spector and Re 2023), TriForce (Sun et al. 2024).
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from .model_runner import ModelRunner
 
 @dataclass(frozen=True)
 class CascadePath(FixedTree):
-    """One path of the draft model, which the third model drafts in pieces of `ahead` tokens."""
+    """One path of the draft model, which the cascade drafts in pieces of `ahead` tokens."""
 
     ahead: int = 3
-    cascade_rule: ClassVar[PathRule] = BlockVerification()  # by which the draft model takes what the third one drafts
+    cascade_rule: ClassVar[PathRule] = BlockVerification()  # by which the draft model verifies tokens of the cascade
 
     @classmethod
     def of(cls, length: int, ahead: int | None = None) -> CascadePath:
-        """A path of `length` tokens, in pieces of 3 or, if it is shorter, one. CannotDecode for none, or for pieces longer than it."""
+        """Return a path of `length` tokens, by default in pieces of at most 3. CannotDecode unless 1 <= ahead <= length."""
         ahead = min(cls.ahead, length) if ahead is None else ahead
         if not 1 <= ahead <= length:
             raise CannotDecode(
@@ -44,15 +43,15 @@ class CascadePath(FixedTree):
 
     @cached_property
     def piece(self) -> FixedTree:
-        """The tree that the third model drafts at a time."""
+        """The tree that the cascade drafts at a time."""
         return FixedTree.chains(1, self.ahead)
 
     @property
     def counts(self) -> DraftCounts:
         uniforms = self.length * (
             self.ahead + self.cascade_rule.n_uniforms(self.piece.bounds)
-        )  # each piece brings a token at least
-        slots = self.length + 2 * self.ahead + 1  # a text that has its path is read with those that have not
+        )  # each piece emits at least one token
+        slots = self.length + 2 * self.ahead + 1  # sequences whose path is complete are read with the others
         return replace(super().counts, n_uniforms=uniforms, n_draft_slots=slots, n_cascade_tokens=self.ahead)
 
     @property
@@ -61,9 +60,9 @@ class CascadePath(FixedTree):
 
 
 class CascadeDrafter(Drafter):
-    """The draft model decodes behind the texts, with the third model as its draft; what it emits is the path, with its own laws."""
+    """The draft model continues the sequences, with the cascade as its draft model; the tokens it emits are the path."""
 
-    recordable = False  # how many pieces it takes is not known beforehand
+    recordable = False  # the number of pieces depends on the draws
 
     def __init__(self, tree: Any, draft: ModelRunner, cascade: ModelRunner, n: int, number: torch.dtype) -> None:
         """tree: a `CascadePath`."""
@@ -97,7 +96,7 @@ class CascadeDrafter(Drafter):
         inner.active.fill_(True)
         count = torch.zeros_like(inner.lengths)
         self.without_law.zero_()
-        # What was drafted last may not be read by either; for the third model that is a leaf and what came behind it.
+        # Both may not have read the last token; the cascade may not have read a leaf and the token after it, either.
         self.draft.read_last(2)
         self.cascade.unread_tokens = 1
         for numbers in uniforms.chunk(length, 1):
@@ -121,7 +120,7 @@ class CascadeDrafter(Drafter):
         return length - 2
 
     def _piece(self, uniforms: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Tokens (B, ahead + 1) that the draft model emits, its laws (B, ahead + 1, n) at them, and how many were drafted (B,)."""
+        """Tokens (B, ahead + 1) that the draft model emits, its distributions (B, ahead + 1, n), and the numbers accepted (B,)."""
         ahead, cascade = self.path.ahead, self.cascade
         cascade.propose(uniforms[:, :ahead])
         laws, why = self.draft.read_tree(cascade.tokens, cascade.parents, self._sees, self._depths)

@@ -1,4 +1,4 @@
-"""What a GGUF file was converted to, kept in a folder by the hash of its content: parsed and converted once."""
+"""Cache of converted GGUF files, by the hash of their content."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ def converted(file: Path, convert: Callable[[Path], None], cache: Path | None = 
             shutil.rmtree(making, ignore_errors=True)
     except OSError as error:
         warnings.warn(
-            f"{file.name} is read anew every time, since {cache or 'the cache folder'} cannot be written ({error}): "
+            f"{file.name} is read again every time, since {cache or 'the cache folder'} cannot be written ({error}): "
             "set OT_DRAFT_CACHE to a folder that can",
             stacklevel=2,
         )

@@ -24,7 +24,7 @@ class SubsetDraft(nn.Module):
     """
 
     vocabulary_subset: Tensor
-    reads: tuple[int, ...] = ()  # after so many layers of the target the hidden states that it is given are taken
+    reads: tuple[int, ...] = ()  # numbers of target layers after which it reads hidden states
 
     def __init__(self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class IntersectionDraft(nn.Module):
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, target_tokenizer: Any, n: int) -> IntersectionDraft:
-        """The model beside a target of n tokens; both tokenizers are of transformers. CannotDecode where no token is common."""
+        """Return the draft model for a target of n tokens; both tokenizers are of transformers. CannotDecode without common tokens."""
         theirs = {_plain(token): number for token, number in tokenizer.get_vocab().items()}
         common, others, own = [], [], [0] * n
         for token, number in target_tokenizer.get_vocab().items():
@@ -104,17 +104,17 @@ def _plain(token: str) -> str:
 
 
 class StateDraft(SubsetDraft):
-    """One that also reads the target's hidden states one place earlier (as in EAGLE, Li et al. 2024).
+    """A draft model that also reads the target's hidden states one position earlier (as in EAGLE, Li et al. 2024).
 
-    They are taken after so many layers as `reads` says, and after the last, normed; all normed without weights and made one vector by
-    `fuse`. Where the target has not read the token before, because it was drafted itself, this draft's own hidden state there takes
-    their place. What goes into its first layer is the token's embedding and a projection of that vector or state.
+    They are those after the layers `reads` and the normed ones after the last layer. All are normed without weights and combined by
+    `fuse`. At draft tokens, which the target has not read, the draft model's own hidden state replaces them. The input of its first layer
+    is the token's embedding plus a projection of that vector or state.
     """
 
     def __init__(
         self, backbone: nn.Module, embedding: nn.Embedding, vocabulary_subset: Tensor, reads: Sequence[int]
     ) -> None:
-        """backbone: a Llama model, whose last norm moves to this module: what it is followed by is the state that is handed on."""
+        """backbone: a Llama model, whose last norm moves to this module, since the hidden state is taken before it."""
         super().__init__(backbone, embedding, vocabulary_subset)
         width, self.reads = embedding.embedding_dim, tuple(reads)
         owner: Any = backbone

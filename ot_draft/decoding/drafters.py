@@ -1,4 +1,4 @@
-"""Who drafts the trees of a step: what was looked up, or the draft model, level by level."""
+"""Drafters of the trees of a step: prompt lookup, or the draft model level by level."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,16 +17,15 @@ from .prompt_lookup import Match
 
 
 class Drafter(ABC):
-    """Drafts trees behind B texts, in tensors that are taken once and changed in place.
+    """Drafts trees after B sequences, in tensors that are allocated once and changed in place.
 
-    tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) the law by which the
-    children of each node were drawn. without_law: (B,)
-    see `Step`. reread_window: how many tokens before the last two of a text the draft model reads in every step; unread_tokens: how many
-    more before these it has not read yet, because others drafted.
+    tokens: int (B, N). parents: int (B, N), N where a node is absent. fixed_count: int (B, N + 1). q: (B, M, n) draft distributions of the
+    children of each node. without_law: (B,), see `Step`. reread_window: number of tokens before the last two of a sequence that the draft
+    model reads in every step. unread_tokens: number of tokens before these that it has not read yet, because other draftings were used.
     """
 
     reread_window = unread_tokens = 0
-    recordable = True  # whether a CUDA graph can hold what it does
+    recordable = True  # whether a CUDA graph can hold its work
 
     def __init__(self, tree: TreeDrafter, texts: SequenceBatch, n: int, number: torch.dtype) -> None:
         self.tree, self.texts = tree, texts
@@ -38,30 +37,29 @@ class Drafter(ABC):
         self.without_law = torch.zeros(batch, dtype=torch.int64, device=device)
 
     def look_up(self, found: Sequence[Match]) -> None:
-        """Take what was looked up in each of the texts; outside of what is recorded."""
+        """Receive the looked-up tokens of each sequence; not part of a CUDA graph."""
 
     def note_unread(self, count: int) -> None:
         """Note how many tokens before the last two the draft model has not read."""
 
     def catch_up(self) -> None:
-        """Let the draft model read what it has not, which `propose` would else do; outside of what is recorded."""
+        """Let the draft model read the unread tokens, which `propose` does otherwise; not part of a CUDA graph."""
 
     @abstractmethod
     def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
         """Draft a tree after every sequence by uniforms (B, draws), and by noise if the tree takes some."""
 
     def slots(self, nodes: Tensor) -> Tensor | None:
-        """Slots of the draft model's cache that hold these nodes, int (B, L); -1 where none does, None where nobody reads them."""
+        """Return the slots of the draft model's cache that hold these nodes, int (B, L); -1 if none does, None if they are not read."""
         return None
 
     def commit(self, already: int, root: int, length: int) -> int:
-        """Number of tokens of a text that stay in the draft model's cache; root: the place of the step's root, length: its tokens now."""
+        """Return the number of tokens that stay in the draft model's cache. root: index of the step's root. length: of the sequence."""
         return already
 
 
 class LookupDrafter(Drafter):
-    """A path of tokens that were looked up in the text, of none for autoregressive decoding; q is the point mass on each, 0 where there
-    is none."""
+    """A path of looked-up tokens, empty for autoregressive decoding; q is the point mass on each, 0 without a token."""
 
     def __init__(self, tree: TreeDrafter, texts: SequenceBatch, n: int, number: torch.dtype) -> None:
         super().__init__(tree, texts, n, number)
@@ -73,29 +71,29 @@ class LookupDrafter(Drafter):
         self.q.scatter_(2, self.tokens.clamp(min=0)[..., None], (self.tokens >= 0).to(self.q.dtype)[..., None])
 
     def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
-        """Nothing is left to draft."""
+        """Do nothing: `look_up` has drafted."""
 
 
 class ModelDrafter(Drafter):
-    """The draft model, in one pass a level; one that reads hidden states is given its own at draft tokens."""
+    """The draft model, in one pass per level; one that reads hidden states gets its own at draft tokens."""
 
     def __init__(self, tree: TreeDrafter, runner: ModelRunner, n: int, number: torch.dtype) -> None:
         super().__init__(tree, runner.texts, n, number)
         self.runner, self.recordable = runner, runner.recordable
         self.reread_window = _reread_window(runner, tree.bounds.length)
         batch, size, device = *self.tokens.shape, self.tokens.device
-        # What was looked up, and stands in the trees beside the draws.
+        # looked-up tokens, for trees that take them in addition to draws
         self.given = torch.full((batch, tree.counts.n_lookup_tokens), -1, device=device)
         self.slot_of = torch.full((batch, size + 1), -1, device=device)
-        # Laws by slot; the last one is scratch, the target of masked writes.
+        # Distributions by slot; the last one is scratch, the target of masked writes.
         self._read = self.q.new_zeros(batch, tree.counts.n_draft_slots + 1, n)
         self._rows = torch.arange(batch, device=device)[:, None]
-        # What nodes see of each other, bool (B, N + 1, N + 1), where it is known beforehand: the layout of a shape is one object.
+        # Mask bool (B, N + 1, N + 1) between nodes, if it is known before drafting: the layout of a shape is one object.
         layout = tree.bounds.layout(self.parents)
         known = layout is tree.bounds.layout(self.parents)
         self._sees = xp.from_view(xp.copy(layout.attention_mask), self.tokens) if known else None
         rows = min(tree.counts.n_draft_slots, size + 1)
-        # Where nodes stand in the slots of their numbers their laws do, too.
+        # If node i is in slot i, its distribution is, too.
         self.q = self._read[:, :rows] if tree.counts.slots_are_nodes else self.q.new_zeros(batch, size + 1, n)
 
     def look_up(self, found: Sequence[Match]) -> None:
@@ -116,7 +114,7 @@ class ModelDrafter(Drafter):
         self.fixed_count.copy_(grown.fixed_count)
         self.slot_of.copy_(grown.slots)
         if not self.tree.counts.slots_are_nodes:
-            # The law at a node that was not read is of no use: it has no children.
+            # Distributions at nodes that were not read are arbitrary: these have no children.
             self.q.copy_(self._read[self._rows, torch.where(self.slot_of < 0, self._read.shape[1] - 1, self.slot_of)])
 
     def slots(self, nodes: Tensor) -> Tensor | None:
@@ -155,7 +153,7 @@ class ModelDrafter(Drafter):
         return growing.grown()
 
     def _stored(self, laws: Tensor, slots: Tensor, same: slice | None) -> Tensor:
-        """Keep laws (B, W, n or fewer) in these slots, (B, W); on the whole vocabulary, a view where all trees have the same slots."""
+        """Store distributions (B, W, n or fewer) in slots (B, W); return them over n tokens, as a view if all trees have the same slots."""
         if same is not None:
             self.runner.model.info.write_probs(laws, into=self._read[:, same])
             return self._read[:, same]
@@ -174,14 +172,14 @@ def _reread_window(runner: ModelRunner, drafted: int) -> int:
 
 
 class SlotVisibility:
-    """Nodes that each node of the draft model sees, slot by slot, while trees grow. rows: bool (B, M + 1, M), the last one scratch."""
+    """Slots that each node attends to while trees grow. rows: bool (B, M + 1, M), the last one scratch."""
 
     def __init__(self, batch: int, slots: int, device: torch.device) -> None:
         self._slots = torch.arange(slots, device=device)
         self.rows = (torch.arange(slots + 1, device=device)[:, None] == self._slots).expand(batch, -1, -1).clone()
 
     def add(self, slots: Tensor, above: Tensor) -> Tensor:
-        """Nodes in slots int (B, W), -1 where there is none, below those in `above`: bool (B, W, M), what they see."""
+        """Add nodes in slots int (B, W), -1 if absent, below those in `above`; return their masks bool (B, W, M)."""
         size = len(self._slots)
         attention_mask = self.rows.gather(1, above[..., None].expand(-1, -1, size)) | (slots[..., None] == self._slots)
         self.rows.scatter_(1, torch.where(slots < 0, size, slots)[..., None].expand_as(attention_mask), attention_mask)
@@ -189,7 +187,7 @@ class SlotVisibility:
 
 
 def in_columns(found: Sequence[Match], length: int) -> Tensor:
-    """So many of the tokens found for each text, -1 beyond: int (B, length)."""
+    """Return the first `length` tokens found for each sequence, -1 beyond: int (B, length)."""
     rows = [match.tokens[:length] for match in found]
     return torch.tensor([[*row, *[-1] * (length - len(row))] for row in rows], dtype=torch.int64).reshape(
         len(rows), length

@@ -1,4 +1,4 @@
-"""What is drafted in one step, and the path rule that selects from it; every step the same, or as much as was looked up."""
+"""Draftings: how trees are drafted in a step, and the path rule that selects from them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
+from ..boundary import int_from
 from ..errors import CannotDecode
-from ..laws import DraftLaw, check_defined
-from ..trees import CountedTree, DraftTree, FixedTree, PathRule, TreeDrafter, TreeShape
+from ..laws import DraftLaw
+from ..trees import DraftTree, FixedTree, PathRule, TreeDrafter, TreeShape
 from ..trees.drafting.baselines import LookupPath
 from ..trees.drafting.drafter import as_trees, begin
 from ..trees.tree import PathSelection
-from .given import check_paths
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
 
-NOTHING = FixedTree(TreeShape())  # is drafted
+NOTHING = FixedTree(TreeShape())
 
 
 class NoiseSource(Protocol):
-    """Random numbers of a step besides its uniforms."""
+    """Source of random numbers of a step in addition to uniforms."""
 
     def __call__(self, rows: Sequence[int], emitted: Sequence[int], n: int, dtype: torch.dtype) -> Tensor:
         """Return numbers (B, ...), on the CPU. rows, emitted: row number and emitted tokens of each sequence; n: vocabulary size."""
@@ -81,7 +81,7 @@ class Drafting:
             )
         self.rule.check(self.tree.bounds, self.tree.law)
         for count in self.tree.bounds.branching:
-            check_defined(self.tree.law, count)
+            self.tree.law.check(count)
         self._check_noise()
 
     def _check_noise(self, n: int = 2) -> None:
@@ -130,7 +130,8 @@ class Drafting:
     @classmethod
     def chains(cls, paths: int, length: int, rule: PathRule, law: DraftLaw | None = None) -> Self:
         """Return a drafting of K paths of length L that share only the root."""
-        check_paths(paths, length)
+        for name, number in (("paths", paths), ("length", length)):
+            int_from(name, number, 1, error=CannotDecode)
         return cls(FixedTree.chains(paths, length, law), rule)
 
     @classmethod
@@ -144,7 +145,7 @@ class Drafting:
 
     @cached_property
     def candidates(self) -> tuple[Drafting, ...]:
-        """All that it may choose: itself; of tokens that are only looked up, as many as there are, autoregressive decoding first."""
+        """All draftings that it may choose: itself; for prompt lookup alone one per number of tokens, autoregressive decoding first."""
         if self.lookup is None or self.tree.counts.n_model_calls:
             return (self,)
         return (
@@ -154,46 +155,44 @@ class Drafting:
         )
 
     def shortened(self, length: int) -> Drafting:
-        """One path of fewer looked-up tokens."""
+        """Return the drafting with a path of fewer looked-up tokens."""
         return replace(self, tree=LookupPath.chains(1, length))
 
     def begin(self, pair: Pair, batch: int) -> Drafting:
-        """The same with the counts of these models; a draft by text replaces prompt lookup."""
+        """Return the drafting with the counts of these models; a text draft replaces prompt lookup."""
         lookup = self.lookup
         if pair.text_draft is not None and lookup is not None and not self.tree.counts.n_model_calls:
             lookup = pair.text_draft
-        tree = self.tree
-        if isinstance(tree, CountedTree) and pair.acceptance is not None:
-            tree = tree.for_pair(pair.acceptance)
+        tree = self.tree if pair.acceptance is None else self.tree.for_pair(pair.acceptance)
         return replace(self, tree=tree, lookup=lookup)
 
     def choose(self, texts: History) -> Drafting:
-        """Itself, or as many looked-up tokens as the longest draft has among the texts that go on."""
+        """Return itself, or the drafting of as many looked-up tokens as the longest match of the active sequences has."""
         if len(self.candidates) == 1:
             return self
         longest = max(len(match.tokens) for match in texts.look_up(self.lookup))
-        return self.candidates[min(longest, len(self.candidates) - 1)]  # a text draft may find more than is drafted
+        return self.candidates[min(longest, len(self.candidates) - 1)]  # a text draft may find more tokens than fit
 
     def observe(self, step: Any, seconds: float) -> None:
-        """Nothing is learnt."""
+        """Do nothing."""
 
     @property
     def room(self) -> int:
-        """Slots that a step takes in the caches besides the root's."""
+        """Number of cache slots that a step needs in addition to the root's."""
         return max(self.tree.bounds.size, self.tree.counts.n_draft_slots)
 
     @property
     def uniforms(self) -> int:
-        """Random numbers of one step: those of the drafts, then those of the rule."""
+        """Number of uniforms of one step: those of the drafts, then those of the rule."""
         return self.tree.counts.n_uniforms + self.rule.n_uniforms(self.tree.bounds)
 
     def select(self, tree: DraftTree, numbers: Any, noise: Any = None) -> PathSelection:
-        """Path and tokens that the rule emits of such trees, by all random numbers of the step; a smaller tree takes the first ones."""
+        """Return the rule's selection from such trees, by all random numbers of the step; a smaller tree uses the first ones."""
         first = self.tree.counts.n_uniforms
         return self.rule.select(tree, numbers[:, first : first + self.rule.n_uniforms(tree.bounds)], noise)
 
     def warm_up(self, n: int) -> None:
-        """One step under uniform laws: what a rule imports or compiles at its first use is then no step's time."""
+        """Run one step with uniform distributions, so that imports and compilation do not count as time of a step."""
         numbers = torch.full((1, self.uniforms), 0.5)
         noise = None if self.noise is None else self.noise([0], [0], n, numbers.dtype)
         given = torch.full((1, self.tree.counts.n_lookup_tokens), -1)

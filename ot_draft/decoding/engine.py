@@ -1,4 +1,4 @@
-"""The state of one decoding run, and the four parts of a step that work on it."""
+"""State of a decoding run, and the four parts of a step that work on it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from .. import arrays as xp
 from ..errors import CannotDecode
-from ..laws.fixed_tokens import carries_n_fixed
-from ..trees import DraftTree, TreeDrafter, TreeShape
+from ..trees import DraftTree, TreeDrafter
 from .cache import Cache, SequenceBatch
 from .cascade import CascadeDrafter
 from .drafters import Drafter, LookupDrafter, ModelDrafter
@@ -31,11 +30,10 @@ from .step import Step
 
 @dataclass(frozen=True)
 class DecodeState:
-    """Texts and caches that all draftings of a run work on: a batch of B texts, and a cache of S slots a text for each model.
+    """Sequences and caches of a run: a batch of B sequences, and for each model a cache of S slots per sequence.
 
-    S is enough for prompt, new tokens and the largest tree. It does not grow with the number of paths, but for the nodes of
-    the tree. A draft of the target's own layers has none of its own, unless it drafts for another draft. draft: None where nothing
-    is drafted by a model; cascade: a model that drafts for the draft model, if there is one.
+    S is enough for prompt, new tokens and the largest tree. A draft model made of the target's layers uses the target's cache, unless it
+    is the cascade. draft: None if no model drafts. cascade: a model that drafts for the draft model, or None.
     """
 
     texts: SequenceBatch
@@ -54,9 +52,9 @@ class DecodeState:
         sampling: tuple[NodeLaws, NodeLaws],
         texts: SequenceBatch,
     ) -> DecodeState:
-        """Both caches, with the prompts in them."""
+        """Return the state after the prefill."""
         slots = max(len(prompt) for prompt in prompts) + texts.max_tokens
-        # A text may end by the longest path, and the widest tree stands behind it while the others go on.
+        # A sequence may end by the longest path, with the largest tree after it while others continue.
         slots += max(drafting.tree.bounds.length for drafting in draftings)
         slots += max(drafting.room for drafting in draftings)
         slots += -slots % 8  # fused attention kernels want a mask of such a width
@@ -74,13 +72,13 @@ class DecodeState:
         return cls(texts, target, draft, target.model.info.n, number, cascade)
 
     def narrow(self, slots: int) -> None:
-        """Let passes look at so many slots of every text."""
+        """Let forward passes attend to this number of slots of every sequence."""
         for runner in (self.target, self.draft, self.cascade):
             if runner is not None:
                 runner.cache.narrow(slots)
 
     def drafter(self, tree: TreeDrafter) -> Drafter:
-        """A drafter of such trees."""
+        """Return a drafter of these trees."""
         if tree.counts.n_model_calls:
             assert self.draft is not None
             if tree.counts.n_cascade_tokens:
@@ -91,7 +89,7 @@ class DecodeState:
 
 
 class StepFunctions(NamedTuple):
-    """The four parts of a step: an engine's own, or CUDA graphs in their place."""
+    """The four parts of a step: methods of an engine, or their CUDA graphs."""
 
     propose: Callable[[], Any]
     verify: Callable[[], Any]
@@ -100,11 +98,11 @@ class StepFunctions(NamedTuple):
 
 
 class Engine:
-    """The steps of one drafting on the state of a run: all tensors taken once; parts of a step change them in place.
+    """Steps of one drafting on the state of a run: tensors are allocated once, and parts of a step change them in place.
 
-    tokens, parents: of the trees, on the CPU cut behind the last node, as `bounds` says. p: (B, N + 1, n) the target's laws at their nodes.
-    length, nodes, chosen: what was accepted, see `Step`. emitted: what of it the texts got. without_law: (B, L + 1) where something was
-    emitted by no law of the target, see `NodeLaws.drawable`; 0 elsewhere.
+    tokens, parents: of the trees, on the CPU cut after the last node, as in `bounds`. p: (B, N + 1, n) target distributions at their
+    nodes. length, nodes, chosen: accepted tokens, see `Step`. emitted: tokens that the sequences got. without_law: (B, L + 1) nonzero
+    where a token was emitted without a target distribution, see `NodeLaws.drawable`.
     """
 
     def __init__(self, state: DecodeState, drafting: Drafting) -> None:
@@ -125,23 +123,23 @@ class Engine:
         self._graphs: StepFunctions | None = None
 
     def draw(self, seed: int, rows: Sequence[int], step: int) -> None:
-        """Fresh random numbers for one step."""
+        """Draw the random numbers of one step."""
         numbers = uniforms(seed, rows, step, self.drafting.uniforms, self.state.number)
-        pinned = numbers.pin_memory() if self.uniforms.is_cuda else numbers  # else the copy would wait for the device
+        pinned = numbers.pin_memory() if self.uniforms.is_cuda else numbers  # otherwise the copy waits for the device
         self.uniforms.copy_(pinned, non_blocking=True)
         if self.drafting.noise is not None:
             noise = self.drafting.noise(rows, self.texts.emitted.tolist(), self.state.n, self.state.number)
             self.noise = noise.to(self.uniforms.device)
 
     def propose(self) -> None:
-        """Draft a tree behind every text."""
+        """Draft a tree after every sequence."""
         self.drafter.propose(self.uniforms[:, : self.drafting.tree.counts.n_uniforms], self.noise)
 
     def verify(self) -> None:
-        """Read root and tree with the target: p."""
+        """Compute p at root and tree by one pass of the target."""
         self.tokens, self.parents = self._trees()
         layout = self.bounds.layout(self.parents)
-        if layout is not self.layout:  # that of a shape is one object, worked out once
+        if layout is not self.layout:  # the layout of a shape is one object
             self.layout = layout
             self._sees, self._depths = (
                 xp.from_view(xp.copy(x), self.tokens) for x in (layout.attention_mask, layout.depths)
@@ -149,41 +147,40 @@ class Engine:
         self.p, self._lost = self.target.read_tree(self.tokens, self.parents, self._sees, self._depths)
 
     def select(self) -> None:
-        """Choose the accepted path and the token after it: length, nodes, chosen."""
+        """Select the accepted path and the token after it: length, nodes, chosen."""
         selection = self.drafting.select(self.tree(), self.uniforms, self.noise)
         self.length.copy_(selection.length)
         self.nodes.copy_(selection.nodes)
         self.chosen.copy_(selection.tokens)
 
     def keep(self) -> None:
-        """Bring the accepted rows of both caches to the front, and append to the texts: emitted."""
-        if self.drafting.tree.bounds.max_children > 1:  # on one path every node stands where its depth says
+        """Move the accepted slots of both caches to the front, and append to the sequences: emitted."""
+        if self.drafting.tree.bounds.max_children > 1:  # on one path node i has depth i
             depths = torch.arange(1, self.drafting.tree.bounds.length + 1, device=self.nodes.device)
             self._move(self.target.cache, self.nodes, depths)
             slots = self.drafter.slots(self.nodes)
             if slots is not None and self.state.draft is not None:
                 self._move(self.state.draft.cache, slots, depths)
         self.emitted.copy_(self.texts.advance(self.length, self.chosen))
-        nodes = torch.nn.functional.pad(self.nodes, (1, 0)).clamp(min=0)  # behind which the tokens were drawn
+        nodes = torch.nn.functional.pad(self.nodes, (1, 0)).clamp(min=0)  # nodes after which the tokens were drawn
         self.without_law.copy_(self._lost.gather(1, nodes).masked_fill(self.emitted < 0, 0))
 
     def tree(self) -> DraftTree:
-        """The drafted trees, with p and q at their nodes."""
+        """Return the drafted trees with p and q at their nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
-        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if carries_n_fixed(law) else None
-        # What a layout works out when it is first asked must be worked out in the graph that asks, for every tree anew: not what
-        # was asked before recording. Of a shape it is the same for all trees.
-        layout = self.layout if isinstance(self.bounds, TreeShape) else copy(self.layout)
+        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.n_fixed_by_node else None
+        # Lazy attributes of a layout must be computed in the CUDA graph that uses them, again for every tree, unless the shape is fixed.
+        layout = self.layout if self.bounds.is_fixed else copy(self.layout)
         return DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, layout)
 
     def drafted_by(self) -> Tensor:
-        """q (B, M, n), 0 at nodes without children."""
+        """Return q (B, M, n), 0 at nodes without children."""
         q, nodes = self.drafter.q, torch.arange(self.drafter.q.shape[1], device=self.p.device)
         return q * (self.drafter.parents[..., None] == nodes).any(1)[..., None]
 
     @property
     def parts(self) -> StepFunctions:
-        """Functions that a step calls. Made when asked for: an engine that held its own methods would be freed late, and its caches."""
+        """Functions that a step calls. Not stored: an engine that holds its own methods is freed late, with its caches."""
         return self._graphs or StepFunctions(self.propose, self.verify, self.select, self.keep)
 
     @property
@@ -192,42 +189,42 @@ class Engine:
         return self.target.recordable and self.drafter.recordable and self.drafting.noise is None
 
     def capture_graphs(self) -> None:
-        """Let CUDA graphs stand in the place of its parts, on CUDA."""
+        """Replace the parts by CUDA graphs, on CUDA."""
         device, drafter = self.texts.last.device, self.drafter
         if device.type != "cuda":
             return
         propose, verify = capture(self.propose, device), capture(self.verify, device)
-        # With nothing accepted and no text going on, keeping changes nothing: it may be repeated. Hence before select.
+        # `keep` may be repeated before `select`, with nothing accepted and no active sequence: it changes nothing.
         active = self.texts.active.clone()
         self.texts.active.fill_(False)
         keep = capture(self.keep, device)
         self.texts.active.copy_(active)
         try:
             select = capture(self.select, device)
-        except CannotDecode as error:  # somebody's rule that looks at values
+        except CannotDecode as error:  # a rule that reads values on the host
             warn(f"the path rule is not recorded, its kernels are launched one by one: {error}", stacklevel=2)
             select = self.select
-        # A graph reads so many tokens, never more.
+        # A graph reads a fixed number of tokens.
         self._graphs = StepFunctions(partial(_both, drafter.catch_up, propose), verify, select, keep)
 
     def _trees(self) -> tuple[Tensor, Tensor]:
-        """Tokens and parents, (B, N) each: of all nodes, and on the CPU, where asking is free, of as many as the largest tree has."""
+        """Tokens and parents (B, N) of all nodes; on the CPU, up to the last node of the largest tree."""
         drafter = self.drafter
         self.bounds = self.drafting.tree.bounds.fit(drafter.tokens)
         used = self.bounds.size
         return drafter.tokens[:, :used], drafter.parents[:, :used].clamp(max=used)
 
     def _move(self, cache: Cache, slots: Tensor, depths: Tensor) -> None:
-        """Bring the rows in these slots of the trees (B, L) to the front, one a depth."""
+        """Move these slots of the trees (B, L) to the front, one per depth."""
         lengths = self.texts.lengths[:, None]
-        # What was not accepted stays where it is: moving nothing keeps the shape fixed.
+        # Slots of rejected nodes move to themselves, which keeps the shape fixed.
         cache.move(lengths + torch.where(slots >= 0, slots, depths), lengths + depths)
 
 
 class Engines:
-    """The engines of one run, one a drafting, on the same texts and caches: the policy says before every step which of them works.
+    """The engines of one run, one per drafting, on the same sequences and caches; the policy chooses one before every step.
 
-    Keeps the texts as lists of token ids, too, and what of them the draft model has read: nobody waits for the device twice.
+    Sequences are also kept as lists of token ids, with the number of tokens that the draft model has read, to avoid device syncs.
     """
 
     def __init__(
@@ -244,25 +241,27 @@ class Engines:
         self._texts = History(prompts)
         self._lengths = [
             len(prompt) for prompt in prompts
-        ]  # up to the root, as in `SequenceBatch`: one that has ended does not grow
-        # Graphs hold passes of one width. Elsewhere a pass over the slots that are in use is cheaper.
+        ]  # up to the root, as in `SequenceBatch`; ended ones do not grow
+        # CUDA graphs have a fixed width. On the CPU, passes over the used slots only are cheaper.
         self._narrows = state.texts.tokens.device.type == "cpu"
         self._read = [len(prompt) - 1 for prompt in prompts]
         self._known: dict[Drafting, Engine] = {}
 
     def next(self) -> Engine:
-        """The engine of the coming step."""
+        """Return the engine of the next step."""
         drafting = self._policy.choose(self._texts)
         if not isinstance(drafting, Drafting) or (
             drafting not in self._known and drafting not in self._policy.candidates
         ):
-            # Memory was taken for the candidates.
+            # Memory is allocated for the candidates.
             raise CannotDecode(
                 f"{type(self._policy).__name__} chose {drafting!r}, which is not one of its candidates. Let `candidates` hold all"
                 f" draftings that it may choose."
             )
         longest = max(self._lengths)
-        if longest + drafting.tree.bounds.length >= self._context:  # a step emits up to one token more than a path has
+        if (
+            longest + drafting.tree.bounds.length >= self._context
+        ):  # a step emits up to one token more than the path has
             drafting = Drafting.autoregressive()
         if self._narrows:
             self.state.narrow(longest + drafting.room)
@@ -271,7 +270,7 @@ class Engines:
             if self._graphs and engine.recordable:
                 engine.capture_graphs()
         engine = self._known[drafting]
-        # The last few tokens are read in every step; those before them may have come while the draft model was not asked.
+        # The last tokens are read in every step; earlier ones may be from steps without the draft model.
         engine.drafter.note_unread(
             max(len(text) - 2 - read for text, read in zip(self._texts, self._read, strict=True))
         )
@@ -281,7 +280,7 @@ class Engines:
         return engine
 
     def record(self, step: Step, seconds: float) -> None:
-        """Append what a step chose to the texts, and let the policy learn."""
+        """Append the tokens of a step to the sequences, and let the policy learn."""
         lengths, chosen, active = step.length.tolist(), step.chosen.tolist(), step.active.tolist()
         roots = [len(text) - 1 for text in self._texts]
         new = [tokens[: length + 1] if on else [] for tokens, length, on in zip(chosen, lengths, active, strict=True)]
@@ -294,11 +293,11 @@ class Engines:
 
 
 def capture(part: Callable[[], None], device: torch.device, warm_up: int = 3) -> Callable[[], Any]:
-    """`part` as one CUDA graph: recorded once and then replayed, without the cost of launching its kernels one by one.
+    """Return `part` as one CUDA graph, which launches all its kernels at once.
 
-    Every part works on tensors of fixed shape at fixed addresses (texts, uniforms, tokens, q, caches) and looks at no value on the way, so
-    that a replay does what the recorded pass did, on what the tensors hold now. It is called `warm_up` times before it is recorded,
-    in which libraries choose their kernels and take their memory: call this where repeating the part does no harm.
+    Every part works on tensors of fixed shape at fixed addresses (sequences, uniforms, tokens, q, caches) and reads no value on the host. A
+    replay therefore repeats the recorded work on the present contents of the tensors. `part` is called `warm_up` times before it is
+    recorded, while libraries choose kernels and allocate memory: it must be repeatable.
     """
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
@@ -315,7 +314,7 @@ def capture(part: Callable[[], None], device: torch.device, warm_up: int = 3) ->
         raise CannotDecode(
             f"graphs must be False for this step, of which CUDA records no graph ({reason}). Use DecodeOptions(graphs=False)."
         ) from error
-    graph.replay()  # recording computes nothing: tensors that it made hold no numbers yet, and the next part may read them as indices
+    graph.replay()  # recording computes nothing, and the next part may read results as indices
     return graph.replay
 
 

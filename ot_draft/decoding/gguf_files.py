@@ -19,7 +19,7 @@ FIELDS = (
     "feed_forward_length",
 )
 FACTORS = "llama.rope.scaling.factor", "llama.rope.scale_linear"  # of positions; the latter in files of 2023
-# Fields that transformers does not read, but of READ, by what stands behind the kind: they change a model's law unless they are these.
+# Fields outside READ that transformers does not read, by suffix: other values change a model's distribution.
 NEUTRAL: dict[str, tuple[float, ...]] = {
     "attention.causal": (1,),
     "attention.clamp_kqv": (0,),
@@ -62,7 +62,7 @@ TURNED = {
     "stablelm": 0.25,
     "starcoder2": 1,
 }
-ENDS = "token_embd", "output"  # before and behind the layers
+ENDS = "token_embd", "output"  # before and after the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
 NAMES |= {f"ffn_{each}": f"mlp.{each}_proj" for each in ("gate", "up", "down")}

@@ -173,7 +173,7 @@ class SelfModel(LanguageModel):
         """context: a cache in which the target has read the first tokens, and their number."""
         cache, known = context
         places = torch.cat((last[last < known], torch.arange(known, tokens.shape[1], device=last.device)))
-        # Of what it reads itself, a token sees itself and what was drafted before: the rest is in the cache, by the target.
+        # A token attends to itself and to earlier draft tokens in this pass; the target's cache holds the rest.
         own = (places == places[:, None]) | ((places >= known) & (places <= places[:, None]))
         mask = torch.cat((torch.arange(known, device=last.device) < places[:, None], own), 1)
         mask = pad(mask, (0, cache.live - mask.shape[1]))

@@ -99,7 +99,7 @@ def load_pair(
     >>> load_pair("my-target.gguf", "skip:12,20")  # doctest: +SKIP
     """
     spec = DraftSpec.parse(draft)
-    named = spec.name if isinstance(spec, NamedModel) else None
+    named = spec.loaded_with_target
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}. Use one of them.")
     other = None if backend in (AUTO, TORCH) else backend_called(backend)
@@ -110,7 +110,7 @@ def load_pair(
     _check_there(target, named)
     why = ""
     if backend == AUTO:
-        fits = request.float32_on_cpu and not isinstance(spec, (SkipLayers, EarlyExit, Chain)) and Path(target).exists()
+        fits = request.float32_on_cpu and not spec.needs_torch and Path(target).exists()
         backend, why = resolve(folder_of(Path(target), progress) if fits else None)
         other = None if backend == TORCH else backend_called(backend)
     progress(f"reading the target, {Path(target).name}")
@@ -118,7 +118,7 @@ def load_pair(
     how = dtype, device, device_map, backend, pair.name
     name = repr([_as_it_is(target), _as_it_is(draft), *how]) if cache else ""
     pair = replace(pair, name=name, backend=backend, no_faster=why)
-    return pair if isinstance(spec, NamedModel) else with_draft(pair, spec, request)
+    return with_draft(pair, spec, request) if named is None else pair
 
 
 def with_draft(pair: Pair, spec: DraftSpec, request: LoadRequest) -> Pair:
@@ -309,9 +309,9 @@ def _load(kind: str, name: str, role: str, **options: Any) -> Any:
 
 
 def folder_of(file: Path, progress: Callable[[str], object] = lambda stage: None) -> Path | None:
-    """The folder that a GGUF file was converted to, in float32, now or at an earlier time; None where there is no place for it.
+    """Return the folder with a GGUF file converted to float32, now or earlier; None if no folder is writable.
 
-    A folder itself is its own.
+    A folder is returned as it is.
     """
     if file.is_dir():
         return file

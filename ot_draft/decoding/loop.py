@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from numbers import Integral
 from typing import Any
 from warnings import warn
 
@@ -12,17 +11,14 @@ import torch
 from torch import Tensor
 
 from .. import defaults
+from ..boundary import int_from
 from ..errors import CannotDecode
-from ..laws.fixed_tokens import carries_n_fixed
 from .cache import SequenceBatch
 from .drafting import Drafting
 from .engine import DecodeState, Engine, Engines
-from .given import check_each_whole, check_whole
-from .language_model import language_model
-from .model import DecoderModel, ModelInfo
+from .model import ModelInfo
 from .pair import Pair
 from .policy import PolicySettings
-from .probe import check_reads_trees
 from .sampling import NodeLaws, Processed, ProcessedTexts, SamplingParams
 from .step import Seconds, Step, Stopwatch
 
@@ -67,7 +63,7 @@ class DecodeOptions:
 
     @property
     def of_both(self) -> tuple[NodeLaws, NodeLaws]:
-        """Settings by which the target's and the draft's logits become laws."""
+        """Sampling settings of target and draft model."""
         if self.processed is not None:
             return ProcessedTexts(self.processed), ProcessedTexts(self.processed)
         return self.sampling, self.draft_sampling or self.sampling
@@ -123,15 +119,15 @@ def decode_steps(
         with watch("draft"):
             engine = engines.next()  # of the drafting that the policy chooses
         parts = engine.parts
-        engine.draw(options.seed, rows, number)  # fresh at every step: a number that is used twice costs losslessness
+        engine.draw(options.seed, rows, number)  # new in every step: a number that is used twice violates losslessness
         with watch("draft"):
-            parts.propose()  # a tree of tokens behind every text
+            parts.propose()  # a tree of draft tokens after every sequence
         with watch("verify"):
-            parts.verify()  # the target's law at all their nodes, in one pass
+            parts.verify()  # target distributions at all nodes, in one pass
         with watch("select"):
-            parts.select()  # a path of each tree, and the token after it: together they follow the target
+            parts.select()  # a path of each tree and the token after it, which follow the target distribution
         with watch("cache"):
-            parts.keep()  # what was accepted, in the texts and in both caches
+            parts.keep()  # accepted tokens, in the sequences and in both caches
         step = _record(engine, options, number, root, active, watch)
         engines.record(step, time.perf_counter() - began)
         warned = warned or _warned(step)
@@ -199,14 +195,10 @@ def decode(
 
 
 def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, options: DecodeOptions) -> Engines:
-    """The engines of a run, which have read the prompts; CannotDecode where these do not fit the models."""
+    """Return the engines of a run after the prefill. Raises CannotDecode if prompts, policy or options do not fit the models."""
     check_kinds(prompts, policy)
     if not isinstance(pair, Pair):
         raise CannotDecode(f"pair must be a Pair, got {pair!r}"[:200] + ". Use load_pair.")
-    target, draft = pair.target_model, pair.draft_model
-    for model in (target, draft):
-        if model is not None:
-            check_reads_trees(model)
     check_options(options, len(prompts))
     run = policy.begin(pair, len(prompts))
     candidates = run.candidates
@@ -215,32 +207,21 @@ def begin(pair: Pair, prompts: Sequence[Sequence[int]], policy: PolicySettings, 
             f"candidates of {type(policy).__name__} must be draftings, got none. Give all draftings that it may choose."
         )
     depth = max(drafting.tree.bounds.length for drafting in candidates)
-    asks = any(drafting.tree.counts.n_model_calls for drafting in candidates)
-    check_prompts(prompts, target.info, "target", options.max_tokens)
-    if target.info.longrope_threshold is not None:
-        check_one_side(prompts, target.info.longrope_threshold, options.max_tokens + depth)
-    models: list[DecoderModel] = [target]
-    if asks:
-        models = _with_drafts(pair, prompts, any(drafting.tree.counts.n_cascade_tokens for drafting in candidates))
-    for drafting in {
-        type(drafting.rule): drafting for drafting in candidates if drafting.tree.counts.n_model_calls
-    }.values():
-        _warm_up(drafting, pair.n)
+    by_model = [drafting for drafting in candidates if drafting.tree.counts.n_model_calls]
+    models = pair.models(bool(by_model), any(drafting.tree.counts.n_cascade_tokens for drafting in by_model))
     stop = pair.stop_tokens if options.stop is None else options.stop
-    texts = SequenceBatch.after(prompts, stop, options.max_tokens, depth, target.info.device)
+    target = models[0].info
+    check_prompts(prompts, target, "target", options.max_tokens)
+    for draft in models[1:2]:
+        check_prompts(prompts, draft.info, "draft")
+    if target.longrope_threshold is not None:
+        check_one_side(prompts, target.longrope_threshold, options.max_tokens + depth)
+    for drafting in {type(drafting.rule): drafting for drafting in by_model}.values():
+        _warm_up(drafting, target.n)
+    texts = SequenceBatch.after(prompts, stop, options.max_tokens, depth, target.device)
     state = DecodeState.of(models, prompts, candidates, options.of_both, texts)
     lengths = [model.info.max_length for model in models if model.info.max_length]
     return Engines(state, run, prompts, options.graphs, min(lengths, default=None))
-
-
-def _with_drafts(pair: Pair, prompts: Sequence[Sequence[int]], cascade: bool) -> list[DecoderModel]:
-    """Return the target, with the hidden states that the draft model reads, and the draft models."""
-    draft = pair.draft_model
-    if draft is None:
-        raise CannotDecode("draft must be a model for this drafting, got None. Load one, or draft by prompt lookup.")
-    check_prompts(prompts, draft.info, "draft")
-    target = language_model(pair.target, pair.n, draft.info.reads) if draft.info.reads else pair.target_model
-    return [target, draft, _cascade_of(pair)] if cascade else [target, draft]
 
 
 @cache
@@ -248,54 +229,38 @@ def _warm_up(drafting: Drafting, n: int) -> None:
     drafting.warm_up(n)
 
 
-def _cascade_of(pair: Pair) -> DecoderModel:
-    """Return the model that drafts for the draft model; CannotDecode if there is none, or if it reads hidden states."""
-    if pair.cascade_model is None:
-        raise CannotDecode(
-            "cascade must be a model that drafts for the draft model, got None. Load the draft chain:Q,R."
-        )
-    if pair.cascade_model.info.reads:
-        raise CannotDecode(
-            "cascade must be a model that reads tokens, got one that reads the target's hidden states. Use another model."
-        )
-    check_reads_trees(pair.cascade_model)
-    return pair.cascade_model
-
-
 def check_emitted(why: Tensor, engine: Engine, options: DecodeOptions) -> None:
-    """CannotDecode where a token was emitted at a node at which the target has no law: why, (B, L + 1), `Engine.without_law` on the CPU.
+    """Raise CannotDecode if a token was emitted without a target distribution. why: (B, L + 1), `Engine.without_law` on the CPU.
 
-    Nodes that no text came to do not count, as in autoregressive decoding.
+    Nodes that no sequence reached do not count, as in autoregressive decoding.
     """
     if not bool(why.ne(0).any()):
         return
-    row, place = why.nonzero()[0].tolist()
-    grown = (
-        int(engine.length[row]) + 1 if bool(engine.texts.active[row]) else 0
-    )  # `SequenceBatch.advance` leaves an ended one as it was
-    length = int(engine.texts.lengths[row]) + 1 - grown + place
-    largest, sampling = float(why[row, place]), options.of_both[0]
+    row, depth = why.nonzero()[0].tolist()
+    # `SequenceBatch.advance` does not change ended sequences.
+    grown = int(engine.length[row]) + 1 if bool(engine.texts.active[row]) else 0
+    length = int(engine.texts.lengths[row]) + 1 - grown + depth
+    largest, sampling = float(why[row, depth]), options.of_both[0]
     if largest != 1:
         found = "-inf at every token" if largest < 0 else "inf" if largest > 0 else "NaN or inf"
         reason = (
-            f"the target gives no law, {found} among its logits: load it in a wider type (bfloat16 or float32),"
-            " or look for such numbers in its weights"
+            f"target logits must give a distribution, got {found}. Load the target in a wider type (bfloat16 or float32), or search its"
+            " weights for such numbers."
         )
-    elif isinstance(sampling, SamplingParams):
-        reason = f"the target's logits divided by temperature {sampling.temperature} are no finite numbers: give 0, or at least 1e-30"
     else:
-        reason = "the logits processors leave no token: make one of them less strict"
-    raise CannotDecode(f"text {row}, behind {length} tokens: {reason}")
+        reason = sampling.undefined
+    raise CannotDecode(f"sequence {row}, after {length} tokens: {reason}")
 
 
 def _warned(step: Step) -> bool:
-    """Whether the draft model gave no law somewhere in this step; says so."""
+    """Warn if the draft model gives no distribution at some node of this step; return whether it does not."""
     assert step.without_law is not None
     count = int(step.without_law.sum())
     if count:
         warn(
-            f"the draft model gives no law (NaN or inf among its logits) at {count} nodes of step {step.number}, perhaps at more later:"
-            " its drafts there are uniform draws; the texts keep the target's law, and are slower. Load it in a wider type, or mend it",
+            f"the draft model gives no distribution (NaN or inf among its logits) at {count} nodes of step {step.number}, perhaps at more"
+            " later. Its draft tokens there are uniform; sequences keep the target distribution, and decoding is slower. Load it in a wider"
+            " type, or fix it.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -305,8 +270,8 @@ def _warned(step: Step) -> bool:
 def _record(
     engine: Engine, options: DecodeOptions, number: int, root: Tensor, active: Tensor, watch: Stopwatch
 ) -> Step:
-    """What a step has made, on the CPU; raises as `check_emitted` does."""
-    drafter, fixed = engine.drafter, carries_n_fixed(engine.drafting.tree.law)
+    """The result of a step, on the CPU; raises like `check_emitted`."""
+    drafter, fixed = engine.drafter, engine.drafting.tree.law.n_fixed_by_node
     found = {
         "root": root,
         "drafted": drafter.tokens,
@@ -328,7 +293,7 @@ def _record(
 
 
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copies on the CPU, which the next step does not write into; the device is waited for once, not once a tensor."""
+    """Copies on the CPU, which the next step does not change, with one device sync for all tensors."""
     device = next(iter(tensors.values())).device
     if device.type == "cpu":
         return {name: tensor.clone() for name, tensor in tensors.items()}
@@ -338,7 +303,7 @@ def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def check_kinds(prompts: Any, policy: Any) -> None:
-    """CannotDecode for prompts that are no lists of whole numbers, and for what cannot choose a drafting."""
+    """Raise CannotDecode unless prompts are lists and the policy chooses draftings."""
     if isinstance(prompts, str) or not isinstance(prompts, Sequence):
         raise CannotDecode(
             f"prompts must be a list of lists of token ids, got {type(prompts).__name__}. Pass one list per prompt."
@@ -348,8 +313,6 @@ def check_kinds(prompts: Any, policy: Any) -> None:
             raise CannotDecode(
                 f"prompt {row} must be a list of token ids, got {prompt!r}"[:200] + ". Use pair.encode(text)."
             )
-        if other := [token for token in prompt if not isinstance(token, Integral)]:
-            raise CannotDecode(f"prompt {row} must hold integers, got {other[0]!r}. Pass token ids.")
     if isinstance(policy, type) or not hasattr(policy, "begin"):
         raise CannotDecode(
             f"policy must be a Drafting, Auto or Policy, got {policy!r}. Use Drafting.chains(4, 4, otd.trees.Joint())."
@@ -357,18 +320,17 @@ def check_kinds(prompts: Any, policy: Any) -> None:
 
 
 def check_options(options: DecodeOptions, texts: int) -> None:
-    """CannotDecode for options of another kind than they must be, and for those of each text where there are more or fewer."""
+    """Raise CannotDecode for options of a wrong type, or not one per prompt where there must be."""
     if not isinstance(options, DecodeOptions):
         raise CannotDecode(f"options must be DecodeOptions, got {options!r}. Use DecodeOptions(max_tokens=64, seed=1).")
     for name, sampling in (("sampling", options.sampling), ("draft_sampling", options.draft_sampling)):
         if not isinstance(sampling, NodeLaws) and (sampling is not None or name == "sampling"):
             raise CannotDecode(f"{name} must be SamplingParams, got {sampling!r}. Use SamplingParams(temperature=0.8).")
-    check_whole("max-tokens", options.max_tokens, 1)
-    check_whole("seed", options.seed)
-    if options.stop is not None:
-        check_each_whole("stop", options.stop)
-    if options.rows is not None:
-        check_each_whole("rows", options.rows)
+    int_from("max-tokens", options.max_tokens, 1, error=CannotDecode)
+    int_from("seed", options.seed, error=CannotDecode)
+    for name, numbers in (("stop", options.stop), ("rows", options.rows)):
+        if numbers is not None:
+            _check_integers(name, numbers)
     if options.rows is not None and len(options.rows) != texts:
         raise CannotDecode(f"rows must hold one number per prompt ({texts}), got {len(options.rows)}. Pass as many.")
     if options.processed is not None and (
@@ -385,8 +347,19 @@ def check_options(options: DecodeOptions, texts: int) -> None:
         )
 
 
+def _check_integers(name: str, given: Any) -> None:
+    try:
+        values = None if isinstance(given, str | bytes) else list(given)
+    except TypeError:
+        values = None
+    if values is None:
+        raise CannotDecode(f"{name} must be a list of integers, got {given!r}. Pass a list, such as [2].")
+    for value in values:
+        int_from(f"each of {name}", value, error=CannotDecode)
+
+
 def check_one_side(prompts: Sequence[Sequence[int]], longrope_threshold: int, more: int) -> None:
-    """CannotDecode unless all sequences end below the target's LongRoPE threshold, or all prompts exceed it."""
+    """Raise CannotDecode unless all sequences end below the target's LongRoPE threshold, or all prompts exceed it."""
     lengths = [len(prompt) for prompt in prompts]
     if max(lengths) + more > longrope_threshold and min(lengths) <= longrope_threshold + 1:
         row = lengths.index(min(lengths))
@@ -407,11 +380,9 @@ def check_prompts(prompts: Sequence[Sequence[int]], info: ModelInfo, name: str, 
             raise CannotDecode(
                 f"prompt {row} must have at least one token, got none. Pass, for example, the beginning-of-sequence token."
             )
-        outside = [token for token in prompt if not 0 <= token < n]
-        if outside:
-            raise CannotDecode(
-                f"prompt {row} must hold token ids from 0 to {n - 1}, got {outside[0]}. Use the tokenizer of the target."
-            )
+        held = f"each token of prompt {row}"
+        for token in prompt:
+            int_from(held, token, 0, n, CannotDecode, "Use the tokenizer of the target.")
         if context is not None and len(prompt) >= context:
             raise CannotDecode(
                 f"prompt {row} must be shorter than the {name}'s {called} of {context} tokens, got {len(prompt)}. Shorten it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -24,13 +24,13 @@ class ModelInfo:
     n : int
         Vocabulary size that target and draft model are brought to.
     device, dtype : torch.device, torch.dtype
-        Of inputs and outputs.
+        Device and type of inputs and outputs.
     scored : int64 tensor of shape (s,), or None
         Increasing token ids that the model scores; the other ones have probability 0. None: all.
     max_length : int or None
         Maximum number of tokens of a sequence, None if the model names none.
     max_length_source : str
-        What bounds it, for messages.
+        Name of the bound, for messages.
     longrope_threshold : int or None
         Sequence length above which all RoPE factors change (LongRoPE), if they do.
     hidden_layers : tuple of int
@@ -196,7 +196,7 @@ def hidden_before(model: DecoderModel, target_cache: Cache, positions: Tensor) -
     >>> hidden = hidden_before(draft_model, target_cache, positions)  # doctest: +SKIP
     >>> draft_model.forward(cache, tokens, slots, positions, mask, hidden=hidden).logits  # doctest: +SKIP
     """
-    if not isinstance(model, HiddenStateModel):
+    if not model.info.reads:
         return None
-    prepared = model.prepare(target_cache.states_at((positions - 1).clamp(min=0)))
+    prepared = cast(HiddenStateModel, model).prepare(target_cache.states_at((positions - 1).clamp(min=0)))
     return prepared.masked_fill((positions == 0)[..., None].to(prepared.device), 0)

@@ -1,4 +1,4 @@
-"""Target or draft model at work on the texts: it reads their prompts, the last tokens of each, and the trees behind them."""
+"""Forward passes of a model over a batch of sequences: prompts, last tokens, and the trees after them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ..trees.drafting.growing import Growing
 from .cache import Cache, SequenceBatch, causal_mask, tree_mask
-from .model import DecoderModel, HiddenStateModel, hidden_before
+from .model import DecoderModel, hidden_before
 from .sampling import NodeLaws, NodeLogits, Way
 
 
 @dataclass(frozen=True)
 class ModelRunner:
-    """A model with its own cache, on the texts of a batch. target_cache: the target's, from which a draft may be given states.
+    """A model with its cache, on the sequences of a batch. target_cache: cache of the target, with hidden states for a draft model.
 
-    read: (B,) how many tokens of each text the target has in the cache, for a draft that shares it, and writes behind them only.
+    read: (B,) number of tokens of each sequence that the target has in the cache, for a draft model that shares it and writes after them.
     """
 
     model: DecoderModel
@@ -29,17 +29,17 @@ class ModelRunner:
 
     @property
     def recordable(self) -> bool:
-        """Whether a CUDA graph can hold a pass: the model whole on one device, and nobody looks at values on the way."""
+        """Whether a CUDA graph can hold a pass: the model is on one device, and no value is read on the host."""
         return self.sampling.recordable and not self.model.info.sharded
 
     def sharing(self) -> Self:
-        """The same in the target's cache."""
+        """Return the runner in the target's cache."""
         return replace(self, cache=self.target_cache, read=self.texts.lengths)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Read all prompts up to their last token; shorter ones are filled up on the right, where the mask hides it.
+        """Read all prompts up to their last token, padded on the right, which the mask hides.
 
-        One place at least, so that caches and hidden states have their memory: behind a prompt of one token, its root is read over it.
+        At least one position is read, so that caches and hidden states are allocated; after a prompt of one token, the root overwrites it.
         """
         if self.read is not None:
             return
@@ -54,13 +54,13 @@ class ModelRunner:
         self.cache.narrow(self.cache.slots_per_row)
 
     def read_last(self, count: int) -> Tensor:
-        """Read the last tokens of every text, the root and those before it; logits (B, 1, n or fewer) of what follows them.
+        """Read the last tokens of every sequence up to the root; return logits (B, 1, n or fewer) of the next token.
 
-        The token before the root may have been a leaf of the last tree, which the draft model has not read. Reading it always,
-        though it is mostly in the cache already, keeps the shape fixed.
+        The token before the root may be a leaf of the last tree, which the draft model has not read. It is always read, though it is mostly
+        in the cache already, to keep the shape fixed.
         """
         lengths, slots = self.texts.lengths, torch.arange(self.cache.live, device=self.texts.lengths.device)
-        # Before its beginning a text has no tokens: the first one is read several times, into one slot, from the same tokens.
+        # Positions before the beginning are clamped: the first token is read several times, into one slot.
         places = lengths[:, None] + torch.arange(1 - count, 1, device=lengths.device)
         places = places.clamp(min=0 if self.read is None else self.read[:, None])
         attention_mask = (slots <= places[..., None]).to(self.model.info.device)
@@ -68,23 +68,22 @@ class ModelRunner:
         return self._forward(tokens, places, places, attention_mask, last=1, hidden=hidden)
 
     def read_level(self, growing: Growing, attention_mask: Tensor, slots: Tensor, depth: int) -> Tensor:
-        """Logits (B, W, n or fewer) behind the present level of growing trees, which is to stand in these slots behind the texts.
+        """Read the present level of growing trees into these slots after the sequences; return logits (B, W, n or fewer).
 
-        sees: bool (B, W, M), the slots of the trees that each node sees.
+        attention_mask: bool (B, W, M), the slots of the trees that each node attends to.
         """
         lengths = self.texts.lengths[:, None]
         positions = (lengths + depth).expand_as(slots)
-        reads = isinstance(self.model, HiddenStateModel)
-        hidden = self.cache.states_at(lengths + growing.above) if reads else None
+        hidden = self.cache.states_at(lengths + growing.above) if self.model.info.reads else None
         return self._forward(growing.read, lengths + slots, positions, self._tree_mask(attention_mask), hidden=hidden)
 
     def read_tree(
         self, tokens: Tensor, parents: Tensor, attention_mask: Tensor, depths: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Laws (B, N + 1, n) of the token after the root and after every drafted token (B, N), in one pass; see `laws`.
+        """Return distributions (B, N + 1, n) after the root and after every draft token (B, N), by one pass; see `laws`.
 
-        sees: bool (B, N + 1, N + 1), which nodes each node sees; depths: (B, N + 1). The keys and values of node i come to stand in slot
-        length + i of the cache.
+        attention_mask: bool (B, N + 1, N + 1), the nodes that each node attends to. depths: (B, N + 1). Keys and values of node i go to
+        slot length + i of the cache.
         """
         lengths, nodes = (
             self.texts.lengths[:, None],
@@ -99,23 +98,22 @@ class ModelRunner:
         return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(attention_mask.shape[1])))
 
     def laws(self, logits: Tensor, drafted: Tensor, ways: Callable[[int], Sequence[Way]]) -> tuple[Tensor, Tensor]:
-        """Laws (B, W, n or fewer) of what follows nodes of the trees drafted (B, M), and why there is none, (B, W).
+        """Return distributions (B, W, n or fewer) after nodes of drafted trees (B, M), and reasons (B, W): see `NodeLaws.drawable`.
 
-        ways: of a row's, see `NodeLogits`. A law that is not there is uniform, see `NodeLaws.drawable`.
+        ways: see `NodeLogits`.
         """
         return self.sampling.drawable(NodeLogits(logits, self.model.info, self.texts, drafted, ways))
 
     def _forward(
         self, tokens: Tensor, slots: Tensor, positions: Tensor, attention_mask: Tensor, **options: Any
     ) -> Tensor:
-        """Logits of one pass; its hidden states are kept in the cache."""
+        """Logits of one pass, whose hidden states go to the cache."""
         output = self.model.forward(self.cache, tokens, slots, positions, attention_mask, **options)
         if output.hidden is not None:
             self.cache.keep_states(output.hidden, slots)
         return output.logits
 
     def _hidden_before(self, positions: Tensor) -> Tensor | None:
-        """What the model reads of the target at the position before each token, 0 before the first token."""
         return hidden_before(self.model, self.target_cache, positions)
 
     def _tree_mask(self, attention_mask: Tensor) -> Tensor:
@@ -123,12 +121,12 @@ class ModelRunner:
 
 
 def ways_to(parents: Sequence[int], nodes: Sequence[int]) -> list[Way]:
-    """The nodes from below the root down to each of these, and to itself; none for the root and for an absent node."""
+    """Return the path from the root's child to each of these nodes; empty for the root and for an absent node."""
     ways = []
     for last in nodes:
         node, way = last, list[int]()
         while node > 0:
             way.append(node)
-            node = parents[node - 1] if parents[node - 1] < node else 0  # an absent node's stands behind it
+            node = parents[node - 1] if parents[node - 1] < node else 0  # the parent of an absent node is a later one
         ways.append(tuple(reversed(way)))
     return ways

@@ -14,6 +14,7 @@ from ..errors import CannotDecode
 from ..trees.drafting.counted_acceptance import PairAcceptance
 from .language_model import language_model, target_context, vocabulary_size
 from .model import DecoderModel
+from .probe import check_reads_trees
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Pair:
     Parameters
     ----------
     target : causal language model
-        Of transformers, or of a backend.
+        Target model of transformers or of a backend.
     draft : causal language model, optional
         The draft model. None: draft tokens come from prompt lookup only.
     tokenizer : transformers tokenizer, optional
@@ -98,6 +99,36 @@ class Pair:
     def cascade_model(self) -> DecoderModel | None:
         """The model that drafts for the draft model, as the decoding loop calls it."""
         return None if self.cascade is None else language_model(self.cascade, self.n)
+
+    def models(self, with_draft: bool, with_cascade: bool) -> list[DecoderModel]:
+        """Return target, draft model and cascade, as far as a run asks for them; the target with the hidden states that the draft reads.
+
+        Raises CannotDecode if one is missing, or cannot read trees from a cache.
+        """
+        target, draft, cascade = self.target_model, self.draft_model, self.cascade_model
+        for model in (target, draft):
+            if model is not None:
+                check_reads_trees(model)
+        if not with_draft:
+            return [target]
+        if draft is None:
+            raise CannotDecode(
+                "draft must be a model for this drafting, got None. Load one, or draft by prompt lookup."
+            )
+        if draft.info.reads:
+            target = language_model(self.target, self.n, draft.info.reads)
+        if not with_cascade:
+            return [target, draft]
+        if cascade is None:
+            raise CannotDecode(
+                "cascade must be a model that drafts for the draft model, got None. Load the draft chain:Q,R."
+            )
+        if cascade.info.reads:
+            raise CannotDecode(
+                "cascade must be a model that reads tokens, got one that reads the target's hidden states. Use another model."
+            )
+        check_reads_trees(cascade)
+        return [target, draft, cascade]
 
     @property
     def assisting(self) -> Any:

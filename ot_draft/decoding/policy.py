@@ -16,11 +16,11 @@ from .step import Step
 
 
 class PolicySettings(Protocol):
-    """What `decode` takes: settings that make the policy of a run, such as `Auto`. A `Policy` makes itself."""
+    """Argument of `decode`: settings that make the policy of a run, such as `Auto`. A `Policy` is its own policy."""
 
     @property
     def uses_clock(self) -> bool:
-        """Whether choices depend on measured times too, and not on the sequences alone."""
+        """Whether choices depend on measured times, too."""
         return False
 
     def begin(self, pair: Pair, batch: int) -> Policy:
@@ -52,4 +52,4 @@ class Policy(PolicySettings, Protocol):
         """
 
     def observe(self, step: Step, seconds: float) -> None:
-        """Take in what a step did, and how long it took with all that belongs to it."""
+        """Learn from a step and its duration, including all overhead."""

@@ -1,4 +1,4 @@
-"""Tokens that are looked up in a text instead of drafted by a model: a source of them, and who asks it once a step."""
+"""Prompt lookup: draft tokens from a text instead of a model, and the sequences in which they are searched once per step."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .. import defaults
+from ..boundary import int_from
 from ..errors import CannotDecode
 from ..ngrams import longest_before
-from .given import check_whole
 
 
 @dataclass(frozen=True)
 class Match:
-    """Tokens that may come next, none where nothing was found; matched: how many last tokens of the text stood before them."""
+    """Possible next tokens, empty if none were found. matched: number of last tokens of the text that precede them there."""
 
     tokens: tuple[int, ...] = ()
     matched: int = 0
 
 
 class TokenSource(Protocol):
-    """Finds tokens that may come next. It depends on the text alone, hence every lossless rule may take them."""
+    """A source of possible next tokens that depends on the text alone, as every lossless rule requires."""
 
     def find(self, text: Sequence[int]) -> Match:
         """The draft tokens after a sequence of token ids."""
@@ -63,8 +63,8 @@ class PromptLookup:
 
     def __post_init__(self) -> None:
         for name, value in (("prompt-lookup-num-tokens", self.num_tokens), ("max-matching-ngram-size", self.max_ngram)):
-            check_whole(name, value, 1)
-        check_whole("min_ngram", self.min_ngram)
+            int_from(name, value, 1, error=CannotDecode)
+        int_from("min_ngram", self.min_ngram, error=CannotDecode)
         if not 1 <= self.min_ngram <= self.max_ngram:
             raise CannotDecode(
                 f"min_ngram must be from 1 to max_ngram ({self.max_ngram}), got {self.min_ngram}. Use such a number."
@@ -72,7 +72,7 @@ class PromptLookup:
 
     @property
     def for_tree(self) -> PromptLookup:
-        """The same for a tree of two sources: matches of one token are hardly ever right, and cost nodes."""
+        """The lookup for a tree with a draft model, without matches of one token, which are rarely right and cost nodes."""
         return replace(self, min_ngram=max(self.min_ngram, min(2, self.max_ngram)))
 
     @property
@@ -106,7 +106,7 @@ class History(Sequence[Sequence[int]]):
         return iter(self._texts)  # faster than by numbers
 
     def look_up(self, source: TokenSource | None) -> list[Match]:
-        """Matches of a source behind each text that goes on, searched once a step; none behind the others, and where it is None."""
+        """Return matches of a source after each active sequence, searched once per step; empty for the others, and if source is None."""
         if source not in self._found:
             going = zip(self._texts, self.active, strict=True)
             self._found[source] = [
@@ -115,7 +115,7 @@ class History(Sequence[Sequence[int]]):
         return self._found[source]
 
     def grow(self, tokens: Sequence[Sequence[int]], active: Sequence[bool]) -> None:
-        """Append what a step chose for each text; active: which go on now."""
+        """Append the tokens of a step to each sequence; active: which sequences have not ended."""
         for text, new in zip(self._texts, tokens, strict=True):
             text.extend(new)
         self.active, self._found = list(active), {}

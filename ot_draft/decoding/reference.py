@@ -98,17 +98,17 @@ def one_step(
     nodes = [0, *selection.nodes[0, :length].tolist()]
     for place, (node, token) in enumerate(zip(nodes, selection.tokens[0].tolist(), strict=False)):
         if lost[node]:
-            raise CannotDecode(f"text {row}, behind {len(text) + place} tokens: the target gives no law")
+            raise CannotDecode(f"sequence {row}, after {len(text) + place} tokens: the target gives no distribution")
         yield token
 
 
 def uniform_if_lost(laws: Tensor) -> Tensor:
-    """Laws (..., n), the uniform one in the place of those that hold NaN at the first token."""
+    """Return distributions (..., n), uniform where the first mass is NaN."""
     return laws.masked_fill(laws[..., :1].isnan(), 1 / laws.shape[-1])
 
 
 def grow(drafting: Drafting, text: list[int], numbers: Tensor, noise: Tensor | None, n: int, draft_law: Any) -> Grown:
-    """The tree behind a text: every node that the drafting asks about is read by itself."""
+    """Return the tree after a text; every node that the drafting asks for is read separately."""
     given = torch.full((1, drafting.tree.counts.n_lookup_tokens), -1)
     found = drafting.lookup.find(text).tokens[: drafting.tree.counts.n_lookup_tokens] if drafting.lookup else ()
     given[0, : len(found)] = torch.tensor(found, dtype=torch.int64)
@@ -128,7 +128,7 @@ def grow(drafting: Drafting, text: list[int], numbers: Tensor, noise: Tensor | N
 def next_token(
     model: Any, text: Sequence[int], sampling: NodeLaws, n: int, row: int = 0, context: Any = None
 ) -> Tensor:
-    """Law (n,) of the token after a text, from passes over the whole of it. context: for a draft that takes something of the target."""
+    """Return the distribution (n,) of the token after a text, by a full pass. context: for a draft model that reads the target's."""
     its = language_model(model, n)
     logits = its.full_pass(text, [len(text)], context).logits[0]
     return sampling.law_after(row, torch.tensor([list(text)]), logits, its.info)

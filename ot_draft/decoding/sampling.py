@@ -1,4 +1,4 @@
-"""From logits to the laws that tokens are drawn from at the nodes of trees: temperature, top-k, top-p and min-p."""
+"""From logits to distributions at the nodes of trees: temperature, top-k, top-p and min-p."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -20,10 +20,10 @@ Way = tuple[int, ...]  # numbers of nodes
 
 @dataclass(frozen=True)
 class NodeLogits:
-    """Logits (B, W, n or fewer) that a model gave at W nodes of each of the trees behind B texts.
+    """Logits (B, W, n or fewer) of a model at W nodes of each of the trees after B sequences.
 
-    drafted: int (B, M), tokens of nodes 1 .. M, of which those above these nodes are there. ways: of a row, the way to each of the W
-    nodes, from the root's child down to the node itself; it looks at values.
+    drafted: int (B, M), tokens of nodes 1 .. M, valid for ancestors of these nodes. ways: function of a row that returns the path to
+    each of the W nodes, from the root's child down to the node; it reads values on the host.
     """
 
     values: Tensor
@@ -34,27 +34,32 @@ class NodeLogits:
 
 
 class NodeLaws(ABC):
-    """Settings under which logits become the laws that tokens are drawn from."""
+    """Settings that turn logits into distributions."""
 
-    recordable: ClassVar[bool]  # whether no value is looked at on the way, so that a CUDA graph can hold it
+    recordable: ClassVar[bool]  # whether no value is read on the host, so that a CUDA graph can hold it
+
+    @property
+    @abstractmethod
+    def undefined(self) -> str:
+        """Why they give no distribution where logits are finite, and the remedy, for messages."""
 
     @abstractmethod
     def laws(self, logits: NodeLogits) -> Tensor:
-        """Laws (B, W, m) of the token after each of the nodes, on all n tokens or on those that the model scores.
+        """Return distributions (B, W, m) of the token after each node, over all n tokens or those that the model scores, in new memory.
 
-        In memory of their own. NaN at the first token, if not everywhere, where the logits give no law.
+        NaN at least at the first token if the logits give no distribution.
         """
 
     @abstractmethod
     def law_after(self, row: int, tokens: Tensor, logits: Tensor, info: ModelInfo) -> Tensor:
-        """The same for one text, slow and obvious: law (n,) of the token after tokens (1, t), from logits (m,)."""
+        """Return the same for one sequence, by simple code: the distribution (n,) after tokens (1, t), from logits (m,)."""
 
     def drawable(self, logits: NodeLogits) -> tuple[Tensor, Tensor]:
-        """The laws, uniform where there is none, and (B, W) why there is none: 0 where there is one.
+        """Return the distributions, uniform where there is none, and (B, W) the reason: 0 where there is one.
 
-        Else the largest logit, NaN, inf or -inf; 1 where that is finite, and the settings leave nothing to draw. On a device that the
-        program does not wait for, NaN in the place of all three. Drafts of any law keep the texts' law; where the target has none, what
-        came of the uniform one must not be emitted.
+        The reason is the largest logit, NaN, inf or -inf, or 1 if that is finite and the settings leave no token; without a device
+        sync, NaN for all of these. Draft tokens from any distribution are valid; a token drawn from a missing target distribution must
+        not be emitted.
         """
         laws = self.laws(logits)
         gone = laws[..., 0].isnan()
@@ -95,6 +100,10 @@ class SamplingParams(NodeLaws):
     top_k: int = defaults.TOP_K
     top_p: float = defaults.TOP_P
     min_p: float = defaults.MIN_P
+
+    @property
+    def undefined(self) -> str:
+        return f"the target's logits divided by temperature {self.temperature} are not finite. Use temperature 0, or at least 1e-30"
 
     def __post_init__(self) -> None:
         for name, value, fits, wanted in (
@@ -204,7 +213,7 @@ class Processed:
     before: Sequence[int] = ()
 
     def law(self, tokens: Tensor, logits: Tensor) -> Tensor:
-        """Laws of the token after each of w texts of one length: int (w, t), (w, n) -> (w, n); NaN where no token is left."""
+        """Return distributions after w sequences of one length: int (w, t), (w, n) -> (w, n); NaN if no token is left."""
         tokens = torch.cat((tokens.new_tensor(self.before).expand(len(tokens), -1), tokens), 1)
         scores = logits.clone() if logits.dtype == torch.float64 else logits.to(torch.float32, copy=True)
         for processor in self.processors:
@@ -214,9 +223,10 @@ class Processed:
 
 @dataclass(frozen=True)
 class ProcessedTexts(NodeLaws):
-    """The processors of every text of a batch."""
+    """The processors of every sequence of a batch."""
 
     recordable: ClassVar[bool] = False
+    undefined: ClassVar[str] = "logits processors must leave a token, got none. Use less strict ones."
     texts: Sequence[Processed]
 
     def laws(self, logits: NodeLogits) -> Tensor:
@@ -227,13 +237,13 @@ class ProcessedTexts(NodeLaws):
 
 
 def laws_at_nodes(processed: Sequence[Processed], logits: NodeLogits) -> Tensor:
-    """Laws (B, W, n) at the nodes that the logits are of; NaN where no token is left.
+    """Return distributions (B, W, n) at the nodes of the logits; NaN if no token is left.
 
-    Nodes of one length of text, of whatever row, are asked about together where their processors are the same.
+    Nodes of any row with the same length and the same processors are processed together.
     """
     scores = logits.info.expand_to_vocab(logits.values, float("-inf"))
     laws = scores.new_empty(scores.shape, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
-    drafted = logits.drafted.clamp(min=0).tolist()  # an absent draft stands for token 0: nobody gets there
+    drafted = logits.drafted.clamp(min=0).tolist()  # absent drafts become token 0, which is never emitted
     groups: dict[Any, list[tuple[int, int, list[int]]]] = defaultdict(list)
     for row, text in enumerate(logits.texts.so_far()):
         own, begin = processed[row], [*processed[row].before, *text.tolist()]

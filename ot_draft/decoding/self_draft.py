@@ -1,4 +1,4 @@
-"""Self-drafting: the target without some of its layers drafts for it, on its own weights; and which layers it misses least.
+"""Self-drafting: the target without some of its layers drafts for it; and the search for the layers to skip.
 
 It reads the text in the target's cache (`SelfModel`). Sources: SWIFT (Xia et al. 2024), any layers; LayerSkip and Kangaroo (2024), the last
 ones.
@@ -19,9 +19,9 @@ from .language_model import language_model, target_context, vocabulary_size
 
 
 def self_draft(target: Any, spec: SkipLayers | EarlyExit) -> Any:
-    """Return the target without the layers that the specification leaves out; CannotDecode if it is no Llama or lacks such layers."""
+    """Return the target without the skipped layers. Raises CannotDecode unless it is a Llama or Qwen2 with these layers."""
     layers = len(_layers_of(target))
-    skipped = list(range(spec.layers, layers)) if isinstance(spec, EarlyExit) else list(spec.layers)
+    skipped = spec.skipped(layers)
     if not 1 <= len(set(skipped)) < layers or max(skipped) >= layers:
         raise CannotDecode(
             f"draft must skip some of the target's layers 0 to {layers - 1}, but not all, got {spec.layers!r}. Name other layers."
@@ -39,7 +39,7 @@ def _layers_of(target: Any) -> Any:
 
 
 def without_layers(target: Any, missing: Sequence[int]) -> Any:
-    """A Llama without these layers; all weights are shared, and every layer has the place in a cache that it has in the target."""
+    """Return a Llama without these layers, with shared weights and the layer numbers of the target's cache."""
     model, backbone = copy.copy(target), copy.copy(target.model)
     kept = [layer for number, layer in enumerate(target.model.layers) if number not in set(missing)]
     backbone._modules = target.model._modules | {"layers": nn.ModuleList(kept)}
@@ -48,12 +48,12 @@ def without_layers(target: Any, missing: Sequence[int]) -> Any:
     return model
 
 
-Text = tuple[list[int], list[int]]  # token ids, and the places whose tokens are to be foretold
+Text = tuple[list[int], list[int]]  # token ids, and the positions to predict
 
 
 @torch.inference_mode()
 def least_missed(target: Any, texts: Sequence[Text], most: int) -> Iterator[tuple[list[int], float]]:
-    """One layer after the other, up to `most`, that costs the draft least: the layers left out so far, and mean sum min(p, q).
+    """Yield the skipped layers, one more each time, up to `most`, and the mean of sum min(p, q), which is maximised greedily.
 
     texts: held-out ones.
     """

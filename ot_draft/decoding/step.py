@@ -1,4 +1,4 @@
-"""What one step of the decode loop produced and how long its parts took: all that views, traces and tables need, on the CPU."""
+"""Results and times of one decoding step, on the CPU, for views, traces and tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Seconds:
 
 
 class Stopwatch:
-    """Marks the beginning and the end of the parts of a step; on CUDA with events: the program does not wait for its device."""
+    """Times of the parts of a step; on CUDA by events, without a device sync."""
 
     def __init__(self, device: torch.device) -> None:
         self.on_cuda = device.type == "cuda"
@@ -79,7 +79,7 @@ class DecodeSummary:
     tokens : int
         Tokens chosen; those after a stop token count.
     tried, accepted : list of int
-        By depth: steps that drafted a token there and accepted all earlier ones, and those of them that accepted this one.
+        Numbers of steps by depth: those that drafted a token there and accepted all earlier ones, and those that accepted it, too.
     seconds : Seconds
         Time by part of a step.
     """
@@ -183,12 +183,12 @@ class Step:
     without_law: Tensor | None = None
 
     def shape(self, row: int) -> TreeShape:
-        """The shape of one text's tree."""
+        """Return the shape of one sequence's tree."""
         parents = self.parents[row].tolist()
         return TreeShape(tuple(parent for node, parent in enumerate(parents, 1) if parent < node))
 
     def tree(self, row: int) -> DraftTree:
-        """One text's tree, as it was selected from; of a step with p and q."""
+        """Return one sequence's tree with distributions, of a step that recorded p and q."""
         assert self.p is not None and self.q is not None
         one, size = slice(row, row + 1), self.p.shape[1] - 1
         q, fixed = self.q[one, : size + 1], self.fixed_count
@@ -203,5 +203,5 @@ class Step:
         )
 
     def tokens(self, row: int) -> list[int]:
-        """Tokens that this step adds to one text."""
+        """Return the tokens that this step adds to one sequence."""
         return [token for token in self.emitted[row].tolist() if token >= 0]

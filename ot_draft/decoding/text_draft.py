@@ -34,7 +34,7 @@ class TextDraft:
 
     @torch.inference_mode()
     def find(self, text: Sequence[int]) -> Match:
-        """Tokens of the target for what the draft model would write behind the text."""
+        """Return the draft model's continuation of the text, in tokens of the target."""
         own = list(self.tokenizer(self.target_tokenizer.decode(text), add_special_tokens=False).input_ids)
         if not own:
             return Match()
@@ -56,7 +56,7 @@ class TextDraft:
         if self._cache is None:
             self._cache = DynamicCache()
         if agree < len(self._read):
-            self._cache.crop(agree - len(self._read))  # so many fewer
+            self._cache.crop(agree - len(self._read))  # number of dropped tokens, negative
         rest = torch.tensor([tokens[agree:]], device=self.model.device)
         output = self.model(rest, **with_cache(self.model, self._cache), logits_to_keep=1)
         self._read = list(tokens)

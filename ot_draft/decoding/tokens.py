@@ -34,7 +34,7 @@ class Tokenizer:
 
     @classmethod
     def of(cls, folder: Path) -> Tokenizer | None:
-        """Of a folder's files; None where these ask for more than is done here."""
+        """Return the tokenizer of a folder's files, or None if they need more than is implemented here."""
         settings, file = _json(folder / "tokenizer_config.json"), folder / "tokenizer.json"
         plain = settings.get("tokenizer_class") in PLAIN and not any(settings.get(name) for name in CHANGES)
         template = settings.get("chat_template")

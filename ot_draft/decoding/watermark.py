@@ -1,10 +1,10 @@
-"""Texts with a watermark: a key makes the exponential races that the drafts, and under `RacePath` the text, are the winners of.
+"""Watermarks: a key determines the exponential races whose winners are the draft tokens, and with `RacePath` the emitted tokens.
 
-It ran on CPUs only.
+Tested on CPUs only.
 
-The numbers of a race depend on the key, the text's number, the place of the token and the list (one for each path), as in Kuditipudi et al.
-2023: no place shares them with another, so that over the keys the whole text has the target's law. A place that was drafted and not reached
-is drafted again from the same numbers; hence only rules that look at no draft behind what they decide are let through.
+The numbers of a race depend on the key, the row number, the position and the list (one per path), as in Kuditipudi et al. 2023. Positions
+have separate numbers, so that over the keys the text has the target distribution. A position that was drafted and not reached is drafted
+again from the same numbers; hence `Drafting` rejects rules that look at later draft tokens.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ FALSE_ALARM = 0.01
 
 @lru_cache(maxsize=64)
 def exponentials(key: str, text: int, place: int, number: int, n: int) -> np.ndarray:
-    """E ~ Exp(1) of every token, (n,) float64, of a list at a place of a text. Philox: key and text are its key, the rest its counter."""
+    """Return E ~ Exp(1) of every token, (n,) float64, by Philox with key and text as its key, list and position as its counter."""
     digest = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
     stream = np.random.Philox(key=np.array([digest, text % 2**64], dtype=np.uint64), counter=[0, 0, number, place])
-    # -log of a uniform in (0, 1], written out: numpy may change its own way.
+    # -log of a uniform in (0, 1]: numpy may change its own exponential sampler.
     return np.maximum(-np.log1p(-np.random.Generator(stream).random(n)), np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
 class KeyedNoise:
-    """The noise of a key: E of every token, (B, L + 1, K, n), by depth and list, from each sequence's position on."""
+    """Noise of a key: E of every token, (B, L + 1, K, n), by depth and list, from each sequence's position on."""
 
     key: str
     paths: int
@@ -60,7 +60,7 @@ class KeyedNoise:
 
 
 class RaceGrowth(FixedGrowth):
-    """Paths whose tokens are the winners of races, each of its own: those of least E / q."""
+    """Paths whose tokens are winners of separate races: those of least E / q."""
 
     def _drawn(self, q: Any, places: slice, children: slice, count: int) -> tuple[Any, int]:
         races = (
@@ -89,9 +89,10 @@ class RaceTree(FixedTree):
 
 @dataclass(frozen=True)
 class RacePath(NaivePath):
-    """Emit the winner of the lists' race at every position, and go on while a draft token is it: the same text whatever the draft model is.
+    """Emit the winner of the lists' race at every position, and continue while a draft token equals it.
 
-    The winner has least E / p over all lists at its depth. Over the keys each token has the target's law given those before it.
+    The text does not depend on the draft model. The winner has least E / p over all lists at its depth. Over the keys each token has the
+    target distribution given those before it.
     Sources: Daliri et al. 2024; Rowan et al. 2025.
     """
 
@@ -104,7 +105,7 @@ class RacePath(NaivePath):
 
 
 def watermarked(key: str, paths: int, length: int, rule: PathRule | None = None) -> Drafting:
-    """K paths of length L, drafted by the races of a key.
+    """Return a drafting of K paths of length L by the races of a key.
 
     rule: None for `RacePath`, the watermark of full strength. CannotDecode for a rule that looks ahead.
     """
@@ -116,7 +117,7 @@ def watermarked(key: str, paths: int, length: int, rule: PathRule | None = None)
 
 @dataclass(frozen=True)
 class Detected:
-    """Evidence of a text for a key. z: of the sum of scores; chance: of so large a sum without the watermark."""
+    """Evidence of a text for a key. z: z-score of the sum of scores. chance: p-value, without the watermark."""
 
     tokens: int
     z: float
@@ -127,14 +128,14 @@ class Detected:
 
 
 def scores(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> np.ndarray:
-    """(T,) scores of a text's new tokens: independent Exp(1) for a text that does not know the key, larger ones for one that does.
+    """Return scores (T,) of a text's new tokens: independent Exp(1) without the watermark, larger with it.
 
-    With e = K min over the lists of E, which is Exp(1), the score is -log(1 - exp(-e)). Raises InvalidDrafts for what is no token.
+    With e = K min over the lists of E, which is Exp(1), the score is -log(1 - exp(-e)). Raises InvalidDrafts for an invalid token.
     """
     wrong = next((place for place, token in enumerate(tokens) if not 0 <= token < n), None)
     if wrong is not None:
         raise InvalidDrafts(
-            f"place {wrong}: token {tokens[wrong]} is outside the vocabulary 0 .. {n - 1}: give ids of its tokens"
+            f"token at position {wrong} must be from 0 to {n - 1}, got {tokens[wrong]}. Pass token ids of the vocabulary."
         )
     least = [
         paths * min(exponentials(key, text, place, number, n)[token] for number in range(paths))
@@ -144,7 +145,7 @@ def scores(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> np
 
 
 def sum_chance(total: float, tokens: int) -> float:
-    """P(a sum of so many scores exceeds the total) without the key: a Gamma's upper tail, P(Poisson(total) < tokens)."""
+    """Return P(the sum of `tokens` scores exceeds the total) without the key: upper tail of a Gamma, P(Poisson(total) < tokens)."""
     if total <= 0:
         return 1.0
     terms = [i * math.log(total) - math.lgamma(i + 1) - total for i in range(tokens)]
@@ -153,7 +154,7 @@ def sum_chance(total: float, tokens: int) -> float:
 
 
 def power(found: np.ndarray, tokens: int) -> float:
-    """Share of texts of so many tokens that would be found at FALSE_ALARM, their scores having the mean and spread of these (normal)."""
+    """Return the detection power for texts of `tokens` tokens at FALSE_ALARM, by a normal with mean and variance of these scores."""
     low, high = float(tokens), 4.0 * tokens + 40
     for _ in range(60):
         middle = (low + high) / 2
@@ -163,7 +164,7 @@ def power(found: np.ndarray, tokens: int) -> float:
 
 
 def detect(tokens: Sequence[int], key: str, text: int, paths: int, n: int) -> Detected:
-    """Whether a text's new tokens know the key. text: its number when it was made. Exact: a sum of T such scores is Gamma(T)."""
+    """Return the evidence of a text's new tokens for a key. text: its row number. Exact: a sum of T such scores is Gamma(T)."""
     found = scores(tokens, key, text, paths, n)
     total, number = float(found.sum()), len(found)
     if not number:

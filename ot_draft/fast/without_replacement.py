@@ -28,7 +28,7 @@ def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
 def _in_turn(q, row_of, uniform, gone, whole, sums, memory):  # noqa: C901 one loop nest
     """Writes the draws of every row into the last columns of gone; tokens in the first ones are not drawn.
 
-    q is read once, for the sums of its blocks; where a token of a block is gone, the block is added anew without it, so that nothing is
+    q is read once, for the sums of its blocks; where a token of a block is gone, the block is added again without it, so that nothing is
     lost where it had nearly all of the mass. whole: (r, b), sums: (b,), memory: (BLOCK_TOKENS,), whatever they hold.
     """
     n, blocks, fixed = q.shape[1], len(sums), gone.shape[1] - uniform.shape[1]

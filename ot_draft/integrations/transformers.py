@@ -3,6 +3,7 @@
 # ruff: noqa: E402  without torch or transformers the advice comes first
 from __future__ import annotations
 
+from ..boundary import int_from
 from ..optional import require
 
 require("torch", "transformers", extra="llm")
@@ -23,7 +24,6 @@ from transformers.generation import (
 
 from .. import defaults
 from ..decoding import Auto, CannotDecode, DecodeOptions, Drafting, Pair, PromptLookup, Step, decode_steps
-from ..decoding.given import check_whole
 from ..decoding.language_model import split_between_processes, vocabulary_size
 from ..decoding.policy import PolicySettings
 from ..decoding.step import DecodeSummary
@@ -113,7 +113,7 @@ def multi_draft(
             f"stateless must be a list of types, got {stateless!r}. Pass the types of your processors, (MyProcessor,)."
         )
     if seed is not None:
-        check_whole("seed", seed)
+        int_from("seed", seed, error=CannotDecode)
     named = {"num_tokens": prompt_lookup_num_tokens, "max_ngram": max_matching_ngram_size}
     settings = {name: value for name, value in named.items() if value is not None}
     lookup = PromptLookup(**settings) if settings else None
@@ -263,7 +263,7 @@ class MultiDraft:
     def _seed(self, model: Any, seed: int | None, generator: torch.Generator | None) -> int:
         wanted = self.seed if seed is None else seed
         if wanted is not None:
-            check_whole("seed", wanted)
+            int_from("seed", wanted, error=CannotDecode)
             return int(wanted)
         if generator is not None and not isinstance(generator, torch.Generator):
             raise CannotDecode(f"generator must be a torch.Generator, got {generator!r}. Pass one, or seed.")

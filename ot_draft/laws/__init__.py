@@ -7,13 +7,9 @@ from ..errors import InvalidArgument
 from .base import (
     DraftLaw,
     Fact,
-    canonical,
-    check_defined,
     is_defined,
-    marginals,
     outside,
     probability_inside,
-    set_probabilities,
 )
 from .fixed import Fixed, PerNodeFixedTokens
 from .fixed_tokens import FixedFirst, FixedTokensLaw
@@ -40,18 +36,14 @@ __all__ = [
     "Several",
     "SpecHubLaw",
     "WithoutReplacement",
-    "canonical",
-    "check_defined",
     "fixed_last",
     "hybrid",
     "is_defined",
-    "marginals",
     "outside",
     "probability_inside",
-    "set_probabilities",
 ]
 
-# Names on the command line that hold a number: how help shows them, how they are read, and the law.
+# Names on the command line that hold a number: as help shows them, pattern, and constructor of the draft law.
 _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
     "greedy": ("greedy", lambda: Hybrid(-1)),
     "hybrid:J": (r"hybrid:(\d+)", lambda top: Hybrid(int(top))),
@@ -60,14 +52,14 @@ _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
 
 
 def law_called(name: str) -> DraftLaw:
-    """The law that goes by a name on the command line: iid, hybrid:3. Raises InvalidArgument for a name that is no law's."""
+    """Return the draft law of a name on the command line, such as iid or hybrid:3. Raises InvalidArgument for an unknown name."""
     for law in ALL:
         if law.name == name:
             return law
     for pattern, make in _WITH_NUMBERS.values():
         if found := re.fullmatch(pattern, name):
             return make(*found.groups())
-    raise InvalidArgument(f"there is no law {name!r}: take {', '.join(names())}")
+    raise InvalidArgument(f"draft law must be one of {', '.join(names())}, got {name!r}. Use one of them.")
 
 
 def names() -> tuple[str, ...]:

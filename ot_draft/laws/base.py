@@ -1,19 +1,21 @@
-"""What a draft law is: the joint law of the k drafts given q, and everything that other rooms ask of it.
+"""Draft laws: joint distributions of k drafts given q.
 
-Mixing laws up is the commonest bug of the field, hence a law is an object, and a rule says which law it is valid under. A law
-knows the probability of a draft tuple, how to draw one from given uniforms, the law of each draft given those before it, and an
-order of the tokens among whose prefixes H a minimum cut is found (alpha* = 1 + min_H p(H) - Q(all drafts in H)).
+The commonest bug of multi-draft verification is a rule under the wrong draft law. A draft law is therefore an object, and a rule names the
+ones that it is valid under. A draft law has the probability of a draft tuple, draws one from given uniforms, and has the distribution
+of each draft given those before it. It also orders the tokens so that some prefix H of the order is a minimum cut
+(alpha* = 1 + min_H p(H) - Q(all drafts in H)).
 
-Where q has no mass left to draw from, every law draws uniformly from the tokens not drafted yet (Sequoia's rule); when no
-token is left, the draft is absent (-1).
+Where q has no mass left, every draft law draws uniformly from the tokens not drafted yet, as in Sequoia. Without such a token the draft is
+absent (-1).
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from enum import Flag, auto
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -63,33 +65,75 @@ class DraftLaw(ABC):
 
     @abstractmethod
     def draw(self, q: Array, uniforms: Array) -> Array:
-        """Drafts made from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
+        """Return drafts from k independent uniforms in [0, 1): (..., n), (..., k) -> int (..., k)."""
 
     @abstractmethod
-    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
-        """Law (..., n) of the draft at this place, int (..., 1), given those before it: siblings int (..., C), -1 beyond the last."""
+    def conditional(self, q: Array, siblings: Array, index: Array) -> Array:
+        """Return the distribution (..., n) of the draft at an index, int (..., 1), given siblings before it, int (..., C), -1 beyond."""
 
     @abstractmethod
     def cut_order(self, p: Array, q: Array, k: int) -> Array:
-        """An order of the tokens among whose prefixes is a token set that attains the minimum cut: int (..., n)."""
+        """Return an order of the tokens, int (..., n), of which some prefix attains the minimum cut."""
 
     @abstractmethod
     def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
-        """P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
+        """Return P(all drafts among the first i tokens of an order), for every i: (..., n), int (..., n) -> (..., n + 1)."""
 
     def probability(self, q: Array, drafts: Array) -> Array:
-        """Probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
+        """Return the probability of each draft tuple, in drawing order: (..., n), (..., k) -> (...)."""
         chance = xp.full(xp.batch_shape(q, drafts), 1, like=q)
-        for place in range(drafts.shape[-1]):
-            token = drafts[..., place : place + 1]
-            law = self.conditional(q, drafts, 0 * token + place)
+        for index in range(drafts.shape[-1]):
+            token = drafts[..., index : index + 1]
+            law = self.conditional(q, drafts, 0 * token + index)
             drawn = xp.where(law.sum(-1, keepdims=True) > 0, xp.gather(law, token), xp.astype(token == -1, q.dtype))
             chance = chance * drawn[..., 0]
         return chance
 
     def count(self, n: int, k: int) -> int:
-        """Number of drafts that are really there among n tokens; the other k - count are absent (-1)."""
+        """Return the number of drafts that are present among n tokens; the other k - count are absent (-1)."""
         return k
+
+    def check(self, k: int) -> None:
+        """Raise InvalidDrafts unless k drafts are possible. By default every k is."""
+
+    def canonical(self, k: int) -> DraftLaw:
+        """Return the simplest draft law with the same distribution of k drafts, `self` if no simpler one is known."""
+        return self
+
+    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
+        """Return P(the drafted tokens are exactly S) for Fractions (n,), by the set as a mask of bits."""
+        return sets.enumerated(self, q, k)
+
+    def marginals(self, q: Array, k: int) -> Array | None:
+        """Return P(token y is among the drafts) for every y, (..., n); None if the computation takes long (`WithoutReplacement`)."""
+        return 1 - probability_inside(self, q[..., None, :], ~np.eye(q.shape[-1], dtype=bool), k)
+
+    def draw_counted(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
+        """Return what `draw` returns, and the number of fixed tokens before the draws: an integer, or int (..., 1)."""
+        return self.draw(q, uniforms), 0
+
+    def at(self, prefix: Prefix) -> DraftLaw:
+        """Return the draft law of the children after these tokens: `self`, unless fixed tokens are given per node."""
+        return self
+
+    def with_fixed_tokens(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:
+        """Return the draft law of one tree in plain form; nodes: prefix, children, and the number of fixed ones among these."""
+        return self
+
+    @property
+    def fixed_first(self) -> Any:
+        """`self` if fixed tokens come before the draws (`FixedFirst`), else None."""
+        return None
+
+    @property
+    def n_fixed_is_constant(self) -> bool:
+        """Whether equally many tokens are fixed for every q and every number of drafts that exceeds theirs."""
+        return True
+
+    @property
+    def n_fixed_by_node(self) -> bool:
+        """Whether drafted trees carry how many children of each node are fixed tokens, because q, or the drafter, decided it there."""
+        return False
 
     @property
     def name(self) -> str:
@@ -97,64 +141,8 @@ class DraftLaw(ABC):
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(self).__name__).lower()
 
 
-@runtime_checkable
-class Marginals(Protocol):
-    """A law that knows quickly which tokens are drafted, or that it takes long; what `marginals` finds out else."""
-
-    def marginals(self, q: Array, k: int) -> Array | None:
-        """P(token y is among the drafts) for every y, (..., n); None where that takes long."""
-
-
-@runtime_checkable
-class SetProbabilities(Protocol):
-    """A law that knows the distribution of the set of drafted tokens without enumeration of n^k tuples."""
-
-    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
-        """P(the drafted tokens are exactly S) for Fractions (n,), by the set as a mask of bits."""
-
-
-@runtime_checkable
-class SomeDraftCounts(Protocol):
-    """A law that is defined for some numbers of drafts only."""
-
-    def check(self, k: int) -> None:
-        """Raise InvalidDrafts where the law is not defined for k drafts (SpecHub's: k = 2 only)."""
-
-
-@runtime_checkable
-class Reducible(Protocol):
-    """A law that equals a simpler one for some numbers of drafts."""
-
-    def canonical(self, k: int) -> DraftLaw:
-        """The simplest law with the same distribution of k drafts: one draft without replacement follows IID()."""
-
-
-def check_defined(law: DraftLaw, k: int) -> None:
-    """Raise an error if the law is not defined for k drafts.
-
-    Parameters
-    ----------
-    law : DraftLaw
-        Joint distribution of the draft tokens.
-    k : int
-        Number of draft tokens.
-
-    Raises
-    ------
-    InvalidDrafts
-        If the law is not defined for k drafts.
-
-    Examples
-    --------
-    >>> from ot_draft.laws import SpecHubLaw, check_defined
-    >>> check_defined(SpecHubLaw(), 2)
-    """
-    if isinstance(law, SomeDraftCounts):
-        law.check(k)
-
-
 def is_defined(law: DraftLaw, k: int) -> bool:
-    """Return whether the law is defined for k drafts.
+    """Return whether k drafts are possible under a draft law.
 
     Parameters
     ----------
@@ -175,67 +163,10 @@ def is_defined(law: DraftLaw, k: int) -> bool:
     (True, False)
     """
     try:
-        check_defined(law, k)
+        law.check(k)
     except InvalidDrafts:
         return False
     return True
-
-
-def canonical(law: DraftLaw, k: int) -> DraftLaw:
-    """Return the simplest law with the same distribution of k drafts.
-
-    Parameters
-    ----------
-    law : DraftLaw
-        Joint distribution of the draft tokens.
-    k : int
-        Number of draft tokens.
-
-    Returns
-    -------
-    law : DraftLaw
-        The law itself if no simpler one is known.
-
-    Examples
-    --------
-    >>> from ot_draft.laws import WithoutReplacement, canonical
-    >>> canonical(WithoutReplacement(), 1), canonical(WithoutReplacement(), 2)
-    (IID(), WithoutReplacement())
-    """
-    return law.canonical(k) if isinstance(law, Reducible) else law
-
-
-def set_probabilities(law: DraftLaw, q: Array, k: int) -> dict[int, Any]:
-    """Return the distribution of the set of drafted tokens.
-
-    Parameters
-    ----------
-    law : DraftLaw
-        Joint distribution of the draft tokens.
-    q : array of Fraction, shape (n,)
-        Draft distribution.
-    k : int
-        Number of draft tokens.
-
-    Returns
-    -------
-    probabilities : dict of int to Fraction
-        Probability of every set that can be drafted, by the set as a mask of bits.
-
-    Raises
-    ------
-    InvalidArgument
-        If there are more than 200,000 sets, or too many draft tuples to enumerate.
-
-    Examples
-    --------
-    >>> from fractions import Fraction as F
-    >>> import numpy as np
-    >>> from ot_draft.laws import IID, set_probabilities
-    >>> set_probabilities(IID(), np.array([F(3, 4), F(1, 4)]), 2)
-    {1: Fraction(9, 16), 3: Fraction(3, 8), 2: Fraction(1, 16)}
-    """
-    return law.set_probabilities(q, k) if isinstance(law, SetProbabilities) else sets.enumerated(law, q, k)
 
 
 def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Array:
@@ -270,36 +201,6 @@ def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Arr
     return xp.gather(law.prefix_probabilities(xp.broadcast_to(q, shape), first, k), members.sum(-1, keepdims=True))[
         ..., 0
     ]
-
-
-def marginals(law: DraftLaw, q: Array, k: int) -> Array | None:
-    """Return the probability that each token is among the drafts.
-
-    Parameters
-    ----------
-    law : DraftLaw
-        Joint distribution of the draft tokens.
-    q : array of shape (..., n)
-        Draft distribution.
-    k : int
-        Number of draft tokens.
-
-    Returns
-    -------
-    probabilities : array of shape (..., n), or None
-        None if the computation takes long (`WithoutReplacement`).
-
-    Examples
-    --------
-    >>> from fractions import Fraction as F
-    >>> import numpy as np
-    >>> from ot_draft.laws import IID, marginals
-    >>> marginals(IID(), np.array([F(3, 4), F(1, 4)]), 2).tolist()
-    [Fraction(15, 16), Fraction(7, 16)]
-    """
-    if isinstance(law, Marginals):
-        return law.marginals(q, k)
-    return 1 - probability_inside(law, q[..., None, :], ~np.eye(q.shape[-1], dtype=bool), k)
 
 
 def outside(q: Array, drawn: Array) -> Array:

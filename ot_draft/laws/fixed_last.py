@@ -1,8 +1,8 @@
-"""Draws without replacement, and behind them some tokens fixed beforehand: the children of a node, for rules that test them in turn.
+"""Draws without replacement, then fixed tokens: children of a node, for rules that test them in order.
 
-The draws come first, because a fixed token that is tested before them scales what is left of the target up, p / (1 - p(T)), and so wastes
-what the draws could have taken: behind them it takes what they leave. Of k children tested in turn, r draws and the tokens T, those of T
-are accepted with p(T) in all, and the draws as if there were no T: by recursive rejection from q outside T.
+A fixed token that is tested before the draws scales the remaining target up, p / (1 - p(T)), and wastes mass that the draws could take.
+After the draws it takes what they leave. Among k children, r draws and the tokens T, those of T are accepted with probability p(T) in
+total, and the draws as if there were no T: by recursive rejection from q outside T.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from .. import arrays as xp
 from ..arrays import Array
+from ..boundary import int_from
 from ..errors import InvalidArgument, InvalidDrafts
 from .base import DraftLaw, Fact, Prefix, fixed_or_drawn
 from .fixed_tokens import FixedTokensLaw, FixedTokensOfNodes
@@ -22,18 +23,18 @@ __all__ = ["PerNodeFixedTokensLast"]
 class FixedLast(FixedTokensLaw, WithoutReplacement):
     """The last drafts are given tokens T, those before them draws from q without replacement outside T.
 
-    tokens: distinct ids, in drafting order; with k or fewer drafts than tokens the first k are drafted, and nothing else; absent
-    drafts, of which there are some beyond n, stand behind them. They may follow from q and from anything that is known before the draws,
-    and must not be looked up in them.
+    tokens: distinct ids, in drafting order. With at most as many drafts as tokens, the first k tokens are drafted and nothing else. Absent
+    drafts come last. The tokens may depend on q and on anything that is known before the draws, and must not depend on the draws.
     """
 
     facts: ClassVar[Fact] = Fact(0)
     tokens: Prefix = ()
 
     def __post_init__(self) -> None:
-        whole = all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in self.tokens)
-        if not whole or len(set(self.tokens)) < len(self.tokens):
-            raise InvalidArgument(f"FixedLast({self.tokens!r}): give distinct token ids, integers >= 0")
+        for token in self.tokens:
+            int_from("each of tokens", token, 0)
+        if len(set(self.tokens)) < len(self.tokens):
+            raise InvalidArgument(f"tokens must be distinct, got {self.tokens!r}. Pass each token once.")
 
     def n_fixed(self, q: Array, k: int) -> Any:
         return min(len(self.tokens), k)
@@ -62,19 +63,19 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
     def canonical(self, k: int) -> DraftLaw:
         return self
 
-    def conditional(self, q: Array, siblings: Array, place: Array, n_fixed: Any = None) -> Array:
+    def conditional(self, q: Array, siblings: Array, index: Array, n_fixed: Any = None) -> Array:
         count = (siblings >= 0).sum(-1)[..., None]
         draws = count - (xp.minimum(count, self.n_fixed(q, siblings.shape[-1])) if n_fixed is None else n_fixed)
-        where_it_stands = xp.arange(siblings.shape[-1], like=siblings)
-        gone = xp.where((where_it_stands < place) | (where_it_stands >= draws), siblings, -1)
-        return fixed_or_drawn(q, xp.gather(siblings, place), place >= draws, gone)
+        indices = xp.arange(siblings.shape[-1], like=siblings)
+        gone = xp.where((indices < index) | (indices >= draws), siblings, -1)
+        return fixed_or_drawn(q, xp.gather(siblings, index), index >= draws, gone)
 
 
 @dataclass(frozen=True)
 class PerNodeFixedTokensLast(FixedTokensOfNodes, FixedLast):
     """`FixedLast` at every node, with tokens and numbers that are given per node: the tokens are the last children.
 
-    What the numbers may depend on for `Traversal` to be lossless: proofs_checks/paths/traversed_trees.py.
+    `Traversal` is lossless if the numbers satisfy the condition of proofs_checks/paths/traversed_trees.py.
     """
 
     of_node: ClassVar[Any] = FixedLast

@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..errors import InvalidArgument
+from ..boundary import int_from
 from .base import DraftLaw, padded
 from .fixed_tokens import FixedFirst
 from .iid import IID
@@ -119,11 +119,8 @@ class Hybrid(FixedFirst):
         return f"Hybrid(top={self.top!r})" if usual else f"Hybrid(top={self.top!r}, estimator={self.estimator!r})"
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.top, int) and not isinstance(self.top, bool) and self.top >= -1
-        if not whole and self.top != "auto":
-            raise InvalidArgument(
-                f"Hybrid(top={self.top!r}): give the number of top tokens, -1 for greedy drafting, or 'auto'"
-            )
+        if self.top != "auto":
+            int_from("top", self.top, -1, remedy="Pass the number of top tokens, -1 for greedy drafting, or 'auto'.")
 
     def count(self, n: int, k: int) -> int:
         return k if self.top == "auto" or self._fixed(k) < n else min(n, k)

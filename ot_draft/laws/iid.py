@@ -45,7 +45,7 @@ class IID(DraftLaw):
     def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         return shares(q, order) ** k
 
-    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, index: Array) -> Array:
         return q
 
     def marginals(self, q: Array, k: int) -> Array:

@@ -1,4 +1,4 @@
-"""The law of the *set* of drafted tokens, for laws that draw one token after another, and by enumeration for all others.
+"""Distribution of the *set* of drafted tokens, for draft laws that draw one token after another, and by enumeration for all others.
 
 A set is a mask of bits. Where tokens are drawn one after another, the set drafted so far is a Markov chain: sum_{j<=k} C(n, j) sets
 instead of n^k tuples.
@@ -23,17 +23,17 @@ def independent(start: int, q: Array, draws: int) -> dict[int, Any]:
     """i.i.d. draws from q on top of the starting set. In integers: one denominator, so that no sum needs a gcd."""
     unit = lcm(*(mass.denominator for mass in q))
     numerators = [int(mass * unit) for mass in q]
-    counts = chain(start, draws, lambda place, drawn: numerators)
+    counts = chain(start, draws, lambda index, drawn: numerators)
     return {bits: Fraction(count, unit**draws) for bits, count in counts.items()}
 
 
 def chain(start: int, draws: int, following: Callable[[int, int], Iterable[Any]]) -> dict[int, Any]:
-    """Law of the set after the draws; `following` gives the weight of every next token, given its place and the set so far."""
+    """Distribution of the set after the draws; `following` gives the weight of every next token, given its index and the set so far."""
     masses: dict[int, Any] = {start: 1}
-    for place in range(draws):
+    for index in range(draws):
         after: dict[int, Any] = {}
         for drawn, mass in masses.items():
-            for token, share in enumerate(following(place, drawn)):
+            for token, share in enumerate(following(index, drawn)):
                 if share:
                     bits = drawn | 1 << token
                     after[bits] = after.get(bits, 0) + mass * share
@@ -44,18 +44,18 @@ def chain(start: int, draws: int, following: Callable[[int, int], Iterable[Any]]
 
 
 def draws(law: Any, q: Array, k: int) -> int:
-    """Number of drafts that are draws, not known from q (n,) alone: those that are there and not fixed."""
+    """Number of drafts that are present and not fixed, for q (n,)."""
     n_fixed = law.n_fixed(q, k) if hasattr(law, "n_fixed") else 0  # a `FixedTokensLaw`, whose module needs this one
     return max(0, law.count(q.shape[-1], k) - int(np.ravel(n_fixed)[0]))
 
 
 def most(law: Any, q: Array, k: int) -> int:
-    """Number of different sets that the drafts from q (n,) can be, at most: the rows of the linear program."""
+    """Maximum number of different draft sets from q (n,): the rows of the linear program."""
     return max(1, sum(comb(q.shape[-1], size) for size in range(1, draws(law, q, k) + 1)))  # fixed tokens only: one set
 
 
 def enumerated(law: Any, q: Array, k: int, max_cells: int = 1 << 22) -> dict[int, Any]:
-    """Law of the set by its probabilities of all draft tuples, for Fractions (n,). max_cells: tuples times tokens in memory."""
+    """Distribution of the set from the probabilities of all draft tuples, for Fractions (n,). max_cells: tuples times tokens in memory."""
     masses: dict[int, Any] = {}
     for drafts_of_rows in tuples(len(q), law.count(len(q), k), k, max(1, max_cells // len(q))):
         chances = law.probability(q[None, :], drafts_of_rows)
@@ -83,7 +83,6 @@ def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
 
 
 def too_many() -> InvalidArgument:
-    """The error for a law with more sets than the linear program takes."""
     return InvalidArgument(
         f"the linear program has over {MAX_SETS} draft sets or {MAX_TOKENS} tokens: otd.optimal_acceptance gives the"
         " optimum without it"

@@ -87,26 +87,26 @@ class Several(DraftLaw):
 
     def prefix_probabilities(self, q: Array, order: Array, k: int) -> Array:
         shape = (*xp.batch_shape(q, order), q.shape[-1])
-        return prod(shares(xp.broadcast_to(self._of(q, place), shape), order) for place in range(k))
+        return prod(shares(xp.broadcast_to(self._of(q, index), shape), order) for index in range(k))
 
-    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, index: Array) -> Array:
         law = q
-        for index in range(1, siblings.shape[-1]):
-            law = xp.where(place == index, self._of(q, index), law)
+        for i in range(1, siblings.shape[-1]):
+            law = xp.where(index == i, self._of(q, i), law)
         return law
 
     def marginals(self, q: Array, k: int) -> Array:
         """P(token y is among the drafts) for every y, (..., n)."""
-        return 1 - prod(1 - self._of(q, place) for place in range(k))
+        return 1 - prod(1 - self._of(q, index) for index in range(k))
 
     def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
-        return sets.chain(0, k, lambda place, drawn: self._of(q, place))
+        return sets.chain(0, k, lambda index, drawn: self._of(q, index))
 
-    def _of(self, q: Array, place: int) -> Array:
+    def _of(self, q: Array, index: int) -> Array:
         """Law of a draft: (..., n)."""
-        if not place:
+        if not index:
             return q
-        row = self.others[place - 1]
+        row = self.others[index - 1]
         if len(row) != q.shape[-1]:
             raise InvalidDrafts(f"others have {len(row)} tokens, q has {q.shape[-1]}: bring all to one vocabulary")
         if xp.is_exact(q):
@@ -117,7 +117,7 @@ class Several(DraftLaw):
         """The set of least cut, for one row: bool (n,)."""
         if not xp.is_exact(q):
             p, q = p.astype(np.float64), q.astype(np.float64)
-        return least_cut(p, np.stack([self._of(q, place) for place in range(1 + len(self.others))]))[0]
+        return least_cut(p, np.stack([self._of(q, index) for index in range(1 + len(self.others))]))[0]
 
 
 def _is_law(row: np.ndarray) -> bool:

@@ -58,10 +58,10 @@ class SpecHubLaw(DraftLaw):
         """P(token y is among the drafts) for every y, (..., n)."""
         return SAME_PAIRS.marginals(q, k)
 
-    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
+    def conditional(self, q: Array, siblings: Array, index: Array) -> Array:
         hub, after_hub = self._parts(q)
         second = xp.where(siblings[..., :1] == hub, after_hub, xp.astype(xp.members(hub, q.shape[-1]), q.dtype))
-        return xp.where(place == 0, q, second)
+        return xp.where(index == 0, q, second)
 
     def _parts(self, q: Array) -> tuple[Array, Array]:
         hub = xp.top_tokens(q, 1)

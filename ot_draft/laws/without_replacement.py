@@ -90,10 +90,10 @@ class WithoutReplacement(DraftLaw):
     def canonical(self, k: int) -> DraftLaw:
         return IID() if k <= 1 else self
 
-    def conditional(self, q: Array, siblings: Array, place: Array) -> Array:
-        if xp.holds_without_sync(place <= 0):
+    def conditional(self, q: Array, siblings: Array, index: Array) -> Array:
+        if xp.holds_without_sync(index <= 0):
             return q
-        return outside(q, xp.where(xp.arange(siblings.shape[-1], like=siblings) < place, siblings, -1))
+        return outside(q, xp.where(xp.arange(siblings.shape[-1], like=siblings) < index, siblings, -1))
 
     def marginals(self, q: Array, k: int) -> None:
         """None: n integrals of O(n)."""
@@ -105,7 +105,7 @@ class WithoutReplacement(DraftLaw):
 
 @accelerated("without_replacement")
 def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
-    """Fixed tokens, int (..., j), and behind them for each of m uniforms a draw from q outside all before it: int (..., j + m)."""
+    """Fixed tokens int (..., j), then for each of m uniforms a draw from q outside all before it: int (..., j + m)."""
     gone = fixed
     for i in range(uniforms.shape[-1]):
         gone = xp.concat((gone, xp.inverse_cdf(outside(q, gone), uniforms[..., i : i + 1])), axis=-1)
@@ -128,14 +128,14 @@ def prefixes(q: Array, k: int) -> Array:
             f"exact probabilities without replacement visit {comb(n, size)} sets of {size} among {n} tokens (limit {MAX_SETS}): give floats"
         )
     host = xp.to_host(q) if exact else xp.to_host(q).astype(np.float64)
-    # Of mass 0 in all where fixed tokens have all of it.
+    # The sum is 0 where fixed tokens have all mass.
     rows = [_by_sets(row, k) if exact else _by_race(row / (row.sum() or 1), k) for row in host.reshape(-1, n)]
     out = np.array(rows, dtype=host.dtype).reshape(*q.shape[:-1], n + 1)
     return xp.namespace(q).as_tensor(out, device=q.device) if xp.is_torch(q) else out
 
 
 def _by_sets(q: Array, k: int) -> Array:
-    """One row: the law of the drafted set, the mass of each set booked at its last token."""
+    """One row, exact: the probability of each drafted set, added at its last token."""
     out = xp.full((len(q) + 1,), 0, like=q)
     for drawn, probability in sets.chain(0, k, _next_of(q)).items():
         out[drawn.bit_length()] += probability
@@ -143,8 +143,7 @@ def _by_sets(q: Array, k: int) -> Array:
 
 
 def _next_of(q: Array) -> Callable[[int, int], Array]:
-    """Law of the next draw, given its place and the set of tokens that are gone."""
-    return lambda place, gone: outside(q, np.array(sets.tokens_of(gone), dtype=np.int64))
+    return lambda index, gone: outside(q, np.array(sets.tokens_of(gone), dtype=np.int64))
 
 
 def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
@@ -157,7 +156,7 @@ def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
     lowest = rate[rate > 0].min(initial=1.0)
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
-    # Before t there have been so many arrivals, and one more now, with a probability of at most t to the power draws + 1.
+    # P(`draws` arrivals before t, and one more now) is at most t^(draws + 1).
     times = np.arange(np.log(1e-17) / (draws + 1), np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
     at_once = max(1, max_cells // n)  # small vocabularies: all times in one array
     for start in range(0, len(times), at_once):
@@ -169,7 +168,7 @@ def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
         outside = np.exp(np.minimum(log_rate + log_time, LATE))
         arrived = _at_least(np.exp(np.minimum(log_q + log_time, LATE)), draws)
         out += (STEP * outside * np.exp(-outside) * arrived).sum(0)
-    # At w = 0 there is no arrival outside. What is left of k beyond the support is drawn uniformly from the other tokens.
+    # At w = 0 no token outside arrives. Draws beyond the support are uniform on the other tokens.
     members = np.arange(n + 1)
     supported = np.concatenate(([0], np.cumsum(q > 0)))
     out[rate == 0] = supported[rate == 0] >= draws
@@ -181,7 +180,7 @@ def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
 
 
 def _late(q: np.ndarray, rate: np.ndarray, k: int, time: float) -> int | None:
-    """The number of tokens in the first prefix before whose rest has not arrived for sure, where k of its tokens have; else None.
+    """Length of the first prefix whose rest has not certainly arrived, if k of its tokens certainly have; else None.
 
     Shorter prefixes add nothing at this time; in longer ones k arrivals have happened.
     """

@@ -1,4 +1,4 @@
-"""The law of the selected draft that lies as near to the target as any can, under every f-divergence at once.
+"""The distribution of the selected draft that lies as near to the target as any can, under every f-divergence at once.
 
 A selected draft can have the laws m with m(H) >= Q(all drafts in H) for every token set H (docs/theory.md): the base polytope of a
 supermodular function. Among these, one has the ratios m/p as equal as they can be, and it minimises sum p f(m/p) for every convex f
@@ -144,7 +144,7 @@ def summing_to_one(law: Array, p: Array) -> Array:
 
 
 def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
-    """The envelope of p and q, (..., n) each, for k drafts by the law, in float64 or Fractions.
+    """The envelope of p and q, (..., n) each, for k drafts by the draft law, in float64 or Fractions.
 
     On the host every token is a group of its own, but on more than SORTED floats under a law that merges tokens. On a device (and
     on `meta`) the tokens are sorted and grouped without a host sync.

@@ -118,7 +118,7 @@ def frontier(
     targets = [TARGETS[divergence](value) for value in grid]
     missing = [target.missing(found) for target in targets]
     laws = (target.within(found, lost) for target, lost in zip(targets, missing, strict=True))
-    acceptance = xp.concat([found.accepted(r) for r in laws], axis=-1)  # by the law m of the selected draft
+    acceptance = xp.concat([found.accepted(r) for r in laws], axis=-1)  # by the distribution m of the selected draft
     bound = xp.concat([target.bound(found, lost) for target, lost in zip(targets, missing, strict=True)], axis=-1)
     return Frontier(divergence, grid, acceptance, bound)
 

@@ -9,7 +9,7 @@ from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
-from ..selection import ClosedForm, Retargetable, Selection, SelectionRule, under
+from ..selection import ClosedForm, Selection, SelectionRule
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ class Toward(SelectionRule):
             )
         if not isinstance(self.rule, SelectionRule):  # anything may have been given
             raise InvalidArgument(f"rule must be a selection rule, got {self.rule!r}. Give otd.rules.Optimal().")
-        for name in ("law", "cost", "siblings"):  # what the rule says of itself holds here
-            object.__setattr__(self, name, getattr(self.rule, name))
+        siblings = replace(self.rule.siblings, apart=False)
+        for name, value in (("law", self.rule.law), ("cost", self.rule.cost), ("siblings", siblings)):
+            object.__setattr__(self, name, value)
 
     @property
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -70,7 +71,7 @@ class Toward(SelectionRule):
         return self.target(p, q, k, self.law)
 
     def under(self, law: DraftLaw) -> Toward | None:
-        rule = under(self.rule, law)
+        rule = self.rule.under(law)
         return None if rule is None else replace(self, rule=rule)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
@@ -78,6 +79,4 @@ class Toward(SelectionRule):
         return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        if isinstance(self.rule, Retargetable):
-            return self.rule.toward(self.target, p, q, drafts)
-        return self.rule(self.target_kept(p, q, drafts.shape[-1]), q, drafts)
+        return self.rule.toward(self.target, p, q, drafts)

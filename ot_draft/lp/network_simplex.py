@@ -22,7 +22,7 @@ MAX_ENTRIES = 1 << 27  # of a dense cost: a gigabyte
 
 
 def dense(program: Program, warm: bool = False) -> RawSolution:
-    """By POT's dense network simplex. warm: from the least cut among the prefixes of the law's order, which does not save time."""
+    """By POT's dense network simplex. warm: from the least cut among the prefixes of the draft law's order, which does not save time."""
     sets, n = len(program.token_sets), program.exact.n
     if sets * n > MAX_ENTRIES:
         raise InvalidArgument(f'{sets} draft sets by {n} tokens are too many for a dense cost: take solver="pot"')

@@ -21,7 +21,7 @@ class Table:
     """All rows of a plan.
 
     drafts: int (sets, k) the draft sets S of positive probability, in rising order, -1 beyond the last token. mass: (sets,) Q(S).
-    accept: (sets, k) probability, given S, that the output is the token in this column. residual: (n,) law of the output else.
+    accept: (sets, k) probability, given S, that the output is the token in this column. residual: (n,) distribution of the output else.
     """
 
     drafts: np.ndarray
@@ -158,7 +158,7 @@ class Plan(ABC):
 
     @property
     def residual(self) -> np.ndarray:
-        """(n,) law of the output when no draft is taken: what the flow leaves of p, normalised; p where nothing is left."""
+        """(n,) distribution of the output when no draft is taken: what the flow leaves of p, normalised; p where nothing is left."""
         return self.numbers(self.left)
 
     def numbers(self, values: Any) -> np.ndarray:

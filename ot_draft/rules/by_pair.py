@@ -15,7 +15,7 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     """The selections of every different pair and number of drafts put together; where there are no drafts, p is left.
 
     Where there is but one of them, in numpy, a residual that all rows have is one row in memory, which cannot be written to.
-    p, q: (..., n), drafts: int (..., k). select(p, q, k, tokens): of one pair, (n,) each, for k drafts by the law, rows of tokens
+    p, q: (..., n), drafts: int (..., k). select(p, q, k, tokens): of one pair, (n,) each, for k drafts by the draft law, rows of tokens
     int (m, k) -> accept (m, k) and residual (m, n).
     """
     if xp.is_meta(p):

@@ -25,6 +25,6 @@ def couple(p: Array, selected: Array, choice: Array, drafts: Array, fixed: Array
 
 
 def attained_optimum(problem: Problem, optimum: Array | None) -> tuple[Array, Array]:
-    """`closed_form` of a rule that attains the optimum of the law by drafts that it takes."""
+    """`closed_form` of a rule that attains the optimum under the draft law by drafts that it takes."""
     best = optimal_acceptance(problem.p, problem.q, problem.k, problem.law) if optimum is None else optimum
     return best, best

@@ -31,7 +31,7 @@ class FromCoupling(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=IID()
-        Law of the drafts; any.
+        Draft law; any.
     solver : str, default="flow"
         As in `ot_draft.solve`. "flow" is exact on Fractions and needs no package. Couplings of other solvers are brought
         inside the constraints in rationals first, so that the rule stays lossless.

@@ -25,7 +25,7 @@ class OneDraw(SelectionRule):
         """The drafts (..., k), -1 in the draw's place."""
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
-        """The optimum of the law, and no residual on drafted tokens."""
+        """The optimum under the draft law, and no residual on drafted tokens."""
         return attained_optimum(problem, optimum) if problem.law == self.law else None
 
     @with_closed_form(_closed_form)
@@ -43,7 +43,7 @@ class Greedy(OneDraw):
     Parameters
     ----------
     law : DraftLaw, default=Hybrid(top=-1)
-        Law of the drafts.
+        Draft law.
 
     References
     ----------
@@ -75,7 +75,7 @@ class SpecHub(OneDraw):
     Parameters
     ----------
     law : DraftLaw, default=SpecHubLaw()
-        Law of the drafts.
+        Draft law.
 
     References
     ----------

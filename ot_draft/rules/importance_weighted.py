@@ -39,7 +39,7 @@ class ImportanceWeighted(SelectionRule):
         ``weights(p, q)`` of shape (..., n), positive; 0 is allowed where p is 0. In floats, weights below 1e-13 or above 1e13
         of their mean are moved there, which keeps the rule lossless.
     law : DraftLaw, default=IID()
-        Law of the drafts.
+        Draft law.
 
     References
     ----------

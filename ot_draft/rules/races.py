@@ -45,7 +45,7 @@ class GumbelCoupling(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=WithoutReplacement()
-        Law of the drafts.
+        Draft law.
 
     References
     ----------
@@ -94,7 +94,7 @@ class ListCoupling(GumbelCoupling):
     Parameters
     ----------
     law : DraftLaw, default=IID()
-        Law of the drafts.
+        Draft law.
 
     References
     ----------

@@ -33,7 +33,7 @@ class RandomOrder(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=WithoutReplacement()
-        Law of the drafts; any. The default is the one for which no closed rule is known to be optimal.
+        Draft law; any. The default is the one for which no closed rule is known to be optimal.
     tolerance : float, default=1e-6
         Distance from the optimal acceptance at which column generation stops.
     orders : int, default=64
@@ -77,7 +77,7 @@ class RandomOrder(SelectionRule):
         return couple(p[None], selected, _choice(ranks, weights, tokens, p), tokens)
 
     def mixture(self, p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The orders for one pair, as ranks int (R, n), their weights (R,), and the law of the selected token (n,)."""
+        """The orders for one pair, as ranks int (R, n), their weights (R,), and the distribution of the selected token (n,)."""
         masses = (tuple(x.tolist()) for x in (p, q))
         return _orders(*masses, k, self.law, self.tolerance, self.orders, xp.is_exact(p))
 
@@ -96,7 +96,7 @@ def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np
 def _orders(
     p: tuple[Any, ...], q: tuple[Any, ...], k: int, law: DraftLaw, tolerance: float, most: int, exact: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Orders as ranks (R, n), their weights (R,), and the law of the selected token (n,). 1/2 == .5: hence `exact`."""
+    """Orders as ranks (R, n), their weights (R,), and the distribution of the selected token (n,). 1/2 == .5: hence `exact`."""
     target, draft = (np.array(x, dtype=object if exact else np.float64) for x in (p, q))
     best, cut = cuts(target, draft, k, law)
     optimum = float(1 + cut.min())

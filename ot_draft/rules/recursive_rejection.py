@@ -20,7 +20,7 @@ class RecursiveRejection(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=IID()
-        Law of the drafts under which the rule is lossless.
+        Draft law under which the rule is lossless.
 
     References
     ----------
@@ -89,7 +89,7 @@ class RecursiveRejectionWithoutReplacement(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=WithoutReplacement()
-        Law of the drafts under which the rule is lossless.
+        Draft law under which the rule is lossless.
 
     References
     ----------

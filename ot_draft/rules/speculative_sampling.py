@@ -18,7 +18,7 @@ class SpeculativeSampling(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=IID()
-        Law of the drafts.
+        Draft law.
 
     References
     ----------

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
-from ..laws import DraftLaw, Fact, SpecHubLaw, canonical, outside, sets
+from ..laws import DraftLaw, Fact, SpecHubLaw, outside, sets
 from ..laws.fixed_tokens import fixed_part
 from ..laws.spec_hub import SAME_PAIRS
 from ..lp.plan import Certificate, Plan, read_from
@@ -60,7 +60,7 @@ class Construction(Plan):
 
     @cached_property
     def value(self) -> Fraction:
-        """Acceptance that the levels, as they were rounded, attain: the law m is computed anew, in integers."""
+        """Acceptance that the levels, as they were rounded, attain: the law m is computed again, in integers."""
         p, q = self._targets, self._proposed
         whole, on_fixed = sum(p), sum(p[token] for token in self.fixed.tolist())
         if not self.draws:
@@ -73,7 +73,7 @@ class Construction(Plan):
         return Fraction(on_fixed * scale + taken, whole * scale)
 
     def _check_selected(self, order: list[int], law: list[int], scale: int) -> None:
-        """SolverFailed where the law of the selected draw, from which rows are made, is not what the levels select."""
+        """SolverFailed where the distribution of the selected draw, from which rows are made, is not what the levels select."""
         exact = xp.is_exact(self.p)
         wanted, known = 0 * self.p, self.selected
         wanted[order] = [Fraction(mass, scale) if exact else mass / scale for mass in law]
@@ -90,7 +90,7 @@ class Construction(Plan):
         fixed, draws = parts(self.problem, self.problem.q)
         if fixed.tolist() != self.fixed.tolist() or draws != self.draws:
             raise SolverFailed(
-                f"{self.problem.law!r} has {draws} draws beside the tokens {fixed.tolist()}, the plan {self.draws} beside"
+                f"{self.problem.law!r} has {draws} draws in addition to the tokens {fixed.tolist()}, the plan {self.draws} in addition to"
                 f" {self.fixed.tolist()}: report a bug"
             )
         p, q, members = self._targets, self._proposed, np.flatnonzero(token_set).tolist()
@@ -198,13 +198,13 @@ def construct(problem: Problem) -> Construction | None:
 
 def set_law(problem: Problem) -> DraftLaw | None:
     """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
-    law = canonical(problem.law, problem.k)
+    law = problem.law.canonical(problem.k)
     law = SAME_PAIRS if isinstance(law, SpecHubLaw) else law
     return law if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else None
 
 
 def parts(problem: Problem, q: np.ndarray) -> tuple[np.ndarray, int]:
-    """The fixed tokens, int (j,), and the number of draws beside them."""
+    """The fixed tokens, int (j,), and the number of draws in addition to them."""
     law = set_law(problem)
     assert law is not None  # `construct` has asked
     fixed = xp.to_host(fixed_part(law, q, problem.k))

@@ -1,4 +1,4 @@
-"""The law of the token that given levels select, in integers: the proof of what a constructed plan attains, at any size.
+"""The distribution of the token that given levels select, in integers: the proof of what a constructed plan attains, at any size.
 
 Whatever the levels are, the selection by them has this law m, and the plan accepts the sum of min(p, m): nothing else of the
 construction has to be trusted (docs/theory.md, "Optimal selection"). Of r draws from masses in whole units with prefix sums t,

@@ -73,7 +73,7 @@ def solve(problem: Problem, solver: str | None = None) -> Solution:
 
 
 def by_construction(problem: Problem) -> Solution | None:
-    """The constructed plan and the least cut among the prefixes of the law's order; None where no construction is known."""
+    """The constructed plan and the least cut among the prefixes of the draft law's order; None where no construction is known."""
     plan = construct(problem)
     if plan is None:
         return None

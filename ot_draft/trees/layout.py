@@ -1,4 +1,4 @@
-"""Where the nodes of drafted trees stand, worked out from their parents."""
+"""Layout of drafted trees: index arrays computed from the parents of the nodes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ..arrays import Array
 
 
 class Level(NamedTuple):
-    """The slots of the nodes of one depth among nodes 1 .. N, from 0, and their largest number of children."""
+    """Range of the nodes of one depth in nodes 1 .. N, counted from 0, and their maximum number of children."""
 
     nodes: slice
     max_children: int
 
 
 class Layout:
-    """Trees of N nodes as integer arrays with a row for every tree, `host_view`s; nodes are numbered breadth first.
+    """Trees of N nodes as integer arrays with one row per tree, `host_view`s; nodes are numbered breadth first.
 
-    parents: (B, N), N where a node is absent. counts: (B, N + 1) children of every node. firsts: (B, N + 1) the first of them, where
-    there are any. places: (B, N) which child of its parent each node is. ranks: (B, N) larger for nodes with more children, and of
-    these for the earlier ones. levels: by depth. The arrays do not depend on tokens: one layout serves all trees of a shape.
+    parents: (B, N), N where a node is absent. counts: (B, N + 1) numbers of children. firsts: (B, N + 1) first child, if any. places:
+    (B, N) index of each node among its siblings. ranks: (B, N), distinct, larger for nodes with more children, then for earlier ones.
+    levels: by depth. The arrays do not depend on tokens: all trees of a shape have one layout.
     """
 
     def __init__(self, parents: Array, length: int, levels: Sequence[Level]) -> None:
         self.length, self.levels = length, tuple(levels)
-        self._of: dict[int, Layout] = {}  # for batches of several sizes: every step of a decoder asks again
+        self._of: dict[int, Layout] = {}  # by batch size, since every decoding step asks again
         size = parents.shape[1]
         self._nodes = xp.arange(size + 1, like=parents)
         self.parents = parents
@@ -38,7 +38,7 @@ class Layout:
         self.ranks = (self.counts[:, 1:] + 1) * (size + 1) - self._nodes[1:]
 
     def of(self, batch: int) -> Layout:
-        """The same for a batch of trees that are alike."""
+        """Return the layout of a batch of trees with the same nodes."""
         if len(self.parents) == batch:
             return self
         if batch not in self._of:
@@ -60,7 +60,7 @@ class Layout:
 
     @cached_property
     def upward(self) -> Array:
-        """Every node, its parent, and so on, L + 1 nodes with the root repeated: int (B, N + 1, L + 1). Of absent nodes it says nothing."""
+        """Every node, its parent, and so on up to the repeated root: int (B, N + 1, L + 1). Rows of absent nodes are arbitrary."""
         above = xp.namespace(self.parents).concatenate((0 * self.counts[:, :1], self.parents), -1)
         upward = [self._nodes + 0 * self.counts]
         for _ in range(self.length):
@@ -69,7 +69,7 @@ class Layout:
 
     @cached_property
     def attention_mask(self) -> Array:
-        """Whether a node sees another, itself and those above it: bool (B, N + 1, N + 1)."""
+        """Whether a node attends to another, its ancestors and itself: bool (B, N + 1, N + 1)."""
         return (self.upward[..., None] == self._nodes).any(-2)
 
     @cached_property
@@ -79,11 +79,11 @@ class Layout:
 
     @cached_property
     def post_order(self) -> Array:
-        """Nodes 1 .. N, children before their parent, elder siblings and all below them before younger ones: int (B, N)."""
+        """Nodes 1 .. N, children before their parent, earlier siblings and all below them before later ones: int (B, N)."""
         size = self.parents.shape[1]
-        sizes = self.attention_mask[:, 1:, 1:].sum(1)  # of every node, itself and all below it
+        sizes = self.attention_mask[:, 1:, 1:].sum(1)  # number of nodes of each subtree
         before = sizes.cumsum(-1) - sizes
-        # At and below its elder siblings.
+        # Number of nodes in the subtrees of earlier siblings.
         elder = before - xp.take_along_axis(before, xp.minimum(xp.take_along_axis(self.firsts, self.parents), size) - 1)
         all_elder = xp.concat((0 * elder[:, :1], elder), axis=-1)
         stand_before = elder

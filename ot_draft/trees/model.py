@@ -1,6 +1,6 @@
-"""What a model is to a path rule; Markov models with rational tables for exact work, simulated ones for large vocabularies.
+"""Models for path rules: Markov models with rational tables for exact work, simulated ones for large vocabularies.
 
-`Nodes` are a model's laws as path rules in plain form ask for them, `Rows` as drafting in floats does.
+`Nodes` gives a model's distributions to path rules in plain form, `Rows` to drafting in floats.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Remembered = TypeVar("Remembered")
 
 
 class Model(Protocol):
-    """A target and a draft model over one vocabulary; the prefix is the tuple of the tokens before, () at the root."""
+    """A target and a draft model over one vocabulary. A prefix is the tuple of tokens before, () at the root."""
 
     def target(self, prefix: Path) -> Array:
         """Distribution p (n,) of the target's next token."""
@@ -66,16 +66,16 @@ class MarkovModel:
         return self.drafts[self._context(prefix)]
 
     def in_floats(self) -> MarkovModel:
-        """The same model in float64."""
+        """Return the model in float64."""
         targets = {context: row.astype(np.float64) for context, row in self.targets.items()}
         drafts = {context: row.astype(np.float64) for context, row in self.drafts.items()}
         return MarkovModel(targets, drafts, self.order)
 
     @classmethod
     def random(cls, generator: np.random.Generator, n: int, order: int = 1) -> MarkovModel:
-        """Tables of Fractions for a vocabulary of n tokens. Zeros, ties, one-hot laws and rows with p == q occur."""
+        """Return tables of Fractions over n tokens, with zeros, ties, one-hot distributions and rows with p == q."""
         if n < 1 or order < 0:
-            raise InvalidDistribution(f"n is {n}, order is {order}: a Markov model has n >= 1 tokens and an order >= 0")
+            raise InvalidDistribution(f"n must be >= 1 and order >= 0, got {n} and {order}. Pass such numbers.")
         contexts = [context for length in range(order + 1) for context in product(range(n), repeat=length)]
         targets = {context: _random_row(generator, n) for context in contexts}
         drafts = {
@@ -94,9 +94,9 @@ def _random_row(
     wholes: tuple[int, ...] = (1, 2, 3, 7, 12, 60),
     spreads: tuple[float, ...] = (0.3, 1.0, 10.0),
 ) -> Array:
-    """Masses (n,), multiples of 1 / whole: 1 makes one-hot laws, 2 and 3 make zeros and ties.
+    """Masses (n,), multiples of 1 / whole: 1 makes them one-hot, 2 and 3 make zeros and ties.
 
-    spreads: of the Dirichlet law: a few heavy tokens, anything, nearly equal tokens.
+    spreads: Dirichlet parameters for a few large masses, any masses, and nearly equal ones.
     """
     whole = int(generator.choice(wholes))
     counts = generator.multinomial(whole, generator.dirichlet(np.full(n, generator.choice(spreads))))
@@ -136,7 +136,7 @@ class SimulatedModel:
             )
 
     def pair(self, prefix: Path) -> tuple[np.ndarray, np.ndarray]:
-        """Distributions p and q (n,) of the next token, float64."""
+        """Return distributions p and q (n,) of the next token, float64."""
         context = np.asarray(self.context(prefix), dtype="<i8").tobytes()
         key = int.from_bytes(blake2b(context, digest_size=16, salt=self.seed.to_bytes(8, "little")).digest(), "little")
         generator = np.random.Generator(np.random.Philox(key=key))
@@ -157,28 +157,28 @@ class SimulatedModel:
         return self.pair(prefix)[1]
 
     def context(self, prefix: Path) -> Path:
-        """The tokens that the distributions depend on: the last `order`."""
+        """Return the last `order` tokens, on which the distributions depend."""
         return prefix[max(len(prefix) - self.order, 0) :]
 
     def root(self, number: int) -> Path:
-        """A prefix to begin at, another one for every number."""
+        """Return a prefix to begin at, a different one for every number."""
         return (-1 - number,)
 
     def acceptance(self, contexts: int = 400) -> tuple[float, float]:
-        """Mean of sum_y min(p, q), the acceptance of one draft, over so many contexts, and its standard error."""
+        """Return the mean over contexts of sum_y min(p, q), the acceptance of one draft, and its standard error."""
         found = [np.minimum(*self.pair(self.root(number))).sum() for number in range(contexts)]
         return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(contexts))
 
     def with_acceptance(self, mean: float, contexts: int = 400, max_noise: float = 64.0) -> SimulatedModel:
-        """The same model with the noise at which `acceptance` is the given mean, by bisection to 1e-3 and better.
+        """Return the model with the noise at which `acceptance` is the given mean, by bisection to 1e-3 or better.
 
-        max_noise: at which next to nothing of the target is left in the draft.
+        max_noise: noise at which the draft is nearly independent of the target.
         """
-        low, high = 0.0, max_noise  # of the noise: acceptance falls in it
+        low, high = 0.0, max_noise  # acceptance decreases with noise
         best, least = (replace(self, noise=noise).acceptance(contexts)[0] for noise in (low, high))
         if not least <= mean <= best:
             raise InvalidDistribution(
-                f"mean acceptance {mean} is out of reach: this model has {least:.3f} to {best:.3f} (raise flatness for more)"
+                f"mean acceptance must be from {least:.3f} to {best:.3f} for this model, got {mean}. Raise flatness for more acceptance."
             )
         for _ in range(16):
             middle = (low + high) / 2
@@ -192,9 +192,9 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 class Nodes:
-    """A model's distributions at the nodes of its tree of prefixes: validated when first asked for, then remembered.
+    """A model's distributions at the nodes of its tree of prefixes, validated once and cached.
 
-    Path rules also keep here what they computed at a node, because enumeration comes past the same nodes again and again.
+    Path rules also cache results per node here, because enumeration visits each node many times.
     """
 
     def __init__(self, model: Model) -> None:
@@ -203,14 +203,14 @@ class Nodes:
         self._drafts: dict[Path, Array] = {}
         self._kept: dict[int, tuple[object, dict[Hashable, Any]]] = {}
         self.n = len(self.target(()))
-        self.one = xp.number(1, self.target(()))  # of the kind of the model's masses
+        self.one = xp.number(1, self.target(()))  # in the number type of the model
 
     @staticmethod
     def of(model: Model) -> Nodes:
-        """The model as Nodes; itself if it is that already."""
+        """Return the model as Nodes."""
         if not (hasattr(model, "target") and hasattr(model, "draft")):
             raise InvalidArgument(
-                f"{model!r} is no model: give one with target(prefix) and draft(prefix), as otd.trees.MarkovModel"
+                f"model must have target(prefix) and draft(prefix), got {model!r}. Pass a model such as otd.trees.MarkovModel."
             )
         return model if isinstance(model, Nodes) else Nodes(model)
 
@@ -226,8 +226,10 @@ class Nodes:
         return self._drafts[prefix]
 
     def once(self, owner: object, key: Hashable, make: Callable[[], Remembered]) -> Remembered:
-        """make(), computed only the first time that the owner asks for the key."""
-        _, kept = self._kept.setdefault(id(owner), (owner, {}))  # holding the owner keeps its id from being used again
+        """Return make(), computed once per owner and key."""
+        _, kept = self._kept.setdefault(
+            id(owner), (owner, {})
+        )  # a reference to the owner keeps its id from being used again
         if key not in kept:
             kept[key] = make()
         return kept[key]
@@ -249,7 +251,7 @@ class Nodes:
 
 
 class Rows:
-    """A model's distributions: p and q computed together where the model can, else validated and remembered."""
+    """A model's distributions: p and q computed together if the model can, else validated and cached."""
 
     def __init__(self, model: Any) -> None:
         self.n = int(model.n) if hasattr(model, "pair") else Nodes.of(model).n
@@ -259,11 +261,11 @@ class Rows:
 
     @staticmethod
     def of(model: Any) -> Rows:
-        """The model as Rows; itself if it is that already."""
+        """Return the model as Rows."""
         return model if isinstance(model, Rows) else Rows(model)
 
     def pair(self, prefix: Path, known: dict[Path, tuple[Any, Any]]) -> tuple[Any, Any]:
-        """p and q (n,); `known`: the pairs computed for the same batch of trees, because chains share beginnings."""
+        """Return p and q (n,). known: cache of the pairs of a batch of trees, whose paths share prefixes."""
         if self._nodes is not None:
             return self._nodes.target(prefix), self._nodes.draft(prefix)
         if prefix not in known:

@@ -1,4 +1,4 @@
-"""Drafted trees as data: their parents, tokens and distributions, in batches, and one in plain form, for theory in Fractions."""
+"""Drafted trees as data: batches of parents, tokens and distributions, and one tree in plain form for exact computation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
+from ..boundary import int_from
 from ..errors import InvalidDrafts
 from ..laws import IID, DraftLaw
 from ..problem import check_law, check_plain
@@ -27,7 +28,7 @@ Forest = tuple[tuple[int, Any], ...]  # the children of a node in drawing order:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """Shape of trees that are all alike: which node is whose child.
+    """Shape of trees with the same nodes: which node is whose child.
 
     Node 0 is the root, nodes 1 .. N are draft tokens, breadth first.
 
@@ -46,28 +47,25 @@ class TreeShape:
     """
 
     parents: tuple[int, ...] = ()
+    is_fixed: ClassVar[bool] = True  # all trees within these bounds have one layout
 
     def __post_init__(self) -> None:
-        for index, parent in enumerate(self.parents):
-            whole = isinstance(parent, int) and not isinstance(parent, bool)
-            if not whole or not (self.parents[index - 1] if index else 0) <= parent <= index:
-                raise InvalidDrafts(
-                    f"node {index + 1} has parent {parent!r}: number the nodes breadth first, so that parents are earlier"
-                    " nodes and do not decrease"
-                )
+        remedy = "Number the nodes breadth first, so that parents are earlier nodes and do not decrease."
+        least = 0
+        for node, parent in enumerate(self.parents, 1):
+            least = int_from(f"parent of node {node}", parent, least, node, InvalidDrafts, remedy)
 
     @classmethod
     def chains(cls, K: int, L: int) -> TreeShape:
-        """K paths of length L from the root, level by level: node 1 + (d - 1) K + j is path j at depth d."""
-        if K < 1 or L < 0:
-            raise InvalidDrafts(f"K is {K}, L is {L}: give K >= 1 paths of length L >= 0")
+        """Return K paths of length L from the root; node 1 + (d - 1) K + j is path j at depth d."""
+        K, L = int_from("K", K, 1, error=InvalidDrafts), int_from("L", L, 0, error=InvalidDrafts)
         return cls((0,) * (K if L else 0) + tuple(range(1, K * (L - 1) + 1)))
 
     @classmethod
     def by_level(cls, children: tuple[int, ...]) -> TreeShape:
-        """Every node of depth d has children[d] children: (4, 2, 1) has 4 + 8 + 8 nodes."""
-        if any(number < 1 for number in children):
-            raise InvalidDrafts(f"children by level are {children}: give numbers >= 1")
+        """Return a tree in which every node of depth d has children[d] children: (4, 2, 1) has 4 + 8 + 8 nodes."""
+        for number in children:
+            int_from("each of children", number, 1, error=InvalidDrafts)
         parents: list[int] = []
         first, width = 0, 1
         for number in children:
@@ -77,7 +75,7 @@ class TreeShape:
 
     @classmethod
     def ordered(cls, root: tuple[Any, ...]) -> TreeShape:
-        """An ordered tree, each node the tuple of its children."""
+        """Return an ordered tree, given as nested tuples: a node is the tuple of its children."""
         parents: list[int] = []
         level, first = [root], 0
         while level:
@@ -113,15 +111,15 @@ class TreeShape:
         return tuple(range(start, stop) for start, stop in pairwise(ends))
 
     def children(self, node: int) -> range:
-        """Children of a node, in drawing order."""
+        """Return the children of a node, in drawing order."""
         return self._children[node]
 
     def place(self, node: int) -> int:
-        """Number of a node among its parent's children, from 0."""
+        """Return the index of a node among its parent's children."""
         return node - self.children(self.parents[node - 1]).start
 
     def path(self, node: int) -> tuple[int, ...]:
-        """Nodes from the root's child down to the node."""
+        """Return the nodes from the root's child down to the node."""
         nodes = []
         while node:
             nodes.append(node)
@@ -145,23 +143,23 @@ class TreeShape:
         return tuple(max(counts) for counts in self._counts[:-1]) if all(len(c) == 1 for c in self._counts) else None
 
     def parents_of(self, tokens: Array) -> Array:
-        """The parents as a tree with these tokens (B, N) holds them: int (B, N), of their kind, on their device."""
+        """Return the parents int (B, N) for a tree with these tokens (B, N), in their kind of array, on their device."""
         parents, _ = _on_device(self, tokens.device if xp.is_torch(tokens) else None)
         return xp.broadcast_to(parents, (len(tokens), self.size))
 
     def tree(
         self, tokens: Array, p: Array, q: Array, law: DraftLaw | None = None, fixed_count: Array | None = None
     ) -> DraftTree:
-        """A batch of trees of this shape, as `DraftTree` describes them."""
+        """Return a batch of trees of this shape; see `DraftTree`."""
         return DraftTree(self.parents_of(tokens), tokens, p, q, self, IID() if law is None else law, fixed_count)
 
     def layout(self, parents: Array) -> Layout:
-        """Layout of the nodes, worked out once for a device: the first call must come before a CUDA graph is captured."""
+        """Return the layout, computed once per device: the first call must precede the capture of a CUDA graph."""
         _, layout = _on_device(self, parents.device if xp.is_torch(parents) else None)
         return layout.of(len(parents))
 
     def fit(self, tokens: Array) -> TreeShape:
-        """Itself: the shape is known, whatever tokens are absent."""
+        """Return the shape itself, whatever tokens are absent."""
         return self
 
     def cut(self, size: int) -> TreeShape:
@@ -169,7 +167,6 @@ class TreeShape:
 
     @cached_property
     def _counts(self) -> tuple[set[int], ...]:
-        """Numbers of children of the nodes, by depth."""
         return tuple({len(self.children(node)) for node in level} for level in self.levels)
 
     @cached_property
@@ -184,7 +181,7 @@ class TreeShape:
 
 @lru_cache(maxsize=256)
 def _on_device(shape: TreeShape, device: Any) -> tuple[Array, Layout]:
-    """The parents of a shape, int (1, N), and its layout: making them is a copy from the host."""
+    """Parents int (1, N) and layout of a shape, cached because making them copies from the host."""
     like = np.empty(0) if device is None else sys.modules["torch"].empty(0, device=device)
     parents = xp.integers(shape.parents, like=like).reshape(1, shape.size)
     levels = [
@@ -196,23 +193,22 @@ def _on_device(shape: TreeShape, device: Any) -> tuple[Array, Layout]:
 
 @dataclass(frozen=True)
 class TreeBounds:
-    """Trees whose shapes are data: at most `size` nodes, `length` levels, `max_children` children a node.
+    """Bounds of trees whose shapes are data: at most `size` nodes, `length` levels and `max_children` children per node.
 
-    A `DraftTree` of such has the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last. As path rules ask
-    for them, of trees of one shape, too: inner, the number of the first nodes among which are all that have children; branching, the
-    numbers of children that may occur, other than 0; is_even, whether all nodes of a level that have children are known to have equally
-    many; children_by_level, their number by depth, without the last, where all nodes of a depth are known to have equally many.
+    A `DraftTree` within such bounds has the parents of its nodes, numbered breadth first like a `TreeShape`, absent nodes last.
+    `TreeShape` has the same members. inner: number of the first nodes that include all nodes with children. branching: possible numbers
+    of children except 0. is_even: whether all nodes of a level that have children have equally many. children_by_level: number of
+    children by depth, without the last level, if all nodes of a depth have equally many.
     """
 
     size: int
     length: int
     max_children: int
+    is_fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if min(self.size, self.length) < 0 or self.max_children < 1:
-            raise InvalidDrafts(
-                f"size is {self.size}, length {self.length}, max_children {self.max_children}: give numbers >= 0, and one child or more"
-            )
+        for name, least in (("size", 0), ("length", 0), ("max_children", 1)):
+            int_from(name, getattr(self, name), least, error=InvalidDrafts)
 
     @property
     def inner(self) -> int:
@@ -235,23 +231,23 @@ class TreeBounds:
         return Layout(xp.host_view(parents), self.length, levels)
 
     def fit(self, tokens: Array) -> TreeBounds:
-        """Cut behind the last node of trees with these tokens (B, N), on the host; elsewhere itself. One node is left at least."""
+        """Return bounds cut after the last node of trees with these tokens (B, N), on the host; at least one node is kept."""
         if not xp.on_host(tokens):
             return self
         return self.cut(max(int((tokens >= 0).sum(-1).max()), 1)) if len(tokens) else self
 
     def cut(self, size: int) -> TreeBounds:
-        """Without the nodes behind these, which are absent."""
+        """Return the bounds of the first `size` nodes; the others are absent."""
         return replace(self, size=size)
 
 
-# What is known of trees before they are drafted: path rules decide by it whether they are valid on them.
+# Facts about trees before drafting, from which path rules decide whether they are valid.
 Bounds = TreeShape | TreeBounds
 
 
 @dataclass(frozen=True)
 class DraftTree:
-    """A batch of B drafted trees, with the models' distributions at their nodes; `TreeShape.tree` makes trees that are alike.
+    """A batch of B drafted trees with the distributions at their nodes; `TreeShape.tree` makes trees of one shape.
 
     Parameters
     ----------
@@ -265,11 +261,11 @@ class DraftTree:
     q : array of shape (B, M, n)
         Draft distribution by which the children of a node were drawn; rows for at least all nodes that have children.
     bounds : Bounds
-        What is known of all these trees.
+        Bounds of all these trees.
     law : DraftLaw, default=IID()
         Law of the children of every node, given q.
     fixed_count : int array of shape (B, M), optional
-        How many children of each node are fixed tokens, as they were drawn. By default the law says it.
+        Number of fixed tokens among the children of each node, as drafted. By default that of the draft law.
     known_layout : Layout, optional
         `layout`, if it is known already.
 
@@ -331,16 +327,16 @@ class DraftTree:
         return self.known_layout or self.bounds.layout(self.parents)
 
     def shape(self, row: int) -> TreeShape:
-        """The shape of one of the trees; absent nodes at its end are not there."""
+        """Return the shape of one tree without its absent nodes."""
         parents = self.parents[row].tolist()
         return TreeShape(tuple(parents[: sum(parent < node for node, parent in enumerate(parents, 1))]))
 
     def rows(self, chosen: Any) -> DraftTree:
-        """Some of the trees: those at these indices, or of this slice."""
+        """Return some of the trees, by indices or a slice."""
         return self._mapped(lambda x: x[chosen])
 
     def repeated(self, count: int) -> DraftTree:
-        """So many copies of a batch of one tree, which share its memory."""
+        """Return `count` copies of a batch of one tree, which share its memory."""
         return self._mapped(lambda x: xp.broadcast_to(x, (count, *x.shape[1:])))
 
     def _mapped(self, change: Callable[[Array], Array]) -> DraftTree:
@@ -364,9 +360,9 @@ class PathSelection:
 
 @dataclass(frozen=True)
 class PlainTree:
-    """One drafted tree without its distributions, which a model gives: what path rules in plain form take.
+    """One drafted tree without distributions, which come from a model: input of path rules in plain form.
 
-    tokens: of nodes 1 .. N of the shape, -1 where absent; law: the law that the children of every node were drawn by.
+    tokens: of nodes 1 .. N of the shape, -1 where absent. law: draft law of the children of every node.
     """
 
     shape: TreeShape
@@ -375,14 +371,14 @@ class PlainTree:
 
     @classmethod
     def of_paths(cls, paths: tuple[Path, ...]) -> PlainTree:
-        """K drafted paths of one length, i.i.d., that share nothing but the root."""
+        """Return K i.i.d. draft paths of one length that share only the root."""
         length = len(paths[0])
         tokens = tuple(path[depth] for depth in range(length) for path in paths)
         return cls(TreeShape.chains(len(paths), length), tokens)
 
     @property
     def forest(self) -> Forest:
-        """The children of the root, and theirs."""
+        """Children of the root, with their children."""
         return self._below(0)
 
     def _below(self, node: int) -> Forest:

@@ -11,7 +11,7 @@ from ..arrays import Array, is_exact
 from ..exact import evaluate
 from ..laws import DraftLaw, is_defined
 from ..problem import Problem
-from ..selection import SelectionRule, target_kept
+from ..selection import SelectionRule
 from .corners import CORNERS
 from .source import magnitude, numbers
 
@@ -60,7 +60,7 @@ def refutation(
             break
         try:
             output = evaluate(rule, problem).output
-            target = target_kept(rule, problem.p, problem.q, problem.k)
+            target = rule.target_kept(problem.p, problem.q, problem.k)
         except Exception:  # of a user's rule: it may reject this problem; others are for the caller that runs the rule
             continue
         distance = abs(output - target).sum() / 2

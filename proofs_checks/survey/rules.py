@@ -58,7 +58,7 @@ class DrawnFrom(otd.DraftLaw):
     def draw(self, q: Any, uniforms: Any) -> Any:
         return otd.IID().draw(self.changed(q), uniforms)
 
-    def conditional(self, q: Any, siblings: Any, place: Any) -> Any:
+    def conditional(self, q: Any, siblings: Any, index: Any) -> Any:
         return self.changed(q)
 
     def cut_order(self, p: Any, q: Any, k: int) -> Any:

@@ -176,7 +176,7 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
     )
     refuse("must hold a row", "--costs", costs, "--traces", traces, "--paths", 3)
     refuse("rule must be a known name, got 'Foo'. Use one of Joint,", "--costs", costs, *QUICK, "--rules", "Foo")
-    refuse("out of reach", "--costs", costs, *QUICK, "--acceptance", 1.5)
+    refuse("mean acceptance must be from", "--costs", costs, *QUICK, "--acceptance", 1.5)
     refuse("temperature > 0", "--costs", costs, *QUICK, "--temperature", 0)
     refuse("Use one of them", "--costs", costs, "--traces", traces, "--acceptance", 0.5)
     refuse("Use one of them", "--costs", costs, "--csv", "--json")

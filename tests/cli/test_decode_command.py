@@ -262,12 +262,12 @@ def test_a_prompt_file_is_text_in_utf_8(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[list[str], str]] = {
-    "no paths": (["--shape", "0x4"], "paths and length must be at least 1, got 0 and 4"),
-    "no length": (["--shape", "4x0"], "paths and length must be at least 1, got 4 and 0"),
+    "no paths": (["--shape", "0x4"], "paths must be an integer of at least 1, got 0"),
+    "no length": (["--shape", "4x0"], "length must be an integer of at least 1, got 0"),
     "not there": (["--target", "./nowhere"], "'./nowhere' does not exist"),
     "device": (["--device", "abacus"], "got 'abacus'. Use cpu or cuda"),
     "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
-    "no law": (["--draft-law", "best"], "no law 'best'"),
+    "no law": (["--draft-law", "best"], "draft law must be one of iid"),
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
     "block and paths": (["--rule", "block", "--shape", "2x4"], "takes one drafted path"),
     "tree": (["--shape", "4,x"], "got '4,x'"),

@@ -66,8 +66,11 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "prompt 1 must be a list of token ids, got 'abc'. Use pair.encode",
     ),
     "one prompt alone": (lambda: start([1, 2]), "prompt 0 must be a list of token ids, got 1"),
-    "tokens with a point": (lambda: start([[1, 1.5]]), "prompt 0 must hold integers, got 1.5"),
-    "half a token": (lambda: start([[1]], max_tokens=2.5), "max-tokens must be an integer, got 2.5"),
+    "tokens with a point": (
+        lambda: start([[1, 1.5]]),
+        "each token of prompt 0 must be an integer of at least 0 and below 8, got 1.5",
+    ),
+    "half a token": (lambda: start([[1]], max_tokens=2.5), "max-tokens must be an integer of at least 1, got 2.5"),
     "a path rule for a drafting": (lambda: run_by(paths.Joint()), "policy must be a Drafting, Auto or Policy, got"),
     "a class for a policy": (lambda: run_by(Auto), "policy must be a Drafting, Auto or Policy, got"),
     "no candidates": (lambda: run_by(Choice((), PLAN)), "candidates of Choice must be draftings, got none"),
@@ -87,8 +90,11 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no prompt": (lambda: start([]), "prompts must hold at least one prompt"),
     "empty prompt": (lambda: start([[1], []]), "prompt 1 must have at least one token"),
-    "token outside the vocabulary": (lambda: start([[1, 8]]), "token ids from 0 to 7, got 8"),
-    "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens must be at least 1, got 0"),
+    "token outside the vocabulary": (
+        lambda: start([[1, 8]]),
+        "each token of prompt 0 must be an integer of at least 0 and below 8, got 8",
+    ),
+    "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens must be an integer of at least 1, got 0"),
     "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "rows must hold one number per prompt (1), got 2"),
     "half a seed": (lambda: start([[1]], seed=1.5), "seed must be an integer, got 1.5"),
     "no seed": (lambda: start([[1]], seed=None), "seed must be an integer, got None"),
@@ -118,23 +124,29 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: SamplingParams(top_p="a"),
         "top-p must be a number, at least 0 and at most 1, got 'a'",
     ),  # type: ignore[arg-type]
-    "half a token looked up": (lambda: PromptLookup(1.5), "prompt-lookup-num-tokens must be an integer, got 1.5"),  # type: ignore[arg-type]
-    "half a match": (lambda: PromptLookup(2, 1.5), "max-matching-ngram-size must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "half a token looked up": (
+        lambda: PromptLookup(1.5),
+        "prompt-lookup-num-tokens must be an integer of at least 1, got 1.5",
+    ),  # type: ignore[arg-type]
+    "half a match": (lambda: PromptLookup(2, 1.5), "max-matching-ngram-size must be an integer of at least 1, got 1.5"),  # type: ignore[arg-type]
     "half a least match": (lambda: PromptLookup(2, 2, 1.5), "min_ngram must be an integer, got 1.5"),  # type: ignore[arg-type]
     "warm_up of -1 s": (lambda: Auto(warm_up=-1), "warm_up must be a number of seconds, got -1. Use 0 for none"),
     "warm_up of NaN": (lambda: Auto(warm_up=float("nan")), "warm_up must be a number of seconds, got nan"),
     "a number to look up by": (lambda: Auto(lookup=5), "lookup must be a PromptLookup or None, got 5"),  # type: ignore[arg-type]
     "a number for costs": (lambda: Auto(costs=5), "costs must be otd.trees.Costs or None, got 5"),  # type: ignore[arg-type]
     "one number for paths": (lambda: Auto(paths=5), "paths must be pairs of a number and a length, got 5"),  # type: ignore[arg-type]
-    "no path of two": (lambda: Auto(paths=((0, 2),)), "each number and length of paths must be at least 1, got 0"),
-    "half a path": (lambda: Drafting.chains(1.5, 2, K_SEQ), "paths must be an integer, got 1.5"),  # type: ignore[arg-type]
+    "no path of two": (
+        lambda: Auto(paths=((0, 2),)),
+        "each number and length of paths must be an integer of at least 1, got 0",
+    ),
+    "half a path": (lambda: Drafting.chains(1.5, 2, K_SEQ), "paths must be an integer of at least 1, got 1.5"),  # type: ignore[arg-type]
     "a number for a tree": (lambda: Drafting(5, K_SEQ), "tree must be a TreeDrafter, got 5"),  # type: ignore[arg-type]
     "a selection rule": (
         lambda: Drafting(PLAN.tree, rules.KSeq()),
         "rule must be a path rule, got KSeq(factor=None, law=IID())",
     ),  # type: ignore[arg-type]
-    "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "paths and length must be at least 1, got 0 and 4"),
-    "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "paths and length must be at least 1, got 4 and 0"),
+    "no path": (lambda: Drafting.chains(0, 4, K_SEQ), "paths must be an integer of at least 1, got 0"),
+    "no length": (lambda: Drafting.chains(4, 0, K_SEQ), "length must be an integer of at least 1, got 0"),
     "rule without tree": (lambda: Drafting.of(rule=K_SEQ), "rule must be the default without a tree"),
     "rule and law": (lambda: Drafting.chains(2, 2, K_SEQ, otd.WithoutReplacement()), "drawn by WithoutReplacement"),
     "law and number": (lambda: Drafting.chains(3, 2, paths.NaivePath(), otd.SpecHubLaw()), "k = 2"),

@@ -131,9 +131,9 @@ def test_for_a_tree_one_equal_token_is_not_enough() -> None:
 
 
 def test_bad_settings_are_told() -> None:
-    with pytest.raises(CannotDecode, match="prompt-lookup-num-tokens must be at least 1, got 0"):
+    with pytest.raises(CannotDecode, match="prompt-lookup-num-tokens must be an integer of at least 1, got 0"):
         PromptLookup(0)
-    with pytest.raises(CannotDecode, match="max-matching-ngram-size must be at least 1, got -1"):
+    with pytest.raises(CannotDecode, match="max-matching-ngram-size must be an integer of at least 1, got -1"):
         PromptLookup(max_ngram=-1)
     with pytest.raises(CannotDecode, match=r"min_ngram must be from 1 to max_ngram \(2\), got 3"):
         PromptLookup(min_ngram=3)

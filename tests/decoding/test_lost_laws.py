@@ -31,7 +31,7 @@ from ot_draft.errors import CannotDecode  # noqa: E402
 NAN, INF = float("nan"), float("inf")
 ALL = DRAFTINGS | DYNAMIC
 MODEL_DRAFTS = [name for name in ALL if name not in ("autoregressive", "prompt lookup")]
-LOST = r"the draft model gives no law"
+LOST = r"the draft model gives no distribution"
 
 
 def losing(model: Any, found: float, places: slice = slice(2, 3), tokens: tuple[int, ...] = (0, 2, 5)) -> Any:
@@ -117,31 +117,33 @@ def test_a_target_without_a_law_ends_as_many_texts_as_in_plain_decoding(name: st
             made = decode(pair, [prompt], ALL[name](), DecodeOptions(max_tokens=length, rows=[row])).tokens[0]
             counts[np.ravel_multi_index(tuple(made), (N,) * length)] += 1
         except CannotDecode as error:
-            told.add(str(error).partition(" among")[0])
+            told.add(str(error).partition(". Load")[0])
             counts[-1] += 1
     first = next_token(pair.target, prompt, SamplingParams(), N).numpy()
     for a, b in product(range(N), repeat=length):
         second = next_token(pair.target, [*prompt, a], SamplingParams(), N).numpy()
         law[np.ravel_multi_index((a, b), (N,) * length)] = np.nan_to_num(first[a] * second[b])
     law[-1] = 1 - law.sum()
-    assert 0.05 < law[-1] < 0.95 and told == {"text 0, behind 3 tokens: the target gives no law, NaN or inf"}
+    assert 0.05 < law[-1] < 0.95 and told == {
+        "sequence 0, after 3 tokens: target logits must give a distribution, got NaN or inf"
+    }
     assert chance(counts, law) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
 @pytest.mark.parametrize(("found", "places", "named"), [
-    (NAN, slice(1), "NaN"), (INF, slice(N - 1, N), "inf among"), (-INF, slice(None), "-inf at every token"),
+    (NAN, slice(1), "NaN"), (INF, slice(N - 1, N), "got inf"), (-INF, slice(None), "-inf at every token"),
 ])  # fmt: skip
 def test_what_the_target_gives_is_named(temperature: float, found: float, places: slice, named: str) -> None:
     pair = pair_losing(found, False, places, tuple(range(N)))
     options = DecodeOptions(SamplingParams(temperature))
     for policy in (Drafting.autoregressive(), ALL["k-seq"]()):
-        with pytest.raises(CannotDecode, match=f"text 0, behind 4 tokens: .* {named}.*wider type"):
+        with pytest.raises(CannotDecode, match=f"sequence 0, after 4 tokens: .* {named}.*wider type"):
             decode(pair, PROMPTS, policy, options)
     processed = [Processed([], greedy=not temperature)] * len(PROMPTS)
     with pytest.raises(CannotDecode, match=named):
         decode(pair, PROMPTS, Drafting.autoregressive(), DecodeOptions(processed=processed))
-    with pytest.raises(CannotDecode, match="text 0, behind 4 tokens"):
+    with pytest.raises(CannotDecode, match="sequence 0, after 4 tokens"):
         reference_decode(pair, PROMPTS[0], Drafting.autoregressive(), options)
 
 
@@ -149,7 +151,9 @@ def test_a_temperature_that_leaves_no_finite_number_is_named() -> None:
     pair = tiny_pair(seed=11, n=N, layers=2, dtype=torch.float32)
     assert decode(pair, [[5]], Drafting.autoregressive(), DecodeOptions(SamplingParams(1e-30), max_tokens=1)).tokens
     for temperature in (1e-38, 1e-45):
-        with pytest.raises(CannotDecode, match=f"temperature {temperature} are no finite numbers: give 0, or at least"):
+        with pytest.raises(
+            CannotDecode, match=f"temperature {temperature} are not finite. Use temperature 0, or at least"
+        ):
             decode(pair, [[5]], Drafting.autoregressive(), DecodeOptions(SamplingParams(temperature)))
 
 
@@ -158,7 +162,7 @@ def test_the_row_that_is_named_is_the_one() -> None:
     behind = {token: int(pair.target(torch.tensor([[token]])).logits.argmax()) for token in range(N)}
     sound = next(token for token in behind if behind[token] != behind[5])
     pair = Pair(losing(pair.target, NAN, tokens=(behind[5],)), pair.draft)
-    with pytest.raises(CannotDecode, match="text 2, behind 1 tokens"):
+    with pytest.raises(CannotDecode, match="sequence 2, after 1 tokens"):
         decode(pair, [[sound], [sound], [5]], ot_chain(), DecodeOptions(max_tokens=1))
 
 

@@ -122,7 +122,7 @@ def test_what_is_no_path_rule_is_told() -> None:
 
 @pytest.mark.parametrize("token", [-1, N])
 def test_a_token_outside_the_vocabulary_is_no_evidence(token: int) -> None:
-    with pytest.raises(otd.InvalidDrafts, match=f"place 1: token {token} is outside the vocabulary 0 .. 7"):
+    with pytest.raises(otd.InvalidDrafts, match=f"position 1 must be from 0 to 7, got {token}"):
         detect([0, token], "key", 0, 2, N)
 
 

@@ -221,10 +221,10 @@ def test_no_token_left() -> None:
     bad_words = transformers.NoBadWordsLogitsProcessor([[3], [6]], eos_token_id=-1)
     texts = models.target.generate(PROMPTS, logits_processor=[bad_words, NothingAfter(3, 6)], **given)
     assert texts.shape == (3, 16)
-    with pytest.raises(CannotDecode, match=r"text 0, behind \d+ tokens: the logits processors leave no token"):
+    with pytest.raises(CannotDecode, match=r"sequence 0, after \d+ tokens: logits processors must leave a token"):
         models.target.generate(PROMPTS, logits_processor=[NothingAfter(*range(N))], **given)
     for sampled in (True, False):
-        with pytest.raises(CannotDecode, match=r"text 0, behind \d+ tokens: the logits processors leave no token"):
+        with pytest.raises(CannotDecode, match=r"sequence 0, after \d+ tokens: logits processors must leave a token"):
             models.target.generate(
                 PROMPTS, prefix_allowed_tokens_fn=lambda row, text: [], **given | {"do_sample": sampled}
             )

@@ -636,9 +636,9 @@ def test_a_rule_that_does_not_fit_the_draws() -> None:
     [
         ({"seed": 1.5}, "seed must be an integer, got 1.5"),
         ({"seed": "3"}, "seed must be an integer, got '3'"),
-        ({"paths": 1.5}, "paths must be an integer, got 1.5"),
-        ({"paths": "a"}, "paths must be an integer, got 'a'"),
-        ({"length": 2.5}, "length must be an integer, got 2.5"),
+        ({"paths": 1.5}, "paths must be an integer of at least 1, got 1.5"),
+        ({"paths": "a"}, "paths must be an integer of at least 1, got 'a'"),
+        ({"length": 2.5}, "length must be an integer of at least 1, got 2.5"),
         ({"rule": otd.trees.NaivePath(), "law": 5}, "law must be a draft law, got 5. Use one, such as otd.IID"),
         ({"tree": 5}, "tree must be a TreeShape, got 5"),
         ({"tree": (2, 2)}, r"tree must be a TreeShape, got \(2, 2\)"),

@@ -127,7 +127,9 @@ def test_floats_whose_mass_is_all_on_the_fixed_tokens() -> None:
 
 def test_errors() -> None:
     for tokens in ((1, 1), (-1,), (True,)):
-        with pytest.raises(otd.InvalidArgument, match="give distinct token ids"):
+        with pytest.raises(
+            otd.InvalidArgument, match=r"tokens must be distinct|each of tokens must be an integer of at least 0"
+        ):
             FixedLast(tokens)
     with pytest.raises(otd.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
         FixedLast((4,)).draw(Q.astype(float), np.zeros(2))

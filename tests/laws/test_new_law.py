@@ -40,7 +40,7 @@ def run(*arguments: str) -> str:
 def test_it_goes_by_its_name(law: Any) -> None:
     assert laws.law_called("sharpened") == law and otd.Sharpened is type(law)
     assert law.name == "sharpened"
-    with pytest.raises(otd.InvalidArgument, match=r"there is no law 'other': take iid, .*hub, sharpened"):
+    with pytest.raises(otd.InvalidArgument, match=r"draft law must be one of iid, .*hub, sharpened.*, got 'other'"):
         laws.law_called("other")
 
 

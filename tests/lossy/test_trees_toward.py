@@ -10,7 +10,6 @@ import pytest
 import ot_draft as otd
 from ot_draft import trees
 from ot_draft.lossy.base import Target
-from ot_draft.selection import approximate_for
 from proofs_checks.lossy import published_targets
 
 TARGETS = [
@@ -73,7 +72,7 @@ def test_what_is_known_of_the_rule_is_known_of_it_for_another_target() -> None:
     assert along_paths.output_distribution(tree, chosen) is None
     assert trees.TowardPath(otd.lossy.KL(0.1), rule).law == otd.Hybrid(1)
     quick = trees.TowardPath(otd.lossy.KL(0.1), rule).approximate_for(otd.IID())
-    assert quick.rule == approximate_for(rule, otd.IID()) and quick.target == otd.lossy.KL(0.1)
+    assert quick.rule == rule.approximate_for(otd.IID()) and quick.target == otd.lossy.KL(0.1)
 
 
 def test_what_is_no_target_and_uneven_shapes_are_refused() -> None:

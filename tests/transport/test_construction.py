@@ -224,7 +224,7 @@ def test_a_certificate_sees_a_plan_that_is_none(change):
     assert found.certificate().exact
     wrong = replace(found, plan=replace(found.plan, **change(found.plan)))
     with pytest.raises(
-        otd.SolverFailed, match=r"the plan selects token \d with probability|has 3 draws beside the tokens \[\]"
+        otd.SolverFailed, match=r"the plan selects token \d with probability|has 3 draws in addition to the tokens \[\]"
     ):
         wrong.certificate()
 

@@ -188,7 +188,7 @@ def test_errors() -> None:
     toward = otd.trees.TowardPath(otd.lossy.KL(0.1), otd.trees.Joint())
     with pytest.raises(otd.InvalidDrafts, match="equally many children"):
         toward.check(bounds, otd.IID())
-    with pytest.raises(otd.InvalidDrafts, match="give numbers >= 0"):
+    with pytest.raises(otd.InvalidDrafts, match="max_children must be an integer of at least 1, got 0"):
         TreeBounds(3, 2, 0)
     with pytest.raises(otd.InvalidDrafts, match="given with the tree"):
         PerNodeFixedTokens().n_fixed(p, 2)

@@ -24,7 +24,7 @@ MODEL = trees.MarkovModel.random(np.random.default_rng(3), 2)
 
 
 @pytest.mark.parametrize(
-    "rule", [rule for rule in trees.rules.every() if not trees.rules.solves_program(rule)], ids=lambda rule: rule.name
+    "rule", [rule for rule in trees.rules.every() if not rule.solves_program], ids=lambda rule: rule.name
 )
 def test_the_library_s_rules_are_right_in_both_forms(rule: trees.PathRule) -> None:
     shapes = [shape for shape in (*SHAPES, trees.TreeShape((0, 0))) if trees.rules.fits(rule, shape, rule.law)]
@@ -98,7 +98,7 @@ def a_leaf(self: Any, tree: Any, draws: Any) -> PathSelection:
         (too_many, "draws by column 7, and n_uniforms says 2"),
         (by_itself, "asks for draws._uniforms_of_all: let draws.index"),
         (another_token, "give the nodes' tokens"),
-        (a_leaf, "are no path from a child of the root"),
+        (a_leaf, "must return a path from a child of the root"),
         (lambda self, tree, draws: None, "_select gave None: give a PathSelection"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

@@ -391,17 +391,17 @@ def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: ConfidentTree(0), "budget is 0"),
-        (lambda: SampledTree(4, 0), "length is 0"),
-        (lambda: otd.trees.CountedTree(0), "budget is 0"),
-        (lambda: otd.trees.AdaptiveTree(2.5), "budget is 2.5"),  # type: ignore[arg-type]
+        (lambda: ConfidentTree(0), "budget must be .* at least 1, got 0"),
+        (lambda: SampledTree(4, 0), "length must be .* at least 1, got 0"),
+        (lambda: otd.trees.CountedTree(0), "budget must be .* at least 1, got 0"),
+        (lambda: otd.trees.AdaptiveTree(2.5), "budget must be .* got 2.5"),  # type: ignore[arg-type]
         (lambda: otd.trees.StoppedPath(4, 1.5), "threshold is 1.5"),
         (lambda: otd.trees.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
         (
             lambda: otd.trees.drafting.draft_trees(
                 otd.trees.StoppedPath(4), SimulatedModel(n=5), [(0,)], np.zeros((1, 3))
             ),
-            r"give \(B, 4\)",
+            r"uniforms must have shape \(B, 4\)",
         ),
     ],
 )

@@ -210,7 +210,7 @@ def test_large_vocabularies_by_sampling(drafting: otd.trees.TreeDrafter) -> None
 
 def test_bad_input() -> None:
     model = otd.trees.MarkovModel.random(np.random.default_rng(1), 3)
-    with pytest.raises(otd.InvalidArgument, match="the text has 3 tokens: give 2"):
+    with pytest.raises(otd.InvalidArgument, match=r"text must have 2 tokens, .* got 3"):
         otd.trees.FixedTree(S.chains(2, 2)).held(laws(model), (0, 0, 0))
-    with pytest.raises(otd.InvalidArgument, match="give a law of independent drafts"):
+    with pytest.raises(otd.InvalidArgument, match="law must have independent drafts"):
         otd.trees.FixedTree(S.chains(2, 1), otd.SpecHubLaw()).held(laws(model), (0,))

@@ -172,7 +172,7 @@ def test_stopping_by_predicted_acceptance() -> None:
 def test_bad_input() -> None:
     with pytest.raises(otd.InvalidArgument, match="child 2"):
         sequoia((0.5, 1.2), 4, 2)
-    with pytest.raises(otd.InvalidArgument, match="got -1 and 2"):
+    with pytest.raises(otd.InvalidArgument, match="budget must be an integer of at least 0, got -1"):
         sequoia((0.5,), -1, 2)
     with pytest.raises(otd.InvalidArgument, match="child 2"):
         expected_accepted(otd.trees.TreeShape.by_level((2,)), (0.5,))

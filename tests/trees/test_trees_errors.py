@@ -47,7 +47,7 @@ ERRORS = [
     (
         lambda: trees.BlockVerification()(UNIFORM, PlainTree(trees.TreeShape((0,)), (0,), otd.Hybrid(1))),
         otd.InvalidDrafts,
-        r"Hybrid\(top=1\): take Traversal\(\) or NaivePath\(\), valid under every law",
+        r"Hybrid\(top=1\): take Traversal\(\) or NaivePath\(\), valid under every draft law",
     ),
     (
         lambda: trees.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), otd.Hybrid(-1))),
@@ -59,10 +59,22 @@ ERRORS = [
         otd.InvalidDrafts,
         "equally many children",
     ),
-    (lambda: trees.TreeShape((0, 2)), otd.InvalidDrafts, "node 2 has parent 2: number the nodes breadth first"),
-    (lambda: trees.TreeShape((0, 0, 1, 0)), otd.InvalidDrafts, "node 4 has parent 0"),
-    (lambda: trees.TreeShape.chains(0, 2), otd.InvalidDrafts, "K is 0"),
-    (lambda: trees.TreeShape.by_level((2, 0)), otd.InvalidDrafts, r"\(2, 0\): give numbers >= 1"),
+    (
+        lambda: trees.TreeShape((0, 2)),
+        otd.InvalidDrafts,
+        "parent of node 2 must be .* below 2, got 2. Number the nodes breadth first",
+    ),
+    (
+        lambda: trees.TreeShape((0, 0, 1, 0)),
+        otd.InvalidDrafts,
+        "parent of node 4 must be an integer of at least 1 .* got 0",
+    ),
+    (lambda: trees.TreeShape.chains(0, 2), otd.InvalidDrafts, "K must be an integer of at least 1, got 0"),
+    (
+        lambda: trees.TreeShape.by_level((2, 0)),
+        otd.InvalidDrafts,
+        "each of children must be an integer of at least 1, got 0",
+    ),
     (lambda: drafted(rows=2), otd.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
     (lambda: drafted(dtype=np.float32), otd.InvalidDrafts, "one number type"),
     (lambda: drafted(law="iid"), otd.InvalidDrafts, "law is 'iid': give a draft law"),
@@ -70,29 +82,49 @@ ERRORS = [
     (
         lambda: trees.Joint().select(drafted(), np.zeros((1, 2))),
         otd.InvalidArgument,
-        r"Joint takes \(1, 3\) for this tree",
+        r"uniforms must have shape \(1, 3\) for Joint",
     ),
     (
         lambda: trees.Joint().select(drafted(law=otd.WithoutReplacement()), np.zeros((1, 3))),
         otd.InvalidDrafts,
         "drawn by WithoutReplacement",
     ),
-    (lambda: trees.TokenWise(otd.rules.KSeq), otd.InvalidArgument, "give a selection rule"),
+    (lambda: trees.TokenWise(otd.rules.KSeq), otd.InvalidArgument, "rule must be a selection rule, got"),
     (lambda: trees.Joint()(UNIFORM, []), otd.InvalidDrafts, "K >= 1"),
     (lambda: trees.Joint()(UNIFORM, [(0, 1), (0,)]), otd.InvalidDrafts, r"lengths \[2, 1\]"),
-    (lambda: trees.Joint()(UNIFORM, [(0, 2)]), otd.InvalidDrafts, "path 0 holds 2"),
-    (lambda: trees.Joint()(UNIFORM, [(0, -1)]), otd.InvalidDrafts, "path 0 holds -1"),
+    (lambda: trees.Joint()(UNIFORM, [(0, 2)]), otd.InvalidDrafts, "each token of path 0 must be .* below 2, got 2"),
+    (
+        lambda: trees.Joint()(UNIFORM, [(0, -1)]),
+        otd.InvalidDrafts,
+        "each token of path 0 must be .* at least 0 .* got -1",
+    ),
     (lambda: trees.Joint()(UNIFORM, np.array([[0.5]])), otd.InvalidDrafts, "token ids"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (0, 1)), otd.InvalidDrafts, "K is 0"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, -1)), otd.InvalidDrafts, "L is -1"),
-    (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 1.0)), otd.InvalidDrafts, "L is 1.0"),
+    (
+        lambda: trees.evaluate(trees.Joint(), UNIFORM, (0, 1)),
+        otd.InvalidDrafts,
+        "K must be an integer of at least 1, got 0",
+    ),
+    (
+        lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, -1)),
+        otd.InvalidDrafts,
+        "L must be an integer of at least 0, got -1",
+    ),
+    (
+        lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 1.0)),
+        otd.InvalidDrafts,
+        "L must be an integer of at least 0, got 1.0",
+    ),
     (
         lambda: trees.evaluate(trees.Joint(), UNIFORM, (7, 3)),
         otd.InvalidArgument,
         "2097152 drafted trees.*out of reach",
     ),
     (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 30)), otd.InvalidArgument, r"2\^31 sequences"),
-    (lambda: trees.MarkovModel.random(np.random.default_rng(0), 0), otd.InvalidDistribution, "n >= 1"),
+    (
+        lambda: trees.MarkovModel.random(np.random.default_rng(0), 0),
+        otd.InvalidDistribution,
+        "n must be >= 1 and order >= 0, got 0",
+    ),
 ]
 
 
@@ -158,13 +190,15 @@ class Giving(trees.NaivePath):
     ids=repr,
 )
 def test_what_a_rule_of_ones_own_gives_is_named(outcomes: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, law"):
+    with pytest.raises(
+        otd.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, distribution"
+    ):
         trees.evaluate(Giving(outcomes), UNIFORM, (2, 1))
 
 
 @pytest.mark.parametrize("law", [None, 5, {3: 1}, {(7,): 1}, {(0,): "a"}], ids=repr)
 def test_what_a_function_gives_is_named(law: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"the path rule gave .*give a dictionary"):
+    with pytest.raises(otd.InvalidArgument, match=r"path_rule must return .* got .*Return a dictionary"):
         trees.evaluate(lambda model, drafts: law, UNIFORM, (2, 1))
 
 
@@ -205,10 +239,10 @@ class Own(trees.TreeDrafter):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([0, 1], [2, 0], []), "node 1 has parent 2: number the nodes breadth first"),
-        (([0, 1], [0, 5], []), "node 2 has parent 5: number the nodes breadth first"),
-        (([0, 7], [0, 0], []), "holds 7: give token ids"),
-        (([0, 1], [0, 0], [7]), r"slot 1 reads token 7: the vocabulary is 0 \.\. 1"),
+        (([0, 1], [2, 0], []), "parent of node 1 must be an earlier node, got 2"),
+        (([0, 1], [0, 5], []), "parent of node 2 must be an earlier node, got 5"),
+        (([0, 7], [0, 0], []), "got 7. Pass token ids"),
+        (([0, 1], [0, 0], [7]), "token of slot 1 must be from 0 to 1, got 7"),
     ],
 )
 def test_a_drafter_of_ones_own_that_names_what_is_not_there(given: Any, said: str) -> None:
@@ -229,11 +263,11 @@ class MarkovOnly:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((5, UNIFORM, (2, 1)), "5 is no path rule"),
-        ((trees.NaivePath, UNIFORM, (2, 1)), "is no path rule"),
-        ((trees.NaivePath(), 5, (2, 1)), "5 is no model"),
-        ((trees.NaivePath(), UNIFORM, 5), "5 is no drafting"),
-        ((trees.NaivePath(), UNIFORM, (2,)), "is no drafting"),
+        ((5, UNIFORM, (2, 1)), "path_rule must be .* got 5"),
+        ((trees.NaivePath, UNIFORM, (2, 1)), "path_rule must be .* got <class"),
+        ((trees.NaivePath(), 5, (2, 1)), "model must have .* got 5"),
+        ((trees.NaivePath(), UNIFORM, 5), "drafting must be .* got 5"),
+        ((trees.NaivePath(), UNIFORM, (2,)), r"drafting must be .* got \(2,\)"),
     ],
 )
 def test_what_is_evaluated_is_named(given: Any, said: str) -> None:

@@ -25,7 +25,7 @@ MEANING = {
     AUTOREGRESSIVE: "sampled from the target without a draft",
 }
 COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", AUTOREGRESSIVE: "#7F7F7F"}  # Okabe and Ito
-# The nearest to those are no four.
+# The nearest terminal colours are not four distinct ones.
 OF_SIXTEEN = {ACCEPTED: "green", CORRECTED: "yellow", BONUS: "blue", AUTOREGRESSIVE: "bright_black"}
 
 

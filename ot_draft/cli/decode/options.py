@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ... import defaults
-from ...draft_spec import Chain, DraftSpec, Lookup, OtherTokenizer
+from ...draft_spec import DraftSpec
 from ...errors import CannotDecode, InvalidArgument
 from ...trees import TreeDrafter, drafting
 from ..options import Place, option, whole_numbers
@@ -161,17 +161,17 @@ class ModelOptions:
     @property
     def by_text(self) -> bool:
         """Whether a draft model with another tokenizer drafts text."""
-        return isinstance(self.spec, OtherTokenizer) and self.spec.by_text
+        return self.spec is not None and self.spec.by_text
 
     @property
     def looks_up(self) -> bool:
         """Whether prompt lookup, or a draft model that drafts text, replaces a draft model."""
-        return isinstance(self.spec, Lookup) or self.by_text
+        return self.spec is not None and (self.spec.looks_up or self.spec.by_text)
 
     @property
     def chained(self) -> bool:
         """Whether another model drafts for the draft model."""
-        return isinstance(self.spec, Chain)
+        return self.spec is not None and self.spec.chained
 
 
 @dataclass(frozen=True)

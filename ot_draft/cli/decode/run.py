@@ -1,4 +1,4 @@
-"""What `ot-draft decode` does, once its options are known to be consistent."""
+"""`ot-draft decode` after the validation of its options."""
 
 from __future__ import annotations
 
@@ -179,9 +179,9 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
 
 
 class Baseline:
-    """The speed of a run against autoregressive decoding: against the autoregressive steps in it, and others of a text beside it.
+    """Speed of a run relative to autoregressive decoding, by autoregressive steps in the run and interleaved ones.
 
-    Those are taken between the run's own, since a machine's speed drifts: steps behind the text would be another machine's.
+    Interleaved steps are taken between the run's own, because the speed of a machine drifts.
     """
 
     def __init__(self, job: Job, method: Method) -> None:

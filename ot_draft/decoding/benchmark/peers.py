@@ -42,9 +42,9 @@ class SubsetHead(nn.Module):
 
 
 def assistant(draft: Any) -> Any:
-    """The draft as transformers wants an assistant: a causal model that scores the target's whole vocabulary.
+    """Return the draft model as transformers' assistant: a causal model that scores the target's whole vocabulary.
 
-    Of a `SubsetDraft`, the model around it is made without weights of its own; backbone and head are the draft's, not copies.
+    A `SubsetDraft` gets a model around it without weights; backbone and head are the draft model's, not copies.
     """
     if not isinstance(draft, SubsetDraft):
         return draft
@@ -67,20 +67,20 @@ class OneByOne(Method, ABC):
 
     @classmethod
     def like(cls, method: Method, name: str, drafts: str | None = None, **more: Any) -> Self:
-        """With the drafting of a method of ours, and its law and drafts where no others are given. more: of the engine."""
+        """Return the method with the drafting of one of this package, and its draft law and drafts by default. more: engine fields."""
         law, drafts = (method.law, method.drafts) if drafts is None else ("", drafts)
         return cls(name, law, name, drafts, method.drafting, method.policy, fixed_shape=False, **more)
 
     @abstractmethod
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
-        """Of one text: tokens, calls of the target, the one that read the prompt included, and seconds of all calls but this one."""
+        """Return tokens, target calls including the prefill, and seconds of all calls but the prefill, for one prompt."""
 
 
 @calls.register
 def calls_one_by_one(
     method: OneByOne, pair: Pair, prompts: Sequence[Sequence[int]], options: DecodeOptions, watch: Watch = nobody
 ) -> Iterator[Call]:
-    """Of the calls of a text only the mean is known."""
+    """Yield the mean call of every sequence, as often as there were calls."""
     texts = range(len(prompts)) if options.rows is None else options.rows
     for text, prompt in zip(texts, prompts, strict=True):
         tokens, count, seconds = method.continued(prompt, options, options.seed + text)
@@ -140,10 +140,9 @@ def generate(
     seed: int,
     lookup: PromptLookup | None = None,
 ) -> GeneratedText:
-    """One text by transformers' `generate`; helper: from `assistant`, or None for autoregressive sampling.
+    """Return one completion by transformers' `generate`. helper: from `assistant`, or None for autoregressive sampling.
 
-    length: drafted tokens a call, kept constant as in our own runs. decoding: of which sampling and max_tokens are taken.
-    lookup: prompt lookup in the place of a helper.
+    length: constant number of draft tokens per target call. decoding: sampling and max_tokens. lookup: prompt lookup instead of a helper.
     """
     from transformers.utils import logging
 
@@ -178,7 +177,7 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
         "attention_mask": torch.ones_like(tokens),
     }
     if helper is not None:
-        # No early end at unsure tokens and no schedule: L drafts a call.
+        # L draft tokens per target call: no confidence threshold, no schedule.
         for name, value in (("num_assistant_tokens", length), ("assistant_confidence_threshold", 0.0)):
             setattr(helper.generation_config, name, value)
         helper.generation_config.num_assistant_tokens_schedule = "constant"
@@ -187,7 +186,7 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
 
 
 def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list[Peer]:
-    """transformers beside our methods: plain, assisted by one draft of so many tokens, prompt lookup."""
+    """Return transformers' methods: autoregressive, assisted by one draft path of each length, and prompt lookup."""
     models = generating(pair)
     generate = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), GENERATE, models=models)
     assisted = []

@@ -1,19 +1,18 @@
-"""Ways of decoding by name, as data: what is drafted, by which law, and by which rule it is selected from."""
+"""Decoding methods by name: drafting, draft law and path rule."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...boundary import int_from
 from ...errors import CannotDecode, InvalidArgument
 from ...laws import law_called
-from ...selection import approximate_for
 from ...trees import BlockVerification, FixedTree, NaivePath, PathRule, TreeDrafter, TreeShape
 from ...trees import drafting as tree_drafters
 from ...trees import rules as path_rules
 from ..cascade import CascadePath
 from ..drafting import Drafting
-from ..given import check_paths
 from ..policy import PolicySettings
 from ..prompt_lookup import PromptLookup
 from ..tuning import Auto
@@ -27,11 +26,10 @@ LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hy
 
 @dataclass(frozen=True)
 class Method:
-    """A way of decoding, and its names. rule, law: as on the command line; label, drafts: as in tables.
+    """A decoding method and its names. rule, law: on the command line. label, drafts: in tables.
 
-    drafting: of its steps; autoregressive decoding where the policy chooses among many. policy: what a run is decoded by. fixed_shape:
-    whether all
-    steps have one shape, so that their costs and the speed can be estimated beforehand.
+    drafting: of its steps; autoregressive decoding if the policy chooses among many. policy: of a run. fixed_shape: whether all steps have
+    one shape, so that costs and speed can be estimated beforehand.
     """
 
     rule: str
@@ -44,12 +42,12 @@ class Method:
 
     @classmethod
     def of(cls, rule: str, law: str, label: str, drafts: str, drafting: Drafting) -> Method:
-        """The method whose every step is of this drafting, which looks up as many tokens as it finds, or drafts one shape."""
+        """Return the method whose steps all have this drafting."""
         return cls(rule, law, label, drafts, drafting, drafting, fixed_shape=not drafting.tree.counts.n_lookup_tokens)
 
     @property
     def K(self) -> int:
-        """Number of drafted paths; of a tree, children of the root."""
+        """Number of draft paths: children of the root."""
         return self.drafting.tree.counts.n_paths
 
     @property
@@ -59,30 +57,30 @@ class Method:
 
     @property
     def slug(self) -> str:
-        """Name of a folder of its own."""
+        """Name for a folder."""
         words = f"{self.rule} {self.law} {self.drafts.split(',')[0]}" if self.drafting.tree.bounds.size else self.rule
         return "-".join("".join(c if c.isalnum() else " " for c in words.lower().replace("×", "x")).split())
 
 
 def auto_method(auto: Auto | None = None) -> Method:
-    """The method by the name of auto: its every step has the shape that promises most."""
+    """Return the method `auto`, which chooses the drafting of every step."""
     return Method(AUTO, "", AUTO, "chosen in every step", Drafting.autoregressive(), auto or Auto(), fixed_shape=False)
 
 
 def lookup_method(lookup: PromptLookup | None = None) -> Method:
-    """Prompt lookup alone, by naive target sampling."""
+    """Return prompt lookup alone, with naive target sampling."""
     drafting = Drafting.looked_up(lookup)
     return Method.of("lookup", "", "prompt lookup", f"1 × up to {drafting.tree.bounds.length}, looked up", drafting)
 
 
 def chain_method(length: int) -> Method:
-    """One path of a draft model that has a draft of its own, by block verification on both levels."""
+    """Return one path of a draft model with a cascade, with block verification on both levels."""
     tree = CascadePath.of(length)
     return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, BlockVerification()))
 
 
 def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
-    """K paths drafted by the races of a key; rule: race, or a selection rule, token by token."""
+    """Return K paths drafted by the races of a key; rule: race, or a selection rule."""
     path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
     drafting = watermarked(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
@@ -90,19 +88,20 @@ def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Met
 
 
 def shape_of(paths: int, length: int, tree: Sequence[int] | None) -> TreeShape:
-    """A tree by the number of children on every level, or K paths of length L."""
+    """Return a tree by the number of children on every level, or K paths of length L."""
     if tree is not None:
         return TreeShape.by_level(tuple(tree))
-    check_paths(paths, length)
+    for name, number in (("paths", paths), ("length", length)):
+        int_from(name, number, 1, error=CannotDecode)
     return TreeShape.chains(paths, length)
 
 
 def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
-    """The method of these names; the law is the rule's own where none is given. CannotDecode or InvalidDrafts where they do not fit."""
+    """Return the method of these names; law: by default that of the rule. Raises CannotDecode or InvalidDrafts if they do not fit."""
     if rule.lower() == AUTOREGRESSIVE:
         return Method.of(AUTOREGRESSIVE, "", AUTOREGRESSIVE, "", Drafting.autoregressive())
     path_rule = _rule_called(rule, AUTOREGRESSIVE)
-    if law == "top" or (law is None and isinstance(path_rule, NaivePath)):
+    if law == "top" or (law is None and path_rule == NaivePath()):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
         drawn = path_rule.law if law is None else law_called(law)
@@ -114,12 +113,12 @@ def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
         name,
         path_rules.label(path_rule),
         drafts,
-        Drafting(tree, approximate_for(path_rule, drawn)),
+        Drafting(tree, path_rule.approximate_for(drawn)),
     )
 
 
 def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> list[Method]:
-    """The default comparison: one draft, K paths of length L, and trees. tree: (K, 2, 1) down to depth L unless given."""
+    """Return the default comparison: one path, K paths of length L, and trees. tree: by default (K, 2, 1) down to depth L."""
     one, many = shape_of(1, length, None), shape_of(paths, length, None)
     grown = shape_of(paths, length, tuple(tree) if tree else (paths, 2, 1)[:length])
     wanted: list[tuple[str, str | None, TreeShape]] = [
@@ -140,8 +139,8 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
 
 
 def _rule_called(name: str, *others: str) -> PathRule:
-    """The path rule of a name, of those that decoding can do with; others: names that stand for something else."""
-    known = [each for each in path_rules.every() if not path_rules.solves_program(each)]
+    """The path rule of a name, among those without a program. others: further names, for the message."""
+    known = [each for each in path_rules.every() if not each.solves_program]
     try:
         return path_rules.called(name, known)
     except InvalidArgument as error:
@@ -150,12 +149,12 @@ def _rule_called(name: str, *others: str) -> PathRule:
 
 
 def dynamic_method(tree: TreeDrafter, rule: str | None = None, lookup: PromptLookup | None = None) -> Method:
-    """The method that drafts trees that follow the draft and selects by the path rule of this name, the tree's own where none is given.
+    """Return the method of an adaptive tree and the path rule of this name, by default the tree's own.
 
-    lookup: for trees that take what is looked up. Raises CannotDecode where there is no such rule, InvalidDrafts for one that is not
-    lossless on these trees.
+    lookup: for trees that take looked-up tokens. Raises CannotDecode for an unknown rule, InvalidDrafts for one that is not lossless on
+    these trees.
     """
-    path_rule = approximate_for(tree.rule if rule is None else _rule_called(rule), tree.law)
+    path_rule = (tree.rule if rule is None else _rule_called(rule)).approximate_for(tree.law)
     drafting = Drafting.of(tree, path_rule, lookup)
     return Method.of(
         path_rules.command(path_rule),
@@ -167,5 +166,5 @@ def dynamic_method(tree: TreeDrafter, rule: str | None = None, lookup: PromptLoo
 
 
 def dynamic_methods(budget: int) -> list[Method]:
-    """One method for every way to draft trees that follow the draft, by its own rule."""
+    """Return one method for every adaptive tree drafter, with its own rule."""
     return [dynamic_method(make(budget)) for make in tree_drafters.ALL.values()]

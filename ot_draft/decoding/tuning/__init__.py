@@ -8,10 +8,10 @@ from numbers import Real
 from typing import Any
 
 from ... import defaults
+from ...boundary import int_from
 from ...errors import CannotDecode
 from ...trees import BlockVerification, Costs, Joint
 from ..drafting import Drafting
-from ..given import check_whole
 from ..language_model import bytes_read, split_between_processes
 from ..pair import Pair
 from ..prompt_lookup import PromptLookup
@@ -82,7 +82,7 @@ class Auto:
                 f"paths must be pairs of a number and a length, got {self.paths!r}. Use ((2, 2), (4, 2))."
             )
         for number in (number for each in self.paths for number in each):
-            check_whole("each number and length of paths", number, 1)
+            int_from("each number and length of paths", number, 1, error=CannotDecode)
 
     @property
     def uses_clock(self) -> bool:

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...trees import FixedTree, TreeDrafter
-from ...trees.drafting.baselines import LookupPath
 from ..drafting import Drafting
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup
@@ -17,7 +15,7 @@ from .costs import StepCosts
 
 
 class Estimate(NamedTuple):
-    """Of a candidate, by its number: tokens per second, the same at the upper bound of acceptance, and seconds of a step."""
+    """Estimate of a candidate, by index: tokens per second, also at the upper bound of acceptance, and seconds per step."""
 
     candidate: int
     rate: float
@@ -60,7 +58,7 @@ class AutoRun(Policy):
         """
         self.candidates, self._costs, self._acceptance, self._sizes = tuple(candidates), costs, acceptance, sizes
         self._gain, self._explored, self._max_budget, self._deviations = 1 + gain, explored, max_budget, deviations
-        self._keys: list[Key] = [family(drafting.tree) for drafting in candidates]
+        self._keys: list[Key] = [drafting.tree.family for drafting in candidates]
         self._source = (
             source
             if any(
@@ -127,7 +125,7 @@ class AutoRun(Policy):
         self._trial = None if taken is best else (best.rate, taken.seconds)
 
     def _estimates(self) -> list[Estimate]:
-        """Of all candidates that are possible now."""
+        """Estimates of all candidates that are possible now."""
         self._seconds = self._seconds or [self._costs.step(drafting) for drafting in self.candidates]
         matches = [match for match, goes_on in zip(self._matches, self._active, strict=True) if goes_on]
         longest = max((len(match.tokens) for match in matches), default=0)
@@ -174,14 +172,7 @@ class AutoRun(Policy):
             if not active[row] or not length:
                 continue
             if tree.counts.n_model_calls:
-                drafted.append((family(tree), length, accepted))
+                drafted.append((tree.family, length, accepted))
             elif found := self._matches[row].tokens:
                 drafted.append((("lookup", self._matches[row].matched), min(len(found), length), accepted))
         self._acceptance.learn(drafted)
-
-
-def family(tree: TreeDrafter) -> Key:
-    """Key of its acceptance: trees of one family are accepted alike."""
-    if isinstance(tree, LookupPath):
-        return "lookup", 0
-    return ("model", tree.counts.n_paths) if isinstance(tree, FixedTree) else ("tree", tree.bounds.size)

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 from statistics import median_low
 
 from ...trees import Costs
-from ...trees import rules as path_rules
 from ..drafting import Drafting
 from ..model import CallSizes
 from ..step import Step
 
 
 def call_size(drafting: Drafting, sequences: int, sizes: CallSizes) -> int:
-    """Rows of its target call on so many sequences, where another number of them may take time by itself: graphs are fitted to it.
+    """Return the rows of a drafting's target call on a batch, if a change of this number costs time, since graphs are fitted to it.
 
-    0 for a number that has a graph of its own, which leaves all others as they are. sizes: of the target.
+    0 for a number with a graph of its own. sizes: of the target.
     """
     rows = max(sequences * (drafting.tree.bounds.size + 1), sizes.min_rows)
     return 0 if rows in sizes.fitted else rows
@@ -33,7 +32,7 @@ class StepCosts(ABC):
 
     @abstractmethod
     def change(self) -> float:
-        """Cost of a target call of another size than the call before it, beside its own; see `call_size`."""
+        """Additional cost of a target call of another size than the call before it; see `call_size`."""
 
     def reach(self, drafting: Drafting) -> bool:
         """Whether its cost can be estimated."""
@@ -49,10 +48,10 @@ class StepCosts(ABC):
         return False
 
     def learn(self, step: Step, seconds: float) -> None:
-        """Take in a step's time."""
+        """Learn from the time of a step."""
 
     def pass_over(self, step: Step) -> None:
-        """Take in that there was a step whose time says nothing: the first of its kind takes memory."""
+        """Note a step whose time is not representative: the first of its kind allocates memory."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class GivenCosts(StepCosts):
         if not bounds.size:
             return self.costs.verify[1]
         levels = bounds.length if counts.n_model_calls else 0
-        return self.costs.of_tree(bounds.size, levels, counts.n_paths, path_rules.short_name(drafting.rule))
+        return self.costs.of_tree(bounds.size, levels, counts.n_paths, drafting.rule.short_name)
 
     def reach(self, drafting: Drafting) -> bool:
         size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
@@ -164,9 +163,9 @@ class MeasuredCosts(StepCosts):
         return median_low(self._change) if self._change else 0.0
 
     def _learn_call(self, positions: int, size: int, seconds: float) -> float:
-        """Take in a target call; return the seconds of an autoregressive one at its time.
+        """Learn from a target call; return the present seconds of an autoregressive one.
 
-        A call of another size than the one before tells what a change costs, once it is known what the call itself does.
+        A call of another size than the one before gives the cost of a change, once the cost of the call itself is known.
         """
         changed = 0 not in (size, self._size) and self._size != size
         self._size = size or self._size
@@ -183,14 +182,14 @@ class MeasuredCosts(StepCosts):
         return unit
 
     def _verified(self, positions: int) -> float:
-        """A target call on so many positions, near the line through all measurements as long as there are few of it."""
+        """Cost of a target call on a number of positions, shrunk to the line through all measurements if there are few."""
         line, recent = 1 + self._slope() * (positions - 1), self.verify.get(positions)
         return (len(recent) * median_low(recent) + self.few * line) / (len(recent) + self.few) if recent else line
 
     def _slope(self) -> float:
-        """Cost of a further position, at least 0: the line through 1 that fits all numbers of positions measured more than once.
+        """Cost per further position, at least 0: slope of the line through 1 fitted to all numbers measured more than once.
 
-        No position counts for more than a call.
+        A position costs at most one call.
         """
         weight, total = self.strength, self.strength * self.position
         for positions, recent in self.verify.items():

@@ -1,4 +1,4 @@
-"""Optimal selection: masses of the classes of p/q, their levels, and the law of the selected token.
+"""Optimal selection: masses of the classes of p/q, their levels, and the distribution of the selected token.
 
 The same steps as `rules.optimal.device`, in six launches. The masses are a histogram made by matrix products: class c = 8 a + b is
 row a and column b of a small table, and a block of tokens adds to it (one-hot rows)^T (one-hot columns times mass). Unlike atomic
@@ -224,7 +224,7 @@ def _choose(
 
 @triton.jit
 def _selected(p, q, slope, selected, sums, p_step, q_step, n, span, first, shift, C: tl.constexpr, BLOCK: tl.constexpr):
-    """The law m of the selected token, and the sum of (p - m)+ over a part of the row."""
+    """The distribution m of the selected token, and the sum of (p - m)+ over a part of the row."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     total = tl.zeros([BLOCK], tl.float32)
     for start in range(part * span, tl.minimum(part * span + span, n), BLOCK):

@@ -27,7 +27,7 @@ class KSeq(SelectionRule):
         gamma* is computed and rounded up: rounding costs less than 1e-12 of the acceptance in float64, 2e-4 in float32.
         A fixed factor below gamma* may make a rule that is not lossless, as `evaluate` shows.
     law : DraftLaw, default=IID()
-        Law of the drafts.
+        Draft law.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class KSeq(SelectionRule):
         return Selection(xp.from_view(in_turn(take), like), xp.from_view(residual, like))
 
     def _factor_and_mass(self, p: Array, q: Array, count: Array) -> tuple[Array, Array]:
-        """The division factor g for so many drafts, and sum min(g q, p): (..., 1) each."""
+        """The division factor g for this number of drafts, and sum min(g q, p): (..., 1) each."""
         if self.factor is None:
             return factor_and_mass(p, q, count)
         factor = xp.full((*xp.batch_shape(p, q, count), 1), xp.number(self.factor, p), like=p)

@@ -6,7 +6,7 @@ hull of G - lambda g, so breakpoint i lives until it leaves that hull. Its level
     max over a < i of the slope of G - lambda g from a to i  <=  min over b > i of its slope from i to b,
 
 the root of a concave piecewise-linear function of lambda, which Newton's method reaches from 1 in a few steps. All classes and rows
-take these steps together, in memory quadratic in the number of classes. The law of the selected token is computed from the
+take these steps together, in memory quadratic in the number of classes. The distribution of the selected token is computed from the
 levels as they come out, whatever they are, so that a step too few costs acceptance and not validity.
 """
 

@@ -8,13 +8,13 @@ tokens), and else the next draft (`_used`). And what is drawn is simple:
     a set A of head tokens with a probability P(A) known in closed form, and k - |A| i.i.d. draws from the tail.
 
 The rule first selects in the tail, which is i.i.d. drafting with a random number d of draws: optimal by levels as in `rule`, whose
-levels ask of the law of the drafts no more than the convex function sum over d of P(d draws) t^d in the place of t^k. What the target
+levels need of the draft law only the convex function sum over d of P(d draws) t^d instead of t^k. What the target
 does not take of it goes to the head: the most that the sets A can give to the f in them, none of which needs more than p(f), is a
 maximal flow (`flow`). A set that would have more to give to a token with room left is critical: it gives nothing to the tail, and all
 is done once more without it (`_critical`); the best that was found is taken. Of all selections from what is drawn this is not always the
 best, and near it.
 
-The law m of the selected token is known exactly, so the rule is valid whatever head, levels and flow are.
+The distribution m of the selected token is known exactly, so the rule is valid whatever head, levels and flow are.
 
 Where there are more drafts than tokens with mass under q, all of these are drafted, and the other drafts are drawn with equal chances
 from the rest (`WithoutReplacement`): all this is done for the rest alone, and what is refused there can always be accepted before it.
@@ -34,6 +34,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...arrays.masses import BLOCK_TOKENS, MIN_INVERTIBLE
 from ...arrays.ratio_classes import layout
+from ...boundary import int_from
 from ...dispatch import for_floats
 from ...errors import InvalidArgument
 from ...laws import DraftLaw, WithoutReplacement, outside
@@ -77,7 +78,7 @@ class HeadAndTail(SelectionRule):
     Parameters
     ----------
     law : DraftLaw, default=WithoutReplacement()
-        Law of the drafts; no other one.
+        Draft law; no other one.
     head : int, default=8
         Number of the most probable tokens of q that are the head, at most 8.
     classes : int, optional
@@ -108,12 +109,9 @@ class HeadAndTail(SelectionRule):
             raise InvalidArgument(
                 f"HeadAndTail(law={self.law!r}): it is for WithoutReplacement(); RandomOrder takes any law"
             )
-        if isinstance(self.head, bool) or not isinstance(self.head, int) or not 0 <= self.head <= LARGEST_HEAD:
-            raise InvalidArgument(f"HeadAndTail(head={self.head!r}): give a number of tokens from 0 to {LARGEST_HEAD}")
-        if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
-            raise InvalidArgument(
-                f"HeadAndTail(classes={self.classes!r}): give a number of classes >= 1, or None for all tokens"
-            )
+        int_from("head", self.head, 0, LARGEST_HEAD + 1, remedy="Pass a number of tokens.")
+        if self.classes is not None:
+            int_from("classes", self.classes, 1, remedy="Pass a number of classes, or None for all tokens.")
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
         return by_pair(p, q, drafts, self.law, self._select)

@@ -153,7 +153,7 @@ def _curves(p, q, numbers, chances, least, start, group, f, t, g, behind, kinks)
 def select(p: Array, q: Array, drafts: Array, classes: int, target: Any = None) -> Selection:
     """`select_draft` by classes, coupled with p, or with the target's law r in its place. target: one with `ratios`.
 
-    r and the law m of the selected token are known by classes, r = by_p p + by_q q and m = slope q, and never written.
+    r and the distribution m of the selected token are known by classes, r = by_p p + by_q q and m = slope q, and never written.
     drafts: int (..., k), i.i.d. from q.
     """
     k, batch = drafts.shape[-1], xp.batch_shape(p, q)

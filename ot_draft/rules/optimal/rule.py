@@ -7,12 +7,13 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...boundary import int_from
 from ...dispatch import accelerated
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw, Fact, Hybrid, outside
 from ...laws.fixed_tokens import fixed_part
 from ...problem import Problem
-from ...selection import ClosedForm, Selection, SelectionRule, with_closed_form
+from ...selection import ClosedForm, Selection, SelectionRule, Siblings, with_closed_form
 from ..coupling import attained_optimum, couple
 from . import device, host
 from .classes import CLASSES
@@ -25,7 +26,7 @@ class Optimal(SelectionRule):
     Parameters
     ----------
     law : IID, Hybrid or Fixed, default=IID()
-        Law of the drafts; "auto" is short for Hybrid(top="auto").
+        Draft law; "auto" is short for Hybrid(top="auto").
     classes : int, optional
         By default the rule solves exactly. An integer groups tokens of nearly equal ratio p/q into about that many classes. This costs
         acceptance (compare with `optimal_acceptance`) and never losslessness, because the distribution m of the selected token is that of
@@ -54,6 +55,7 @@ class Optimal(SelectionRule):
     (True, Fraction(15, 16))
     """
 
+    siblings = Siblings(apart=True)
     law: DraftLaw = IID()
     classes: int | None = None
 
@@ -64,10 +66,8 @@ class Optimal(SelectionRule):
             raise InvalidArgument(
                 f"Optimal(law={self.law!r}): give IID(), Hybrid(top=j) or 'auto'; RandomOrder takes any law"
             )
-        if self.classes is not None and not (isinstance(self.classes, int) and self.classes >= 1):
-            raise InvalidArgument(
-                f"Optimal(classes={self.classes!r}): give a number of classes >= 1, or None for all tokens"
-            )
+        if self.classes is not None:
+            int_from("classes", self.classes, 1, remedy="Pass a number of classes, or None for all tokens.")
 
     @property
     def claims(self) -> tuple[str, ...]:  # type: ignore[override]  # fixed by the fields
@@ -81,7 +81,7 @@ class Optimal(SelectionRule):
         return replace(self, law=law, classes=CLASSES) if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else self
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
-        """Acceptance that the rule attains: the optimum of the law, or with classes what they leave of it."""
+        """Acceptance that the rule attains: the optimum under the draft law, or with classes what they leave of it."""
         if problem.law != self.law:
             return None
         if self.classes is None:
@@ -115,7 +115,7 @@ class Optimal(SelectionRule):
     def attained(self, problem: Problem) -> Array:
         """Acceptance (...) as the rule really selects, with its classes and its rounding: p(T) + sum outside T of min(p, m).
 
-        m is the law of the selected token, T the top tokens that hybrid drafting fixes (none otherwise), which are drafted
+        m is the distribution of the selected token, T the top tokens that hybrid drafting fixes (none otherwise), which are drafted
         always. Exact on Fractions.
         """
         p, q = problem.p, problem.q
@@ -137,10 +137,10 @@ def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
 
 @accelerated("optimal")
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
-    """Probabilities that each draft is selected, and the law m of the selected token: (..., k), (..., n).
+    """Probabilities that each draft is selected, and the distribution m of the selected token: (..., k), (..., n).
 
     p: (..., n) target masses with sum at most 1 (a scaled target w p is allowed); drafts: i.i.d. from q, absent
     ones -1. choice_i is the probability, given the drafts, that position i is selected; it sums to 1 (0 without a draft).
-    sum_y min(p, m) is the largest that the law m of any selection can reach.
+    sum_y min(p, m) is the largest that the distribution m of any selection can reach.
     """
     return (host if xp.on_host(p) else device).select_draft(p, q, drafts, classes)

@@ -1,4 +1,4 @@
-"""Ways to draft trees, one class each; `ALL` makes one of every kind that follows the draft, by name and for a number of nodes."""
+"""Tree drafters, one class each; `ALL` makes an adaptive one by its name and number of nodes."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ ALL: dict[str, Callable[[int], TreeDrafter]] = {
 
 
 def called(name: str) -> TreeDrafter:
-    """The drafting of a name: dynamic:N, of N nodes at most, and after another colon the way to grow, `lookup` where none is given.
+    """Return the tree drafter of a name: dynamic:N with at most N nodes, or dynamic:N:KIND with a name of `ALL`, by default lookup.
 
     Raises InvalidArgument.
     """
@@ -42,7 +42,6 @@ def called(name: str) -> TreeDrafter:
     nodes, _, way = rest.partition(":")
     if family != FAMILY or not nodes.isdecimal() or not int(nodes) or (way or USUAL) not in ALL:
         raise InvalidArgument(
-            f"there is no dynamic tree {name!r}: give {FAMILY}:32 or another number of nodes, alone or with one of"
-            f" {', '.join(ALL)}, like {FAMILY}:32:eagle2"
+            f"tree must be {FAMILY}:NODES or {FAMILY}:NODES:KIND with one of {', '.join(ALL)}, got {name!r}. Use {FAMILY}:32:eagle2."
         )
     return ALL[way or USUAL](int(nodes))

@@ -1,9 +1,8 @@
-"""Our dynamic tree for joint selection: top tokens and i.i.d. draws, as many where as an estimate from q alone says.
+"""An adaptive tree for joint selection: an estimate from q gives each node's numbers of top tokens and of i.i.d. draws.
 
-The estimate is that of `Hybrid("auto")`, for every number of children and of top tokens among them, extended to the chance that a node is
-reached. The numbers depend on levels above, never on a draw of the same level or below (`LevelTree`): that
-is what `Joint` and `Optimal` need to be lossless (proofs_checks/paths/adapted_trees.py). Equal siblings are one place: the first
-holds the children of all.
+The estimate is that of `Hybrid("auto")`, for every number of children and of top tokens among them, extended to the probability that a
+node is reached. The numbers depend on levels above, never on a draw of the same level or below (`LevelTree`): `Joint` and `Optimal` are
+lossless under this condition (proofs_checks/paths/adapted_trees.py). The first of equal siblings has the children of all.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class AdaptiveTree(LevelTree):
     spread : float, default=0.5
         Weight of a target spread out like the stand-in; the rest is that of one token drawn from it.
     typical : tuple of float, optional
-        What each child of a node adds on average, if it is known. By default as on the level that is drafted.
+        Average gain of each child of a node. By default that of the level that is drafted.
 
     Examples
     --------
@@ -54,8 +53,7 @@ class AdaptiveTree(LevelTree):
     length: int = 8
     max_children: int = 12
     estimator: StandIn = field(default=StandIn(head=128, power=0.8, seen=0.9))
-    spread: float = 0.5  # weight of a target spread out like the stand-in; the rest, of one token drawn from it
-    # What each child of a node adds on average, where it is known; else as on the level that is drafted.
+    spread: float = 0.5
     typical: tuple[float, ...] = ()
 
     law: ClassVar[DraftLaw] = PerNodeFixedTokens()
@@ -63,14 +61,13 @@ class AdaptiveTree(LevelTree):
     label: ClassVar[str] = "adaptive"
 
     def estimate(self, q: Array) -> AdaptiveEstimate:
-        """Estimates at nodes with the laws q (..., n), whose largest masses are all that counts."""
+        """Return estimates at nodes with draft distributions q (..., n), which depend on their largest masses only."""
         return AdaptiveEstimate(q, self.estimator, self.max_children, self.spread)
 
     def fitted(self, p: Array, q: Array) -> AdaptiveTree:
-        """The same with the stand-in and the spread that fit pairs of a target and its draft, numpy (rows, n).
+        """Return the drafter with stand-in, spread and typical gains fitted to pairs of target and draft distributions, numpy (rows, n).
 
-        The stand-in is the most probable one; with the spread, one draw is estimated to be accepted as often as it is; the forest below
-        is imagined as the pairs are on average.
+        The stand-in has maximum likelihood. With the spread, the estimated acceptance of one draw is the mean acceptance of the pairs.
         """
         found = replace(self, estimator=StandIn.fitted(p, q, self.estimator.head))
         estimate = found.estimate(q)
@@ -83,10 +80,9 @@ class AdaptiveTree(LevelTree):
 
 
 class AdaptiveEstimate:
-    """Nodes with the laws q (..., n), which may have `max_children` children each. spread: see `AdaptiveTree`.
+    """Estimates at nodes with draft distributions q (..., n) and up to `max_children` children. spread: see `AdaptiveTree`.
 
-    head: (..., m) the largest masses, falling; stand_in: (..., m) the target's masses on the same tokens, as the estimator imagines it.
-    float64, `host_view`s.
+    head: (..., m) largest masses, decreasing. stand_in: (..., m) estimated target masses on the same tokens. float64, `host_view`s.
     """
 
     def __init__(self, q: Array, estimator: StandIn, max_children: int, spread: float) -> None:
@@ -97,13 +93,13 @@ class AdaptiveEstimate:
 
     @cached_property
     def gains(self) -> tuple[Array, Array]:
-        """Gain in estimated acceptance by each further child (..., most), and the number of top tokens among 0 .. most children."""
+        """Gain in estimated acceptance by each further child (..., C), and the number of top tokens among 0 .. C children."""
         acceptance, fixed_count = self.acceptances
         return xp.maximum(xp.prefix_minimum(acceptance[..., 1:] - acceptance[..., :-1]), 0), fixed_count
 
     @cached_property
     def acceptances(self) -> tuple[Array, Array]:
-        """Estimated acceptance for 0 .. most children with the best number of top tokens, and that number: (..., most + 1) each."""
+        """Estimated acceptance of 0 .. C children with the best number of top tokens, and that number: (..., C + 1) each."""
         table = self._table()
         children = xp.arange(self.max_children + 1, like=table)[:, None]
         fixed_count = xp.arange(table.shape[-1], like=table)
@@ -113,8 +109,7 @@ class AdaptiveEstimate:
         return xp.gather(options, which[..., None])[..., 0], which
 
     def below(self, masses: Array, tokens: Array, fixed_count: Array, count: Array) -> Array:
-        """As `LevelTree.estimate` says: a fixed token is reached where the target draws it; of a drawn one, its mass is shared by the
-        chance that it was drawn."""
+        """See `LevelTree.estimate`. A fixed token is reached with its target mass, a drawn one with a share of it."""
         masses = xp.host_view(xp.floats(masses))
         c = self._mass(masses)
         rest = 1 - xp.gather(self._drawn, xp.minimum(fixed_count, self.head.shape[-1]))
@@ -127,21 +122,20 @@ class AdaptiveEstimate:
 
     @cached_property
     def _drawn(self) -> Array:
-        """Mass of the first so many tokens under q: (..., m + 1)."""
         return xp.prefix_sums(self.head)
 
     def _table(self) -> Array:
-        """Estimated acceptance for 0 .. most draws (rows) besides 0 .. most top tokens (columns): (..., most + 1, j)."""
+        """Estimated acceptance of 0 .. C draws (rows) with 0 .. C top tokens (columns): (..., C + 1, j)."""
         head, c = self.head, self.stand_in
         most, spread = min(self.max_children, self.n - 1), self.spread
         covered, drawn = xp.prefix_sums(c), self._drawn
         rest = 1 - drawn[..., : most + 1]
         rest = xp.where(rest > 1e-12, rest, 1)[..., None]
-        # Not 0: powers that are no normal numbers any more take a hundred times as long.
+        # Not 0: arithmetic on subnormal powers takes a hundred times as long.
         inside = xp.minimum(xp.maximum((drawn[..., None, :] - drawn[..., : most + 1, None]) / rest, 1e-20), 1)
         missed = 1 - xp.minimum(head[..., None, :] / rest, 1)
         beyond = xp.arange(drawn.shape[-1], like=head) >= xp.arange(most + 1, like=head)[:, None]
-        above = xp.where(beyond, covered[..., None, :], 2.0)  # over any probability: never the smallest
+        above = xp.where(beyond, covered[..., None, :], 2.0)  # larger than any probability, hence never the minimum
         spread_out = 1 + xp.minimum(
             xp.min(above[..., None, :, :] - _powers(inside, self.max_children), axis=-1, keepdims=True)[..., 0], 0
         )
@@ -153,7 +147,6 @@ class AdaptiveEstimate:
         return xp.namespace(head).concatenate((alone, drawn_too), -2)
 
     def _mass(self, masses: Array) -> Array:
-        """The stand-in's mass of tokens by their masses under q."""
         power = self.estimator.power
         largest = self.head[..., :1] ** power
         return xp.minimum(xp.where(masses > 0, 1, 0) * masses**power * self.stand_in[..., :1] / largest, 1)

@@ -9,7 +9,8 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...errors import InvalidArgument
+from ...boundary import int_from
+from ...errors import InvalidArgument, InvalidDrafts
 from ...laws import IID, DraftLaw, PerNodeFixedTokens, WithoutReplacement
 from ...rules import RecursiveRejectionWithoutReplacement
 from ..rules.block_verification import BlockVerification
@@ -20,7 +21,7 @@ from .candidates import BestCandidates, Offer
 from .counted import CountedGrowth
 from .drafter import DraftCounts, TreeDrafter
 from .fixed import FixedTree
-from .growing import Growing, TreeDraws, check_bounds
+from .growing import Growing, TreeDraws
 from .level_tree import Chosen
 
 __all__ = ["ConfidentTree", "SampledTree", "StoppedPath"]
@@ -28,14 +29,13 @@ __all__ = ["ConfidentTree", "SampledTree", "StoppedPath"]
 
 @dataclass(frozen=True)
 class ConfidentTree(BestCandidates):
-    """The `budget` nodes of largest probability of the way down to them under the draft, among those that a beam search comes past.
+    """The `budget` nodes with the most probable paths under the draft model, found by beam search.
 
-    max_children: top tokens of a node that are candidates. beam: most probable nodes of a level that the draft model reads. min_gain: no
-    further level where the last one raised the expected accepted length, as the draft sees it, by no more than this. min_value: nodes
-    must be more probable.
-    EAGLE-2: a beam of 10, 10 top tokens. OPT-Tree: `ConfidentTree.opt_tree`, a beam as wide as the budget, which finds the best
-    tree of all, and the gain as the end. No child is a draw: naive target sampling is lossless, and
-    so are `Joint` and `Optimal`, which cannot do better.
+    max_children: number of top tokens per node that are candidates. beam: number of nodes per level that the draft model reads. min_gain:
+    the tree ends if a level raises the accepted length that the draft model expects by at most this. min_value: minimum probability.
+    EAGLE-2 has a beam of 10 and 10 top tokens. OPT-Tree (`ConfidentTree.opt_tree`) has a beam as wide as the budget, which finds the
+    optimal tree, and ends by min_gain. All children are fixed tokens: naive target sampling is lossless, and so are `Joint` and
+    `Optimal`, which accept no more here.
     Sources: Li et al., EAGLE-2, EMNLP 2024; Wang et al., OPT-Tree, TACL 2025.
     """
 
@@ -53,7 +53,7 @@ class ConfidentTree(BestCandidates):
 
     @classmethod
     def opt_tree(cls, budget: int, length: int = 8, min_gain: float = 0.2) -> ConfidentTree:
-        """The best tree of the draft's top tokens, as deep as it gains more than so many accepted tokens a level."""
+        """Return OPT-Tree: the optimal tree of top tokens, which grows while a level gains more than min_gain accepted tokens."""
         return cls(budget, length, budget, budget, min_gain)
 
     @property
@@ -68,15 +68,15 @@ class ConfidentTree(BestCandidates):
 
 @dataclass(frozen=True)
 class SampledTree(BestCandidates):
-    """The `budget` draws without replacement that are likeliest to be tried, as the draft estimates it, among those that a beam comes past.
+    """The `budget` draws without replacement that are most probably tested, as the draft model estimates it, found by beam search.
 
-    A draw's value is the estimate that it is tried, made before it is drawn: v (1 - q(y_1)) (1 - q(y_2)) ... for the next child of a node
-    that is reached with v and has the children y_1, y_2, ..., with q outside the elder ones. The child y is then
-    reached with its value times q(y). With a beam as wide as the budget no draw beats those of the tree; least: draws of smaller value are
-    not made (DySpec's threshold).
-    Whether a child is there depends on tokens drawn before it, never on its own: lossless are rules that take the children in turn and
-    end with the residual of the last, `TokenWise(RecursiveRejectionWithoutReplacement())`, and naive target sampling. A value that knew
-    the child's own token would be another thing: the tests plant it, and find it.
+    A draw's value is the estimated probability that it is tested, computed before the draw: v (1 - q(y_1)) (1 - q(y_2)) ... for the next
+    child of a node that is reached with probability v and has the children y_1, y_2, ..., with q outside earlier siblings. The child y
+    is then reached with probability value times q(y). With a beam as wide as the budget, no draw outside the tree has a larger value.
+    min_value: smaller draws are not made (DySpec's threshold).
+    Whether a child is present depends on tokens drawn before it, never on its own token. Rules that test the children in order and end
+    with the residual of the last one are therefore lossless: `TokenWise(RecursiveRejectionWithoutReplacement())` and naive target
+    sampling. A value that depended on the child's own token would not be valid; the tests inject this error.
     Source: Xiong et al., DySpec, 2024.
     """
 
@@ -118,8 +118,8 @@ class SampledTree(BestCandidates):
 class StoppedPath(TreeDrafter):
     """One path that ends as soon as P(at least one of its tokens is rejected) exceeds a threshold [1]_.
 
-    The end depends on tokens drafted up to it. Token-wise speculative sampling, block verification and `Joint`, which take the end of the
-    path as it comes, are lossless.
+    The end depends on tokens drafted before it. Token-wise speculative sampling, block verification and `Joint` are lossless for any such
+    end.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class StoppedPath(TreeDrafter):
     label: ClassVar[str] = "SpecDec++"
 
     def __post_init__(self) -> None:
-        check_bounds(budget=self.budget)
+        int_from("budget", self.budget, 1, error=InvalidDrafts)
         if not 0 <= self.threshold <= 1 or len(self.accepted) != len(self.edges) + 1:
             raise InvalidArgument(
                 f"threshold is {self.threshold!r}, {len(self.accepted)} chances for {len(self.edges)} edges: give a probability, and"
@@ -166,7 +166,7 @@ class StoppedPath(TreeDrafter):
         return TreeBounds(self.budget, self.budget, 1)
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> StoppedPath:
-        """The same with the predictions that fit pairs of a target and its draft, (rows, n): in every bin the share of draws accepted."""
+        """Return the drafter with predictions counted on pairs (rows, n) of target and draft: the share of accepted draws per bin."""
         place = np.searchsorted(self.edges, q, side="right")
         bins = range(len(self.edges) + 1)
         drawn, accepted = ([mass[place == i].sum() for i in bins] for mass in (q, np.minimum(p, q)))
@@ -174,7 +174,7 @@ class StoppedPath(TreeDrafter):
         return replace(self, accepted=tuple(shares))
 
     def lengths(self, chains: DraftTree) -> np.ndarray:
-        """(B,) number of tokens that it would draft of each of these single chains, at least 1."""
+        """Return the number of tokens (B,) that it would draft of each of these single chains, at least 1."""
         q = xp.gather(np.asarray(chains.q)[:, : chains.bounds.size], chains.tokens[:, :, None])[..., 0]
         refused = 1 - np.cumprod(self.predicted(q), axis=-1) > self.threshold
         return np.where(refused.any(-1), refused.argmax(-1) + 1, chains.bounds.length)
@@ -183,7 +183,7 @@ class StoppedPath(TreeDrafter):
         return StoppedGrowth(self, draws)
 
     def predicted(self, mass: Array) -> Array:
-        """Chance that a drafted token of this mass is accepted."""
+        """Return the predicted probability that a draft token of this mass is accepted."""
         chance = 0.0 * mass + self.accepted[0]
         # Numbers, not an array: nothing is copied to the device.
         for edge, accepted in zip(self.edges, self.accepted[1:], strict=True):
@@ -192,7 +192,7 @@ class StoppedPath(TreeDrafter):
 
 
 class StoppedGrowth(CountedGrowth):
-    """A path of every text, token after token; a node is reached where nothing before it is refused."""
+    """One path per sequence, token by token; a node is reached if no token before it is rejected."""
 
     drafting: StoppedPath
 
@@ -206,11 +206,12 @@ class StoppedGrowth(CountedGrowth):
 
 @dataclass(frozen=True)
 class LookupPath(FixedTree):
-    """One path of looked-up tokens, in the place of a draft model's: the law of every node is the point mass on its token."""
+    """One path of looked-up tokens instead of a draft model's; q of every node is the point mass on its token."""
 
     rule: ClassVar[PathRule] = NaivePath()
     label: ClassVar[str] = "prompt lookup"
-    steps: ClassVar[tuple[()]] = ()  # no model drafts: the path is there from the beginning
+    steps: ClassVar[tuple[()]] = ()  # the path is complete before any pass of a draft model
+    family: ClassVar[tuple[str, int]] = ("lookup", 0)
 
     @property
     def counts(self) -> DraftCounts:

@@ -1,7 +1,7 @@
-"""Trees of which more is drafted than is kept: candidates level by level, and in the end those of the largest values.
+"""Trees that keep the best of many candidates: candidates are drafted level by level, and those of the largest values are kept.
 
-A candidate's value is at most that of its parent and of its elder siblings, so that the best of all make a tree, in which every node
-has its first children. Only those are read by the draft model, and drafted after, which are among the best so far.
+A candidate's value is at most that of its parent and of its earlier siblings. The best candidates therefore form a tree in which every
+node has its first children. The draft model reads only candidates that are among the best so far.
 """
 
 from abc import abstractmethod
@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...laws.fixed_tokens import carries_n_fixed
+from ...boundary import int_from
+from ...errors import InvalidDrafts
 from ..tree import TreeBounds
 from .drafter import DraftCounts, TreeDrafter
-from .growing import Growing, Grown, TreeDraws, check_bounds, written
+from .growing import Growing, Grown, TreeDraws, written
 
 
 class Offer(NamedTuple):
-    """Candidates below every node of a level, (B, W, C) each: tokens, their values, and how likely they are reached; values 0: none."""
+    """Candidates below every node of a level, (B, W, C) each: tokens, values (0: none), and probabilities that they are reached."""
 
     tokens: Array
     values: Array
@@ -33,10 +34,10 @@ class KeptLevel(NamedTuple):
 
 
 class BestCandidates(TreeDrafter):
-    """A way to draft that keeps the `budget` best candidates. beam: nodes that the draft model reads in a level at most.
+    """A tree drafter that keeps the `budget` best candidates. beam: maximum number of nodes per level that the draft model reads.
 
-    max_children: per node; min_value: candidates must be worth more; min_gain: a tree grows on while the sum of its values grew by
-    more in the last level.
+    max_children: per node. min_value: candidates have a larger value. min_gain: a tree grows while a level raises the sum of its values by
+    more.
     """
 
     budget: int
@@ -47,7 +48,8 @@ class BestCandidates(TreeDrafter):
     min_gain: float
 
     def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, max_children=self.max_children, beam=self.beam)
+        for name in ("budget", "length", "max_children", "beam"):
+            int_from(name, getattr(self, name), 1, error=InvalidDrafts)
 
     @property
     def bounds(self) -> TreeBounds:
@@ -60,13 +62,13 @@ class BestCandidates(TreeDrafter):
 
     @abstractmethod
     def n_draws(self, slots: int) -> int:
-        """Number of draws below so many nodes."""
+        """Return the number of draws below this number of nodes."""
 
     @abstractmethod
     def offer(self, q: Array, reached: Array, floor: Array, draws: TreeDraws, first: int) -> Offer:
-        """Candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) which values have to pass, `host_view`s.
+        """Return candidates below the nodes of a level: q (B, W, n), reached (B, W), floor (B, 1) that values must exceed, `host_view`s.
 
-        first: number of the level's first uniform; child i of place w has number first + w most + i. Values do not rise from a node to
+        first: index of the level's first uniform; child i of node w has index first + w C + i. Values do not increase from a node to
         its children, nor from child to child.
         """
 
@@ -144,7 +146,7 @@ class Candidates(Growing):
         slots, tokens = (_padded(xp.where(there, xp.take_along_axis(x, at), -1), size, -1) for x in (slots, tokens))
         slots = xp.concat((0 * at[:, :1], slots), axis=-1)
         fixed_count = 0 * slots
-        if carries_n_fixed(self.drafting.law):  # no child is a draw
+        if self.drafting.law.n_fixed_by_node:  # no child is a draw
             nodes = xp.arange(size + 1, like=above)
             fixed_count = (above[:, :, None] == nodes).sum(1) * (nodes < size)
         return Grown(*map(self._draws.kind, (tokens, above, fixed_count, slots)))
@@ -154,9 +156,9 @@ class Candidates(Growing):
 
 
 def _best(values: Array, count: int) -> Array:
-    """The places of the largest positive values of every row, at most so many, in order; the number of columns where there are fewer.
+    """Increasing indices of the largest positive values of every row, at most `count`; the number of columns where there are fewer.
 
-    On the host without the columns that no row needs, but for one.
+    On the host, columns that no row needs are dropped, except for one.
     """
     width = values.shape[-1]
     order = xp.argsort(-values, stable=True)[:, : min(count, width)]
@@ -164,12 +166,12 @@ def _best(values: Array, count: int) -> Array:
     if xp.on_host(there):
         most = max(int(there.sum(-1).max()) if len(there) else 0, 1)
         order, there = order[:, :most], there[:, :most]
-    places = xp.where(there, order, width)
-    return xp.take_along_axis(places, xp.argsort(places))
+    indices = xp.where(there, order, width)
+    return xp.take_along_axis(indices, xp.argsort(indices))
 
 
 def _padded(x: Array, width: int, value: int) -> Array:
-    """x (B, m) in so many columns, the further ones of this value."""
+    """x (B, m) in `width` columns, the further ones of this value."""
     missing = width - x.shape[-1]
     if not missing:
         return x

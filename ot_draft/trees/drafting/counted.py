@@ -1,11 +1,12 @@
-"""Our dynamic trees for traversal verification: draws without replacement, as many where as their counted acceptance says.
+"""Adaptive trees for traversal verification: draws without replacement, whose counted acceptance gives their number per node.
 
-Level by level, from q and what was drawn above (`LevelTree`). Traversal is lossless on any tree that is drafted draw by draw, whatever
-decides about the next one (proofs_checks/paths/traversed_trees.py); rules that take the children in turn are lossless on this one, too.
+Trees grow level by level, from q and what was drawn above (`LevelTree`). Traversal verification is lossless on any tree that is drafted
+draw by draw, however the next draw is chosen (proofs_checks/paths/traversed_trees.py). Rules that test the children in order are
+lossless on these trees, too.
 
-`LookupTree` has a second source, tokens that were looked up in the text: a node on their way may have the next of them as a fixed child,
-behind the draws, which are from q outside it (`PerNodeFixedTokensLast`), so that no sibling is drafted twice. Whether it has is decided
-like the number of its draws, by the levels above and by q, as traversal asks for where tokens are fixed.
+`LookupTree` adds tokens that were looked up in the sequence. A node on the looked-up path may have the next one as a fixed child after the
+draws, which are from q outside it (`PerNodeFixedTokensLast`), so that siblings are distinct. The levels above and q decide whether it has,
+as traversal verification requires of fixed tokens.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NEUTRAL, NEUTRAL_LOOKED_UP = neutral_acceptance(), neutral_looked_up()
 
 @dataclass(frozen=True)
 class CountedTree(LevelTree):
-    """Trees of at most `budget` nodes whose shape follows the counted acceptance of such draws.
+    """Trees of at most `budget` nodes, whose shape follows the counted acceptance of draws without replacement.
 
     Lossless with `Traversal`, `TokenWise(RecursiveRejectionWithoutReplacement())` and `NaivePath`.
 
@@ -81,7 +82,7 @@ class CountedTree(LevelTree):
         return replace(self, acceptance=acceptance.drawn) if self.acceptance == NEUTRAL else self
 
     def fitted(self, p: np.ndarray, q: np.ndarray) -> CountedTree:
-        """The same with the acceptance counted on pairs of a target and its draft, (rows, n) each."""
+        """Return the drafter with the acceptance counted on pairs of target and draft distributions, (rows, n) each."""
         return replace(self, acceptance=CountedAcceptance.counted(p, q, self.max_children))
 
     def growing(self, draws: TreeDraws) -> Growing:
@@ -97,7 +98,7 @@ class CountedGrowth(LevelGrowth):
         for place in range(most):
             if xp.holds_without_sync(count <= place):
                 break
-            if xp.on_host(count):  # where it can be asked which nodes have so many, the others are left out
+            if xp.on_host(count):  # on the host, nodes with fewer draws are skipped
                 going = (count[:, nodes] > place).any(0)[:, 0]
                 left, nodes = left if going.all() else left[:, going], nodes[going]
             still = count[:, nodes] - place
@@ -158,7 +159,7 @@ class LookupTree(CountedTree):
 
 
 class LookupGrowth(CountedGrowth):
-    """Trees that may hold the way of the looked-up tokens: of every node of the level, whether it stands on that way."""
+    """Trees that may hold the path of looked-up tokens, with a flag per node whether it is on that path."""
 
     drafting: LookupTree
 
@@ -169,7 +170,7 @@ class LookupGrowth(CountedGrowth):
         self._depth, self._on_way = 0, draws.root == 0
 
     def _decide(self, q: Array) -> Chosen:
-        """The next looked-up token competes with the draws of all nodes, as the one child of a node of its own, behind the others."""
+        """Let the next looked-up token compete with the draws of all nodes, as the only child of one more node."""
         self._estimate = self.drafting.estimate(q)
         gains, none_fixed = self._estimate.gains
         certain = xp.where(xp.arange(gains.shape[-1], like=gains) == 0, 1.0, 0.0) + 0 * gains[:, :1]
@@ -177,8 +178,8 @@ class LookupGrowth(CountedGrowth):
         next_one = self._next()[..., None]
         mass = xp.gather(q, xp.from_view(next_one, q))
         self._accepted = xp.where(next_one >= 0, self.drafting.looked_up.chance(mass, first=not self._depth), 0)[..., 0]
-        beside = self._reached * (1 - self._accepted), (self._reached * self._accepted).sum(-1, keepdims=True)
-        reached = xp.concat(beside, axis=-1)
+        parts = self._reached * (1 - self._accepted), (self._reached * self._accepted).sum(-1, keepdims=True)
+        reached = xp.concat(parts, axis=-1)
         left = self.drafting.budget - self._used
         options = join((gains, certain), -2), join((none_fixed, none_fixed[:, :1]), -2)
         count, fixed_count = self.drafting.shared_out(*options, reached, left, self.levels)
@@ -189,12 +190,12 @@ class LookupGrowth(CountedGrowth):
         return xp.minimum(count, possible) + fixed, fixed_count + fixed
 
     def _next(self) -> Array:
-        """The looked-up token below each node of the level, -1 where there is none: int (B, W)."""
+        """The looked-up token below each node of the level, -1 if there is none: int (B, W)."""
         column = min(self._depth, self._given.shape[-1] - 1)
         return xp.where(self._on_way & (self._slots >= 0), self._given[:, column : column + 1], -1)
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
-        """Draws outside the looked-up token, and behind them itself."""
+        """Draws outside the looked-up token, then this token."""
         fixed, draws = xp.where(fixed_count > 0, self._next()[..., None], -1), count - fixed_count
         outside = q if xp.holds_without_sync(fixed_count == 0) else free(q, xp.from_view(fixed, q))
         children, _ = super()._children(outside, numbers, draws, fixed_count)
@@ -202,11 +203,11 @@ class LookupGrowth(CountedGrowth):
         return children, xp.gather(q, xp.from_view(children, q))
 
     def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
-        """Draws beside a looked-up token count where that is refused."""
+        """Probabilities (B, W, C): draws next to a looked-up token count if that is rejected."""
         chances = super()._chances(masses, children, fixed_count, count)
         fixed, accepted = self._next()[..., None], self._accepted[..., None]
-        beside = xp.where(fixed_count > 0, chances * (1 - accepted), chances)
-        return xp.where((children == fixed) & (fixed_count > 0), accepted, beside)
+        of_draws = xp.where(fixed_count > 0, chances * (1 - accepted), chances)
+        return xp.where((children == fixed) & (fixed_count > 0), accepted, of_draws)
 
     def _look_at(self, tokens: Array, parent: Array) -> None:
         way = xp.take_along_axis(self._next(), parent)

@@ -1,9 +1,8 @@
-"""How often draws without replacement are accepted, counted by the draft's masses: what `CountedTree` goes by.
+"""Counted acceptance of draws without replacement, by the draft's masses, for `CountedTree`.
 
-Counted is what traversal verification does at one node whose target has not shrunk yet: recursive rejection, one draw after the other.
-The chance that the i-th draw is the one that is accepted depends on the mass of the draft's top token, and on the share that its own token
-had of what was left of q. A draft whose masses say nothing has equal rows; the tree is then the best static one for its acceptance,
-Sequoia's.
+Counts are of recursive rejection at one node, which traversal verification does there while no sibling is rejected. The probability that
+draw i is accepted depends on the mass of the draft's top token, and on the share of the remaining q that its own token has. If the masses
+do not matter, all rows are equal, and the tree is the optimal static one for this acceptance (Sequoia).
 """
 
 from __future__ import annotations
@@ -23,17 +22,14 @@ from ...arrays import Array
 __all__ = ["CountedAcceptance", "LookedUpAcceptance", "PairAcceptance"]
 
 EDGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999)
-PLACES = 6  # of draws whose shares are told apart; the last stands for all later ones
-PRIOR = 3.0  # so many contexts like the average one are added to every row
-TIMES = 4  # that every context is drawn in
 
 
 @dataclass(frozen=True)
 class CountedAcceptance:
-    """The chance that the i-th draw of a node is the accepted one, by bins of mass between increasing edges (bins - 1,).
+    """P(draw i of a node is accepted), by bins of mass between increasing edges (bins - 1,).
 
-    of_node: (bins, C), by the mass of q's top token. of_share: (places, bins), by how much that chance is larger where the drawn token had
-    such a share of what was left of q. typical: (C,), over all nodes.
+    of_node: (bins, C), by the mass of q's top token. of_share: (indices, bins), factor for a drawn token with such a share of the
+    remaining q. typical: (C,), over all nodes.
     """
 
     of_node: tuple[tuple[float, ...], ...]
@@ -48,30 +44,42 @@ class CountedAcceptance:
 
     @classmethod
     def counted(
-        cls, p: np.ndarray, q: np.ndarray, max_children: int = 12, seed: int = 0, edges: tuple[float, ...] = EDGES
+        cls,
+        p: np.ndarray,
+        q: np.ndarray,
+        max_children: int = 12,
+        seed: int = 0,
+        edges: tuple[float, ...] = EDGES,
+        repetitions: int = 4,
+        prior: float = 3.0,
+        separate: int = 6,
     ) -> CountedAcceptance:
-        """Counted on pairs of a target and its draft, (rows, n) each; the draws are made with this seed."""
+        """Return counts on pairs of target and draft distributions, (rows, n) each.
+
+        seed, repetitions: of the draws in every context. prior: number of average contexts that are added to every row. separate: number of
+        draws with separate shares; the last row is for all later draws.
+        """
         p, q, generator = np.asarray(p, np.float64), np.asarray(q, np.float64), np.random.default_rng(seed)
         row, bins = np.searchsorted(edges, q.max(-1), side="right"), len(edges) + 1
         accepted = np.zeros((len(p), max_children))
         noted = []
         for place, taken, of_tokens in chain.from_iterable(
-            _rejected(p, q, max_children, generator) for _ in range(TIMES)
+            _rejected(p, q, max_children, generator) for _ in range(repetitions)
         ):
-            accepted[:, place] += taken / TIMES
+            accepted[:, place] += taken / repetitions
             noted.append((place, *of_tokens))
         mean, sums = accepted.mean(0), np.zeros((bins, max_children))
         np.add.at(sums, row, accepted)
-        of_node = (sums + PRIOR * mean) / (np.bincount(row, minlength=bins)[:, None] + PRIOR)
-        found, expected = np.zeros((2, PLACES, bins))
+        of_node = (sums + prior * mean) / (np.bincount(row, minlength=bins)[:, None] + prior)
+        found, expected = np.zeros((2, separate, bins))
         for place, rows, share, chance in noted:
-            at, of = min(place, PLACES - 1), np.searchsorted(edges, share, side="right")
+            at, of = min(place, separate - 1), np.searchsorted(edges, share, side="right")
             np.add.at(found[at], of, chance)
             np.add.at(expected[at], of, of_node[row[rows], place])
-        prior = PRIOR * TIMES * mean[np.minimum(np.arange(PLACES), max_children - 1), None] + 1e-12
+        added = prior * repetitions * mean[np.minimum(np.arange(separate), max_children - 1), None] + 1e-12
         return cls(
             tuple(map(_floats, np.minimum.accumulate(of_node, -1))),
-            tuple(map(_floats, (found + prior) / (expected + prior))),
+            tuple(map(_floats, (found + added) / (expected + added))),
             _floats(np.minimum.accumulate(mean)),
             edges,
         )
@@ -79,10 +87,9 @@ class CountedAcceptance:
 
 @dataclass(frozen=True)
 class LookedUpAcceptance:
-    """The chance that a looked-up token is accepted, by bins of the draft's mass on it between increasing edges (bins - 1,).
+    """P(a looked-up token is accepted), by bins of the draft's mass on it between increasing edges (bins - 1,).
 
-    A draft that is nearly the target says it all with its mass; a weak one misses what the text says. first: (bins,), of the first one;
-    further: (bins,), of one behind others that were accepted.
+    first: (bins,), of the first looked-up token. further: (bins,), of one after accepted ones.
     """
 
     first: tuple[float, ...]
@@ -90,42 +97,42 @@ class LookedUpAcceptance:
     edges: tuple[float, ...] = (0.02, 0.1, 0.4, 0.8, 0.97)
 
     @classmethod
-    def counted(cls, p: np.ndarray, q: np.ndarray, behind: np.ndarray) -> LookedUpAcceptance:
-        """Counted on looked-up tokens with these masses under the target and the draft, behind so many accepted ones; (rows,) each.
+    def counted(cls, p: np.ndarray, q: np.ndarray, behind: np.ndarray, prior: float = 3.0) -> LookedUpAcceptance:
+        """Return counts on looked-up tokens with masses p and q under target and draft, after `behind` accepted ones; (rows,) each.
 
-        Bins with few rows are drawn to the draft's own mass, those without any say it.
+        Bins with few rows shrink to the draft's own mass, by `prior` rows.
         """
         bins = len(cls.edges) + 1
         place, middle = np.searchsorted(cls.edges, q, side="right"), _middles(cls.edges)
 
         def mean(chosen: np.ndarray) -> tuple[float, ...]:
             number = np.bincount(place[chosen], minlength=bins)
-            return _floats((np.bincount(place[chosen], p[chosen], bins) + PRIOR * middle) / (number + PRIOR))
+            return _floats((np.bincount(place[chosen], p[chosen], bins) + prior * middle) / (number + prior))
 
         return cls(mean(behind == 0), mean(behind > 0))
 
     def chance(self, masses: Array, first: bool) -> Array:
-        """Of tokens with such masses under the draft, `host_view`s."""
+        """Return the probability for tokens with these masses under the draft, `host_view`s."""
         masses, values = xp.host_view(xp.floats(masses)), self.first if first else self.further
         steps = zip(self.edges, pairwise(values), strict=True)
         return values[0] + sum((above - below) * xp.where(masses >= edge, 1.0, 0.0) for edge, (below, above) in steps)
 
 
 def neutral_acceptance(max_children: int = 12) -> CountedAcceptance:
-    """Acceptance of draws where nothing was counted: as often as the draft thinks its top token right, whatever a draw's own share was."""
+    """Return the acceptance of draws without counts: the mass of the draft's top token, whatever a draw's own share is."""
     middles = _middles(EDGES)
     of_node = tuple(_floats(mass * (1 - mass) ** np.arange(max_children)) for mass in middles)
     return CountedAcceptance(of_node, ((1.0,) * len(middles),), of_node[len(middles) // 2])
 
 
 def neutral_looked_up() -> LookedUpAcceptance:
-    """Acceptance of looked-up tokens where nothing was counted: as often as the draft says."""
+    """Return the acceptance of looked-up tokens without counts: the draft's mass."""
     middles = _floats(_middles(LookedUpAcceptance.edges))
     return LookedUpAcceptance(middles, middles)
 
 
 def _middles(edges: Sequence[float]) -> np.ndarray:
-    """Of the bins of mass between these edges, 0 and 1."""
+    """Middles of the bins of mass between 0, these edges and 1."""
     return np.asarray(np.add([0, *edges], [*edges, 1]) / 2)
 
 

@@ -1,4 +1,4 @@
-"""Ways to draft trees: what each of them answers."""
+"""Tree drafters: the interface."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
-from ...laws.fixed_tokens import carries_n_fixed
 from ..model import Nodes, Path, Rows
 from ..rules.path_rule import PathRule
 from ..tree import Bounds, DraftTree
+from .counted_acceptance import PairAcceptance
 from .enumeration import Drafted, every_growth
 from .forced import ForcedDraws, Laws, forced_chances
 from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
@@ -23,13 +23,13 @@ from .growing import Growing, Grown, TreeDraws, grow_all, prefixes_of
 
 @dataclass(frozen=True)
 class DraftCounts:
-    """Counts of what one drafted tree takes.
+    """Counts of what one drafted tree needs; all but the first are maximums.
 
-    n_uniforms: numbers in [0, 1) that its draws take. n_draft_slots: nodes that the draft model reads at most, the root among them.
-    n_model_calls: calls of the draft model at most, one a level. n_lookup_tokens: tokens of another source that are drafted at most, beside
-    the draft model's. n_cascade_tokens: tokens that the draft model's own draft proposes to it at a time; 0 where it has none. n_paths:
-    children of the root at most. slots_are_nodes: whether the draft model reads a node in the slot of its number. n_noise_lists: numbers of
-    noise that its draws take for each token and depth; 0 if they take uniforms alone.
+    n_uniforms: numbers in [0, 1) for its draws. n_draft_slots: nodes that the draft model reads, including the root. n_model_calls: forward
+    passes of the draft model, one per level. n_lookup_tokens: looked-up tokens, in addition to those of the draft model. n_paths: children
+    of the root. n_cascade_tokens: tokens that the cascade proposes to the draft model at a time; 0 without a cascade. slots_are_nodes:
+    whether the draft model reads node i in slot i. n_noise_lists: lists of noise per depth that its draws need; 0 if they need uniforms
+    only.
     """
 
     n_uniforms: int
@@ -43,12 +43,12 @@ class DraftCounts:
 
 
 class TreeDrafter(ABC):
-    """A way to draft trees: within what bounds, and by what draws."""
+    """A way to draft trees."""
 
     @property
     @abstractmethod
     def bounds(self) -> Bounds:
-        """Bounds of its trees, known beforehand."""
+        """Bounds of its trees, known before drafting."""
 
     @property
     def counts(self) -> DraftCounts:
@@ -59,21 +59,30 @@ class TreeDrafter(ABC):
     @property
     @abstractmethod
     def law(self) -> DraftLaw:
-        """The law of the children of a node, however many there are."""
+        """Draft law of the children of a node, for any number of them."""
 
     @property
     @abstractmethod
     def rule(self) -> PathRule:
-        """The lossless rule that its trees are usually selected from by."""
+        """Default lossless path rule for its trees."""
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """Its name in tables."""
+        """Name in tables."""
+
+    @property
+    def family(self) -> tuple[str, int]:
+        """Key under which acceptance is counted: trees of one family have the same acceptance."""
+        return "tree", self.bounds.size
+
+    def for_pair(self, acceptance: PairAcceptance) -> TreeDrafter:
+        """Return the drafter with a pair's counted acceptance, if it drafts by counted acceptance and was given none."""
+        return self
 
     @abstractmethod
     def growing(self, draws: TreeDraws) -> Growing:
-        """Trees of a root each, whose draws are made so."""
+        """Return growing trees of a root each, with these draws."""
 
     def held(
         self,
@@ -83,9 +92,10 @@ class TreeDrafter(ABC):
         runs: int = 16,
         given: Sequence[int] = (),
     ) -> tuple[Array, Array]:
-        """Weights (R, L) of R trees, and which of them hold the first 1 .. L tokens of a sequence: see `forced_chances`. One row is exact.
+        """Return weights (R, L) of R trees, and which of them hold the first 1 .. L tokens of a sequence: see `forced_chances`.
 
-        draft: the laws (n,) after some prefixes, on the host. generator: random numbers of the runs; given: see `TreeDraws`.
+        A single row is exact. draft: draft distributions (n,) after prefixes, on the host. generator: random numbers of the runs. given:
+        see `TreeDraws`.
         """
         generator = np.random.default_rng() if generator is None else generator
 
@@ -99,19 +109,21 @@ class TreeDrafter(ABC):
         return weights, holds
 
     def every_tree(self, nodes: Nodes) -> Iterator[Drafted]:
-        """Every tree after the empty prefix of a model, as often as there are ways to draft it, and the probability of each."""
+        """Yield every way to draft a tree after the empty prefix of a model: the tree, and the probability."""
         return every_growth(nodes, self.growing, self.law)
 
 
 def begin(drafter: TreeDrafter, uniforms: Array, given: Array | None = None, noise: Array | None = None) -> Growing:
-    """Trees of a root each, drawn by these uniforms (B, n_uniforms) in [0, 1); given: int (B, n_lookup_tokens), noise: see `TreeDraws`."""
+    """Return growing trees of a root each; uniforms (B, n_uniforms) in [0, 1), given int (B, n_lookup_tokens), noise: see `TreeDraws`."""
     if tuple(uniforms.shape[1:]) != (drafter.counts.n_uniforms,):
-        raise InvalidArgument(f"uniforms have shape {tuple(uniforms.shape)}: give (B, {drafter.counts.n_uniforms})")
+        raise InvalidArgument(
+            f"uniforms must have shape (B, {drafter.counts.n_uniforms}), got {tuple(uniforms.shape)}. Pass one row per tree."
+        )
     return drafter.growing(TreeDraws(uniforms, given, noise))
 
 
 def draft_trees(drafter: TreeDrafter, model: Any, roots: Sequence[Path], uniforms: np.ndarray) -> DraftTree:
-    """A tree after each of B prefixes of a model, by uniforms (B, n_uniforms) in [0, 1)."""
+    """Return a tree after each of B prefixes of a model, by uniforms (B, n_uniforms) in [0, 1)."""
     rows, known = Rows.of(model), dict[Path, tuple[Any, Any]]()
     grown = grow_all(begin(drafter, uniforms), roots, lambda prefix: rows.pair(prefix, known)[1])
     p, q = (np.zeros((len(roots), drafter.bounds.size + 1, rows.n)) for _ in range(2))
@@ -123,6 +135,6 @@ def draft_trees(drafter: TreeDrafter, model: Any, roots: Sequence[Path], uniform
 
 
 def as_trees(drafter: TreeDrafter, grown: Grown, p: Array, q: Array) -> DraftTree:
-    """The drafted trees, with p (B, N + 1, n) and q (B, M, n) at their nodes."""
-    fixed_count = grown.fixed_count[:, : q.shape[1]] if carries_n_fixed(drafter.law) else None
+    """Return the drafted trees with p (B, N + 1, n) and q (B, M, n) at their nodes."""
+    fixed_count = grown.fixed_count[:, : q.shape[1]] if drafter.law.n_fixed_by_node else None
     return DraftTree(grown.parents, grown.tokens, p, q, drafter.bounds, drafter.law, fixed_count)

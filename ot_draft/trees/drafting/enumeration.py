@@ -11,7 +11,6 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
-from ...laws.fixed_tokens import FixedTokensOfNodes
 from ..model import Nodes, Path
 from ..rules.path_rule import PathLaw
 from ..tree import PlainTree, TreeShape
@@ -22,7 +21,7 @@ Made = dict[int, int]  # tokens by the number of the uniform that draws them
 
 
 def within_limit(number: int, what: str, limit: int = 1 << 20) -> None:
-    """Raise InvalidArgument for more trees, or K-tuples of paths, than can be enumerated: more take an hour in Fractions."""
+    """Raise InvalidArgument for more trees, or K-tuples of paths, than are enumerated within an hour in Fractions."""
     if number > limit:
         raise InvalidArgument(
             f"enumerating {what} is out of reach (limit {limit}): take a smaller vocabulary, or fewer or shorter paths"
@@ -32,10 +31,10 @@ def within_limit(number: int, what: str, limit: int = 1 << 20) -> None:
 def every_growth(
     nodes: Nodes, growing: Callable[[TreeDraws], Growing], law: DraftLaw, at_once: int = 512, limit: int = 1 << 20
 ) -> Iterator[Drafted]:
-    """Every tree that grows so, as often as there are ways to draw it, and the probability of each.
+    """Yield every way to draw a tree that grows so, and its probability.
 
-    Every draw is made in every way, also where its node is not kept. at_once: trees that grow at a time. Raises InvalidArgument where
-    there are more ways than the limit.
+    Every draw is made in every way, also if its node is not kept. at_once: trees that grow at a time. Raises InvalidArgument if there are
+    more ways than the limit.
     """
     waiting: list[tuple[Made, Any]] = [({}, nodes.one)]
     count = 0
@@ -55,9 +54,9 @@ def every_growth(
 
 
 class _EveryWay(TreeDraws):
-    """Stands in for the uniforms: makes the draws given in `made`, and of each tree notes the first other one.
+    """A replacement of uniforms that makes the draws given in `made`, and records the first other draw of each tree.
 
-    open: by tree, the number of that draw, and its law.
+    open: by tree, the index of that draw, and its distribution.
     """
 
     def __init__(self, made: Sequence[Made]) -> None:
@@ -79,18 +78,16 @@ class _EveryWay(TreeDraws):
 
 
 def _plain(grown: Grown, row: int, law: DraftLaw) -> PlainTree:
-    """One tree of a batch in plain form."""
     prefixes = [prefix for prefix in prefixes_of(grown, row) if prefix is not None]
     size = len(prefixes) - 1
     shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
     children = (tuple(tokens[child - 1] for child in shape.children(node)) for node in range(size + 1))
     nodes = zip(prefixes, children, grown.fixed_count[row, : size + 1].tolist(), strict=True)
-    law = law.with_fixed_tokens(nodes) if isinstance(law, FixedTokensOfNodes) else law
-    return PlainTree(shape, tokens, law)
+    return PlainTree(shape, tokens, law.with_fixed_tokens(nodes))
 
 
 def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Drafted]:
-    """Every tree of positive probability, the children of every node drawn by the law. InvalidArgument beyond a million."""
+    """Yield every tree of positive probability under a draft law. Raises InvalidArgument beyond a million."""
     number = number_of_trees(nodes, shape, law)
     within_limit(number, f"{number} drafted trees")
     inner = [v for v in range(shape.size + 1) if shape.children(v)]
@@ -111,7 +108,7 @@ def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Dr
 
 
 def number_of_trees(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> int:
-    """Number of the trees of this shape that can be drafted."""
+    """Return the number of trees of this shape that can be drafted."""
 
     def below(node: int, prefix: Path | None) -> int:
         children = shape.children(node)

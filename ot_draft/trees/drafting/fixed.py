@@ -1,4 +1,4 @@
-"""Trees of one shape: every tree has the same nodes, whatever was drafted."""
+"""Trees of one shape: every tree has the same nodes, whatever tokens are drafted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw, Fact, FixedFirst, FixedTokensLaw, WithoutReplacement, outside, probability_inside
+from ...laws import IID, DraftLaw, Fact, WithoutReplacement, outside, probability_inside
 from ...laws.fixed_tokens import fixed_part
 from ..model import Nodes, Path
 from ..rules.joint import Joint
@@ -54,7 +54,7 @@ class FixedTree(TreeDrafter):
 
     @classmethod
     def chains(cls, K: int, L: int, law: DraftLaw | None = None) -> FixedTree:
-        """K paths of length L that share nothing but the root."""
+        """Return K paths of length L that share only the root."""
         return cls(TreeShape.chains(K, L), IID() if law is None else law)
 
     @property
@@ -92,6 +92,10 @@ class FixedTree(TreeDrafter):
             return f"{self.width} × {self.length}"
         return "tree " + ",".join(str(len(self.shape.children(level.start))) for level in self.shape.levels[:-1])
 
+    @property
+    def family(self) -> tuple[str, int]:
+        return "model", self.counts.n_paths
+
     def growing(self, draws: TreeDraws) -> Growing:
         return FixedGrowth(self, draws)
 
@@ -103,13 +107,15 @@ class FixedTree(TreeDrafter):
         runs: int = 1,
         given: Sequence[int] = (),
     ) -> tuple[Array, Array]:
-        """Exactly: for laws whose drafts are independent, and draws without replacement. Raises InvalidArgument for others."""
+        """As `TreeDrafter.held`, exact. Raises InvalidArgument unless drafts are independent or drawn without replacement."""
         law, L = self.law, self.length
-        distinct = isinstance(law, WithoutReplacement) and not isinstance(law, FixedTokensLaw)
+        distinct = law == WithoutReplacement()
         if not (distinct or Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts):
-            raise InvalidArgument(f"{law!r}: give a law of independent drafts, or WithoutReplacement()")
+            raise InvalidArgument(
+                f"law must have independent drafts or be WithoutReplacement(), got {law!r}. Use such a law."
+            )
         if len(text) != L:
-            raise InvalidArgument(f"the text has {len(text)} tokens: give {L}, the depth of the trees")
+            raise InvalidArgument(f"text must have {L} tokens, the depth of the trees, got {len(text)}. Pass as many.")
         marginals = without_replacement if distinct else independent
         laws = draft([text[:depth] for depth in range(L)])
 
@@ -118,7 +124,7 @@ class FixedTree(TreeDrafter):
             return marginals(law, laws[depth], xp.integers(text[depth : depth + 1], like=laws[depth]), count)
 
         def held(node: int) -> Array:
-            """(L + 1,) chances that so many of the text's tokens are held below a node that holds its part of them."""
+            """P(the first i tokens of the text are held below a node that holds the tokens up to its depth), (L + 1,)."""
             depth, children = self.shape.depths[node], self.shape.children(node)
             found = xp.full((L + 1,), 0, like=laws[0])
             if children:
@@ -135,11 +141,11 @@ class FixedTree(TreeDrafter):
 
     @cached_property
     def steps(self) -> tuple[_Pass, ...]:
-        """The passes in which the draft model makes the tree, one for every depth with children."""
+        """Forward passes in which the draft model drafts the tree, one for every depth with children."""
         passes, children = [], self.shape.children
         for level in self.shape.levels[:-1]:
             branching = [node for node in level if children(node)]
-            # A childless node among them is passed through too: a range of nodes is a view of q, a list would be a copy.
+            # A range includes nodes without children among them: it is a view of q, a list would be a copy.
             nodes, groups = range(branching[0], branching[-1] + 1), []
             for count, group in groupby(nodes, key=lambda node: len(children(node))):
                 run = list(group)
@@ -152,7 +158,7 @@ class FixedTree(TreeDrafter):
 
 
 class _Group(NamedTuple):
-    """Neighbouring nodes of a pass with equally many children, by their places in it, and their children among nodes 1 .. N, from 0."""
+    """Neighbouring nodes of a pass with equally many children, by index in the pass, and their children by index in nodes 1 .. N."""
 
     nodes: slice
     children: slice
@@ -167,7 +173,7 @@ class _Pass(NamedTuple):
 
 
 class FixedGrowth(Growing):
-    """Trees whose parents never change. Below an absent node, where no token was left to draw, all are absent."""
+    """Trees of fixed parents. Below a node that is absent because no token was left to draw, all are absent."""
 
     def __init__(self, drafting: FixedTree, draws: TreeDraws) -> None:
         super().__init__(draws, len(drafting.steps))
@@ -194,16 +200,14 @@ class FixedGrowth(Growing):
             self._show_level(self.drafting.steps[self._depth].nodes)
 
     def _drawn(self, q: Array, places: slice, children: slice, count: int) -> tuple[Array, Any]:
-        """Children (B, W, count) of neighbouring nodes with these q (B, W, n), and how many of each node's are fixed."""
-        law, uniforms = self.drafting.law, self._draws.uniforms(places, children, count)
-        return law.draw_counted(q, uniforms) if isinstance(law, FixedFirst) else (law.draw(q, uniforms), 0)
+        """Children (B, W, count) of neighbouring nodes with q (B, W, n), and the number of fixed ones of each node."""
+        return self.drafting.law.draw_counted(q, self._draws.uniforms(places, children, count))
 
     def grown(self) -> Grown:
         slots = xp.arange(self.drafting.budget + 1, like=self._root) + 0 * self._fixed_count
         return Grown(self._tokens, self._parents, self._fixed_count, slots)
 
     def _show_level(self, nodes: range) -> None:
-        """The nodes of the next pass."""
         drafted = slice(nodes.start - 1, nodes.stop - 1)
         self.same_slots = slice(nodes.start, nodes.stop)
         self.read, self.above = self._tokens[:, drafted], self._parents[:, drafted]
@@ -212,7 +216,7 @@ class FixedGrowth(Growing):
 
 
 def independent(law: DraftLaw, q: Array, token: Array, count: int) -> Array:
-    """Probability that the child at each place is the token: (n,), int (1,) -> (count,)."""
+    """Probability that the child at each index is the token: (n,), int (1,) -> (count,)."""
     fixed = fixed_part(law, q, count)
     return xp.where(fixed >= 0, xp.astype(fixed == token, q.dtype), xp.gather(outside(q, fixed), token))
 
@@ -225,7 +229,7 @@ def without_replacement(law: DraftLaw, q: Array, token: Array, count: int) -> Ar
 
 
 def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:
-    """The first K of a tree's chains, cut after L tokens; all trees of the batch are chains of the first one's shape."""
+    """Return the first K of a tree's chains, cut after L tokens; all trees of the batch have the first one's shape."""
     width = len(tree.shape(0).children(0))
     rows = [0, *(1 + depth * width + path for depth in range(L) for path in range(K))]
     shape = TreeShape.chains(K, L)
@@ -236,24 +240,18 @@ def first_chains(tree: DraftTree, K: int, L: int) -> DraftTree:
 
 
 def as_drafter(drafting: Any, law: DraftLaw | None = None) -> TreeDrafter:
-    """A way to draft as it is; a shape, or (K, L), as `FixedTree`."""
+    """Return a tree drafter as it is; a shape, or (K, L), as a `FixedTree`."""
     if isinstance(drafting, tuple):
         if len(drafting) != 2:
-            raise InvalidDrafts(f"{drafting!r} is no drafting: give (K, L), numbers and length of paths")
-        check_sizes(*drafting)
+            raise InvalidDrafts(
+                f"drafting must be (K, L), a TreeShape or a TreeDrafter, got {drafting!r}. Pass (2, 3)."
+            )
         drafting = TreeShape.chains(*drafting)
     if isinstance(drafting, TreeShape):
         return FixedTree(drafting, IID() if law is None else law)
     if not hasattr(drafting, "every_tree"):
-        raise InvalidDrafts(f"{drafting!r} is no drafting: give (K, L), a TreeShape or a TreeDrafter")
+        raise InvalidDrafts(f"drafting must be (K, L), a TreeShape or a TreeDrafter, got {drafting!r}. Pass (2, 3).")
     if law is not None:
-        raise InvalidArgument(f"{drafting!r} has a law of its own: leave {law!r} away")
+        raise InvalidArgument(f"law must be None for {drafting!r}, which has its own, got {law!r}. Remove law.")
     checked: TreeDrafter = drafting
     return checked
-
-
-def check_sizes(K: Any, L: Any) -> None:
-    """Raise InvalidDrafts for sizes that no paths have."""
-    for name, value, least in (("K", K, 1), ("L", L, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidDrafts(f"{name} is {value!r}: give K >= 1 drafted paths of length L >= 0, both integers")

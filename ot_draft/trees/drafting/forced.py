@@ -1,8 +1,8 @@
-"""How likely a drafted tree holds a given text, by drafting along it: for trees whose numbers of children depend on what was drafted.
+"""P(a drafted tree holds a given text) by importance sampling: for trees whose numbers of children depend on what was drafted.
 
-Free trees hardly ever hold a long text. Here the next token of the text is forced into the children of its node, and each tree has a
-weight: the chance of its draws when they are free, by that when they are forced. The mean of the weights of the trees that hold the first d
-tokens is the chance that a free tree does.
+Trees hardly ever hold a long text. The next token of the text is therefore forced into the children of its node, and each tree has a
+weight: the probability of its draws divided by that of the forced draws. The mean weight of the trees that hold the first d tokens is
+the probability that a tree holds them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Laws = Callable[[list[Path]], Sequence[Array]]  # the draft's laws (n,) after so
 def forced_chances(
     growing: Callable[[TreeDraws], Any], draft: Laws, text: Path, draws: ForcedDraws, until: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (R, L) of R trees, and which of them hold the first 1, 2, .. L tokens of the text, behind the empty prefix.
+    """Return weights (R, L) of R trees, and which of them hold the first 1, 2, .. L tokens of the text after the empty prefix.
 
-    The mean weight of those that hold so many, 0 for the others, is the chance that a free tree does. draft: on the host. until: force the
-    first so many tokens alone, which a tree needs that goes back on what it drafted: only column `until` is of use then.
+    The mean of weight times indicator is the probability that a tree holds these tokens. draft: on the host. until: number of tokens that
+    are forced, for trees that do not keep all they draft; only column `until` is valid then.
     """
     laws: dict[Path, Array] = {(): draft([()])[0]}
     weights: list[np.ndarray] = []
@@ -48,14 +48,14 @@ def forced_chances(
 
 
 class ForcedDraws(TreeDraws):
-    """Draws of R trees, and the weight (R,) of each: its chance by free draws over that by these."""
+    """Draws of R trees, and the weight (R,) of each: probability of its draws divided by that of the forced draws."""
 
     def __init__(self, generator: np.random.Generator, runs: int, given: Sequence[int] = ()) -> None:
         super().__init__(np.zeros((runs, 1)), np.tile(np.array(given, dtype=np.int64), (runs, 1)))
         self._generator, self.weight = generator, np.ones(runs)
 
     def force(self, places: np.ndarray, token: int) -> None:
-        """Bring the token to the children of the nodes at these places (R,) of the next level, -1: of none."""
+        """Force the token into the children of the nodes with these indices (R,) in the next level; -1: of none."""
         self._places, self._token = places, token
 
     def tokens(self, mass: Array, numbers: Array, needed: Array, nodes: Array | None = None, left: Any = 1) -> Array:
@@ -71,7 +71,7 @@ class ForcedDraws(TreeDraws):
         return drawn
 
     def _force(self, drawn: Array, mass: Array, columns: np.ndarray, share: float, left: int) -> None:
-        """One of the columns becomes the token. A single draw, of so many that are left, becomes it with chance 1 / left."""
+        """Set one of the columns to the token; a single draw of `left` remaining ones with probability 1 / left."""
         chance = 1.0 if share == 1 else 1 / left
         if len(columns) == 1 and self._generator.random() >= chance:
             others = mass.copy()

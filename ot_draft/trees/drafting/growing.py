@@ -1,8 +1,8 @@
-"""Trees that grow, level by level as data: what a decoder hands over at each level, and what it gets.
+"""Trees that grow level by level: the interface between a decoder and a tree drafter.
 
-A decoder lets the draft model read one level after the other and hands its laws to `Growing.grow`, which drafts the level below. Which
-nodes there are is data: parents, absent nodes, fixed sizes, so that one batch holds trees of many shapes and an accelerator is asked
-nothing. On the CPU, where asking is free, what is absent in all trees is left out of the levels.
+The draft model reads one level at a time; its distributions go to `Growing.grow`, which drafts the level below. The nodes are data of
+fixed size, with parents and absent nodes, so that a batch holds trees of many shapes without a device sync. On the CPU, nodes that are
+absent in all trees are dropped from the levels.
 """
 
 from abc import ABC, abstractmethod
@@ -24,8 +24,8 @@ __all__ = ["Growing", "Grown", "TreeDraws"]
 class Grown:
     """A batch of B drafted trees of at most N nodes, numbered breadth first, absent nodes last.
 
-    tokens, parents: int (B, N), -1 and N where absent. fixed_count: int (B, N + 1) children that are fixed and no draws. slots: int
-    (B, N + 1) where each node stood when the draft model read it, the root in slot 0; -1 where it was not read.
+    tokens, parents: int (B, N), -1 and N where absent. fixed_count: int (B, N + 1) number of fixed children. slots: int (B, N + 1)
+    slot in which the draft model read each node, the root in slot 0; -1 if it was not read.
     """
 
     tokens: Array
@@ -35,10 +35,10 @@ class Grown:
 
 
 class TreeDraws:
-    """Every random choice of a drafting, each by a uniform of its own: (B, draws) in [0, 1).
+    """All random choices of a tree drafter, each by a separate uniform: (B, draws) in [0, 1).
 
-    given: int (B, G), a `host_view`, tokens that may come next by another source than the draft model, -1 beyond; without any no columns.
-    noise: other random numbers of the step, for the drafters that take some; None without.
+    given: int (B, G), a `host_view`, looked-up tokens, -1 beyond; G = 0 without a lookup. noise: other random numbers of the step, for
+    drafters that need them.
     """
 
     def __init__(self, uniforms: Array, given: Array | None = None, noise: Array | None = None) -> None:
@@ -48,31 +48,30 @@ class TreeDraws:
         self.given = self.root[:, :0] if given is None else xp.host_view(given)
 
     def tokens(self, mass: Array, numbers: Array, needed: Array, nodes: Array | None = None, left: Any = 1) -> Array:
-        """Draws by masses (B, W, n), each row in proportion: int (B, W, m), a `host_view`; anything where none is needed.
+        """Return draws in proportion to masses (B, W, n): int (B, W, m), a `host_view`; arbitrary where none is needed.
 
-        numbers: int (B, W, m), of the uniforms. For those who replace draws: nodes, int (W,), the places of the nodes among those of the
-        level, all of it without any; left, of draws that come one by one, how many are likely still to come there, this one included: 1 for
-        the last one alone.
+        numbers: int (B, W, m), indices of the uniforms. Subclasses that replace draws also read `nodes`, int (W,), indices of the nodes in
+        the level, by default all; and `left`, the expected number of draws still to come at the node one by one, including this one.
         """
         numbers = xp.where(needed, numbers, -1).reshape(len(numbers), -1)
         uniforms = xp.from_view(xp.gather(xp.host_view(self._uniforms), numbers), mass)
         return xp.host_view(xp.inverse_cdf(mass, uniforms.reshape(needed.shape)))
 
     def uniforms(self, nodes: slice, children: slice, count: int) -> Array:
-        """Uniforms (B, W, count) for the children of W neighbouring nodes of the present level, which are these among nodes 1 .. N."""
+        """Return uniforms (B, W, count) for the children of W neighbouring nodes of the level, with these indices in nodes 1 .. N."""
         return self._uniforms[:, children].reshape(len(self._uniforms), -1, count)
 
     def kind(self, x: Array) -> Array:
-        """Back from a `host_view` to the kind of the uniforms."""
+        """Return a `host_view` as the kind of array that the uniforms are."""
         return xp.from_view(x, self._uniforms)
 
 
 class Growing(ABC):
-    """A batch of trees that grows. Nothing is asked of an accelerator.
+    """A batch of trees that grows, without a device sync.
 
-    levels: how many levels may still be drafted. Of the present level, which the draft model reads next: slots, int (B, W), a number of
-    its own for every node that is read, -1 where there is none; read, int (B, W), its tokens; above, int (B, W), the slots of its parents;
-    same_slots, where these are the same neighbouring slots in every tree, but for absent nodes: which.
+    levels: number of levels that may still be drafted. The present level is the one that the draft model reads next. slots: int (B, W)
+    slot of each of its nodes, -1 if absent. read: int (B, W) their tokens. above: int (B, W) slots of their parents. same_slots: these
+    slots if they are the same range in every tree, except for absent nodes.
     """
 
     levels: int
@@ -86,16 +85,15 @@ class Growing(ABC):
         self.slots = self.read = self.above = draws.kind(draws.root)
 
     def _show(self, slots: Array, read: Array, above: Array) -> None:
-        """The level that is read next, `host_view`s."""
         self.slots, self.read, self.above = map(self._draws.kind, (slots, read, above))
 
     @abstractmethod
     def grow(self, q: Array) -> None:
-        """Draft the level below, by q (B, W, n) at the present one (any law where there is no node)."""
+        """Draft the level below, by q (B, W, n) at the present one, arbitrary at absent nodes."""
 
     @abstractmethod
     def grown(self) -> Grown:
-        """The trees, after the last level."""
+        """Return the trees after the last level."""
 
 
 def grow_all(
@@ -104,9 +102,11 @@ def grow_all(
     law: Callable[[Path], Array],
     before: Callable[[list[list[Path | None]]], None] = lambda level: None,
 ) -> Grown:
-    """Trees after these prefixes, by the draft's law (n,) after any prefix; on the host. before: is told the prefixes of each level.
+    """Return trees after these prefixes, on the host.
 
-    Raises InvalidDrafts for a token that is read and outside the vocabulary.
+    law: draft distribution (n,) after a prefix. before: called with the prefixes of each level.
+
+    Raises InvalidDrafts if a token that is read is outside the vocabulary.
     """
     n = None
     prefixes: list[dict[int, Path]] = [{0: root} for root in roots]
@@ -118,14 +118,16 @@ def grow_all(
                 above, token = int(growing.above[row, place]), int(growing.read[row, place])
                 if above not in read:
                     raise InvalidDrafts(
-                        f"tree {row}: slot {slot} hangs below slot {above}, which was not read: let levels follow each other"
+                        f"tree {row}: the parent of slot {slot} must be a slot that was read before, got {above}. Draft level by level."
                     )
                 if n is not None and not 0 <= token < n:
-                    raise InvalidDrafts(f"tree {row}: slot {slot} reads token {token}: the vocabulary is 0 .. {n - 1}")
+                    raise InvalidDrafts(
+                        f"tree {row}: token of slot {slot} must be from 0 to {n - 1}, got {token}. Draft such tokens."
+                    )
                 read[slot] = (*read[above], token)
             level[row][place] = read[slot]
         before(level)
-        # Any law where there is no node.
+        # Absent nodes get the distribution of the root.
         rows = zip(roots, level, strict=True)
         laws = np.array([[law(root if each is None else each) for each in row] for root, row in rows])
         n = laws.shape[-1]
@@ -134,27 +136,20 @@ def grow_all(
 
 
 def prefixes_of(grown: Grown, row: int) -> list[Path | None]:
-    """The tokens on the way to the root, and to every node, of one tree on the host; None where it is absent."""
+    """Return the tokens on the path to every node of one tree, the root first, on the host; None if it is absent."""
     prefixes: list[Path | None] = [()]
     for token, parent in zip(grown.tokens[row].tolist(), grown.parents[row].tolist(), strict=True):
         if token >= 0 and not 0 <= parent < len(prefixes):
             raise InvalidDrafts(
-                f"tree {row}: node {len(prefixes)} has parent {parent}: number the nodes breadth first, so that parents are earlier nodes"
+                f"tree {row}: parent of node {len(prefixes)} must be an earlier node, got {parent}. Number the nodes breadth first."
             )
         above = prefixes[parent] if token >= 0 else None
         prefixes.append(None if above is None else (*above, token))
     return prefixes
 
 
-def check_bounds(**numbers: int) -> None:
-    """Raise InvalidDrafts for a number below 1."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise InvalidDrafts(f"{name} is {number!r}: give a whole number >= 1")
-
-
 def written(x: Array, index: Array, values: Array) -> Array:
-    """A copy of x (B, m) with the values at the indices (B, i); the last column may be scratch, the target of masked writes."""
+    """Return a copy of x (B, m) with values at indices (B, i); the last column may be scratch, the target of masked writes."""
     if hasattr(x, "scatter"):
         return x.scatter(-1, index, values)
     out = x.copy()

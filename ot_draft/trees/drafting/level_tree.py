@@ -1,9 +1,9 @@
-"""Trees drafted level by level: how much of the budget a level gets, decided from q and what was drawn above alone.
+"""Trees drafted level by level; q and the levels above determine how much of the budget a level gets.
 
-At every level the draft estimates how likely each node is reached, and what one more child of it would add to the acceptance. How much of
-the budget the level gets is decided by a forest that is only imagined: below every possible child hangs the tree that would grow if all
-nodes were like the average one of this level; the best nodes of that forest are counted, as many as are left, and those among them
-that lie in this level are drafted, all at once. The numbers depend on levels above, never on a draw of the same level or below.
+At every level, estimates are computed of the probability that each node is reached, and of the gain in acceptance by one more child. An
+estimated forest divides the remaining budget: each possible child has below it the tree that grows if all nodes are like the average one
+of this level. The best nodes of that forest are selected, as many as the budget allows, and those that are in this level are drafted at
+once. The numbers depend on levels above, never on a draw of the same level or below.
 """
 
 from abc import abstractmethod
@@ -11,18 +11,20 @@ from typing import Any
 
 from ... import arrays as xp
 from ...arrays import Array
+from ...boundary import int_from
+from ...errors import InvalidDrafts
 from ...laws import outside
 from ..tree import TreeBounds
 from .drafter import TreeDrafter
-from .growing import Growing, Grown, TreeDraws, check_bounds, written
+from .growing import Growing, Grown, TreeDraws, written
 
 Chosen = tuple[Array, Array]  # number of children, and of fixed tokens among them: int (B, W) each
 
 
 class LevelTree(TreeDrafter):
-    """Draft at most `budget` nodes, at most `length` deep and `most` children a node, as many where as an estimate from q says.
+    """Trees of at most `budget` nodes, `length` levels and `max_children` children per node, with numbers from an estimate from q.
 
-    typical: what each child of a node adds on average, where it is known; else as on the level that is drafted.
+    typical: average gain of each child of a node; empty for that of the level that is drafted.
     """
 
     typical: tuple[float, ...]
@@ -36,28 +38,29 @@ class LevelTree(TreeDrafter):
         return TreeBounds(self.budget, self.length, self.max_children)
 
     def __post_init__(self) -> None:
-        check_bounds(budget=self.budget, length=self.length, max_children=self.max_children)
+        for name in ("budget", "length", "max_children"):
+            int_from(name, getattr(self, name), 1, error=InvalidDrafts)
 
     @abstractmethod
     def estimate(self, q: Array) -> Any:
-        """Estimates at nodes with the draft distributions q (..., n), on the host (`host_view`).
+        """Return estimates at nodes with draft distributions q (..., n), on the host (`host_view`).
 
-        Its `gains`: what each further child adds to the acceptance (..., most), and the number of fixed tokens among 0 .. most children.
-        `below(masses, tokens, fixed_count, count)`: the chance that each child is reached, given its parent is, by masses (..., C) under q,
-        tokens int (..., C), -1 beyond, and both counts (..., 1).
+        Their `gains`: gain in acceptance by each further child (..., C), and the number of fixed tokens among 0 .. C children.
+        `below(masses, tokens, fixed_count, count)`: probability that each child is reached, given that its parent is, by masses (..., C)
+        under q, tokens int (..., C), -1 beyond, and both counts (..., 1).
         """
 
     def numbers_at(self, estimate: Any, reached: Array, left: Array, levels: int) -> Chosen:
-        """Children of every node of a level, and how many of them are fixed tokens, by what the draft says there; all are `host_view`s.
+        """Return the numbers of children and of fixed tokens among them of every node of a level; all are `host_view`s.
 
-        reached: (B, W) chance that each node is reached; left: int (B, 1) nodes left; levels: how many may still be drafted, that of the
-        children included.
+        reached: (B, W) probability that each node is reached. left: int (B, 1) remaining nodes. levels: remaining levels, including that of
+        the children.
         """
         gains, fixed_count = estimate.gains
         return self.shared_out(gains, fixed_count, reached, left, levels)
 
     def shared_out(self, gains: Array, fixed_count: Array, reached: Array, left: Array, levels: int) -> Chosen:
-        """`numbers_at` by what each further child adds (B, W, most), and by the fixed ones among 0 .. most (B, W, most + 1)."""
+        """Return `numbers_at` from gains of each further child (B, W, C) and numbers of fixed tokens among 0 .. C (B, W, C + 1)."""
         weights = (reached[..., None] * gains).reshape(len(reached), -1)
         average = (reached[..., None] * gains).sum(-2) / xp.maximum(reached.sum(-1, keepdims=True), 1e-300)
         for place, gain in enumerate(self.typical):  # numbers, not an array: nothing is copied to the device
@@ -70,7 +73,7 @@ class LevelTree(TreeDrafter):
         return LevelGrowth(self, draws)
 
     def _imagined(self, average: Array, levels: int) -> Array:
-        """Chances that the nodes of an average node's tree are reached, itself (1) included, the largest first: (B, at most budget)."""
+        """Probabilities (B, at most budget) that the nodes of an average node's tree are reached, decreasing, first 1 for itself."""
         alone = average[:, :1] * 0 + 1
         tree = alone
         for _ in range(levels):
@@ -79,13 +82,15 @@ class LevelTree(TreeDrafter):
         return tree
 
     def _drafted(self, weights: Array, tree: Array, left: Array) -> Array:
-        """Mask of the possible children (B, W C) that are drafted: those of the level among the best of the imagined forest. bool."""
+        """Mask bool (B, W C) of the possible children that are drafted: those among the best nodes of the estimated forest."""
         order = xp.argsort(-weights, stable=True)
         best = xp.take_along_axis(weights, order)[:, : self.budget]
         forest = (best[:, :, None] * tree[:, None, :]).reshape(len(best), -1)
         forest = xp.top_masses(forest, min(self.budget, forest.shape[-1]))
-        least = xp.gather(forest, xp.minimum(left, forest.shape[-1]) - 1)  # 0 where nothing is left: then `left` bounds
-        # Of nodes that are worth the same as the last one, those of the level come first, as many as there is room for.
+        least = xp.gather(
+            forest, xp.minimum(left, forest.shape[-1]) - 1
+        )  # any value if nothing is left: `left` is 0 then
+        # Among nodes of equal value, those of the level come first, up to the budget.
         room = left - xp.where(forest > least, 1, 0).sum(-1, keepdims=True)
         equal = xp.where((best == least) & (best > 0), 1, 0).sum(-1, keepdims=True)
         number = xp.minimum(
@@ -95,9 +100,9 @@ class LevelTree(TreeDrafter):
 
 
 class LevelGrowth(Growing):
-    """Trees whose nodes stand in the slots of their numbers. Of siblings that are equal the eldest alone is read, and drafted after."""
+    """Trees whose node i is in slot i. Among equal siblings, only the first is read and has children."""
 
-    drafting: Any  # a `LevelTree`, where `_decide` and `_chances` are not replaced
+    drafting: Any  # a `LevelTree`, unless a subclass replaces `_decide` and `_chances`
 
     def __init__(self, drafting: TreeDrafter, draws: TreeDraws) -> None:
         super().__init__(draws, drafting.bounds.length)
@@ -113,7 +118,7 @@ class LevelGrowth(Growing):
         place = xp.arange(drafting.bounds.max_children, like=count)
         present = (place < count[..., None]).reshape(len(count), -1)
         kept = xp.argsort(xp.where(present, 0, 1), stable=True)[:, : min(size, present.shape[-1])]
-        if xp.on_host(kept):  # where it can be asked how many there are, the rest of the level is left out
+        if xp.on_host(kept):  # on the host, the rest of the level is dropped
             kept = kept[:, : max(int(present.sum(-1).max()) if len(present) else 0, 1)]
         there, parent = xp.take_along_axis(present, kept), kept // drafting.bounds.max_children
         slot = xp.where(there, self._used + xp.arange(kept.shape[-1], like=kept), size)
@@ -127,7 +132,7 @@ class LevelGrowth(Growing):
         self._parents = written(self._parents, slot, xp.where(there, above, size))
         self._fixed_count = written(self._fixed_count, xp.where(self._slots >= 0, self._slots, size), fixed_count)
         self._used = self._used + xp.where(there, 1, 0).sum(-1, keepdims=True)
-        # Else nothing is drafted any more.
+        # With a used budget, no node is read any more.
         alone = there & ~_has_elder(tokens, parent) & (self._used < size)
         self._look_at(tokens, parent)
         self._slots, self._reached = (
@@ -138,17 +143,17 @@ class LevelGrowth(Growing):
         self.levels -= 1
 
     def _decide(self, q: Array) -> Chosen:
-        """Children of the level's nodes, whose laws are q (B, W, n), and fixed ones among them."""
+        """Numbers of children of the level's nodes with q (B, W, n), and of fixed ones among them."""
         self._estimate = self.drafting.estimate(q)
         left = self.drafting.bounds.size - self._used
         return self.drafting.numbers_at(self._estimate, self._reached, left, self.levels)
 
     def _chances(self, masses: Array, children: Array, fixed_count: Array, count: Array) -> Array:
-        """Chance that each child is reached, given its parent is: (B, W, C)."""
+        """Probability (B, W, C) that each child is reached, given that its parent is."""
         return self._estimate.below(masses, children, fixed_count, count)
 
     def _look_at(self, tokens: Array, parent: Array) -> None:
-        """The nodes just drafted: tokens int (B, m), places of their parents in the level above."""
+        """Receive the nodes just drafted: tokens int (B, m), and the indices of their parents in the level above."""
 
     def grown(self) -> Grown:
         slots = xp.arange(self.drafting.bounds.size + 1, like=self._fixed_count) + 0 * self._fixed_count
@@ -156,12 +161,12 @@ class LevelGrowth(Growing):
         return Grown(*map(self._draws.kind, trees))
 
     def _numbers(self, slot: Array, kept: Array, count: Array) -> Array:
-        """The slots of the level's nodes, each at its place among the possible children of its parent: (B, W, most)."""
+        """Slots of the level's nodes by parent and index among its possible children: (B, W, C)."""
         none = 0 * slot[:, :1] + 0 * xp.arange(count.shape[-1] * self.drafting.bounds.max_children, like=kept)
         return written(none, kept, slot).reshape(*count.shape, self.drafting.bounds.max_children)
 
     def _children(self, q: Array, numbers: Array, count: Array, fixed_count: Array) -> tuple[Array, Array]:
-        """Children (B, W, C), top tokens first, then draws outside them, -1 beyond their number; and their masses under q."""
+        """Children (B, W, C), top tokens first, then draws outside them, then -1; and their masses under q."""
         most = numbers.shape[-1]
         ranked = xp.host_view(xp.top_tokens(q, min(most, q.shape[-1])))
         place = xp.arange(most, like=count)
@@ -174,13 +179,13 @@ class LevelGrowth(Growing):
 
 
 def free(q: Array, fixed: Array) -> Array:
-    """Masses that are drawn from: q outside the fixed tokens, not normalised where it can be asked whether mass is left."""
+    """Return q outside the fixed tokens, normalised only if it may have no mass."""
     left = xp.with_zeros_at(q, fixed)
     return left if xp.holds_without_sync(left.sum(-1, keepdims=True) > 0) else outside(q, fixed)
 
 
 def _has_elder(tokens: Array, parent: Array) -> Array:
-    """Whether a sibling before it holds the same token: int (B, m), (B, m) -> bool (B, m)."""
+    """Whether an earlier sibling holds the same token: int (B, m), (B, m) -> bool (B, m)."""
     equal = (tokens[:, :, None] == tokens[:, None, :]) & (parent[:, :, None] == parent[:, None, :])
     index = xp.arange(tokens.shape[-1], like=tokens)
     return (equal & (index[:, None] > index)).any(-1)

@@ -1,3 +1,3 @@
-"""What path rules do: exactly, at best, by simulation, and on the clock."""
+"""Evaluation of path rules: exact, upper bounds, simulation, and wall-clock time."""
 
 __all__ = ["evaluate", "program", "simulate"]

@@ -1,4 +1,4 @@
-"""What the batched form of a path rule does, exactly: `_select` is run once for every sequence of choices that it can make."""
+"""Exact distribution of a path rule's batched form: `_select` runs once for every sequence of choices that it can make."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..tree import DraftTree, PathSelection, PlainTree
 def batched_form(rule: PathRule) -> Callable[[Model, Any], PathLaw]:
     """Return a rule as `decode` runs it, as a function of a model and drafts for `otd.trees.evaluate`.
 
-    Every random choice of the batched form is made in every way, on Fractions if the model's distributions are such. The rule itself is the
-    plain form. A compiled loop for long rows of floats that reads `draws.uniforms` itself is not seen.
+    Every random choice of the batched form is made in every way, on Fractions if the model's distributions are Fractions. The rule
+    itself is the plain form. A compiled loop that reads `draws.uniforms` itself is not tested.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def batched_form(rule: PathRule) -> Callable[[Model, Any], PathLaw]:
     Returns
     -------
     form : callable
-        ``form(model, drafts)``. It raises InvalidArgument where the rule draws other than by the methods of `draws`, by one
-        uniform twice or by more than `n_uniforms`, or gives no path of the tree.
+        ``form(model, drafts)``. It raises InvalidArgument if the rule draws other than by the methods of `draws`, uses a uniform twice or
+        more than `n_uniforms`, or does not return a path of the tree.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def batched_form(rule: PathRule) -> Callable[[Model, Any], PathLaw]:
 
 
 def selected_law(rule: PathRule, tree: DraftTree) -> PathLaw:
-    """Law of the tokens that `_select` emits for a batch of one tree."""
+    """Return the distribution of the tokens that `_select` emits for a batch of one tree."""
     law: PathLaw = {}
     waiting: list[tuple[int, ...]] = [()]
     while waiting:
@@ -70,7 +70,7 @@ def selected_law(rule: PathRule, tree: DraftTree) -> PathLaw:
 
 
 class _Choices:
-    """Stands in for the uniforms of one tree: makes the choices it is told, then the first possible, and notes the others."""
+    """A replacement of one tree's uniforms that makes given choices, then the first possible ones, and records the others."""
 
     def __init__(self, told: Sequence[int], uniforms: int) -> None:
         self._told, self._made, self._uniforms = told, list[int](), uniforms
@@ -82,7 +82,7 @@ class _Choices:
         if needed is not None and not np.any(needed):
             return np.zeros((1, 1), dtype=np.int64)
         masses = np.asarray(mass)[0]
-        if not masses.sum():  # nothing to choose from: no draft is there
+        if not masses.sum():  # no draft is present
             return np.zeros((1, 1), dtype=np.int64)
         return self._choose(masses / masses.sum(), column)
 
@@ -116,7 +116,7 @@ class _Choices:
 
 
 def _emitted(name: str, tree: DraftTree, selection: PathSelection) -> Path:
-    """The tokens that are emitted in the only row, after it was seen that length, nodes and tokens say the same."""
+    """The tokens emitted in the only row, if length, nodes and tokens agree."""
     if not isinstance(selection, PathSelection):
         raise InvalidArgument(f"{name}._select gave {selection!r}: give a PathSelection")
     length, nodes, tokens = int(selection.length[0]), selection.nodes[0].tolist(), selection.tokens[0].tolist()
@@ -126,7 +126,9 @@ def _emitted(name: str, tree: DraftTree, selection: PathSelection) -> Path:
     is_path = is_path and accepted == list(shape.path(accepted[-1] if accepted else 0)) and set(nodes[length:]) <= {-1}
     said = f"length {length}, nodes {nodes}, tokens {tokens}"
     if not is_path:
-        raise InvalidArgument(f"{name}._select gave {said}: its nodes are no path from a child of the root, -1 beyond")
+        raise InvalidArgument(
+            f"{name}._select must return a path from a child of the root, then -1, got {said}. Return its nodes."
+        )
     held = [int(tree.tokens[0, node - 1]) for node in accepted]
     if tokens[:length] != held or not 0 <= tokens[length] < tree.p.shape[-1] or set(tokens[length + 1 :]) - {-1}:
         raise InvalidArgument(
@@ -136,9 +138,8 @@ def _emitted(name: str, tree: DraftTree, selection: PathSelection) -> Path:
 
 
 def _with_laws(nodes: Nodes, tree: PlainTree) -> DraftTree:
-    """A batch of this one tree, with the model's distributions."""
     shape = tree.shape
-    # What stands at absent nodes is not read.
+    # Absent nodes get any token.
     prefixes = [tuple(max(tree.tokens[node - 1], 0) for node in shape.path(v)) for v in range(shape.size + 1)]
     p, q = (np.array([[law(prefix) for prefix in prefixes]]) for law in (nodes.target, nodes.draft))
     return shape.tree(np.array([tree.tokens], dtype=np.int64).reshape(1, shape.size), p, q, tree.law)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...boundary import int_from
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
 from ..model import Rows
@@ -88,10 +89,8 @@ def sequoia(acceptance: Sequence[float], budget: int, length: int) -> TreeShape:
     >>> otd.trees.sequoia((0.6, 0.3), budget=4, length=3).parents
     (0, 0, 1, 3)
     """
-    if min(budget, length) < 0:
-        raise InvalidArgument(
-            f"budget and length must be >= 0, got {budget} and {length}. Give numbers of nodes and levels."
-        )
+    int_from("budget", budget, 0)
+    int_from("length", length, 0)
     best, split = _program(_unconditional(acceptance), budget, length)
     return _shape(split, length, int(np.argmax(best[length, 0])))
 
@@ -103,7 +102,7 @@ def expected_accepted(shape: TreeShape, acceptance: Sequence[float]) -> float:
     ----------
     shape : TreeShape
     acceptance : sequence of float
-        P(child i is accepted | the children before it were rejected), the same at every node.
+        As for `sequoia`.
 
     Returns
     -------
@@ -162,7 +161,7 @@ def fastest_tree(
     Parameters
     ----------
     acceptance : sequence of float
-        P(child i is accepted | the children before it were rejected), the same at every node.
+        As for `sequoia`.
     costs : Costs
         Costs of a target call by positions, of a draft call by rows, and of a selection.
     nodes, levels : int
@@ -190,10 +189,8 @@ def fastest_tree(
     >>> otd.trees.fastest_tree((0.6, 0.3), costs, nodes=8, levels=4).shape.parents
     (0, 0, 1, 1, 2, 3, 3, 5)
     """
-    if min(nodes, levels) < 0:
-        raise InvalidArgument(
-            f"nodes and levels must be >= 0, got {nodes} and {levels}. Give the largest numbers to try."
-        )
+    int_from("nodes", nodes, 0)
+    int_from("levels", levels, 0)
     best, split = _program(_unconditional(acceptance), nodes, levels)
     fastest = FastestTree(TreeShape(), 1.0, 1.0)
     for depth in range(1, levels + 1):

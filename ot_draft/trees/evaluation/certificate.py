@@ -7,8 +7,6 @@ from fractions import Fraction
 from ...lp.coupling import scaled_down
 from ..model import Path
 
-MASS_DENOMINATOR = 1 << 64  # the rule's masses are multiples of 1 / MASS_DENOMINATOR
-
 Sets = Mapping[tuple[Path, ...], Fraction]  # the prefixes that a drafted tree holds, parents first, and its probability
 
 
@@ -60,17 +58,16 @@ def feasible(
     set_mass: Sequence[Fraction],
     targets: Mapping[Path, Fraction],
     mass: Sequence[Fraction],
+    denominator: int = 1 << 64,
 ) -> Fraction:
     """Value of the masses once they were scaled down, level by level, until every constraint holds exactly.
 
-    variables: pairs (set T, node v), mass: one each. In integers over MASS_DENOMINATOR, rounded down.
+    variables: pairs (set T, node v), mass: one each. In integers over `denominator`, rounded down.
     """
-    units: dict[tuple[int, Path], int] = {
-        (row, ()): int(share * MASS_DENOMINATOR) for row, share in enumerate(set_mass)
-    }
-    at_node: dict[Path, int] = {(): MASS_DENOMINATOR}  # sum over T of x_v(T); at the root 1
+    units: dict[tuple[int, Path], int] = {(row, ()): int(share * denominator) for row, share in enumerate(set_mass)}
+    at_node: dict[Path, int] = {(): denominator}  # sum over T of x_v(T); at the root 1
     value = 0
-    wanted = {key: max(0, int(x * MASS_DENOMINATOR)) for key, x in zip(variables, mass, strict=True)}
+    wanted = {key: max(0, int(x * denominator)) for key, x in zip(variables, mass, strict=True)}
     for depth in range(1, max((len(v) for _, v in variables), default=0) + 1):
         level = {key: units_of for key, units_of in wanted.items() if len(key[1]) == depth}
         masses = scaled_down(level.values(), [(row, v[:-1]) for row, v in level], units)
@@ -81,4 +78,4 @@ def feasible(
             at_node[v] = at_node.get(v, 0) + x
             value += x
         at_node |= {v: 0 for v in limits if v not in at_node}
-    return Fraction(value, MASS_DENOMINATOR)
+    return Fraction(value, denominator)

@@ -1,4 +1,4 @@
-"""What a path rule does, exactly, over all drafts."""
+"""Exact evaluation of a path rule over all drafts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from ... import arrays as xp
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
 from ...problem import TOLERANCE
-from ..drafting.drafter import TreeDrafter
 from ..drafting.enumeration import within_limit
 from ..drafting.fixed import as_drafter
 from ..model import Model, Nodes, Path
@@ -21,11 +20,11 @@ __all__ = ["PathEvaluation"]
 
 @dataclass(frozen=True)
 class PathEvaluation:
-    """Laws and lengths of a path rule on a model, averaged over the drafts. In the laws, what is not there has probability 0.
+    """Distributions and lengths of a path rule on a model, over all drafts. Absent sequences have probability 0.
 
-    law: {L + 1 tokens: probability}, the tokens emitted in one iteration and then, up to L + 1, tokens of the target.
-    target_law: the same of the target alone. expected_length: expected number of accepted drafted tokens.
-    tolerance: how far a law may be from the target's and count as equal; 0 on Fractions.
+    law: {L + 1 tokens: probability}, the tokens emitted in one iteration, continued by the target up to L + 1.
+    target_law: the same of the target alone. expected_length: expected number of accepted draft tokens.
+    tolerance: maximum distance from the target distribution that counts as equal; 0 on Fractions.
     """
 
     law: PathLaw
@@ -35,18 +34,18 @@ class PathEvaluation:
 
     @property
     def error(self) -> Any:
-        """Total variation distance between the law and the target's."""
+        """Total variation distance from the target distribution."""
         emitted = self.law.keys() | self.target_law.keys()
         return sum(abs(self.law.get(tokens, 0) - self.target_law.get(tokens, 0)) for tokens in emitted) / 2
 
     @property
     def lossless(self) -> bool:
-        """Whether the law of the first L + 1 tokens is the target's: with == on Fractions, within the tolerance on floats."""
+        """Whether the first L + 1 tokens have the target distribution: with == on Fractions, within the tolerance on floats."""
         return self.law == self.target_law if self.tolerance == 0 else bool(self.error <= self.tolerance)
 
     @property
     def block_efficiency(self) -> Any:
-        """Expected number of tokens emitted by one call of the target."""
+        """Expected number of tokens per target call."""
         return self.expected_length + 1
 
 
@@ -64,7 +63,7 @@ def evaluate(
     drafting : TreeDrafter, TreeShape or (K, L)
         How trees are drafted; (K, L) stands for K i.i.d. paths of L tokens, which the rule gets as tuples in drawing order.
     law : DraftLaw, optional
-        For a shape, the law of the children of every node, by default `IID()`.
+        For a shape, the draft law of the children of every node, by default `IID()`.
 
     Returns
     -------
@@ -87,11 +86,12 @@ def evaluate(
     """
     if not callable(path_rule) or isinstance(path_rule, type):
         raise InvalidArgument(
-            f"{path_rule!r} is no path rule: give one, as otd.trees.Joint(), or a function of (model, drafts)"
+            f"path_rule must be a path rule or a function of (model, drafts), got {path_rule!r}. Pass otd.trees.Joint()."
         )
     nodes = Nodes.of(model)
-    ways, paths = as_drafter(drafting, law), drafting[0] if isinstance(drafting, tuple) and law is None else 0
-    L = ways.bounds.length if isinstance(ways, TreeDrafter) else ways.length
+    ways: Any = as_drafter(drafting, law)
+    paths = drafting[0] if isinstance(drafting, tuple) and law is None else 0
+    L = getattr(ways, "bounds", ways).length  # anything with `every_tree` and a length will do
     within_limit(nodes.n ** (L + 1), f"{nodes.n}^{L + 1} sequences of L + 1 = {L + 1} tokens")
     emitted: PathLaw = {}
     expected_length = 0 * nodes.one
@@ -115,27 +115,26 @@ def evaluate(
 
 
 def _checked(law: Any, drafts: Any, n: int) -> PathLaw:
-    """What the rule says for these drafts, if it is a law of tokens."""
-    wrong: Any = None if isinstance(law, Mapping) else law
-    for tokens, mass in law.items() if isinstance(law, Mapping) else ():
+    """Return the distribution that the rule gave for these drafts, if it is one over tokens."""
+    for tokens, mass in law.items() if isinstance(law, Mapping) else ((law, None),):
         if not isinstance(tokens, tuple) or not isinstance(mass, Number) or not all(0 <= token < n for token in tokens):
-            wrong = {tokens: mass}
-    if wrong is not None or not isinstance(law, Mapping):
-        raise InvalidArgument(
-            f"the path rule gave {wrong!r} for {drafts}: give a dictionary, {{(emitted tokens, of 0 .. {n - 1}): probability}}"
-        )
-    return law  # type: ignore[return-value]  # a dict, or something like it
+            raise InvalidArgument(
+                f"path_rule must return {{(emitted tokens from 0 to {n - 1}): probability}}, got {tokens!r}: {mass!r} for {drafts}."
+                " Return a dictionary."
+            )
+    checked: PathLaw = law
+    return checked
 
 
 def _held(forest: Forest, tokens: Path) -> int:
-    """Number of the tokens that a drafted tree holds, from the root down."""
+    """Number of the first tokens that a drafted tree holds."""
     if not tokens:
         return 0
     return max((1 + _held(below, tokens[1:]) for token, below in forest if token == tokens[0]), default=0)
 
 
 def _continued(nodes: Nodes, tokens: Path, length: int) -> PathLaw:
-    """Law of the first `length` tokens when these are given and the target goes on."""
+    """Distribution of the first `length` tokens, given these and continued by the target."""
     law: PathLaw = {tokens: nodes.one}
     for _ in range(len(tokens), length):
         law = {

@@ -1,4 +1,4 @@
-"""The path program: the largest expected accepted length of any lossless path rule, certified, and a closed form above it.
+"""The path program: the largest expected accepted length of any lossless path rule, certified, and an upper bound in closed form.
 
 Proof that it is the optimum: proofs_checks/formal/along_paths/program_optimum.v.
 """
@@ -15,13 +15,13 @@ import numpy as np
 
 from ... import arrays as xp
 from ...arrays import Array
-from ...errors import InvalidArgument, SolverFailed
+from ...boundary import int_from
+from ...errors import InvalidArgument, InvalidDrafts, SolverFailed
 from ...laws import sets
 from ...lp.float_solvers import SOLVERS
 from ...lp.program import as_fractions
 from ...optional import load
 from ..drafting.drafter import TreeDrafter
-from ..drafting.fixed import check_sizes
 from ..drafting.forced import Laws
 from ..model import Model, Nodes, Path
 from ..rules.path_rule import read
@@ -31,10 +31,7 @@ from .certificate import PathCertificate, Sets, feasible, price_bound
 __all__ = ["sampled_cap_bound"]
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
-TOLERANCE = {"highs": 1e-7}  # largest gap between the certified bounds that is let through; 1e-5 for the others
-PRICE_DENOMINATOR = (
-    1 << 48
-)  # prices are rounded to multiples of 1 / PRICE_DENOMINATOR: any prices >= 0 give a bound, short ones a quick sum
+TOLERANCE = {"highs": 1e-7}  # maximum gap between the certified bounds; 1e-5 for the other solvers
 
 Drafted = Iterable[tuple[Any, Any]]  # drafts, as a path rule takes them, and their probability; all ways, of sum 1
 
@@ -145,7 +142,8 @@ def path_bound(model: Model, K: int, L: int, solver: str = "highs") -> PathBound
     >>> abs(float(bound.certificate.lower) - float(exact)) < 1e-6
     True
     """
-    check_sizes(K, L)
+    int_from("K", K, 1, error=InvalidDrafts)
+    int_from("L", L, 0, error=InvalidDrafts)
     return _bound(Nodes.of(model), lambda nodes: _sets_of_paths(nodes, K, L), solver)
 
 
@@ -267,10 +265,13 @@ def _by_the_others(ratios: np.ndarray, steps: np.ndarray) -> float:
     return float(found.mean())
 
 
-def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathBound:
-    """Nothing of the solver is trusted: its masses are made feasible, its prices are taken as they are, where >= 0."""
+def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str, denominator: int = 1 << 48) -> PathBound:
+    """Certify a solver's answer: its masses are made feasible, and any prices >= 0 give a bound.
+
+    denominator: prices are rounded to multiples of 1 / denominator, for a quick sum.
+    """
     if solver not in SOLVERS:
-        raise SolverFailed(f"there is no solver {solver!r} of the path program: take one of {', '.join(SOLVERS)}")
+        raise SolverFailed(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}. Use one of them.")
     program = program_of(nodes, drafted(nodes))
     mass, prices, status = (
         SOLVERS[solver](program, "highs") if program.variables else (np.zeros(0), np.zeros(0), "optimal")
@@ -279,8 +280,7 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str) -> PathB
         raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
     of_nodes = prices[len(program.groups[0]) :]
     rounded = {
-        v: Fraction(max(0, round(x * PRICE_DENOMINATOR)), PRICE_DENOMINATOR)
-        for v, x in zip(program.targets, of_nodes, strict=True)
+        v: Fraction(max(0, round(x * denominator)), denominator) for v, x in zip(program.targets, of_nodes, strict=True)
     }
     masses = [Fraction(float(x)) for x in mass]
     lower = feasible(program.variables, tuple(program.sets.values()), program.targets, masses)
@@ -308,7 +308,7 @@ def program_of(nodes: Nodes, drafted: Sets) -> PathProgram:
 
 
 def _sets_of_paths(nodes: Nodes, K: int, L: int) -> Sets:
-    """Sets of paths that K i.i.d. paths of length L hold, by the law of the set of K draws among all paths."""
+    """Sets of paths that K i.i.d. paths of length L hold, and their probabilities."""
     if nodes.n ** (L + 1) > MAX_VARIABLES:
         raise InvalidArgument(
             f"{nodes.n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"
@@ -339,7 +339,7 @@ def _sets_of_trees(nodes: Nodes, drafted: Drafted) -> Sets:
 
 
 def _prefixes(forest: Forest, prefix: Path) -> set[Path]:
-    """All prefixes below a node."""
+    """Yield all prefixes below a node."""
     found: set[Path] = set()
     for token, below in forest:
         if token >= 0:

@@ -1,4 +1,4 @@
-"""simulate(path_rule, model, drafting): block efficiency of a path rule by drafting and selecting many times."""
+"""Block efficiency of path rules by simulation."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,12 @@ import numpy as np
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ..drafting.drafter import TreeDrafter, draft_trees
-from ..drafting.fixed import FixedTree, as_drafter, check_sizes, first_chains
+from ..drafting.fixed import FixedTree, as_drafter, first_chains
 from ..model import Model, Rows
 from ..rules.path_rule import PathRule, fits
 from ..tree import DraftTree, TreeShape
 
 __all__ = ["drafted_trees", "simulate", "simulate_all", "simulate_chains"]
-
-MEMORY = 1 << 27  # bytes of p and q in one batch of trees
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,7 @@ class Simulation:
 
     @property
     def block_efficiency(self) -> float:
-        """Mean number of tokens emitted by one call of the target."""
+        """Mean number of tokens per target call."""
         return 1 + self.expected_length
 
     @property
@@ -60,11 +58,11 @@ def simulate(
     seed: int = 0,
     law: DraftLaw | None = None,
 ) -> Simulation:
-    """Accepted lengths of so many independent iterations: draft a tree, select, count.
+    """Return accepted lengths of independent iterations: draft a tree, select, count.
 
-    drafting: a way to draft trees, or a shape, or (K, L) for K paths of length L; law: of the children of every node of such a shape,
-    i.i.d. if none is given. model: of floats; every iteration begins at `model.root(number)` where there is one (SimulatedModel), else at
-    the empty prefix. The numbers depend on the seed alone: iteration i uses the generator default_rng([seed, i]).
+    drafting: a tree drafter, a shape, or (K, L) for K paths of length L. law: draft law of the children of every node of a shape, by
+    default IID(). model: in floats; every iteration begins at `model.root(number)` of a SimulatedModel, else at the empty prefix.
+    Random numbers depend on the seed alone: iteration i uses default_rng([seed, i]).
     """
     return simulate_all([path_rule], model, drafting, iterations, seed, law)[0]
 
@@ -76,22 +74,26 @@ def simulate_all(
     iterations: int = 1000,
     seed: int = 0,
     law: DraftLaw | None = None,
+    max_bytes: int = 1 << 27,
 ) -> list[Simulation]:
     """`simulate` for several rules on the same drafts, which are made once."""
     ways = as_drafter(drafting, law)
     wanted = [(rule, 0) for rule in path_rules]
-    lengths = _lengths(wanted, drafted_trees(model, ways, iterations, seed), lambda tree: [tree])
+    lengths = _lengths(wanted, drafted_trees(model, ways, iterations, seed, max_bytes), lambda tree: [tree])
     return [Simulation(found, ways.bounds.length) for found in lengths]
 
 
 def drafted_trees(
-    model: Any, drafting: TreeDrafter, iterations: int, seed: int
+    model: Any, drafting: TreeDrafter, iterations: int, seed: int, max_bytes: int = 1 << 27
 ) -> Iterator[tuple[DraftTree, list[np.random.Generator]]]:
-    """Drafted trees in batches, and the generator of every iteration, from which the drafts were taken already."""
+    """Yield drafted trees in batches, with the generator of every iteration after its drafts.
+
+    max_bytes: of p and q in one batch.
+    """
     if iterations < 2:
-        raise InvalidArgument(f"iterations is {iterations}: give at least 2, for a mean and its standard error")
+        raise InvalidArgument(f"iterations must be at least 2 for a standard error, got {iterations}. Use more.")
     rows = Rows.of(model)
-    size = max(1, MEMORY // (16 * (drafting.bounds.size + 1) * rows.n))
+    size = max(1, max_bytes // (16 * (drafting.bounds.size + 1) * rows.n))
     for start in range(0, iterations, size):
         numbers = range(start, min(start + size, iterations))
         generators = [np.random.default_rng([seed, number]) for number in numbers]
@@ -109,26 +111,25 @@ def simulate_chains(
 ) -> dict[tuple[PathRule, int, int], Simulation]:
     """`simulate` for every rule and every (K, L) on the same drafts: K paths are the first of the largest K, cut after L tokens.
 
-    Rules that do not take K paths (block verification takes one) are left out there. progress: called after each batch with
-    its number of iterations.
+    Rules that are not valid on K paths are skipped there, such as block verification for K > 1. progress: called after each batch with its
+    number of iterations.
     """
-    for K, L in sizes:
-        check_sizes(K, L)
-    largest = TreeShape.chains(max(K for K, _ in sizes), max(L for _, L in sizes))
-    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if fits(rule, TreeShape.chains(K, L), IID())]
+    shapes = {(K, L): TreeShape.chains(K, L) for K, L in sizes}
+    largest = TreeShape.chains(max(K for K, _ in shapes), max(L for _, L in shapes))
+    wanted = [(rule, K, L) for K, L in sizes for rule in path_rules if fits(rule, shapes[K, L], IID())]
     if not wanted:
         names = ", ".join(rule.name for rule in path_rules) or "none"
         raise InvalidArgument(
-            f"no rule takes any of the sizes (K, L) {list(sizes)}: the rules are {names}; give others"
+            f"path_rules must include a rule for sizes (K, L) {list(sizes)}, got {names}. Use other rules or sizes."
         )
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
-    # A walk from the root does not look ahead: cut paths are accepted as far as whole ones.
+    # Rules that do not look ahead accept cut paths as far as whole ones.
     cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
     whole = [key for key in dict.fromkeys(wanted) if key not in cut]
     drafted = drafted_trees(model, FixedTree(largest), iterations, seed)
 
     def parts(tree: DraftTree) -> dict[tuple[int, int], DraftTree]:
-        return {size: first_chains(tree, *size) for size in set(sizes)}
+        return {size: first_chains(tree, *size) for size in shapes}
 
     found = _lengths([(rule, (K, L)) for rule, K, L in whole], drafted, parts, progress)
     lengths = dict(zip(whole, found, strict=True))
@@ -142,7 +143,7 @@ def _lengths(
     parts: Callable[[DraftTree], Any],
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[np.ndarray]:
-    """Accepted lengths of every rule on its part of the drafted trees."""
+    """Accepted lengths of every rule on its drafted trees."""
     lengths: list[list[np.ndarray]] = [[] for _ in wanted]
     for tree, generators in drafted:
         trees = parts(tree)

@@ -11,7 +11,7 @@ from .token_wise import NaivePath, TokenWise
 from .toward_path import TowardPath
 from .traversal import Traversal
 
-# Beside these, every selection rule makes a path rule, node by node: `every`.
+# Every other selection rule makes a path rule, too: `every`.
 ALL: tuple[PathRule, ...] = (Joint(), Traversal(), BlockVerification(), NaivePath())
 
 __all__ = [
@@ -30,13 +30,11 @@ __all__ = [
     "joint",
     "label",
     "lengths",
-    "short_name",
-    "solves_program",
 ]
 
-# Names on the command line by the rule's own, other than the short name in small letters.
+# Names on the command line that are not the lower-case short name.
 COMMANDS = {"BlockVerification": "block", "NaivePath": "naive", "RacePath": "race"}
-LABELS = {  # in the words of a text, by short names
+LABELS = {  # names in text, by short name
     "BlockVerification": "block verification",
     "FromCoupling": "LP coupling",
     "Greedy": "greedy drafting",
@@ -55,37 +53,25 @@ LABELS = {  # in the words of a text, by short names
 
 
 def every() -> tuple[PathRule, ...]:
-    """All path rules: those of `ALL`, then token-wise selection by every selection rule that has none of its own there."""
-    known = {rule.rule for rule in ALL if isinstance(rule, TokenWise)}
-    return (*ALL, *(TokenWise(rule) for rule in selection_rules.ALL if rule not in known))
+    """Return all path rules: those of `ALL`, then token-wise selection by every other selection rule."""
+    known = {rule.short_name for rule in ALL}
+    return (*ALL, *(TokenWise(rule) for rule in selection_rules.ALL if rule.name not in known))
 
 
 def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
     """Return the path rule of a name, of all or of some; case and punctuation are ignored. Raises InvalidArgument."""
     rules = tuple(every() if among is None else among)
-    known = {short_name(rule): rule for rule in rules}
+    known = {rule.short_name: rule for rule in rules}
     others = {spelt: rule for rule in rules for spelt in (command(rule), rule.name)}
     others |= {paper: known[rule] for paper, rule in selection_rules.PAPERS.items() if rule in known}
     return lookup(name, known, "rule", others)
 
 
-def short_name(rule: PathRule) -> str:
-    """Name where it is clear that a path rule is meant: of token-wise selection that of its selection rule."""
-    return rule.rule.name if isinstance(rule, TokenWise) else rule.name
-
-
 def command(rule: PathRule) -> str:
-    """Name on the command line."""
-    return COMMANDS.get(rule.name, short_name(rule).lower())
+    """Return the name on the command line."""
+    return COMMANDS.get(rule.name, rule.short_name.lower())
 
 
 def label(rule: PathRule) -> str:
-    """Name in the words of a text."""
-    return LABELS.get(short_name(rule), short_name(rule))
-
-
-def solves_program(rule: PathRule) -> bool:
-    """Whether a program is solved at every node: on the host, for small vocabularies."""
-    if isinstance(rule, TowardPath):
-        return solves_program(rule.rule)
-    return isinstance(rule, TokenWise) and rule.rule.cost.solves_program
+    """Return the name in text."""
+    return LABELS.get(rule.short_name, rule.short_name)

@@ -1,12 +1,12 @@
-"""Traversal verification of a batch of trees: one node a step in every tree, each tree in its own post-order.
+"""Traversal verification of a batch of trees: one node per step in every tree, each tree in its own post-order.
 
-The state of a node is w p, the weight times the target, as a measure s S: S (n,) and a number s, so that a refusal writes it once.
-A child x drawn by Q enters with min(1, s S(x) / Q(x)). When it and all below it were refused, with R the mass of (s S - Q)+, S becomes
-(S - Q / s)+, s becomes s / (R + 1 - w), and w becomes R / (R + 1 - w).
+The state of a node is w p, the weight times the target, stored as S (n,) and a factor s, so that a rejection writes it once. A child x
+drawn from Q enters with weight min(1, s S(x) / Q(x)). When it and all nodes below it are rejected, with R the mass of (s S - Q)+, S
+becomes (S - Q / s)+, s becomes s / (R + 1 - w), and w becomes R / (R + 1 - w).
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from ..layout import Layout
 from ..tree import DraftTree, PathSelection
 from .survivors import Draws, Survivors
 
-LARGEST = 1e30  # of a product of ratios, which is cut to 1 afterwards, and of 1 / s: neither may overflow
+LARGEST = 1e30  # max. product of ratios, which is cut to 1 afterwards, and max. 1 / s: neither may overflow
 
 
 @accelerated("trees")
 def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
-    """The i-th node in post-order is tested by uniform i, from 1; the token after is drawn by uniform 0."""
+    """Test node i in post-order by uniform i, from 1 on, and draw the token after the accepted node by uniform 0."""
     if not tree.bounds.size:  # nothing was drafted
         survivors = Survivors(tree)
         return survivors.selection(survivors.here, draws.index(survivors.target(), 0))
@@ -35,11 +35,11 @@ def select_by_traversal(tree: DraftTree, draws: Draws) -> PathSelection:
 
 
 class Present:
-    """The nodes that are there, with all above them, for trees in which any may be absent.
+    """The nodes that are present with all their ancestors, for trees in which any node may be absent.
 
-    tokens: int (B, N), -1 where absent. order: int (B, N) nodes in the order in which they are tested, absent ones last. counts: int
-    (B, N + 1) children of every node; places: int (B, N) which of these each node is; following: int (B, N) its next sibling, or any node.
-    children: int (B, N) tokens with absent siblings behind the others.
+    tokens: int (B, N), -1 where absent. order: int (B, N) nodes in the order of their tests, absent ones last. counts: int (B, N + 1)
+    numbers of children. places: int (B, N) index of each node among its siblings. following: int (B, N) its next sibling, or any node.
+    children: int (B, N) tokens with absent siblings after the others.
     """
 
     def __init__(self, tokens: Array, layout: Layout) -> None:
@@ -50,7 +50,6 @@ class Present:
             self._leave_out(tokens >= 0, layout)
 
     def _leave_out(self, there: Array, layout: Layout) -> None:
-        """The same where some are absent."""
         parents = layout.parents
         above = xp.concat((there[:, :1] | True, there), axis=-1)
         for _ in range(layout.length - 1):
@@ -76,7 +75,7 @@ class Present:
 
 
 class _Traversal:
-    """The state of a batch of trees: what was accepted, and w p at all nodes with children. accepted: int (B, 1)."""
+    """State of a batch of trees: the accepted node, int (B, 1), and w p at all nodes with children."""
 
     def __init__(self, tree: DraftTree) -> None:
         self.tree, self.survivors = tree, Survivors(tree)
@@ -89,9 +88,9 @@ class _Traversal:
         self._number = _inner(tree, self._parents)
         self._fixed = _fixed_counts(tree, tree.layout.counts, self._number)
         self._siblings = self._children(present.children)
-        self._alike = Fact.INDEPENDENT in tree.law.facts  # every child of a node has one law
-        # Of nodes whose first child was refused: S, and the law of the child that is tested next. Nothing is written before: S is p
-        # then, and fresh memory costs more than the arithmetic. The last row is scratch, the target of masked writes.
+        self._alike = Fact.INDEPENDENT in tree.law.facts  # all children of a node have one distribution
+        # S, and the distribution of the next child, for nodes whose first child was rejected. Nothing is written before, when S is p,
+        # because new memory costs more than the arithmetic. The last row is scratch, the target of masked writes.
         self._mass, self._laws = (
             xp.empty((len(tree.p), self._number + 1, tree.p.shape[-1]), like=tree.p) for _ in range(2)
         )
@@ -100,7 +99,7 @@ class _Traversal:
         self._top, self._cut, self._product = self._first_children(ones)
 
     def visit(self, step: int, draws: Draws) -> bool:
-        """Test one node of every tree, and where it is refused take it off; True where all is known to be decided."""
+        """Test one node of every tree, and remove it if it is rejected. Return True if all trees are known to be decided."""
         node = self._order[:, step : step + 1]
         open_ = (xp.take_along_axis(self._tokens, node - 1) >= 0) & ~self._any
         if xp.holds_without_sync(~open_):
@@ -115,7 +114,7 @@ class _Traversal:
         return False
 
     def target(self) -> Array:
-        """Masses (B, n) of the token after the accepted node: what is left there."""
+        """Return masses (B, n) of the token after the accepted node."""
         p = self.survivors.at(self.tree.p, self.accepted)
         tested = xp.take_along_axis(self._counts, self.accepted) > 0
         if xp.holds_without_sync(~tested):
@@ -125,7 +124,7 @@ class _Traversal:
         return left if xp.holds_without_sync(left_over) else xp.where(left_over, left, p)
 
     def _refuse(self, node: Array, refused: Array) -> None:
-        """Write, where the node was refused, the new state of its parent, and the weight that its next sibling enters with."""
+        """Write the new state of the parent of a rejected node, and the weight of its next sibling."""
         parent, place = xp.take_along_axis(self._parents, node - 1), xp.take_along_axis(self._places, node - 1)
         untouched = place == 0
         entry = self._entry(parent)
@@ -150,8 +149,8 @@ class _Traversal:
             self._go_on(node, xp.where(more, parent, self._number), place + 1, scale, mass)
 
     def _go_on(self, node: Array, row: Array, place: Array, scale: Array, mass: Array) -> None:
-        """The next child of the parent in this row comes up: the law that it was drawn by, and its weight."""
-        # Where it had no next child it is not asked which, and what comes goes to the scratch row: any place that there is.
+        """Continue with the next child of the parent in this row: its distribution and its weight."""
+        # Without a next child the result goes to the scratch row: any index is valid.
         q, law = self.tree.q, self._law(row, xp.minimum(place, self._siblings.shape[-1] - 1))
         if not self._alike:
             self._write(self._laws, row, law)
@@ -162,34 +161,32 @@ class _Traversal:
         self._start = xp.where(self._nodes == following, enters, self._start)
 
     def _law(self, row: Array, place: Array) -> Array:
-        """Law (B, n) by which the child at this place of the parents in these rows was drawn."""
+        """Distribution (B, n) of the child at this index of the parents in these rows."""
         tree, row = self.tree, xp.minimum(row, self._number - 1)
         q = self.survivors.at(tree.q, xp.minimum(row, tree.q.shape[1] - 1))
         siblings = self._siblings[self._rows, row[..., 0]]
         return self._child(q, xp.from_view(siblings, q), xp.from_view(place, q), self._fixed_count(row))
 
     def _child(self, q: Array, siblings: Array, place: Array, n_fixed: Any) -> Array:
-        """`DraftLaw.conditional` of the tree's law, told how many children are fixed where that is not the same everywhere."""
-        law = self.tree.law
+        """`DraftLaw.conditional` of the tree, with the numbers of fixed children if they differ."""
         if n_fixed is None:
-            return law.conditional(q, siblings, place)
-        assert isinstance(law, FixedTokensLaw)  # only these have a number that differs
-        return law.conditional(q, siblings, place, n_fixed)
+            return self.tree.law.conditional(q, siblings, place)
+        return cast(FixedTokensLaw, self.tree.law).conditional(q, siblings, place, n_fixed)
 
     def _now(self, table: Array, row: Array, fresh: Array, first: Callable[[], Array]) -> Array:
-        """Rows (B, 1) of a table, (B, n), or what stands for them where nothing was written yet, bool (B, 1)."""
+        """Rows (B, 1) of a table, (B, n), or `first()` where nothing was written yet, bool (B, 1)."""
         if xp.holds_without_sync(fresh):
             return first()
         written = self.survivors.at(table, row)
         return written if xp.holds_without_sync(~fresh) else xp.where(xp.from_view(fresh, written), first(), written)
 
     def _entry(self, node: Array) -> Array:
-        """Weight with which nodes (B, 1) enter: their own, or by that of the node at the head of their line of first children."""
+        """Weight with which nodes (B, 1) enter: their own, or from the head of their chain of first children."""
         start = xp.take_along_axis(self._start, xp.take_along_axis(self._top, node))
         return xp.minimum(xp.take_along_axis(self._cut, node), xp.take_along_axis(self._product, node) * start)
 
     def _first_children(self, ones: Array) -> tuple[Array, Array, Array]:
-        """Of every node the head of its line of first children, and a and b: it enters with min(a, b w) where the head enters with w."""
+        """Head of every node's chain of first children, and a and b: the node enters with min(a, b w) if the head enters with w."""
         token = xp.from_view(self._siblings[..., :1], self.tree.p)
         wanted, offered = xp.host_view(xp.gather(self.tree.p[:, : self._number], token))[..., 0], self._offered(token)
         ratio = xp.divide(wanted, offered, 0)
@@ -207,13 +204,13 @@ class _Traversal:
         return top, cut, product
 
     def _offered(self, token: Array) -> Array:
-        """Mass (B, inner) with which the first child of every node, (B, inner, 1), was drawn."""
+        """Mass (B, inner) of the first child of every node, (B, inner, 1), in its distribution."""
         q, tops = self.tree.q[:, : self._number], self._fixed_count(None)
         siblings = xp.from_view(self._siblings, self.tree.p)
         place = 0 * siblings[..., :1]
         if tops is None or not xp.on_host(tops):
             return xp.host_view(xp.gather(self._child(q, siblings, place, tops), token))[..., 0]
-        # Where none is fixed, the first draw is from q: the other laws are not written.
+        # Without fixed tokens the first draw is from q: the other distributions are not computed.
         offered = xp.host_view(xp.gather(q, token))[..., 0]
         some = np.flatnonzero((xp.host_view(tops)[..., 0] > 0).any(0))
         if len(some):
@@ -231,7 +228,7 @@ class _Traversal:
         return xp.where(there, found, -1)
 
     def _fixed_count(self, row: Array | None) -> Any:
-        """Number of children that are fixed tokens, of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
+        """Number of fixed children of all nodes with children, (B, inner, 1), or of those in these rows (B, 1)."""
         fixed = self._fixed
         return (
             fixed
@@ -254,7 +251,7 @@ class _Traversal:
 
 
 def _inner(tree: DraftTree, parents: Array) -> int:
-    """Number of the first nodes among which are all that have children: on the host of these trees, else as many as there may be."""
+    """Number of the first nodes that include all nodes with children: of these trees on the host, else the bound."""
     size = parents.shape[1]
     if not xp.on_host(parents):
         return min(tree.q.shape[1], size + 1)
@@ -263,14 +260,14 @@ def _inner(tree: DraftTree, parents: Array) -> int:
 
 
 def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
-    """Number of children of the first nodes that are fixed, int (B, inner), where that is not the same for every number of children."""
+    """Number of fixed children of the first nodes, int (B, inner), if it depends on q or on the number of children."""
     if tree.fixed_count is not None:
         return tree.fixed_count[:, :inner]
-    if not isinstance(tree.law, FixedTokensLaw) or tree.law.n_fixed_is_constant:
+    if tree.law.n_fixed_is_constant:
         return None
     q, counts = tree.q[:, :inner], xp.from_view(counts[:, :inner] + 0, tree.q)
     fixed = 0 * counts
     for count in sorted(tree.bounds.branching):
-        number = tree.law.n_fixed(q, count)
+        number = cast(FixedTokensLaw, tree.law).n_fixed(q, count)  # only these have numbers that differ
         fixed = xp.where(counts == count, number if isinstance(number, int) else number[..., 0], fixed)
     return fixed

@@ -1,4 +1,4 @@
-"""Block verification: one path, tested as a whole from its end upward; its weights and tests, which joint selection shares."""
+"""Block verification: one path, tested as a whole from its end upward; `Joint` shares its weights and tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidDrafts
-from ...laws import IID, DraftLaw, canonical
+from ...laws import IID, DraftLaw
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse
@@ -19,7 +19,7 @@ from .survivors import Draws, Survivors
 
 @dataclass(frozen=True)
 class BlockVerification(PathRule):
-    """Give every beginning of the path a weight, and accept the longest one that passes its own test; one path only.
+    """Give every prefix of the path a weight, and accept the longest one that passes its own test; one path only.
 
     w_0 = 1, w_i = min(1, w_{i-1} p(x_i) / q(x_i)); the tests are those of `verify` with m = q.
     Expected accepted length: the sum of E[w_i], at least that of token-wise speculative sampling.
@@ -30,7 +30,7 @@ class BlockVerification(PathRule):
         if bounds.branching - {1}:
             number = max(bounds.branching)
             raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
-        if bounds.branching and canonical(law, 1) != IID():
+        if bounds.branching and law.canonical(1) != IID():
             raise refuse("BlockVerification()", "IID()", law)
 
     def n_uniforms(self, bounds: Bounds) -> int:
@@ -54,7 +54,7 @@ class BlockVerification(PathRule):
 
 
 class PathVerifier:
-    """The weights and tests of a batch of walks, one for every node on the way. weight: (B, 1), of the walk so far."""
+    """Weights and tests of a batch of walks, one per node. weight: (B, 1), of the walk so far."""
 
     def __init__(self, survivors: Survivors) -> None:
         self.survivors = survivors
@@ -62,7 +62,7 @@ class PathVerifier:
         self.weight = xp.host_view(1 + 0 * p[:, 0, :1])
         self._left = xp.empty((len(p), survivors.tree.bounds.length, p.shape[-1]), like=p)  # (w_i p_i - m_i)+
         self._passes: list[Array] = []
-        self._rests: list[Array] = []  # what is left by the tests, (B, 1) each
+        self._rests: list[Array] = []  # mass left by the tests, (B, 1) each
         self._nodes: list[Array] = []
 
     def scaled(self, p: Array) -> Array:
@@ -71,18 +71,18 @@ class PathVerifier:
         return p if whole else xp.from_view(self.weight, p) * p
 
     def add(self, target: Array, selected: Array, token: Array) -> None:
-        """One node: the scaled target w p (B, n), the law m (B, n) of the selected token, the token (B, 1), -1 if there is none.
+        """Add a node: the scaled target w p (B, n), the distribution m (B, n) of the selected token, the token (B, 1), -1 if none.
 
-        Without a token m is 0: then the test is w, what is left is p, and all longer weights are 0, as at the end of a path.
+        Without a token m is 0: then the test is w, p is left, and all longer weights are 0, as at the end of a path.
         """
         self._test(target, selected)
         wanted, offered = (xp.host_view(xp.gather(x, xp.from_view(token, x))) for x in (target, selected))
         self.weight = xp.minimum(xp.divide(wanted, offered, 0), 1)
 
     def select(self, draws: Draws) -> PathSelection:
-        """The longest beginning of the path that passes its test is accepted; one token more comes from what is left there.
+        """Accept the longest prefix of the path that passes its test, and draw one token more from the mass left there.
 
-        The last node, at the end of the longest path, passes by its weight, and p is left there, as at all nodes where nothing is.
+        The last node of the longest path passes by its weight, with p left, as at all nodes without mass left.
         """
         self._note(self.weight, 0 * self.weight)
         refused, lengths = 1 + 0 * self.weight, []
@@ -95,7 +95,7 @@ class PathVerifier:
         return self.survivors.selection(node, draws.index(self._mass(there, length, node), 1))
 
     def _mass(self, there: Array, length: Array, node: Array) -> Array:
-        """What is left (B, n) behind the accepted tokens: p at the node where that is nothing, there false. Both (B, 1)."""
+        """Mass (B, n) left after the accepted tokens, p at the node if there is none."""
         at, p = self.survivors.at, self.survivors.tree.p
         if not self._left.shape[1] or xp.holds_without_sync(~there):
             return at(p, node)
@@ -115,11 +115,10 @@ class PathVerifier:
 
 @dataclass(frozen=True)
 class Walk:
-    """The way down from the root along selected tokens.
+    """A walk from the root along selected tokens.
 
     path: the i tokens selected so far. weights: w_0 .. w_i. targets: p_0 .. p_i, the target (n,) at the root and after each
-    token. selected: m_0 .. m_{i-1}, the law (n,) by which each token was selected: the draft's q where there is one draft,
-    the law of the selected token where there were several.
+    token. selected: m_0 .. m_{i-1}, the distribution (n,) of each selected token, which is q if there is one draft.
     """
 
     targets: tuple[Array, ...]
@@ -129,19 +128,19 @@ class Walk:
 
     @classmethod
     def at_root(cls, p: Array) -> Walk:
-        """The walk before its first step."""
+        """Return the walk before its first step."""
         return cls((p,), (xp.number(1, p),))
 
     @classmethod
     def along(cls, nodes: Nodes, path: Path) -> Walk:
-        """The walk down one drafted path."""
+        """Return the walk down one drafted path."""
         walk = cls.at_root(nodes.target(()))
         for depth, token in enumerate(path):
             walk = walk.to(nodes, token, nodes.draft(path[:depth]))
         return walk
 
     def to(self, nodes: Nodes, token: int, selected: Array) -> Walk:
-        """One step further, to a token that was selected by the law m: the weight becomes min(1, w p(token) / m(token))."""
+        """Return the walk one token further, selected from m: its weight is min(1, w p(token) / m(token))."""
         p, path = self.targets[-1], (*self.path, token)
         (ratio,) = xp.divide(self.weights[-1] * p[[token]], selected[[token]], 0).tolist()
         weight = min(xp.number(1, p), ratio)
@@ -149,14 +148,14 @@ class Walk:
 
 
 def verify(walk: Walk) -> Iterator[Outcome]:
-    """For every accepted length tau, the longest first: its tokens, its probability, and the law (n,) of the token that follows.
+    """Return for every accepted length tau, the longest first: its tokens, its probability, and the distribution (n,) of the next token.
 
-    The walk has reached the end of its path, of length L. The beginning of length i passes its own test with probability
-    h_L = w_L, and for i < L h_i = R_i / (R_i + 1 - w_i), where R_i is the mass of (w_i p_i - m_i)+; h_0 = 1. The longest
-    that passes, of length tau, is accepted; then comes a token from norm((w_tau p_tau - m_tau)+), or from the target when
-    tau = L. Where R_i = 0 and w_i = 1, p_i = m_i: every longer weight is 1, so that a longer beginning passes for certain.
+    The walk is at the end of its path, of length L. The prefix of length i passes its own test with probability h_L = w_L, and for i < L
+    h_i = R_i / (R_i + 1 - w_i), where R_i is the mass of (w_i p_i - m_i)+; h_0 = 1. The longest one that passes, of length tau, is
+    accepted. The next token is from norm((w_tau p_tau - m_tau)+), or from the target if tau = L. If R_i = 0 and w_i = 1, then p_i = m_i:
+    every longer weight is 1, and a longer prefix passes for certain.
     """
-    refused = xp.number(1, walk.targets[0])  # probability that no longer beginning has passed
+    refused = xp.number(1, walk.targets[0])  # probability that no longer prefix passes
     for length in range(len(walk.path), -1, -1):
         p, weight = walk.targets[length], walk.weights[length]
         if length == len(walk.path):

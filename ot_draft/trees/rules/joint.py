@@ -1,4 +1,4 @@
-"""Joint selection: one path is selected on the way down, and verified as a whole."""
+"""Joint selection: one path is selected from the root down, and verified as a whole."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw, Fact, outside
-from ...laws.fixed_tokens import fixed_first, law_at, n_fixed_is_constant
+from ...laws.fixed_tokens import fixed_first
 from ...rules.optimal.rule import select_draft
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
@@ -18,7 +18,7 @@ from .survivors import Draws, Survivors
 
 __all__ = ["Joint", "select_child"]
 
-# Top tokens and number of draws at each node of the walk: they determine weights and laws.
+# Top tokens and number of draws at each node of the walk, which determine weights and distributions.
 Key = tuple[tuple[Path, int], ...]
 # The walk so far, its key, and the children of the nodes that hold its tokens.
 State = tuple[Walk, Key, tuple[Forest, ...]]
@@ -29,9 +29,9 @@ class Joint(PathRule):
     """Block verification of a path that is selected down the tree, token by token; nothing is rejected before the end.
 
     At every node, with the weight w of the walk so far, one child of the living nodes is selected by the optimal selection for the
-    scaled target w p (`select_child`). Its token y, which was selected with distribution m, takes the weight to
-    min(1, w p(y) / m(y)); all nodes that hold y live on. At the end come the tests of block verification with m
-    instead of q (`verify`). It takes trees whose children are i.i.d., K paths among them, or follow a hybrid law.
+    scaled target w p (`select_child`). Its token y, which has distribution m, changes the weight to min(1, w p(y) / m(y)), and all nodes
+    that hold y stay live. The tests of block verification follow, with m instead of q (`verify`). Children must be i.i.d., such as K paths,
+    or follow a hybrid draft law.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Joint(PathRule):
 
     Notes
     -----
-    It is lossless for every m: given the walk to a node, its children are new samples, so that the selected token has the distribution m,
-    and block verification asks no more of the law that its path was drawn by. Expected accepted length: the sum of E[w_i]. For K = 1 it is
-    block verification. Source: this project; checked exactly, by enumeration, with `otd.trees.evaluate`.
+    It is lossless for every m: given the walk to a node, its children are new samples, so that the selected token has distribution m,
+    which is all that block verification requires. Expected accepted length: the sum of E[w_i]. For K = 1 it is block verification.
+    Source: this project; checked exactly, by enumeration, with `otd.trees.evaluate`.
 
     Examples
     --------
@@ -59,8 +59,8 @@ class Joint(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if Fact.INDEPENDENT_OUTSIDE_FIXED not in law.facts:
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
-        fixed_first(law)  # raises if the law does not name its fixed tokens
-        if not n_fixed_is_constant(law) and not bounds.is_even:
+        fixed_first(law)  # raises unless fixed tokens are known
+        if not law.n_fixed_is_constant and not bounds.is_even:
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )
@@ -72,7 +72,7 @@ class Joint(PathRule):
         return self._walk(nodes, tree.law, Walk.at_root(nodes.target(())), (), (tree.forest,))
 
     def _walk(self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]) -> list[Outcome]:
-        """Outcomes that may be decided, given the walk so far and the children of the nodes that hold its tokens."""
+        """Outcomes, given the walk so far and the children of the nodes that hold its tokens."""
         if not any(token >= 0 for children in lists for token, _ in children):
             return nodes.once(self, (law, walk.path, key), lambda: list(verify(walk)))
         return nodes.once(
@@ -88,9 +88,9 @@ class Joint(PathRule):
     def _steps(
         self, nodes: Nodes, law: DraftLaw, walk: Walk, key: Key, lists: tuple[Forest, ...]
     ) -> Iterator[tuple[Any, State]]:
-        """The tokens that may be selected next: the probability of each, and the state it leads to."""
+        """Possible next tokens: the probability of each, and the state after it."""
         offered = tuple(tuple(token for token, _ in children) for children in lists)
-        tops, draws = split_tops(law_at(law, walk.path), nodes.draft(walk.path), offered)
+        tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
         here = (law, walk.path, key, tops, draws)
         choice, selected = nodes.once(self, here, lambda: _select(nodes, walk, tops, draws))
         tokens, step = tops + draws, (tops, sum(token >= 0 for token in draws))
@@ -125,22 +125,21 @@ class Joint(PathRule):
 
 
 def _select(nodes: Nodes, walk: Walk, tops: Path, draws: Path) -> tuple[list[Any], Array]:
-    """Probability that each child is selected, given their tokens, and the law (n,) of the selected token."""
+    """P(each child is selected | their tokens), and the distribution (n,) of the selected token."""
     p, q = nodes.target(walk.path), nodes.draft(walk.path)
     choice, selected = select_child(walk.weights[-1] * p, q, xp.integers(tops, like=p), xp.integers(draws, like=p))
     return choice.tolist(), selected
 
 
 def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: int | None = None) -> tuple[Array, Array]:
-    """Probabilities that each child is selected, and the law m of the selected token: (..., j + r), (..., n), the tops first.
+    """Return P(each child is selected), (..., j + r), tops first, and the distribution m (..., n) of the selected token.
 
-    target: (..., n) masses w p with sum w <= 1; tops: int (..., j), distinct top tokens of q; draws: (..., r), i.i.d. from q outside
-    the tops; absent ones are -1. choice sums to 1 (0 without a
-    child), and m to its expectation. Without tops this is `select_draft`. With them a draw x is selected by the law m_R that
-    is best for w p outside T; where m_R(x) > w p(x), a share of the excess goes to T in proportion to p, just so
-    much that m = w p on T. Hence sum min(w p, m) is the optimum w p(T) + sum outside T of min(w p, m_R), and no rule of
-    this law reaches more. Where nothing was drawn, T takes all, m = p / p(T) there. Other shares are as good for one token; on
-    trees of 21 and 28 nodes, moving all the excess or just the highest of it made no difference to be seen in 1,500 iterations.
+    target: (..., n) masses w p with sum w <= 1. tops: int (..., j), distinct top tokens T of q. draws: (..., r), i.i.d. from q outside
+    T; absent ones are -1. The probabilities sum to 1 (0 without a child), and m to their expectation. Without tops this is
+    `select_draft`. With tops, a draw x is selected from the distribution m_R that is optimal for w p outside T. Where m_R(x) > w p(x),
+    a share of the excess moves to T in proportion to p, so that m = w p on T. Hence sum min(w p, m) is the optimum w p(T) + sum outside
+    T of min(w p, m_R). Without draws T gets all, with m = p / p(T). Other shares are equally good for one token; on trees of 21 and 28
+    nodes, moving all the excess or only the highest part made no visible difference in 1,500 iterations.
     """
     if not tops.shape[-1]:
         return _select_draw(target, q, draws, classes)
@@ -158,7 +157,7 @@ def select_child(target: Array, q: Array, tops: Array, draws: Array, classes: in
 
 
 def _select_draw(target: Array, q: Array, draws: Array, classes: int | None) -> tuple[Array, Array]:
-    """`select_draft`; at once where no row has more than one draw, which then is selected, by the law q."""
+    """`select_draft`, with a shortcut if no row has more than one draw: that one is selected, with distribution q."""
     present = draws >= 0
     if xp.holds_without_sync(xp.host_view(present).sum(-1) <= 1):
         drawn = present.any(-1)[..., None]

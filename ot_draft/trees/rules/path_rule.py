@@ -1,4 +1,4 @@
-"""What a path rule is, and what all of them need: drafts that were checked, the laws that a rule is valid under, sums of laws."""
+"""Path rules: the interface, checks of drafts and results, and helpers that all of them need."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...arrays import Array
+from ...boundary import int_from
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw, FixedFirst
+from ...laws import IID, DraftLaw
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .survivors import Draws
 
-PathLaw = dict[Path, Any]  # emitted tokens -> probability; what is not there has probability 0
+PathLaw = dict[Path, Any]  # emitted tokens -> probability, 0 for absent ones
 Lengths = dict[int, Any]  # number of accepted tokens -> probability
-Outcome = tuple[Path, Any, Array]  # accepted tokens, probability, law (n,) of the token after them
+Outcome = tuple[Path, Any, Array]  # accepted tokens, probability, distribution (n,) of the token after them
 
 
 class PathRule(ABC):
-    """A function from a drafted tree to the law of the tokens emitted in one iteration, in two forms.
+    """A function from a drafted tree to the distribution of the tokens emitted in one iteration, in two forms.
 
-    Plain: rule(model, drafts) is that law given the drafts, over the rule's own randomness only, in Fractions. Batched:
-    rule.select(tree, uniforms) draws from it for a batch of trees. Emitted are the accepted tokens, which lead from the root down
-    the tree, and one token more. `otd.trees.evaluate` says whether the rule is lossless.
+    Plain form: rule(model, drafts) is that distribution given the drafts, in Fractions. Batched form: rule.select(tree, uniforms) draws
+    from it for a batch of trees. The accepted tokens, a path from the root, and one token more are emitted. `otd.trees.evaluate`
+    computes whether the rule is lossless.
 
-    takes_noise: whether `select` needs noise besides its uniforms.
+    takes_noise: whether `select` needs noise in addition to uniforms.
     """
 
     takes_noise: ClassVar[bool] = False
 
     def __call__(self, model: Model, drafts: Any) -> PathLaw:
-        """drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order. Exact if the model's laws are Fractions."""
+        """Return the distribution of the emitted tokens, exact if the model holds Fractions.
+
+        drafts: a PlainTree, or K i.i.d. sequences of L token ids, in drawing order.
+        """
         law: PathLaw = {}
         for path, probability, following in decided(self, model, drafts):
             for token, mass in enumerate(following.tolist()):
@@ -44,34 +48,34 @@ class PathRule(ABC):
 
     @abstractmethod
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
-        """All that may be decided about a tree: what is accepted, its probability, and the law (n,) of the token after it."""
+        """Return all possible decisions: accepted tokens, their probability, and the distribution (n,) of the token after them."""
 
     @abstractmethod
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
-        """Raise InvalidDrafts where the rule is not valid on trees within these bounds whose children follow this law."""
+        """Raise InvalidDrafts unless the rule is valid on trees within these bounds whose children follow this draft law."""
 
     @abstractmethod
     def n_uniforms(self, bounds: Bounds) -> int:
-        """Number of uniforms that `select` takes for one tree."""
+        """Return the number of uniforms that `select` needs for one tree."""
 
     def select(self, tree: DraftTree, uniforms: Array, noise: Array | None = None) -> PathSelection:
-        """Paths and tokens that are emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
+        """Return the paths and tokens emitted for every tree, by independent uniforms (B, U) in [0, 1), U = self.n_uniforms(tree.bounds).
 
-        noise: other random numbers, for rules with `takes_noise` (`draws.noise`); no rule of `otd.trees` has it.
-        Nothing is asked of the device, and all shapes are those of the input. Raises InvalidDrafts where the
-        law of the tree's children is not one that the rule is valid under, or uniforms are missing.
+        noise: other random numbers, for rules with `takes_noise` (`draws.noise`); no rule of `otd.trees` has it. It runs without a device
+        sync, and shapes follow from those of the input. Raises InvalidDrafts if the rule is not valid under the tree's draft law, and
+        InvalidArgument for another number of uniforms.
         """
         self.check(tree.bounds, tree.law)
         wanted = (len(tree.tokens), self.n_uniforms(tree.bounds))
         if tuple(uniforms.shape) != wanted:
             raise InvalidArgument(
-                f"uniforms have shape {tuple(uniforms.shape)}: {self.name} takes {wanted} for this tree"
+                f"uniforms must have shape {wanted} for {self.name} on this tree, got {tuple(uniforms.shape)}. Pass as many."
             )
         return self._select(tree, Draws(uniforms, noise))
 
     @abstractmethod
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        """`select`, after the checks; every random choice is made by draws.index."""
+        """Return `select` after the checks, with all random choices by methods of `draws`."""
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array | None:
         """Return the distribution (B, n) of the next token given the drafts, after the tokens chosen, int (B, d), along the tree.
@@ -80,6 +84,10 @@ class PathRule(ABC):
         """
         return None
 
+    def approximate_for(self, law: DraftLaw) -> PathRule:
+        """Return the rule as decoding runs it under a draft law, which may lose a little acceptance to save time."""
+        return self
+
     @property
     def looks_ahead(self) -> bool:
         """Whether a decision at a node may depend on the nodes below it; not if the rule has an `output_distribution`."""
@@ -87,17 +95,27 @@ class PathRule(ABC):
 
     @property
     def law(self) -> DraftLaw:
-        """The law that trees are drafted by for this rule unless another one is asked for."""
+        """Default draft law of trees for this rule."""
         return IID()
+
+    @property
+    def solves_program(self) -> bool:
+        """Whether a program is solved at every node: on the host, for small vocabularies."""
+        return False
 
     @property
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
 
+    @property
+    def short_name(self) -> str:
+        """Name where it is clear that a path rule is meant: that of the selection rule for token-wise selection."""
+        return self.name
+
 
 def lengths(rule: PathRule, model: Model, drafts: Any) -> Lengths:
-    """P(so many drafted tokens are accepted | the drafts), as `rule(model, drafts)` has them."""
+    """Return P(i draft tokens are accepted | the drafts) by i."""
     found: Lengths = {}
     for path, probability, _ in decided(rule, model, drafts):
         if probability != 0:
@@ -106,7 +124,7 @@ def lengths(rule: PathRule, model: Model, drafts: Any) -> Lengths:
 
 
 def decided(rule: PathRule, model: Model, drafts: Any) -> Iterable[Outcome]:
-    """The rule's outcomes for a model and drafts, checked."""
+    """Return the rule's outcomes for a model and drafts, checked."""
     nodes, tree = read(model, drafts)
     rule.check(tree.shape, tree.law)
     found = rule.outcomes(nodes, tree)
@@ -115,11 +133,10 @@ def decided(rule: PathRule, model: Model, drafts: Any) -> Iterable[Outcome]:
     return (_checked(rule, nodes.n, outcome) for outcome in found)
 
 
-WANTED = "give (accepted tokens, probability, law of the token after them), one for each that may happen"
+WANTED = "give (accepted tokens, probability, distribution of the token after them) of every possible decision"
 
 
 def _checked(rule: PathRule, n: int, outcome: Any) -> Outcome:
-    """The outcome, if it is one."""
     path, probability, following = (
         outcome if isinstance(outcome, Sequence) and len(outcome) == 3 else (None, None, None)
     )
@@ -131,7 +148,7 @@ def _checked(rule: PathRule, n: int, outcome: Any) -> Outcome:
 
 
 def fits(rule: PathRule, bounds: Bounds, law: DraftLaw) -> bool:
-    """Whether the rule is valid on trees within these bounds whose children follow this law."""
+    """Return whether the rule is valid on trees within these bounds whose children follow this draft law."""
     try:
         rule.check(bounds, law)
     except InvalidDrafts:
@@ -140,7 +157,7 @@ def fits(rule: PathRule, bounds: Bounds, law: DraftLaw) -> bool:
 
 
 def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:
-    """Model and drafted tree, checked; K >= 1 paths of one length L >= 0 are made a tree."""
+    """Return model and drafted tree, checked; K >= 1 paths of one length L >= 0 become a tree."""
     nodes = Nodes.of(model)
     if isinstance(drafts, PlainTree):
         _check_tokens(drafts.tokens, nodes.n, "the tree", absent=True)
@@ -157,12 +174,11 @@ def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:
 
 def _check_tokens(tokens: Path, n: int, holder: str, absent: bool = False) -> None:
     for token in tokens:
-        if isinstance(token, bool) or not isinstance(token, int | np.integer) or not -absent <= token < n:
-            raise InvalidDrafts(f"{holder} holds {token!r}: give token ids, integers in the vocabulary 0 .. {n - 1}")
+        int_from(f"each token of {holder}", token, -absent, n, InvalidDrafts, "Pass token ids of the vocabulary.")
 
 
 def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:
-    """Add to the law: with this probability, what the other law emits."""
+    """Add another distribution, times a probability, to a distribution of emitted tokens."""
     if probability == 0:
         return
     for emitted, mass in other.items():
@@ -170,15 +186,16 @@ def merge(law: PathLaw, probability: Any, other: PathLaw) -> None:
 
 
 def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:
-    """The error for a path rule on a tree that was drawn by another law."""
+    """Return the error for a path rule under a draft law that it is not valid under."""
     return InvalidDrafts(
         f"{name} is valid on trees whose children follow {valid_under}, and the children of this one were drawn by {law!r}:"
-        " take Traversal() or NaivePath(), valid under every law, or draw the tree by the law of the rule"
+        " take Traversal() or NaivePath(), valid under every draft law, or draw the tree by that of the rule"
     )
 
 
 def split_tops(law: DraftLaw, q: Array, lists: tuple[Path, ...]) -> tuple[Path, Path]:
-    """The children of all living nodes in plain form, a list a node: the top tokens, once, and all draws."""
+    """Return the top tokens, once, and all draws among children of live nodes in plain form, one list per node."""
     longest = max(lists, key=len)
-    number = int(np.ravel(law.n_fixed(q, len(longest)))[0]) if isinstance(law, FixedFirst) else 0
+    first = law.fixed_first
+    number = 0 if first is None else int(np.ravel(first.n_fixed(q, len(longest)))[0])
     return longest[:number], tuple(token for tokens in lists for token in tokens[number:])

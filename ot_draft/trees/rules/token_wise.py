@@ -1,4 +1,4 @@
-"""Token-wise selection along a tree: a selection rule at every node, on the drafts that are still alive; naive target sampling is one."""
+"""Token-wise selection along a tree: a selection rule at every node; naive target sampling is one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import DraftLaw, Fact, FixedFirst
-from ...laws.fixed_tokens import law_at, n_fixed_is_constant
+from ...laws import DraftLaw, Fact
 from ...rules import NaiveTarget
-from ...selection import Selection, SelectionRule, SiblingRule, approximate_for, valid_under
+from ...selection import Selection, SelectionRule, valid_under
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse, split_tops
@@ -22,17 +21,17 @@ from .survivors import Draws, Survivors
 
 @dataclass(frozen=True)
 class TokenWise(PathRule):
-    """Apply a selection rule to the children of the node that was reached; go on while a child holds its output [1]_ [2]_.
+    """Apply a selection rule to the children of the node that was reached; continue while a child holds its output [1]_ [2]_.
 
-    The walk ends at the first output that no child holds; at a leaf, one more token comes from the target. Equal siblings live together.
-    The rule gets the children of all of them if these are one sample from its draft law: i.i.d. samples are (the survivors of K paths),
-    and hybrid ones for `Optimal`, the top tokens counted once. Else it gets those of one living node. Survivors were chosen by their
-    tokens so far, hence their children follow the draft law again.
+    The walk ends at the first output that no child holds; at a leaf, one more token comes from the target. Equal siblings are live
+    together. The rule gets the children of all of them if these are one sample from its draft law: i.i.d. samples are (live nodes of K
+    paths), and hybrid ones for `Optimal`, with top tokens counted once. Otherwise it gets the children of one live node. Live nodes are
+    chosen by their tokens, hence their children follow the draft law again.
 
     Parameters
     ----------
     rule : SelectionRule
-        A rule that is valid under the law by which children were drawn.
+        A rule that is valid under the draft law of the children.
 
     Raises
     ------
@@ -56,25 +55,35 @@ class TokenWise(PathRule):
     rule: SelectionRule
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, SelectionRule):  # anything may have been given
-            raise InvalidArgument(f"TokenWise({self.rule!r}): give a selection rule, for example TokenWise(KSeq())")
+        if not isinstance(self.rule, SelectionRule):
+            raise InvalidArgument(
+                f"rule must be a selection rule, got {self.rule!r}. Use one, such as TokenWise(KSeq())."
+            )
 
     @property
     def name(self) -> str:
         return f"{type(self).__name__}({self.rule.name})"
 
     @property
+    def short_name(self) -> str:
+        return self.rule.name
+
+    @property
+    def solves_program(self) -> bool:
+        return self.rule.cost.solves_program
+
+    @property
     def law(self) -> DraftLaw:
         return self.rule.law
 
     def approximate_for(self, law: DraftLaw) -> TokenWise:
-        rule = approximate_for(self.rule, law)
+        rule = self.rule.approximate_for(law)
         return self if rule is self.rule else TokenWise(rule)
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not all(valid_under(self.rule, law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        apart = isinstance(self.rule, SiblingRule) and n_fixed_is_constant(law)
+        apart = self.rule.siblings.apart and law.n_fixed_is_constant
         if not (self._one_list(law) or self.rule.siblings.any_number or apart or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
@@ -87,7 +96,7 @@ class TokenWise(PathRule):
         return self._walk(nodes, tree.law, (), (tree.forest,))
 
     def _walk(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Outcome]:
-        """Outcomes that may be decided, given that the prefix was accepted, and the children of the nodes that hold it."""
+        """Outcomes, given that the prefix is accepted, and the children of the nodes that hold it."""
         return nodes.once(self, (law, prefix, lists), lambda: self._further(nodes, law, prefix, lists))
 
     def _further(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> list[Outcome]:
@@ -106,14 +115,14 @@ class TokenWise(PathRule):
         return [(prefix, stops, xp.normalise(output, output)), *found]
 
     def _output(self, nodes: Nodes, law: DraftLaw, prefix: Path, lists: tuple[Forest, ...]) -> Array:
-        """Law (n,) of the rule's output at a node."""
+        """Distribution (n,) of the rule's output at a node."""
         tokens = tuple(tuple(token for token, _ in children) for children in lists)
 
         def select() -> Array:
             p, q = nodes.target(prefix), nodes.draft(prefix)
-            if apart := self._apart(law):
-                tops, draws = (xp.integers(x, like=p) for x in split_tops(law_at(law, prefix), q, tokens))
-                drafts, selection = apart.select_siblings(p, q, tops, draws)
+            if self._apart(law):
+                tops, draws = (xp.integers(x, like=p) for x in split_tops(law.at(prefix), q, tokens))
+                drafts, selection = self.rule.select_siblings(p, q, tops, draws)
             else:
                 drafts = xp.integers(sum(tokens, ()) if self._one_list(law) else max(tokens, key=len), like=p)
                 selection = self.rule(p, q, drafts)
@@ -122,12 +131,12 @@ class TokenWise(PathRule):
         return nodes.once(self, (law, prefix, "output", tokens), select)
 
     def _one_list(self, law: DraftLaw) -> bool:
-        """Whether the drafts of all nodes that hold the same tokens make one list for the rule."""
+        """Whether the rule gets the drafts of all nodes with the same tokens as one list."""
         return self.rule.siblings.any_lists or Fact.INDEPENDENT in law.facts
 
-    def _apart(self, law: DraftLaw) -> SiblingRule | None:
-        """The rule, where top tokens, once, and the draws of all nodes are given to it apart."""
-        return self.rule if isinstance(law, FixedFirst) and isinstance(self.rule, SiblingRule) else None
+    def _apart(self, law: DraftLaw) -> bool:
+        """Whether the rule gets top tokens, once, and the draws of all nodes apart."""
+        return law.fixed_first is not None and self.rule.siblings.apart
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)
@@ -138,26 +147,26 @@ class TokenWise(PathRule):
         return selection.output(drafts)
 
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
-        if not tree.bounds.size:  # plain decoding: there is nothing to follow
+        if not tree.bounds.size:  # autoregressive decoding
             token = xp.from_view(draws.index(tree.p[:, 0], 0), tree.p)
             return PathSelection(0 * token[:, 0], tree.tokens, token)
         return select_token_wise(self, tree, draws)
 
     def _offer(self, survivors: Survivors, p: Array, q: Array) -> tuple[Array, Selection]:
-        """Drafts (B, k) as in `_output`, and what the rule makes of them."""
+        """Drafts (B, k) as in `_output`, and the rule's selection."""
         law = survivors.tree.law
-        if apart := self._apart(law):
+        if self._apart(law):
             tops, drawn = (xp.from_view(x, p) for x in survivors.tops_and_draws(q))
-            return apart.select_siblings(p, q, tops, drawn)
+            return self.rule.select_siblings(p, q, tops, drawn)
         drafts = survivors.drafts() if self._one_list(law) else survivors.first_drafts()
         if survivors.tree.bounds.max_children == 1:
-            # On a path whose length is data the one draft stands among places for more, and a rule may go by the place.
+            # On a path whose length is data, the only draft has an index among absent ones, which a rule may use.
             drafts = xp.max(drafts, axis=-1, keepdims=True)
         drafts = xp.from_view(drafts, p)
         return drafts, self.rule(p, q, drafts)
 
     def _draw(self, survivors: Survivors, draws: Draws, lives: Array) -> Array:
-        """The rule's output, or behind the last level a token of the target: int (B, 1)."""
+        """The rule's output, or a token of the target after the last level: int (B, 1)."""
         (p, q), column = survivors.laws(), 2 * survivors.depth
         if survivors.depth == survivors.tree.bounds.length:
             return draws.index(p, column, lives)
@@ -170,10 +179,10 @@ class TokenWise(PathRule):
 
 @dataclass(frozen=True)
 class NaivePath(TokenWise):
-    """Draw the token from the target at every node, and go on while a child holds it: `TokenWise(NaiveTarget())` on every tree.
+    """Draw a token from the target at every node, and continue while a child holds it: `TokenWise(NaiveTarget())` on every tree.
 
-    Valid under every law of the children; the only rule for trees that are not sampled, such as top-k children, whichever
-    way they were chosen. Every emitted token has the target's law given those before it, the drafts have no part in it.
+    Valid under every draft law, and the only rule for children that are not sampled, such as top-k tokens. Every emitted token has the
+    target distribution given those before it, whatever the drafts are.
     Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
     """
 
@@ -184,7 +193,7 @@ class NaivePath(TokenWise):
         return type(self).__name__
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
-        """Every shape and every law will do."""
+        """Every shape and every draft law is valid."""
 
     def n_uniforms(self, bounds: Bounds) -> int:
         return bounds.length + 1
@@ -198,7 +207,7 @@ class NaivePath(TokenWise):
 
 @accelerated("trees")
 def select_token_wise(rule: TokenWise, tree: DraftTree, draws: Draws) -> PathSelection:
-    """`TokenWise.select` on trees with nodes: the walk down, a level a step in all trees."""
+    """Return `TokenWise.select` on trees with nodes, level by level in all trees."""
     survivors = Survivors(tree)
     lives = survivors.lives()
     following = 0 * survivors.here

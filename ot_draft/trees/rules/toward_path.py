@@ -1,4 +1,4 @@
-"""Lossy on purpose along paths: a path rule that selects for another target at every node."""
+"""Lossy path rules: a path rule that selects for another target at every node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
-from ...selection import approximate_for
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule
@@ -41,12 +40,11 @@ class Retargeted:
 
 @dataclass(frozen=True)
 class TowardPath(PathRule):
-    """Select along the tree by a path rule as if the target after every prefix were r: what is emitted follows r, not p.
+    """Select along the tree by a path rule for the target r instead of p after every prefix: emitted tokens follow r.
 
-    k is the number of children of the nodes of a depth, K at the root of K paths and 1 below, so that r depends on the prefix alone; the
-    token after the last draft token follows p. The KL of the tokens of a sequence add up (chain rule). Evaluated against
-    `toward.retargeted(...)`, the rule is lossless. Shapes with unequal nodes in a level raise InvalidDrafts. Source: this project
-    (docs/lossy.md).
+    k is the number of children of the nodes of a depth, K at the root of K paths and 1 below, so that r depends on the prefix alone. The
+    token after the last draft token follows p. The KL of a sequence is the sum over its tokens (chain rule). Evaluated against
+    `toward.retargeted(...)`, the rule is lossless. Shapes with unequal nodes in a level raise InvalidDrafts. Source: docs/lossy.md.
 
     Parameters
     ----------
@@ -66,9 +64,9 @@ class TowardPath(PathRule):
     rule: PathRule
 
     def __post_init__(self) -> None:
-        if not callable(self.target) or not isinstance(self.rule, PathRule):  # anything may have been given
+        if not callable(self.target) or not isinstance(self.rule, PathRule):
             raise InvalidDrafts(
-                f"TowardPath({self.target!r}, {self.rule!r}): give a target, then a path rule, as in TowardPath(KL(0.02), Joint())"
+                f"target must be a function and rule a path rule, got {self.target!r} and {self.rule!r}. Use TowardPath(KL(0.02), Joint())."
             )
 
     @property
@@ -80,7 +78,7 @@ class TowardPath(PathRule):
         return self.rule.law
 
     def approximate_for(self, law: DraftLaw) -> TowardPath:
-        return replace(self, rule=approximate_for(self.rule, law))
+        return replace(self, rule=self.rule.approximate_for(law))
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if bounds.children_by_level is None:
@@ -98,6 +96,10 @@ class TowardPath(PathRule):
         return self.rule.looks_ahead
 
     @property
+    def solves_program(self) -> bool:
+        return self.rule.solves_program
+
+    @property
     def takes_noise(self) -> bool:  # type: ignore[override]  # a property here, a class variable there
         return self.rule.takes_noise
 
@@ -105,7 +107,7 @@ class TowardPath(PathRule):
         return self.rule.output_distribution(self.retargeted_tree(tree), chosen)
 
     def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
-        """The model with r instead of the target, for trees of this shape and law."""
+        """Return the model with r instead of the target, for trees of this shape and draft law."""
         return Retargeted(model, self.target, _drafts(bounds), law)
 
     def outcomes(self, nodes: Nodes, tree: PlainTree) -> Iterable[Outcome]:
@@ -117,7 +119,7 @@ class TowardPath(PathRule):
         return self.rule._select(self.retargeted_tree(tree), draws)
 
     def retargeted_tree(self, tree: DraftTree) -> DraftTree:
-        """The tree with r instead of p."""
+        """Return the tree with r instead of p."""
         parts, start, width = [], 0, 1
         for k in _drafts(tree.bounds):
             rows = slice(start, start + width)
@@ -127,6 +129,6 @@ class TowardPath(PathRule):
 
 
 def _drafts(bounds: Bounds) -> tuple[int, ...]:
-    """Number of children of every node, by depth, without the last level's."""
-    assert bounds.children_by_level is not None  # as `check` says
+    """Number of children of every node, by depth, without the last level."""
+    assert bounds.children_by_level is not None  # checked by `check`
     return bounds.children_by_level

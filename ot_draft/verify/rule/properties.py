@@ -18,7 +18,7 @@ from ...laws import DraftLaw, is_defined
 from ...optimum import kseq_bound as guaranteed_share
 from ...optimum import optimal_acceptance
 from ...problem import Problem
-from ...selection import LossyRule, SelectionRule
+from ...selection import SelectionRule
 from ..source import EVALUATE, Counterexample, number, numbers
 from . import drawn, lossless, structure
 from .lossless import SLACK
@@ -68,7 +68,7 @@ def cover(rule: SelectionRule, problem: Problem) -> None:
     drafts = possible_drafts(problem)
     tokens = np.flatnonzero(problem.q > 0)
     held = (drafts[:, :, None] == tokens).any(1).all(-1)
-    if not held.any() or (isinstance(rule, LossyRule) and rule.budget):
+    if not held.any() or "within_budget" in rule.claims:
         return  # another target may have mass elsewhere
     taken = rule(problem.p, problem.q, drafts[held]).accept.sum(-1)
     wrong = np.flatnonzero(taken != 1)
@@ -90,7 +90,8 @@ def own_target(rule: SelectionRule, problem: Problem) -> None:
 @rule_property(category="claims")
 def within_budget(rule: SelectionRule, problem: Problem) -> None:
     """A rule that is lossy on purpose stays within the divergence from p that it was given, in Fractions and in float64."""
-    name, most = (rule.budget if isinstance(rule, LossyRule) else None) or ("tv", 0)
+    budget = getattr(rule, "budget", None) if "within_budget" in rule.claims else None
+    name, most = budget or ("tv", 0)
     for case, slack in ((problem, 0.0), (as_floats(problem), SLACK)):
         output = evaluate(rule, case).output
         spent = divergence(name, output, case.p)

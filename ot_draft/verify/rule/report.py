@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...boundary import int_from
 from ...errors import InvalidArgument
 from ...selection import SelectionRule
-from ..boundary import int_from
 from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..report import Report
 from ..sampler.samplers import DraftSampler, check_draws

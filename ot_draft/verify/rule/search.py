@@ -14,10 +14,10 @@ from typing import Any
 import hypothesis
 import numpy as np
 
+from ...boundary import int_from
 from ...laws import DraftLaw, is_defined
 from ...problem import Problem
 from ...selection import SelectionRule
-from ..boundary import int_from
 from ..outcome import Outcome, RuleEvidence, Status, Tried
 from ..ranges import Range
 from ..source import Counterexample, RuleSource

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array
+from ...boundary import int_from
 from ...errors import InvalidArgument
 from ...laws import IID, DraftLaw
 from ...problem import Problem, check_is_law
-from ..boundary import int_from
 from ..corners import LabelledProblem, corner_problems, in_groups, is_used_up, labelled
 from ..e_values import chi_square, smallest_distance
 from ..outcome import Outcome, SamplerEvidence, Status

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...array_files import array_names, read_arrays
 from ...arrays import Array
+from ...boundary import unique_keys
 from ...errors import CannotAudit, InvalidDistribution
-from ..boundary import unique_keys
 from .evidence import LeftOut
 from .log_responses import RESPONSE_KEYS, WRAPPERS, Entry, ResponseNotes, is_response, tokens_of_response
 from .records import ENTRY, Token

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import Array
+from ...boundary import int_from, probability
 from ...errors import CannotAudit
-from ..boundary import int_from, probability
 from .rounding import OFF, explains, log_error, step_of
 
 TOP = 64  # max. number of tokens of a distribution that are kept separately

@@ -1,4 +1,4 @@
-"""How often right samplers, steps and drafts fail: `python tests/verify/rule/false_alarms.py --runs 1000`, from the root of the repository.
+"""How often right samplers, steps and drafts fail: `python tests/verify/sampler/false_alarms.py --runs 1000`, from the repository root.
 
 Every run takes the next of 31 right functions, a seed of its own and three corners by lot (all of them with --corners 0); a run
 fails at 1e-9. Beside it stands in how many runs the e-values at the end would have failed at 0.05: at most one in twenty.

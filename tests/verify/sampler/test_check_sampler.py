@@ -286,7 +286,7 @@ def test_the_same_seed_makes_the_same_calls_and_the_code_makes_them_again() -> N
     exec(first.tried["code"].replace("print(", "keep("), names | {"keep": printed.append})
     assert printed[0].outcomes == first.outcomes and not first.passed
     assert (
-        "from test_checks_sampler import residual_is_the_target" in first.tried["code"]
+        "from test_check_sampler import residual_is_the_target" in first.tried["code"]
         and "seed=5" in first.tried["code"]
     )
     assert check_sampler(residual_is_the_target, seed=6).outcomes != first.outcomes

@@ -8,23 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DraftSelectionError, InvalidArgument
+from .errors import DraftSelectionError, InvalidArgument
 
 
 def int_from(
-    name: str, value: Any, least: int, below: float = inf, error: type[DraftSelectionError] = InvalidArgument
+    name: str,
+    value: Any,
+    least: float = -inf,
+    below: float = inf,
+    error: type[DraftSelectionError] = InvalidArgument,
+    remedy: str = "Pass such an integer.",
 ) -> int:
     """Return value as an int. Raises `error` unless it is an integer of at least `least` and below `below`."""
     if type(value) is int and least <= value < below:
         return value
     try:
-        number = index(value)
+        number = None if isinstance(value, bool) else index(value)
     except TypeError:
-        number = least - 1
-    if value is True or value is False or not least <= number < below:
-        wanted = f"an integer of at least {least}" + (f" and below {below}" if below < inf else "")
-        given = f"{value!r:.40}" if abs(number) < 2**64 else "an integer beyond 64 bits"
-        raise error(f"{name} must be {wanted}, got {given}. Pass such an integer.")
+        number = None
+    if number is None or not least <= number < below:
+        limits = [f"of at least {least}"] * (least > -inf) + [f"below {below}"] * (below < inf)
+        given = "an integer beyond 64 bits" if number is not None and abs(number) >= 2**64 else f"{value!r:.40}"
+        raise error(f"{name} must be {' '.join(('an integer', ' and '.join(limits))).strip()}, got {given}. {remedy}")
     return number
 
 

@@ -123,7 +123,7 @@ def right_rules() -> list[otd.SelectionRule]:
 
 @pytest.mark.parametrize("seed", [0, *map(slow, range(1, 4))])
 def test_a_right_rule_is_never_refuted(seed: int) -> None:
-    """Of 16 rules with four seeds; `python tests/verify/rule/test_checks_wrong_rules.py` takes 63 seeds: 1,008 runs."""
+    """Of 16 rules with four seeds; `python tests/verify/rule/test_wrong_rules.py` takes 63 seeds: 1,008 runs."""
     rules = right_rules()
     assert [rule.name for rule in (rules[::12] if seed == 0 else rules) if refuted(rule, seed)] == []
 

@@ -1,6 +1,6 @@
 """Why vLLM's test of 4,096 tokens passed with the draft's noise used again, and the one of 16 tokens did not (its pull request 54282).
 
-    PYTHONPATH=. python tests/verify/rule/wide_and_narrow.py
+    PYTHONPATH=. python tests/verify/sampler/wide_and_narrow.py
 
 Both hold Pearson's statistic below df + 10 sqrt(2 df). It grows by N sum (r - p)^2 / p, r the law that comes out. Not part of the tests:
 half a minute. What came out stands in docs/check_sampler.md.
