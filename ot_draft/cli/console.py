@@ -133,6 +133,8 @@ def one_line(errors: Iterable[type[Exception]] = (DraftSelectionError, OSError))
             f"out of memory: {error or 'the input is too large'}. Reduce the input or the numbers."
         ) from error
     except tuple(errors) as error:
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            raise click.UsageError(f"{error.filename}: {error.strerror}. Correct the path.") from error
         raise click.UsageError(" ".join(str(error).split())) from error
 
 

@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from ..names import did_you_mean
 from .console import progress_bar, table_console
 from .options import DEFAULTS, Place
 
@@ -137,9 +138,8 @@ def show(name: str | None) -> None:
         click.echo(f"{fault['modelled']}\n{fault['source'] or 'made up'}\nin {', '.join(fault['rules'])}")
         click.echo(f"fails {' '.join(fault['vectors'])}")
     else:
-        raise click.UsageError(
-            f"NAME must be a vector, rule or bug, got {name!r}. List rules and bugs with  ot-draft vectors show"
-        )
+        remedy = did_you_mean(name, (*corpus, *faults)) or "List rules and bugs with: ot-draft vectors show"
+        raise click.UsageError(f"NAME must be a vector, rule or bug, got {name!r}. {remedy}")
 
 
 def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, Any]]) -> None:

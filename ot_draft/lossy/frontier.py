@@ -28,11 +28,13 @@ def target_within(text: str) -> Nearest:
     Raises InvalidArgument for what is no such budget.
     """
     name, _, value = text.partition("=")
+    if name.strip() not in TARGETS:
+        raise InvalidArgument(f"budget must name one of {', '.join(TARGETS)}, got {text!r}. Write it as tv=0.05.")
     try:
         return TARGETS[name.strip()](Fraction(value.strip()))
-    except (KeyError, ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError) as error:
         raise InvalidArgument(
-            f"budget {text!r}: give a divergence and a number, as in tv=0.05; divergences: {', '.join(TARGETS)}"
+            f"budget must be a divergence and a number, got {text!r} ({error}). Write it as tv=0.05."
         ) from None
 
 

@@ -42,13 +42,15 @@ class Costs:
             for at, cost in table.items():
                 if not (isfinite(cost) and cost >= 0):
                     raise InvalidCosts(
-                        f"the cost of {name} at {at or 'all rules'} is {cost!r}: give a finite number >= 0"
+                        f"cost of {name} at {at or 'all rules'} must be a finite number >= 0, got {cost!r}. Measure it again."
                     )
         if not (isfinite(self.change) and self.change >= 0):
-            raise InvalidCosts(f"the cost of a change is {self.change!r}: give a finite number >= 0")
+            raise InvalidCosts(f"cost of change must be a finite number >= 0, got {self.change!r}. Measure it again.")
         for name, table in (("verify", self.verify), ("draft", self.draft)):
             if not table or min(table) < 1:
-                raise InvalidCosts(f"costs of {name} are {dict(table)}: give one or more, at numbers >= 1")
+                raise InvalidCosts(
+                    f"costs of {name} must hold a cost at a number >= 1, got {dict(table)}. Measure one."
+                )
         if not self.verify.get(1, 0) > 0:
             raise InvalidCosts("costs of verify must hold a cost > 0 at 1, the autoregressive step. Measure it.")
 
@@ -93,8 +95,8 @@ def _interpolated(table: Mapping[int, float], at: int, name: str) -> float:
     counts = sorted(table)
     if not counts[0] <= at <= counts[-1]:
         raise InvalidCosts(
-            f"costs of {name} are given at {', '.join(map(str, counts))}, and {at} is needed: measure up to it (nothing is"
-            " extrapolated), or plan fewer or shorter paths"
+            f"costs of {name} must reach {at}, got {', '.join(map(str, counts))}. Measure there, or plan fewer or shorter paths:"
+            " costs are not extrapolated."
         )
     return float(np.interp(at, counts, [table[count] for count in counts]))
 

@@ -38,13 +38,14 @@ class VectorReport(Report[VectorEvidence]):
 
     @cached_property
     def suspected_bugs(self) -> list[str]:
-        """Bugs all of whose vectors failed, in one rule at least."""
+        """Bugs all of whose vectors failed, in one rule at least. A rule without a passed vector singles out no bug."""
         shown, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        passed = {each.evidence.rule for each in self.outcomes if each.status == Status.PASSED}
         for each in self.outcomes:
             for bug in each.evidence.bugs:
                 shown[each.evidence.rule, bug] += 1
                 failed[each.evidence.rule, bug] += each.status == Status.FAILED
-        return sorted({bug for (rule, bug), number in shown.items() if failed[rule, bug] == number})
+        return sorted({bug for (rule, bug), number in shown.items() if rule in passed and failed[rule, bug] == number})
 
     @property
     def exit_status(self) -> int:

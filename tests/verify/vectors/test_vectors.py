@@ -280,6 +280,9 @@ def test_the_command_runs_a_function(tmp_path: Path) -> None:
     named = {name for name, vector in VECTORS.items() if "row-behind" in vector["kills"] and RULE_OF[name] == "greedy"}
     assert {each["check"] for each in told["outcomes"] if each["status"] == "failed"} == named
     assert told["status"] == "failed" and told["suspected_bugs"] == ["row-behind"]
+    (tmp_path / "crashing_verifier.py").write_text("def function(rule, case, numbers):\n    raise TypeError\n")
+    crashed = run("run", f"{tmp_path / 'crashing_verifier.py'}:function", "--rule", "greedy", "--json")
+    assert crashed.exit_code == 1 and json.loads(crashed.stdout)["suspected_bugs"] == []
     known = tmp_path / "known.txt"
     known.write_text("# as it is today\n" + "\n".join(sorted(named)))
     excused = run("run", f"{wrong}:function", "--rule", "greedy", "--known", str(known), "--json")

@@ -1,5 +1,5 @@
-// Holds a verifier of drafts to test vectors: the C++ of read.py. Standard library alone, C++17; copy this file where it is needed.
-// Define verify, and call run(argc, argv) from main; its arguments are FOLDER [--level LEVEL] [RULE ...]. Throw for a refusal.
+// Tests a verifier with test vectors, as read.py does. Standard library only, C++17; copy this file.
+// Define verify, and call run(argc, argv) from main; its arguments are FOLDER [--level LEVEL] [RULE ...]. Throw if a case is not supported.
 // At the level replay numbers.uniforms and numbers.noise are given; at law and joint numbers.seed, that of one run.
 #pragma once
 #include <cmath>

@@ -1,8 +1,8 @@
-// Holds a verifier of drafts to test vectors: the JavaScript of read.py. Node's own modules alone; copy this file where it is needed.
+// Tests a verifier with test vectors, as read.py does. Node's own modules only; copy this file.
 //
 //     node read.mjs FOLDER MODULE:FUNCTION [RULE ...]
 //
-// FUNCTION(rule, problem, numbers) gives the emitted tokens, and throws for a refusal. problem: p, q (null where drafts were chosen),
+// FUNCTION(rule, problem, numbers) returns the emitted tokens; it throws if a case is not supported. problem: p, q (null where drafts were chosen),
 // drafts, parents. numbers: {uniforms, noise} at the level replay; the seed of one run, a number, at law and joint.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

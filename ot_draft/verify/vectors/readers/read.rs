@@ -1,6 +1,6 @@
-// Holds a verifier of drafts to test vectors: the Rust of read.py. The standard library alone; copy this file where it is needed.
+// Tests a verifier with test vectors, as read.py does. Standard library only; copy this file.
 // `mod read;` beside it, then `std::process::exit(read::run(verify))` in main; arguments are FOLDER [--level LEVEL] [RULE ...].
-// verify(rule, case, numbers) gives the emitted tokens, or an error for a refusal. See read.py for what the arguments hold.
+// verify(rule, case, numbers) returns the emitted tokens, or an error if a case is not supported. See read.py for the arguments.
 use std::{collections::HashMap, env, fs, iter};
 
 pub struct Case { pub p: Vec<Vec<f64>>, pub q: Option<Vec<Vec<f64>>>, pub drafts: Vec<i64>, pub parents: Vec<i64> }
