@@ -105,8 +105,9 @@ def compare(
         )
         if pairs.padding:
             click.echo(pairs.padding, err=True)
+        omitted = ""
         if out is None and not of_study["names"]:
-            study = _within_budget(pairs, study, jobs)
+            study, omitted = _within_budget(pairs, study, jobs)
         with RulesOfUser(of_study["names"]):
             refuted = refuted_rules(of_study["names"], study.ks)
             found = _compare(pairs, study, jobs, out, form == "json")
@@ -116,7 +117,9 @@ def compare(
         if plot and out is not None:
             caption = "" if no_caption else f"Acceptance on {Path(pairs.source).name}; bars are standard errors."
             plotting.save_plot(lines, out / "acceptance", parts(formats), width, caption)
-    _print(lines, found, pairs, study, form)
+    if form:
+        click.echo(omitted, err=True, nl=bool(omitted))
+    _print(lines, found, pairs, study, form, omitted)
 
 
 def _pairs(
@@ -145,20 +148,18 @@ def _pairs(
     return open_pairs(file, normalise, pad, temperature, draft_file, logits)
 
 
-def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> Study:
-    """The study of those rules that take at most BUDGET seconds together; names the others on standard error."""
+def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> tuple[Study, str]:
+    """The study of those rules that take at most BUDGET seconds together, and a note on the others."""
     with progress_bar(len(study.rules), "timing each rule on one pair") as advance:
         found = affordable(pairs, study, jobs, BUDGET, advance)
-    if not found.rules:
-        return study
-    if found.left_out:
+    note = ""
+    if found.rules and found.left_out:
         slow = ", ".join(f"{rule.name} (at least {seconds:,.0f} s)" for rule, seconds in found.left_out.items())
-        click.echo(
-            f"omitted, so that all rules take at most {BUDGET:g} s: {slow}. To include them, use --rules"
-            f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}. With --out DIR, all rules are compared.",
-            err=True,
+        note = (
+            f"Omitted, so that all rules take at most {BUDGET:g} s: {slow}. To include them, use --rules"
+            f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}. With --out DIR, all rules are compared."
         )
-    return replace(study, rules=found.rules)
+    return replace(study, rules=found.rules or study.rules), note
 
 
 @dataclass
@@ -197,7 +198,7 @@ def _write(out: Path, lines: Sequence[Summary], rows: Iterable[Row], pairs: Pair
         stream.writelines(tables.json_pieces(lines, rows, pairs, study))
 
 
-def _print(lines: Sequence[Summary], found: Found, pairs: PairsFound, study: Study, form: str) -> None:
+def _print(lines: Sequence[Summary], found: Found, pairs: PairsFound, study: Study, form: str, omitted: str) -> None:
     if form == "json":
         for piece in tables.json_pieces(lines, found.rows(), pairs, study):
             click.echo(piece, nl=False)
@@ -209,4 +210,4 @@ def _print(lines: Sequence[Summary], found: Found, pairs: PairsFound, study: Stu
         spread = f" ± {error:.4f}" if error == error else ""
         title = f"{heading}{count} pair{'s' * (count > 1)}, n = {pairs.n}, TV {float(distance):.4f}{spread}"
         titled.append(([line for line in lines if line.group == group], title))
-    print_summaries(form, titled, study.target_name, tables.notes(lines, study, len(pairs) == 1))
+    print_summaries(form, titled, study.target_name, f"{tables.notes(lines, study, len(pairs) == 1)} {omitted}")

@@ -6,11 +6,15 @@ Its numbers on a block of pairs, and on pairs in memory (`compare_rules`).
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import accumulate
+from pathlib import Path
 from time import monotonic
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -95,7 +99,7 @@ class Study:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings that make two studies the same, but for lp_limit, for a file of JSON."""
-        rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.name] for rule in self.rules]
+        rules = [[re.sub(r" at 0x\w+", "", repr(rule)), rule.law.name, *_code_digest(rule)] for rule in self.rules]
         target = self.target and repr(self.target)
         return {"rules": rules, "ks": self.ks, "samples": self.samples, "seed": self.seed, "target": target}
 
@@ -109,6 +113,34 @@ class Study:
     def target_name(self) -> str:
         """Name of the target that replaces p; "" for p itself."""
         return "" if self.target is None else self.target.name
+
+
+def _code_digest(rule: SelectionRule) -> list[str]:
+    """Digest of the files that define a rule and of the modules beside them that they import; none for a rule of this package."""
+    package = __name__.partition(".")[0]
+    names = [
+        type(rule).__module__,
+        *(getattr(value, "__module__", None) for value in getattr(rule, "__dict__", {}).values() if callable(value)),
+    ]
+    files, waiting = dict[Path, bytes](), [sys.modules.get(str(name)) for name in names]
+    while waiting:
+        module = waiting.pop()
+        place = getattr(module, "__file__", None)
+        if (
+            module is None
+            or place is None
+            or module.__name__.partition(".")[0] == package
+            or (file := Path(place)) in files
+        ):
+            continue
+        files[file] = file.read_bytes() if file.is_file() else b""
+        used = [
+            each if isinstance(each, ModuleType) else sys.modules.get(str(getattr(each, "__module__", "")))
+            for each in vars(module).values()
+        ]
+        waiting += [each for each in used if Path(getattr(each, "__file__", None) or "").parent == file.parent]
+    digest = blake2b(b"".join(blake2b(files[file]).digest() for file in sorted(files)), digest_size=16)
+    return [digest.hexdigest()] if files else []
 
 
 def choose_rules(names: Sequence[str] = (), laws: Sequence[str] = ()) -> tuple[SelectionRule, ...]:

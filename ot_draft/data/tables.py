@@ -140,11 +140,12 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
     cells = len({(line.law, line.rule) for line in shown}) * len({line.k for line in lines})
     estimated = any(line.method == ESTIMATED for line in shown)
     said = {
-        "Acceptance: probability that the output is a draft token. Share: of the draft law's optimum, at the largest k.": True,
-        "±: standard error over texts, or over pairs (all of them: --csv).": not single,
+        "TV: total variation of p and q. Acceptance: probability that the output is a draft token, accepted or sampled after the"
+        " rejection of all. Share: of the draft law's optimum, at the largest k.": True,
+        "±: standard error over texts, or over pairs without texts; those that do not fit are in --csv.": not single,
         f"≈: estimated from {study.samples} draft tuples per pair (--samples), ± standard error.": estimated,
         "-: this k is not supported (reasons: --csv).": len(values) < cells,
-        "K-SEQ's least share and guarantee are of the draft tokens that it takes.": any(
+        "K-SEQ's least share of all pairs, and its guarantee, count accepted draft tokens only.": any(
             x.rule == "KSeq" for x in shown
         ),
         _left_out(lines, study.lp_limit): True,

@@ -209,8 +209,10 @@ def test_left_out_rules_are_named_with_the_option(monkeypatch: pytest.MonkeyPatc
         "ot_draft.cli.compare.affordable",
         lambda pairs, study, *more: Affordable(study.rules[:1], {study.rules[1]: 99.0}),
     )
-    told = compare(*BERNOULLI, "--k", 1, "--jobs", 1)
+    told = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--csv")
     assert "KSeq (at least 99 s)" in told.stderr and "--rules KSeq" in told.stderr and "KSeq" not in told.stdout
+    table = " ".join(compare(*BERNOULLI, "--k", 1, "--jobs", 1).stdout.split())  # as in a file
+    assert "KSeq (at least 99 s)" in table and "--rules KSeq" in table and "guaranteed" not in table
 
 
 def test_brackets_in_a_path_are_no_markup(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -97,6 +98,32 @@ def test_a_stopped_comparison_ends_in_the_same_bytes(
     result = compare(file, out)
     assert result.exit_code == 0 and bytes_of(out) == whole, result.output
     assert ("resuming: " in result.stderr) == (damage in ("half", "all but a byte", "all", "zeros", "what is no text"))
+
+
+@pytest.mark.parametrize("edited", ["own_rule.py", "helper_of_rule.py"])
+def test_an_edited_rule_is_computed_again(edited: str, tmp_path: Path) -> None:
+    """Not an edited rule's old numbers; in processes of their own, since a module is imported once."""
+    (tmp_path / "helper_of_rule.py").write_text("import ot_draft as otd\n\nrule = otd.rules.SpeculativeSampling()\n")
+    (tmp_path / "own_rule.py").write_text(
+        "import helper_of_rule\nimport ot_draft as otd\n\n\nclass R(otd.SelectionRule):\n    law = otd.IID()\n\n"
+        "    def __call__(self, p, q, drafts):\n        return helper_of_rule.rule(p, q, drafts)  # SpeculativeSampling\n"
+    )
+    command = [sys.executable, "-m", "ot_draft", "compare", "--p", "1/2,1/2", "--q", "3/4,1/4", "--k", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def accepted() -> str:
+        subprocess.run(
+            [*command, "--rules", "own_rule.py:R", "--out", "out"], cwd=tmp_path, env=environment, check=True
+        )
+        summary = json.loads((tmp_path / "out" / "compare.json").read_text())["summary"]
+        return next(str(line["accepted_exact"]) for line in summary if line["rule"] == "R")
+
+    assert accepted() == accepted() == "13/16"
+    text = (tmp_path / edited).read_text()
+    (tmp_path / edited).write_text(
+        text.replace("helper_of_rule.rule(", "otd.rules.Optimal()(").replace("SpeculativeSampling()", "Optimal()")
+    )
+    assert accepted() == "15/16"
 
 
 def test_what_is_there_is_not_computed_again(

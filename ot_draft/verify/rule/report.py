@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import floor, log10
+from sys import float_info
 from typing import Any
 
 from ...boundary import int_from
@@ -80,7 +82,7 @@ class RuleReport(Report[RuleEvidence]):
         lines = [self.subject, *(f"  {line}" for line in (*answers.lines(), answers.sentence))]
         for outcome in failures[:1]:
             code = (outcome.code or outcome.evidence.reason).rstrip().splitlines()
-            lines += ["", f"{heading(outcome)}: {outcome.claim}", "", *code]
+            lines += ["", f"{heading(outcome)}, which states: {outcome.claim}", "", *code]
         if failed and not any(outcome.evidence.only for outcome in self.outcomes):
             with_, without = (", ".join(map(str, sorted(ks))) for ks in (failed, others))
             none = f"; none was found with k = {without}, where the search is not complete" if others else ""
@@ -105,11 +107,20 @@ class RuleReport(Report[RuleEvidence]):
         return "\n".join(self.lines())
 
 
-def by_visibility(outcome: RuleOutcome, visible: float = 1e-3) -> tuple[bool, bool, float]:
-    """Key by which failures are shown: those that refute first, and of these overwritten arguments, then visible distances."""
-    distance = (outcome.counterexample or {}).get("total_variation")
-    overwrites = outcome.evidence.category == "arguments"  # the cause of what else fails
-    return not outcome.refutes, not overwrites, -visible if distance is None else -min(distance, visible)
+def by_visibility(
+    outcome: RuleOutcome, visible: float = 1e-3, negligible: float = 1e-6
+) -> tuple[bool, bool, bool, bool, int]:
+    """Key by which failures are shown: those that refute first, and of these overwritten arguments, then exact ones, then visible ones.
+
+    An exact failure of a negligible total variation distance is shown after larger ones in floats. Of distances of one order of magnitude,
+    the first property is shown.
+    """
+    known = (outcome.counterexample or {}).get("total_variation")
+    distance = visible if known is None else min(float(known), visible)
+    category = outcome.evidence.category
+    overwrites = category == "arguments"  # the cause of what else fails
+    magnitude = floor(log10(max(distance, float_info.min)))
+    return not outcome.refutes, not overwrites, distance < negligible, category == "floats", -magnitude
 
 
 def _once(line: str, told: set[str]) -> str:

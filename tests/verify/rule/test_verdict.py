@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ot_draft.verify.rule import RuleReport, check_rule, child, search
 from ot_draft.verify.rule.answers import Answers
 from ot_draft.verify.rule.lossless import exactness
 from ot_draft.verify.rule.properties import ALL, CLAIMS, LOSSLESS, ROBUST
+from ot_draft.verify.rule.report import by_visibility
 from ot_draft.verify.rule.report_files import html_page, json_text
 from ot_draft.verify.source import magnitude
 
@@ -134,6 +136,18 @@ def test_a_counterexample_states_its_distance_and_is_visible_where_some_is(decid
     assert (found["total_variation"] >= 1e-3) == visible
     for text in (str(report), html_page([report])):
         assert magnitude(distance) in text and f"{report.answers.largest_bias:.3g}" in text
+
+
+def test_exact_counterexamples_are_shown_before_those_in_floats_unless_they_are_negligible() -> None:
+    def shown(*failures: tuple[str, str, float]) -> list[str]:
+        of = [SimpleNamespace(check=check, refutes=True, counterexample={"total_variation": distance},
+                              evidence=SimpleNamespace(category=category)) for check, category, distance in failures]  # fmt: skip
+        return [each.check for each in sorted(of, key=by_visibility)]  # type: ignore[arg-type]
+
+    floats, edge, plain = ("floats", "floats", 7e-4), ("edge", "lossless", 7e-4), ("plain", "lossless", 5e-4)
+    assert shown(floats, plain, edge) == ["plain", "edge", "floats"]
+    assert shown(("tiny", "lossless", 1e-26), floats) == ["floats", "tiny"]
+    assert shown(plain, ("large", "lossless", 0.1)) == ["large", "plain"]
 
 
 def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
