@@ -198,8 +198,8 @@ class ServerEvidence:
     more_tokens : int or None
         Estimated number of further tokens until the e-value reaches 1 / false_alarm. None if it did, or if it is 20 at most.
     for_bounds : mapping of str to int
-        Estimated total number of tokens at which `bound` reaches each of the values 0.05, 0.01 and 0.001 below it.
-        Empty if the tokens are biased, or if `bound` is 1.
+        Estimated total number of tokens at which `bound` reaches each of the values 0.05, 0.01 and 0.001 below it, without those that
+        the error of the distributions, or unread tokens, keep out of reach. Empty if the tokens are biased, or if `bound` is 1.
     remarks : tuple of str
         Other explanations of what was seen, and consequences.
     """

@@ -83,6 +83,7 @@ def outcome_of(
     limits, tokens, now, without = DecisionLimits(), bound.count, wealth.total, audit.left_out.tokens
     unseen = without + audit.charged
     most = bound.largest(audit.confidence, audit.tolerance, unseen)
+    least = audit.tolerance + bound.slack + unseen / max(1, tokens + unseen)  # of the bound, with any number of tokens
     bets = _bets(wealth, tokens, no_mass)
     undecided = audit.undecided or ("" if crossed is not None else _too_little(audit, bound, limits))
     status = Status.UNDECIDED if undecided else Status.PASSED if crossed is None else Status.FAILED
@@ -112,9 +113,9 @@ def outcome_of(
         if crossed is None and now > limits.suspicious
         else None,
         for_bounds={
-            f"{target:g}": ceil(tokens * (most / target) ** 2)
+            f"{target:g}": ceil(tokens * ((most - least) / (target - least)) ** 2)
             for target in limits.bounds
-            if target < most < 1 and crossed is None
+            if least < target < most < 1 and crossed is None
         },
     )
     claim = (

@@ -45,6 +45,6 @@ def html_page(report: ServerReport) -> str:
 
 
 def strongest(report: ServerReport, count: int = 8) -> list[tuple[str, ...]]:
-    """Return the bets with the largest e-values, at most `count`, in the columns of HEADS."""
+    """Return the bets with the largest e-values that applied to a token, at most `count`, in the columns of HEADS."""
     return [(each.event, f"{each.tokens:,}", f"{each.observed:.2%}", f"{each.reported:.2%}", e_value_text(each.log_e_value))
-            for each in report.evidence.bets[:count]]  # fmt: skip
+            for each in [bet for bet in report.evidence.bets if bet.tokens][:count]]  # fmt: skip

@@ -96,7 +96,8 @@ def _limits(evidence: ServerEvidence) -> Iterator[str]:
         yield f"The lists omit {evidence.unlisted:.1%} of the probability, and the omitted tokens are not distinguished"
     if evidence.rounding > REPORT_THRESHOLD:
         yield (
-            f"The distributions have an error of up to {evidence.rounding:.2g}, by rounding or by unlisted tokens at another temperature"
+            f"The distributions have an error of up to {evidence.rounding:.2g}, by rounding or by unlisted tokens at another temperature; "
+            "no number of tokens brings the bound below it"
         )
     if evidence.skipped:
         yield f"{evidence.skipped:,} further tokens are left out, because their distribution cannot be known"
