@@ -156,7 +156,7 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
     refuse("costs of draft", "--costs", written("few.json", '{"verify": {"1": 1}}'))
     refuse("columns what,at,cost", "--costs", written("head.csv", "a,b\n1,2\n"))
     refuse(
-        "65 is needed",
+        "must reach 65",
         "--costs",
         written("short.json", json.dumps(COSTS | {"verify": {"1": 1, "9": 1}})),
         "--traces",
