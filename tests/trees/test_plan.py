@@ -51,15 +51,15 @@ def test_refusals() -> None:
     for arguments, message in [
         (({1: 1.0}, {}), "costs of draft"),
         (({2: 1.0}, {1: 0.1}), "verify must hold a cost > 0 at 1"),
-        (({1: 1.0}, {1: -0.1}), "cost of draft at 1 is -0.1"),
+        (({1: 1.0}, {1: -0.1}), "cost of draft at 1 must be .* got -0.1"),
         (({1: 1.0}, {1: float("nan")}), "finite"),
         (({1: 1.0}, {1: 0.1}, {"": float("inf")}), "select at all rules"),
-        (({0: 1.0, 1: 1.0}, {1: 0.1}), "numbers >= 1"),
-        (({1: 1.0}, {1: 0.1}, {}, -0.1), "cost of a change is -0.1"),
+        (({0: 1.0, 1: 1.0}, {1: 0.1}), "a number >= 1"),
+        (({1: 1.0}, {1: 0.1}, {}, -0.1), "cost of change must be .* got -0.1"),
     ]:
         with pytest.raises(InvalidCosts, match=message):
             Costs(*arguments)
-    with pytest.raises(InvalidCosts, match="10 is needed"):
+    with pytest.raises(InvalidCosts, match="must reach 10"):
         plan([Efficiency("a", 3, 3, 1.5)], COSTS)
     for size in [(1, 2, 3.5), (1, 2, 0.9), (0, 2, 1.5), (1, -1, 1.0)]:
         with pytest.raises(InvalidCosts, match="impossible"):
