@@ -138,12 +138,15 @@ def check_once(
 
     ranges: what the rule was called with, added to. Raises Refusal where the rule says that it does not take the problem.
     """
-    found = _counterexample(claim, RecordingRule(rule, {} if ranges is None else ranges), problem)
-    if found is not None and found.decides and claim.category in ("lossless", "floats"):
-        again = RecordingRule(rule, {}, copies=True)
-        with suppress(Refusal):  # whether it is there if the rule cannot change its arguments
-            found.overwrites = _counterexample(claim, again, problem) is None and again.overwrites
-    return found
+    return _counterexample(claim, RecordingRule(rule, {} if ranges is None else ranges), problem)
+
+
+def only_overwrites(claim: RuleProperty, rule: SelectionRule, problem: Problem) -> bool:
+    """Whether the rule changes its arguments on a problem, and breaks the property no longer if these are copies."""
+    again = RecordingRule(rule, {}, copies=True)
+    with suppress(Refusal):
+        return _counterexample(claim, again, problem) is None and again.overwrites
+    return False
 
 
 def _counterexample(claim: RuleProperty, rule: Any, problem: Problem) -> Counterexample | None:

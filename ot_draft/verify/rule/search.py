@@ -21,7 +21,7 @@ from ...selection import SelectionRule
 from ..outcome import Outcome, RuleEvidence, Status, Tried
 from ..ranges import Range
 from ..source import Counterexample, RuleSource
-from .recording import Crash, RecordingRule, Refusal, check_once
+from .recording import Crash, RecordingRule, Refusal, check_once, only_overwrites
 from .rule_property import RuleProperty, possible_drafts
 from .strategies import MOST_DRAFTS, ONLY, Strategy
 from .time_limit import WALL_PER_CPU, NoLimit
@@ -266,7 +266,15 @@ class Search:
                     Attempts(claim, self.rule, self.limit, self.limits, only, first.slow, largest=first.largest)
                 )
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample)
+        self._find_cause(claim)
         return self._shown().outcome(self.source, perf_counter() - self.begun)
+
+    def _find_cause(self, claim: RuleProperty) -> None:
+        """Note in the counterexample whether it is there only because the rule writes into its arguments."""
+        found, seconds = self._shown().counterexample, self.limits.first_problem_seconds
+        if found is not None and found.decides and claim.category in ("lossless", "floats"):
+            with self.limit.at_most(seconds):
+                found.overwrites = only_overwrites(claim, self.rule, found.problem)
 
     def interrupted(self) -> Outcome[RuleEvidence]:
         """The outcome of the property at work, where it is stopped in the middle of a call of the rule."""
