@@ -89,7 +89,10 @@ class Tokens:
         Tokens that are listed with probability 0 count as others. tolerance, rounding: relative and absolute error of p.
         """
         power, listed = 1 / temperature, self.mass > 0
-        found = np.where(listed, self.mass, 0.0) ** power
+        top = np.maximum(
+            self.mass.max(1, initial=0.0), 1e-300
+        )  # divides all probabilities: their powers may be below all floats
+        found = np.where(listed, self.mass / top[:, None], 0.0) ** power
         total = np.maximum(found.sum(1), 1e-300)
         least = np.where(listed, self.mass, np.inf).min(1, initial=1.0)
         step = np.maximum(np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0), rounding)
@@ -99,7 +102,9 @@ class Tokens:
         unlisted = np.where(self.whole, self.size - listed.sum(1), VOCABULARY)
         rest = np.where(whole, unlisted * step, self.residual_mass + off * self.total + self.size * step)
         most = np.where(self.gaps, rest, np.minimum(least * (1 + off) + step, rest))
-        others = rest * most ** (power - 1) if power > 1 else unlisted ** (1 - power) * rest**power
+        most, rest = most / top, rest / top
+        with np.errstate(over="ignore"):  # an infinite error is one
+            others = rest * most ** (power - 1) if power > 1 else unlisted ** (1 - power) * rest**power
         error = np.expm1(np.minimum(2 * power * np.log1p(off + step / least), 1.0)) - tolerance + others / (2 * total)
         mass = found / (total + others / 2)[:, None]
         return replace(

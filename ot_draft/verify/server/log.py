@@ -65,6 +65,8 @@ def read_log(
 
     Notes
     -----
+    Add each token to the audit before the next one is read: the loss for an unreadable token depends on the bets at its position.
+
     A line is a JSON object with the id `token` and one of these descriptions of its distribution:
 
     * `target_probs`: probabilities of all n tokens.
@@ -84,7 +86,8 @@ def read_log(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = Path(folder, "log.jsonl")
     ...     size = log.write_text('{"token": 1, "target_probs": [0.5, 0.3, 0.2]}\\n{"token": 1}\\n')
-    ...     audit.add(*read_log(log, audit.leave_out))
+    ...     for token in read_log(log, audit.leave_out):
+    ...         audit.add(token)
     >>> evidence = audit.report().evidence
     >>> evidence.tokens, evidence.unreadable
     (1, 1)

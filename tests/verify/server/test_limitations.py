@@ -343,6 +343,8 @@ def test_the_error_at_another_temperature_is_stated(temperature: float, listed: 
     error = abs(true[:, :listed] - found.mass)
     assert np.all(error <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
     assert listed < 40 or found.relative.max() < 1e-9
+    cold = stack(rows).at_temperature(1e-4, 0.0)
+    assert np.all(cold.mass.max(1) + cold.relative > 0.49)
     gap = [ListedMasses.of_top(np.arange(1, 5), row[1:5], False, 0.0, gaps=True) for row in p]
     found = stack([rows[0]._replace(law=law) for law in gap]).at_temperature(temperature, 0.0)
     assert np.all(abs(true[:, 1:5] - found.mass) <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
