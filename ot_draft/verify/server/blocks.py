@@ -97,10 +97,15 @@ class Tokens:
         least = np.where(listed, self.mass, np.inf).min(1, initial=1.0)
         step = np.maximum(np.where(self.decimals < EXACT, 10.0 ** -self.decimals.astype(float) / 2, 0.0), rounding)
         step = np.maximum(step, np.where(self.relative > 0, SMALLEST, 0.0))
-        off = self.relative + tolerance
+        missing = np.where(self.whole, np.abs(1 - self.total), 0.0)  # of a sum of 1
+        off = self.relative + tolerance + missing
         whole = self.whole & (self.residual_mass == 0)  # apart from tokens that are rounded to 0
         unlisted = np.where(self.whole, self.size - listed.sum(1), VOCABULARY)
-        rest = np.where(whole, unlisted * step, self.residual_mass + off * self.total + self.size * step)
+        rest = np.where(
+            whole,
+            np.where(unlisted > 0, unlisted * step + missing, 0.0),
+            self.residual_mass + off * self.total + self.size * step,
+        )
         most = np.where(self.gaps, rest, np.minimum(least * (1 + off) + step, rest))
         most, rest = most / top, rest / top
         with np.errstate(over="ignore"):  # an infinite error is one

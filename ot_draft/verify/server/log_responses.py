@@ -6,7 +6,7 @@ They are read by `answers`, as the answers of a server are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,11 @@ def tokens_of_response(
             lost(str(error), where, max(1, str(choice.fields).count("'top_logprobs'")))
             continue
         if not single:
-            notes.charge(*notes.ends.add(answer, knows_last=not choice.skipped))
+            unfinished = (
+                "finish_reason" in choice.fields and choice.fields["finish_reason"] is None
+            )  # a part of a stream
+            ended = replace(answer, finish="length") if unfinished else answer
+            notes.charge(*notes.ends.add(ended, knows_last=not choice.skipped))
         if answer.missing:
             lost("counted in usage.completion_tokens, and not reported", where, answer.missing)
         known = {name: entry[name] for name in NUMBERS if single and name in entry}
@@ -143,7 +147,7 @@ def _choice_of_vllm(output: Entry) -> _Choice:
         raise CannotAudit(
             f"not a RequestOutput with log-probabilities: {type(error).__name__} {str(error)[:60]}"
         ) from error
-    choice = {"logprobs": {"content": content}, "finish_reason": output.get("finish_reason")}
+    choice = {"logprobs": {"content": content}} | {name: output[name] for name in ("finish_reason",) if name in output}
     return _Choice(choice, [*known], len(ids) - len(known))
 
 

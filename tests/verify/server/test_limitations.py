@@ -247,7 +247,7 @@ def texts(heat: float = 1.0, length: int = 16, end: int = -1, requests: int = 15
     return found
 
 
-def chat(text: list[tuple[Array, int]], finish: str = "length") -> dict[str, Any]:
+def chat(text: list[tuple[Array, int]], finish: str | None = "length") -> dict[str, Any]:
     content = [entry(p, token) for p, token in text]
     choice = {
         "index": 0,
@@ -365,14 +365,23 @@ def test_a_file_that_is_one_json_value(indent: int | None, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("temperature", [0.7, 2.0])
-def test_tokens_that_are_rounded_to_0_are_allowed_for_at_another_temperature(temperature: float) -> None:
-    """Distributions in four decimals, with 2e-5 on 1,000 tokens that are reported with 0."""
-    generator, judge = np.random.default_rng(0), Audit(temperature=temperature)
-    for i, head in enumerate(np.tile([[0.4, 0.3, 0.2, 0.1], [0.7001, 0.1, 0.1, 0.0999]], (1000, 1))):
-        reported = np.append(head, np.zeros(1000))
-        true = np.append(head - 2e-5 * (np.arange(4) == 0), np.full(1000, 2e-8)) ** (1 / temperature)
-        judge.add(Token.of_law(int(generator.choice(1004, p=true / true.sum())), reported, request=i))
-    assert judge.log_e_value < 3 and not judge.biased
+def test_tokens_that_are_reported_with_0_are_allowed_for_at_another_temperature(temperature: float) -> None:
+    """1,000 tokens that are rounded to 0 in four decimals, or set to 0 because they are below a threshold."""
+    for small, decimals in ((2e-8, 4), (8e-7, 15)):
+        generator, judge = np.random.default_rng(0), Audit(temperature=temperature)
+        for i, head in enumerate(np.tile([[0.4, 0.3, 0.2, 0.1], [0.7001, 0.1, 0.1, 0.0999]], (600, 1))):
+            p = np.append(head - 1000 * small * (np.arange(4) == 0), np.full(1000, small))
+            true = p ** (1 / temperature)
+            token = int(generator.choice(1004, p=true / true.sum()))
+            judge.add(Token.of_law(token, np.where(p > 1e-4, p, 0).round(decimals), request=i))
+        assert judge.log_e_value < 3 and not judge.biased
+
+
+def test_parts_of_a_stream_do_not_end(tmp_path: Path) -> None:
+    """One token per line, and a finish reason that is null."""
+    found = [chat([pair], None) for text in texts() for pair in text]
+    done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
+    assert done.exit_code == 0 and evidence_of(done.stdout)["charged"] == 0, done.output[-500:]
 
 
 def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
