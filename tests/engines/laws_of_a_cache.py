@@ -20,7 +20,7 @@ import numpy as np
 from errors_in_vllm import ERRORS, planted
 from power_in_vllm import Model
 
-from ot_draft.integrations import vllm_mends
+from ot_draft.integrations import vllm_patches
 from ot_draft.verify.engine.tiny_pair import N, write
 
 ERROR = "last request has the output of the first"
@@ -55,7 +55,7 @@ def main() -> None:
     }
     llm = LLM(model=str(target), dtype="float32", enforce_eager=True, max_model_len=64, max_num_seqs=8, skip_tokenizer_init=True,
               enable_prefix_caching=False, speculative_config=drafting)  # fmt: skip
-    vllm_mends.mend()
+    vllm_patches.apply_patches()
     p, calls = Model(target), list[tuple[list[int], list[int]]]()
     asked = SamplingParams(temperature=1.0, max_tokens=LENGTH, ignore_eos=True, detokenize=False, logprobs=N)
     apart: dict[str, list[float]] = {"text": [], "cache": []}

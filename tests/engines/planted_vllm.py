@@ -18,7 +18,7 @@ from unittest import mock
 
 import torch
 
-from ot_draft.integrations import vllm, vllm_mends
+from ot_draft.integrations import vllm, vllm_patches
 from ot_draft.integrations.chains import CHAIN_RULES
 from ot_draft.verify.engine.engines import vllm as adapter
 from ot_draft.verify.engine.engines.vllm import LACKS, SAMPLER, complete, counters, step, stop
@@ -51,9 +51,9 @@ def sampler(name: str) -> Iterator[None]:
     """Everything that mends and bugs change is as it was afterwards."""
     host = sys.modules[SAMPLER]
     classes = [(host.RejectionSampler, ("forward", "apply_penalties", "_get_logprobs_tensors"))]
-    classes += [(sys.modules[vllm_mends.LOGITS].MinTokensLogitsProcessor, ("apply",))]
-    classes += [(sys.modules[vllm_mends.GRAMMAR].StructuredOutputManager, ("validate_tokens", "grammar_bitmask"))]
-    classes += [(sys.modules[vllm_mends.RUNNER].GPUModelRunner, ("_sample", "_bookkeeping_sync"))]
+    classes += [(sys.modules[vllm_patches.LOGITS].MinTokensLogitsProcessor, ("apply",))]
+    classes += [(sys.modules[vllm_patches.GRAMMAR].StructuredOutputManager, ("validate_tokens", "grammar_bitmask"))]
+    classes += [(sys.modules[vllm_patches.RUNNER].GPUModelRunner, ("_sample", "_bookkeeping_sync"))]
     functions = (
         "rejection_sample",
         "expand_batch_to_tokens",
@@ -65,11 +65,11 @@ def sampler(name: str) -> Iterator[None]:
     places += [(sys.modules[PROPOSER], "compute_probs_and_sample_next_token")]
     rule, _, error = name.partition(", ")
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(host, vllm_mends.DONE, False, create=True))
+        stack.enter_context(mock.patch.object(host, vllm_patches.PATCHED, False, create=True))
         before = {function: (owner, vars(owner)[function]) for owner, function in places}
         for owner, function in places:
             stack.enter_context(mock.patch.object(owner, function, vars(owner)[function]))
-        vllm_mends.mend()
+        vllm_patches.apply_patches()
         if error.endswith(" not mended"):
             owner, unmended = before[error.removesuffix(" not mended")]
             setattr(owner, error.removesuffix(" not mended"), unmended)
@@ -263,7 +263,7 @@ DEFECTS = {  # of this vLLM; the last one may end the engine
     "vLLM 55005: expand_batch_to_tokens": "expand_batch_to_tokens not mended",
 }
 ROWS = {  # of which one at least is wrong; all others: the first kind
-    "TensorRT-LLM 19487: one stream for all": {"requests share no chance"},
+    "TensorRT-LLM 19487: one stream for all": {"requests are independent"},
     "SGLang 10617: penalties ignored": {"repetition penalty", "presence, frequency"},
     "1Cat-vLLM 656: more than two requests": {"one to five at a time", "plain", "temperature", "repeating prompt"},
     "llama.cpp 27972: log-probability 0": {"log-probabilities"},

@@ -26,7 +26,7 @@ os.environ.pop("OT_DRAFT_VLLM", None)
 import numpy as np
 from errors_in_vllm import CUT, ERRORS, planted
 
-from ot_draft.integrations import vllm_mends
+from ot_draft.integrations import vllm_patches
 from ot_draft.verify.engine.kinds import Kind
 from ot_draft.verify.engine.tiny_pair import N, write
 from ot_draft.verify.server import Audit, Token
@@ -139,7 +139,7 @@ def main() -> None:
                    "draft_sample_method": "probabilistic"}  # fmt: skip
     llm = LLM(model=str(target), dtype="float32", enforce_eager=True, max_model_len=64, max_num_seqs=64,
               speculative_config=speculative, skip_tokenizer_init=True)  # fmt: skip
-    vllm_mends.mend()
+    vllm_patches.apply_patches()
     side, p, q = Drafting(llm), Model(target), Model(draft)
     for error in given.errors:
         kind, found = "cut" if error in CUT else "plain", {}

@@ -44,7 +44,7 @@ def replayed(folder: Path, bugs: Sequence[str]) -> list[dict[str, Any]]:
         for bug in bugs:
             about, begun = ROWS.get(bug, {PLAIN}), time.monotonic()
             trial.requests = MANY.get(bug, REQUESTS)
-            kinds = {PLAIN: replace(KINDS[PLAIN], share=1.0 if about & {PLAIN, "requests share no chance"} else 0.3)}
+            kinds = {PLAIN: replace(KINDS[PLAIN], share=1.0 if about & {PLAIN, "requests are independent"} else 0.3)}
             kinds |= {name: replace(KINDS[name], share=1.0) for name in about & KINDS.keys() - {PLAIN}} | {
                 "greedy": KINDS["greedy"]
             }
@@ -76,7 +76,7 @@ def table(rows: list[dict[str, Any]]) -> list[list[str]]:
     for row in rows:
         seen = ", ".join(name for name, verdict in row["failed"].items() if verdict in ("WRONG", "crashed")) or "-"
         marks = ["-" if row["passes"][name] else "found" for name in OTHERS]
-        if not {PLAIN, "requests share no chance"} & {*row["about"]}:
+        if not {PLAIN, "requests are independent"} & {*row["about"]}:
             marks[OTHERS.index("KL < .01")] = "n/a"
         lines.append([row["bug"], seen, *marks])
     return lines

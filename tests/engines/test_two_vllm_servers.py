@@ -41,7 +41,7 @@ def compared(
 @pytest.mark.parametrize("drafts", ["probabilistic", "ngram"])
 @pytest.mark.parametrize("rule", ["own sampler", "BlockVerification"])
 def test_right_servers_agree(rule: str, drafts: str, pair: Any, plain: str, prompts: Path, tmp_path: Path) -> None:
-    more = {"PLANTED_FOR_TESTS": "mend"} if rule == "own sampler" else {"OT_DRAFT_VLLM": rule}
+    more = {"PLANTED_FOR_TESTS": "patch"} if rule == "own sampler" else {"OT_DRAFT_VLLM": rule}
     options = ("--tokens", "4000", "--settings", SETTINGS)
     status, found, said = compared(pair, plain, prompts, tmp_path, drafts, more, *options)
     assert status == 0, said

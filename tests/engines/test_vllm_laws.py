@@ -27,7 +27,7 @@ ERRORS = [f"{rule}, {error}" for rule in RULES for error in PLANTED]
 BUGS = {  # by the name in planted_vllm, the rows of which one at least must be wrong
     "vLLM 54282: draft noise used again": {PLAIN},
     "SGLang 37134: verified as greedy": {PLAIN},
-    "TensorRT-LLM 19487: one stream for all": {"requests share no chance"},
+    "TensorRT-LLM 19487: one stream for all": {"requests are independent"},
     "SGLang 10617: penalties ignored": {"repetition penalty", "presence, frequency"},
     "llama.cpp 27972: log-probability 0": {"log-probabilities"},
     "vLLM 34497: log-probabilities of another row": {"log-probabilities"},

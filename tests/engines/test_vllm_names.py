@@ -41,12 +41,12 @@ def engine_of(release: str, rule: str, folder: Path, monkeypatch: pytest.MonkeyP
 def test_it_is_mended_whatever_it_is_called(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is a release that was read, the second is not, and is taken for its parameters."""
     with engine_of(release, "SpeculativeSampling", tmp_path, monkeypatch) as trial:
-        assert trial.facts["vLLM's defects"] == "mended by ot_draft"
+        assert trial.facts["vLLM's bugs"] == "patched by ot_draft"
         rows = {row.check.rpartition(",")[0]: row for row in trial.rows()}
     assert {name: suite.line(rows[name]) for name in TRIED if rows[name].status != Status.PASSED} == {}
 
 
 def test_what_nobody_mends_is_said_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with engine_of(PLUS_CPU, "", tmp_path, monkeypatch) as trial:
-        assert trial.facts["vLLM's defects"] == "as they are"
+        assert trial.facts["vLLM's bugs"] == "not patched"
         assert any(row.status == Status.FAILED for row in trial.rows())

@@ -51,7 +51,7 @@ def plugin_for_tests(folder: Path) -> str:
 def test_no_bias_is_found(case: str, pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
     """The own sampler with the CPU build's defects mended; without, see below."""
     drafts = None if case == "plain" else speculative("probabilistic", pair[1])
-    more = {"PLANTED_FOR_TESTS": "mend"} if case == "own sampler" else {}
+    more = {"PLANTED_FOR_TESTS": "patch"} if case == "own sampler" else {}
     if case not in ("plain", "own sampler"):
         more = {"OT_DRAFT_VLLM": case}
     status, found, said = _audit(pair, prompts, tmp_path, drafts, more)
@@ -74,7 +74,7 @@ def test_a_planted_error_is_found(case: str, pair: tuple[Path, Path], prompts: P
 
 
 def test_the_own_sampler_as_it_is_on_a_cpu_is_found(pair: tuple[Path, Path], prompts: Path, tmp_path: Path) -> None:
-    """Its drafts are tested at temperatures from memory that nobody wrote; see ot_draft/integrations/vllm_mends.py."""
+    """Its drafts are tested at temperatures from memory that nobody wrote; see ot_draft/integrations/vllm_patches.py."""
     status, found, said = _audit(pair, prompts, tmp_path, speculative("probabilistic", pair[1]), {})
     assert status == 1, said
     assert found["status"] == "failed"

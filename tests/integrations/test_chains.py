@@ -12,7 +12,7 @@ from vllm_calls import RULES, SamplingMetadata  # noqa: E402
 
 from ot_draft.integrations import vllm  # noqa: E402
 from ot_draft.integrations.chains import along_chains, along_greedy_chains, number_of_uniforms, one_hot  # noqa: E402
-from ot_draft.integrations.chains import with_refused as given_back  # noqa: E402
+from ot_draft.integrations.chains import with_rejected as given_back  # noqa: E402
 
 
 class Call:

@@ -54,8 +54,8 @@ def test_drafts_that_a_grammar_refuses_were_drawn(
     run: Callable[..., Any], rule: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The token after them drawn from the target, as vLLM's V2 runner does it, is seen."""
-    monkeypatch.setattr(vllm_runner_v2, "with_refused", lambda tokens, *_: tokens)
-    monkeypatch.setattr(Chains, "refused", property(lambda chains: chains.drafts.beginning < 0))
+    monkeypatch.setattr(vllm_runner_v2, "with_rejected", lambda tokens, *_: tokens)
+    monkeypatch.setattr(Chains, "rejected_by_grammar", property(lambda chains: chains.drafts.beginning < 0))
     assert law_p_value(run, rule, 2, rows=80_000, grammar=True) < FALSE_ALARM
 
 

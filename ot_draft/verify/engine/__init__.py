@@ -1,3 +1,3 @@
-"""Does an engine keep its target's law under speculation? A tiny pair is put into it, and its texts are held to enumerated laws."""
+"""Test of an engine under speculative decoding: its completions of a tiny pair of models against enumerated distributions."""
 
 __all__ = ["engines", "tiny_pair"]

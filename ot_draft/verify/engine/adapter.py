@@ -1,18 +1,23 @@
-"""An engine's adapter, a module of one file, in a process of its own: what ends it or hangs in it is a crash there, and no verdict here.
+"""Adapters of engines, one module each, in their own process: if an engine ends or hangs, its rows have the status CRASHED.
 
 An adapter has
-    start(target, draft, **options) -> dict of facts: the folders of the tiny pair (save_pretrained's), None for no drafts; options by name,
-        texts, as `--set name=value` gives them. The facts are printed: versions, and which sampler runs.
-    complete(requests) -> one list of answers a request, n of them: requests that are all sent together, answers
-        {"tokens": [...], to the one that ended the text, "logprobs": [...] where the request has "logprobs", "pieces": number of pieces
-        that it came in where it has "stream"}. Any list for an aborted request ("abort").
-    stop() -> None.
+
+* `start(target, draft, **options)`: start the engine with the folders of the tiny pair (of `save_pretrained`); options are strings, from
+  `--set name=value`. Return a dict of facts to print, such as versions and the sampler in use.
+* `complete(requests)`: send all requests concurrently. Return a list of n completions for each: `{"tokens": [...]}` up to the token that
+  ended it, with `"logprobs": [...]` if the request has "logprobs", and `"pieces"`, the number of pieces, if it has "stream". Return any
+  list for an aborted request ("abort").
+* `stop()`.
+
 It may have
-    LACKS: settings that the engine has not, with the reason; requests with them are never sent.
-    REPORTS: "raw" or "processed", where it declares which log-probabilities it reports; else either will do.
-    REQUESTS: of the first kind; the others are in proportion.  PRESENCE_OF_PROMPT: see `Kind.masses`.
-    counters() -> dict: printed; "accepted drafts" and "cached tokens" (of prompts) are compared with 0.
-    step(p, q, k, generator) -> drafts, accepted, token: the engine's own drawing and verifying, for `otd.check_step(..., batched=True)`.
+
+* `LACKS`: settings that the engine lacks, with the reason; requests with them are not sent.
+* `REPORTS`: "raw" or "processed", the log-probabilities that it reports; without it, either is accepted.
+* `REQUESTS`: number of requests of the first kind; those of others are proportional.
+* `PRESENCE_OF_PROMPT`: as in `Kind.masses`.
+* `counters()`: a dict to print; "accepted drafts" and "cached tokens" (of prompts) are compared with 0.
+* `step(p, q, k, generator)`: draft tokens, accepted ones and the token, by the engine's own sampling and verification, for
+  `otd.check_step(..., batched=True)`.
 """
 
 from __future__ import annotations
@@ -35,21 +40,19 @@ from ...errors import DraftSelectionError, MissingPackage
 from ...optional import entry_points_of
 from ..outcome import Status
 
-HERE = "ot_draft.verify.engine.engines"
 ENGINES: dict[str, tuple[str, dict[str, str]]] = {
-    "vllm": (f"{HERE}.vllm", {}),
-    "transformers": (f"{HERE}.transformers", {"loop": "assisted"}),
-    "multi-draft": (f"{HERE}.transformers", {"loop": "multi-draft"}),
+    "vllm": ("ot_draft.verify.engine.engines.vllm", {}),
+    "transformers": ("ot_draft.verify.engine.engines.transformers", {"loop": "assisted"}),
+    "multi-draft": ("ot_draft.verify.engine.engines.transformers", {"loop": "multi-draft"}),
 }  # by name: the adapter, and options of its `start`
-SHOWN = 15  # last lines of what an engine said that a crash shows
 
 
 class Crashed(DraftSelectionError):
-    """The engine raised, ended or did not answer."""
+    """The engine raised an error, ended or did not answer."""
 
 
 def adapter(name: str) -> ModuleType:
-    """The module of an engine that is known by name, of a dotted name or of a file."""
+    """Return the adapter of a known engine, of a dotted module name or of a file."""
     if name.endswith(".py"):
         spec = importlib.util.spec_from_file_location(Path(name).stem, name)
         assert spec is not None
@@ -63,30 +66,30 @@ def adapter(name: str) -> ModuleType:
 
 
 def engines() -> dict[str, tuple[str, dict[str, str]]]:
-    """Adapters and options of their `start` by engine: ours, and those that installed packages register."""
+    """Return adapters and options of their `start` by engine: the built-in ones, and those of installed packages."""
     return ENGINES | {entry.name: (entry.value, {}) for entry in entry_points_of("ot_draft.engines")}
 
 
 class EngineProcess:
-    """The adapter's functions, called in its process. seconds: the longest that one may take. log: the file for what it prints."""
+    """The functions of an adapter, called in its process. timeout_s: of one call; log: file for the output of the engine."""
 
-    def __init__(self, name: str, log: Path, seconds: float) -> None:
+    def __init__(self, name: str, log: Path, timeout_s: float) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._log, self._seconds, self._busy = log, seconds, False
+        self._log, self._timeout_s, self._busy = log, timeout_s, False
         self._process = context.Process(target=_serve, args=(theirs, name, str(log)))
         self._process.start()
         theirs.close()
 
     def call(self, function: str, *given: Any, **options: Any) -> Any:
-        """The function's result. Crashed, with the engine's last words, if nothing comes."""
-        until = time.monotonic() + self._seconds
+        """Return the function's result. Raises Crashed, with the engine's last output, without one."""
+        until = time.monotonic() + self._timeout_s
         self._busy = True
         try:
             self._pipe.send((function, given, options))
             while not self._pipe.poll(1.0):
                 if time.monotonic() > until:
-                    raise Crashed(f"{function} has not answered after {self._seconds:g} seconds{self._last_words()}")
+                    raise Crashed(f"{function} did not return within {self._timeout_s:g} seconds{self._last_output()}")
                 if not self._process.is_alive() and not self._pipe.poll():
                     raise EOFError
             good, answer = self._pipe.recv()
@@ -94,33 +97,33 @@ class EngineProcess:
         except (EOFError, OSError) as error:
             self._process.join(10)
             raise Crashed(
-                f"the engine's process ended with {self._process.exitcode} in {function}{self._last_words()}"
+                f"the engine's process ended with exit status {self._process.exitcode} in {function}{self._last_output()}"
             ) from error
         if not good:
             raise Crashed(f"{function}: {answer}")
         return answer
 
     def close(self) -> None:
-        """Stop the engine if it is not in the middle of a call, and end all its processes whatever it says."""
+        """Stop the engine unless a call is running, and end all its processes."""
         if self._process.is_alive() and not self._busy:
             with suppress(Crashed):
-                self._seconds = min(self._seconds, 60.0)
+                self._timeout_s = min(self._timeout_s, 60.0)
                 self.call("stop")
             self._pipe.close()
             self._process.join(20)
         assert self._process.pid is not None
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()  # the group is not there before the process has begun
+        self._process.kill()  # the group does not exist before the process has begun
         self._process.join()
 
-    def _last_words(self) -> str:
-        lines = self._log.read_text(errors="replace").splitlines()[-SHOWN:] if self._log.exists() else []
+    def _last_output(self, count: int = 15) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()[-count:] if self._log.exists() else []
         return ":\n" + "\n".join(lines) if lines else ""
 
 
 def _serve(pipe: Any, name: str, log: str) -> None:
-    """In the engine's process, which has a group of its own: call by call, until the pipe is closed."""
+    """Run in the engine's process, which has its own group: answer calls until the pipe is closed."""
     os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with Path(log).open("ab", buffering=0) as out:
@@ -135,14 +138,14 @@ def _serve(pipe: Any, name: str, log: str) -> None:
         try:
             module = module or adapter(name)
             answer = (True, _call(module, function, given, options))
-        except Exception as error:  # whatever an engine raises is what is told of it
+        except Exception as error:  # any error of an engine is reported
             traceback.print_exc()
             answer = (False, f"{type(error).__name__}: {error}")
         pipe.send(answer)
 
 
 def _end_with_parent() -> None:
-    """When whoever asked is gone, end the group, whatever the engine is doing: nobody reads its answer any more."""
+    """End the group when the parent process ends."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

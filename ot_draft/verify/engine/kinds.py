@@ -1,4 +1,4 @@
-"""The kinds of requests that an engine is sent, and the law of each one's next token by the settings' documentation."""
+"""Kinds of requests to an engine, and the distribution of the next token of each, by the documentation of the settings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,26 @@ import numpy as np
 
 from ...arrays import Array
 
-DEPTH = 4  # tokens of a text whose joint law is enumerated
-TOKENS = 6  # that a request asks for, so that the last of those compared are drafted and tested too
-CLOSE = 5e-3  # a setting that cuts tokens off decides by less than this: an engine's rounding may decide otherwise (llama.cpp's: 7e-4)
+DEPTH = 4  # tokens of a completion whose joint distribution is enumerated
+TOKENS = 6  # max_tokens of a request: the last of the compared tokens are drafted and verified too
 
 Text = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of request. settings: what it asks beside prompt, max_tokens and ignore_eos, by vLLM's names; see `conform/README.md`.
+    """One kind of request.
 
-    share: of the requests of the first kind. large: it is sent to the pair of 2,000 tokens, too.
+    Attributes
+    ----------
+    prompt : tuple of int
+        Token ids.
+    settings : dict
+        Settings in addition to prompt, max_tokens and ignore_eos, by vLLM's names; "grammar": allowed tokens by position.
+    share : float
+        Number of requests, relative to the first kind.
+    large : bool
+        Whether the pair of 2,000 tokens gets it, too.
     """
 
     prompt: Text
@@ -30,7 +38,7 @@ class Kind:
     large: bool = False
 
     def request(self, **more: Any) -> dict[str, Any]:
-        """The settings that the adapter is handed."""
+        """Return the request for the adapter."""
         return (
             {"prompt": list(self.prompt), "max_tokens": TOKENS, "ignore_eos": True, "temperature": 1.0}
             | self.settings
@@ -38,15 +46,32 @@ class Kind:
         )
 
     def ends(self, n: int) -> set[int]:
-        """Tokens that end a text."""
+        """Return the tokens that end a completion."""
         ignored = self.settings.get("ignore_eos", True)
         return {*self.settings.get("stop_token_ids", ()), *(() if ignored else (n - 1,))}
 
-    def masses(self, logits: Array, texts: Array, presence_of_prompt: bool = False) -> tuple[Array, Array]:
-        """Laws of the next token after texts of one length, and whether each is certain: (m, n), int (m, t) -> (m, n), bool (m,).
+    def masses(
+        self, logits: Array, texts: Array, presence_of_prompt: bool = False, close: float = 5e-3
+    ) -> tuple[Array, Array]:
+        """Return distributions of the next token, by grammar, biases, penalties, temperature, top-k, top-p and min-p, in this order.
 
-        Grammar, biases, penalties, temperature, top-k, top-p and min-p, in turn. presence_of_prompt: the presence and frequency
-        penalties count the prompt's tokens too, as in llama.cpp.
+        Parameters
+        ----------
+        logits : array of shape (m, n)
+            Logits after each completion.
+        texts : int array of shape (m, t)
+            Completions so far.
+        presence_of_prompt : bool, default=False
+            Whether presence and frequency penalties count the prompt's tokens too, as in llama.cpp.
+        close : float, default=5e-3
+            Distance of a token from the limit of a truncation below which an engine's rounding may decide (llama.cpp's: 7e-4).
+
+        Returns
+        -------
+        law : array of shape (m, n)
+            Distributions.
+        certain : bool array of shape (m,)
+            Whether no token is close to a limit.
         """
         ask, (m, n) = self.settings, logits.shape
         scores = np.array(logits, dtype=float)
@@ -65,34 +90,34 @@ class Kind:
         scores -= ask.get("frequency_penalty", 0.0) * counts + ask.get("presence_penalty", 0.0) * (counts > 0)
         if self.temperature == 0:
             ranked = np.sort(scores)
-            return np.eye(n)[scores.argmax(-1)], ranked[:, -1] - ranked[:, -2] > CLOSE
+            return np.eye(n)[scores.argmax(-1)], ranked[:, -1] - ranked[:, -2] > close
         scores /= self.temperature
         sure = np.ones(m, dtype=bool)
         if k := ask.get("top_k"):
             ranked = np.sort(scores)
-            sure &= ranked[:, -k] - ranked[:, -k - 1] > CLOSE
+            sure &= ranked[:, -k] - ranked[:, -k - 1] > close
             scores[scores < ranked[:, [-k]]] = -np.inf
         law = np.exp(scores - scores.max(-1, keepdims=True))
         law /= law.sum(-1, keepdims=True)
         if top_p := ask.get("top_p"):
             order = np.argsort(law)
             below = np.take_along_axis(law, order, -1).cumsum(-1)
-            sure &= (abs(below - 1 + top_p) > CLOSE).all(-1)
+            sure &= (abs(below - 1 + top_p) > close).all(-1)
             np.put_along_axis(law, order, np.where(below <= 1 - top_p, 0, np.take_along_axis(law, order, -1)), -1)
         if min_p := ask.get("min_p"):
             edge = min_p * law.max(-1, keepdims=True)
-            sure &= (abs(law - edge) > CLOSE * edge).all(-1)
+            sure &= (abs(law - edge) > close * edge).all(-1)
             law[law < edge] = 0
         return law / law.sum(-1, keepdims=True), sure
 
     @property
     def temperature(self) -> float:
-        """0: the largest logit."""
+        """Temperature; 0: the largest logit."""
         return float(self.settings.get("temperature", 1.0))
 
 
 PLAIN = "plain"
-# What cuts tokens off, and biases, stand beside a temperature by which the law tells the order that they are applied in.
+# Truncations and biases come with a temperature for which the distribution depends on the order of application.
 KINDS = {
     PLAIN: Kind((1, 2, 3, 4, 5), share=1.0, large=True),
     "temperature": Kind((5, 1, 6, 2), {"temperature": 0.7}, 0.3, large=True),
@@ -118,7 +143,7 @@ KINDS = {
 
 
 def kinds_for(n: int) -> dict[str, Kind]:
-    """Those that are sent to a pair of n tokens; of a large one, those whose tokens and settings it has a use for."""
+    """Return the kinds for a pair of n tokens."""
     if n > 100:
         return {name: kind for name, kind in KINDS.items() if kind.large}
     return {name: kind for name, kind in KINDS.items() if kind.settings.get("top_k", 0) < n}
@@ -126,7 +151,7 @@ def kinds_for(n: int) -> dict[str, Kind]:
 
 @dataclass(frozen=True)
 class ReferencePair:
-    """The tiny pair in transformers, without an engine. presence_of_prompt: see `Kind.masses`."""
+    """The tiny pair in transformers. presence_of_prompt: as in `Kind.masses`."""
 
     target: Any
     draft: Any
@@ -134,7 +159,7 @@ class ReferencePair:
 
     @classmethod
     def load(cls, target: Path, draft: Path, presence_of_prompt: bool = False) -> ReferencePair:
-        """Both from their folders, in float32."""
+        """Load both models in float32."""
         from transformers import AutoModelForCausalLM
 
         load = AutoModelForCausalLM.from_pretrained
@@ -142,36 +167,38 @@ class ReferencePair:
 
     @property
     def n(self) -> int:
-        """The vocabulary's size."""
+        """Vocabulary size."""
         return int(self.target.config.vocab_size)
 
     def logits(self, model: Any, prompt: Text, texts: Array) -> Array:
-        """After the prompt and after every token of texts of one length: int (m, t) -> (m, t + 1, n)."""
+        """Return logits after the prompt and after every token of completions: int (m, t) -> (m, t + 1, n)."""
         import torch
 
-        texts, places = np.unique(texts, axis=0, return_inverse=True)
+        texts, rows = np.unique(texts, axis=0, return_inverse=True)
         ids = torch.tensor(np.concatenate((np.tile(prompt, (len(texts), 1)), texts), 1).astype(np.int64))
         with torch.inference_mode():
             parts = [
                 model(part, use_cache=False).logits[:, len(prompt) - 1 :].double().numpy() for part in ids.split(256)
             ]
-        return np.concatenate(parts)[places]
+        return np.concatenate(parts)[rows]
 
     def laws(self, kind: Kind, texts: Array) -> tuple[Array, Array, Array]:
-        """At every place of the texts: the target's law, the draft's with the same settings, and whether both are certain.
+        """Return target and draft distributions at every position of completions, and whether the target's is certain.
 
         int (m, t) -> (m, t, n), (m, t, n), bool (m, t).
         """
         both = []
         for model in (self.target, self.draft):
             logits = self.logits(model, kind.prompt, texts[:, :-1])
-            places = [kind.masses(logits[:, i], texts[:, :i], self.presence_of_prompt) for i in range(texts.shape[1])]
-            both.append([np.stack(each, 1) for each in zip(*places, strict=True)])
+            positions = [
+                kind.masses(logits[:, i], texts[:, :i], self.presence_of_prompt) for i in range(texts.shape[1])
+            ]
+            both.append([np.stack(each, 1) for each in zip(*positions, strict=True)])
         (p, sure), (q, _) = both
         return p, q, sure
 
     def enumerated(self, kind: Kind) -> dict[Text, float]:
-        """Probability of every beginning of DEPTH tokens and of every shorter text that ends; empty where a place is not certain."""
+        """Return the probability of every DEPTH tokens and of every shorter completion that ends; empty if one is not certain."""
         law: dict[Text, float] = {(): 1.0}
         ended: dict[Text, float] = {}
         ends = kind.ends(self.n)

@@ -1,4 +1,4 @@
-"""The suite: an engine with the tiny pair in it is sent every kind of request, and its answers are judged, row by row of one table."""
+"""The suite of `ot-draft conform`: requests of every kind to an engine with the tiny pair, and a row of the table for each test."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ import numpy as np
 from ..outcome import EngineEvidence, Outcome, Status
 from ..report import Report
 from .adapter import Crashed, EngineProcess, engines
-from .evidence import PValue, apart, malformed, p_value, together
+from .evidence import PValue, malformed, p_value, p_value_of_groups, p_value_of_pairs
 from .kinds import PLAIN, Kind, ReferencePair, Text, kinds_for
 from .tiny_pair import write
 
-WORDS = {Status.PASSED: "kept", Status.FAILED: "WRONG", Status.SKIPPED: "not tried"}
-REQUESTS = 4000  # of the first kind, where the adapter names no number
-AGAIN = 40  # requests that are sent twice with one seed
-COUNTED = {  # rows that are no more than a number above 0: of which counter, and of which kind of request
+COUNTED = {  # rows that pass if a counter is above 0: the counter, and the kind of request that it needs
     "drafts are accepted": ("accepted drafts", PLAIN),
     "prompts come from a cache": ("cached tokens", "long prompt"),
 }
-ASKED = {"stream": "pieces", "logprobs": "logprobs"}  # by the request: what the answer must have
-BATCHES = 150  # small ones at least: 30 of each size
-ROUNDS = 30  # calls with an aborted request, each before one without
-REPORTED = 25  # requests of a kind whose log-probabilities are read
-OFF = 0.02  # a log-probability may be off by so much
-ROWS = 60  # more than there are of judged rows for all pairs: the level is divided between them
-
-
 EngineOutcome = Outcome[EngineEvidence]
 
 
 @dataclass(frozen=True)
+class SuiteSettings:
+    """Numbers of requests, and tolerances."""
+
+    requests: int = 4000  # of the first kind, unless the adapter states a number
+    seeded_requests: int = 40  # sent twice with the same seeds
+    min_small_batches: int = 150  # of one to five requests: 30 of each size
+    abort_calls: int = 30  # with an aborted request, each before a call without
+    logprob_requests: int = 25  # of a kind
+    logprob_tolerance: float = 0.02  # nats
+    max_rows: int = 60  # bound on the number of tests in the table, by which the level is divided
+
+
+@dataclass(frozen=True)
 class EngineReport(Report[EngineEvidence]):
-    """Outcomes of all rows of one engine. tried: the facts that the adapter states about the engine."""
+    """Outcomes of all rows of one engine. tried: facts that the adapter states about the engine."""
 
     @property
     def exit_status(self) -> int:
@@ -50,29 +52,53 @@ class EngineReport(Report[EngineEvidence]):
     def sentence(self) -> str:
         """The table in one sentence."""
         counts = Counter(word(row) for row in self.outcomes)
-        said = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-        return f"{said}. Probability that a right engine has a WRONG row: at most about {self.false_alarm:g}."
+        words = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+        return f"{words}. Probability that a correct engine has a WRONG row: at most about {self.false_alarm:g}."
 
 
 def word(row: EngineOutcome) -> str:
-    """The status of a row in the words of the table."""
-    return WORDS.get(row.status, row.status.value)
+    """Return the status of a row in the words of the table."""
+    words = {Status.PASSED: "kept", Status.FAILED: "WRONG", Status.SKIPPED: "not tried"}
+    return words.get(row.status, row.status.value)
 
 
 def line(row: EngineOutcome) -> str:
-    """A row on one line."""
+    """Return a row on one line."""
     return f"{row.check}: {word(row)}: {row.evidence.sent}: {row.evidence.reason}"
 
 
 def conform(
     engine: str, options: dict[str, str] | None = None, sizes: Sequence[int] = (8, 2000), requests: int | None = None,
-    level: float = 1e-6, seconds: float = 900.0, models: Path | None = None,
+    level: float = 1e-6, timeout_s: float = 900.0, models: Path | None = None,
     on_row: Callable[[EngineOutcome], None] = lambda row: None, seed: int = 0,
 ) -> EngineReport:  # fmt: skip
-    """Try everything with a pair of each size. engine: a name of `adapter.engines()`, a module or a file; options: for its `start`.
+    """Test an engine with a pair of each vocabulary size.
 
-    requests: of the first kind. level: probability that a right engine has a wrong row. seconds: the longest call of the engine.
-    models: the folder of the pairs, a temporary one by default. seed: of the order of requests.
+    Parameters
+    ----------
+    engine : str
+        A name of `adapter.engines()`, a module or a file.
+    options : dict, optional
+        Options for its `start`.
+    sizes : sequence of int
+        Vocabulary sizes.
+    requests : int, optional
+        Number of requests of the first kind.
+    level : float, default=1e-6
+        False-positive rate of the whole table.
+    timeout_s : float, default=900
+        Timeout per call of the engine.
+    models : Path, optional
+        Folder of the pairs; a temporary one by default.
+    on_row : callable, optional
+        Called with every row.
+    seed : int, default=0
+        Random seed of the order of requests.
+
+    Returns
+    -------
+    report : EngineReport
+        The table.
     """
     rows, facts = list[EngineOutcome](), dict[str, Any]()
     given = engines().get(engine, (engine, {}))[1] | (options or {})
@@ -85,8 +111,9 @@ def conform(
                 n,
                 requests,
                 level,
-                seconds,
+                timeout_s,
                 np.random.default_rng(seed),
+                settings=SuiteSettings(),
             )
             try:
                 trial.start()
@@ -107,7 +134,7 @@ def conform(
 
 @dataclass
 class EngineTrial:
-    """One pair in one engine. kinds, kept: what was sent, and the texts that came; right: the kinds that are not WRONG."""
+    """One pair in one engine. kinds, kept: the requests, and the completions; right: the kinds that are not WRONG."""
 
     name: str
     options: dict[str, str]
@@ -115,13 +142,14 @@ class EngineTrial:
     n: int
     asked: int | None
     level: float
-    seconds: float
+    timeout_s: float
     generator: np.random.Generator
     engine: EngineProcess | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
     kept: dict[str, list[Text]] = field(default_factory=dict)
     right: list[str] = field(default_factory=list)
+    settings: SuiteSettings = field(default_factory=SuiteSettings)
 
     def start(self) -> None:
         """Write the pair and start the engine with it. Raises Crashed."""
@@ -131,22 +159,22 @@ class EngineTrial:
 
     def _restart(self) -> None:
         self.close()
-        self.engine = EngineProcess(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.seconds)
-        self._learn("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
+        self.engine = EngineProcess(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.timeout_s)
+        self._facts_of("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
         self._described = self.call("describe")
         self.lacks = self._described["lacks"]
-        self.requests = self.asked or self._described["requests"] or REQUESTS
+        self.requests = self.asked or self._described["requests"] or self.settings.requests
 
     def call(self, function: str, *given: Any, **options: Any) -> Any:
-        """A function of the adapter's. Raises Crashed."""
+        """Call a function of the adapter. Raises Crashed."""
         assert self.engine is not None
         return self.engine.call(function, *given, **options)
 
-    def _learn(self, function: str, *given: Any, **options: Any) -> dict[str, Any]:
-        """What a function of the adapter says of the engine, which is printed. Raises Crashed where it is no dict."""
+    def _facts_of(self, function: str, *given: Any, **options: Any) -> dict[str, Any]:
+        """Return and keep the facts that a function of the adapter states. Raises Crashed if they are not a dict."""
         facts: Any = self.call(function, *given, **options)
         if not isinstance(facts, dict):
-            raise Crashed(f"{function}: a dict of facts was asked for, and came {facts!r}"[:300])
+            raise Crashed(f"{function} must return a dict of facts, got {facts!r}"[:300])
         self.facts |= facts
         return facts
 
@@ -156,10 +184,10 @@ class EngineTrial:
             self.engine.close()
 
     def rows(self) -> Iterator[EngineOutcome]:
-        """One after the other, as they are judged."""
+        """Run the tests and yield a row for each."""
         if "mixed batches" in self.lacks:
             yield self._row("mixed batches", "", self.lacks["mixed batches"], Status.SKIPPED)
-        self.kinds, always = {}, "ignore_eos" in self.lacks  # the last token always ends a text
+        self.kinds, always = {}, "ignore_eos" in self.lacks  # the last token always ends a completion
         for name, kind in kinds_for(self.n).items():
             missing = [self.lacks[each] for each in kind.settings if each in self.lacks and each != "ignore_eos"]
             if missing:
@@ -173,8 +201,8 @@ class EngineTrial:
             ("same seed, same text", ("seed", "same seed"), self._seeds),
             ("log-probabilities", ("logprobs",), self._log_probabilities),
             ("streams", ("stream",), self._streams),
-            ("beside aborted requests", ("abort",), self._aborted),
-            ("one to five at a time", ("mixed batches",), self._few),
+            ("with aborted requests", ("abort",), self._aborted),
+            ("one to five at a time", ("mixed batches",), self._small_batches),
             *((each, (), self._counted) for each in COUNTED),
             ("draft noise with verification", (), self._step),
         ):
@@ -189,7 +217,7 @@ class EngineTrial:
                 self._restart()
 
     def _laws(self) -> Iterator[EngineOutcome]:
-        """The law of every kind in mixed batches; alone where the mixed batch crashed; and that requests share no chance."""
+        """Distributions of every kind in mixed batches, or alone if the mixed batch crashed; and independence of the requests."""
         counts = {
             name: max(40, int(kind.share * self.requests / kind.settings.get("n", 1)))
             for name, kind in self.kinds.items()
@@ -214,114 +242,115 @@ class EngineTrial:
             yield row
             if row.status != Status.FAILED:
                 self.right.append(name)
-            if kind.temperature and row.evidence.p:  # texts that the law does not have have no places in it
-                p, said = together(kind, texts, self.reference, self.generator)
-                shared.append((p, f"{name}: {said}"))
+            if kind.temperature and row.evidence.p:  # completions of probability 0 have no ranks
+                p, reason = p_value_of_pairs(kind, texts, self.reference, self.generator)
+                shared.append((p, f"{name}: {reason}"))
         if shared:
-            p, said = min(shared)
+            p, reason = min(shared)
             yield self._judged(
-                "requests share no chance", f"{len(shared)} kinds", PValue(min(1.0, len(shared) * p), said)
+                "requests are independent", f"{len(shared)} kinds", PValue(min(1.0, len(shared) * p), reason)
             )
 
     def _seeds(self, name: str) -> EngineOutcome:
-        first, second = (self._texts({"seeded": AGAIN, PLAIN: mates})["seeded"] for mates in (0, 3 * AGAIN))
+        count = self.settings.seeded_requests
+        first, second = (self._texts({"seeded": count, PLAIN: others})["seeded"] for others in (0, 3 * count))
         differ = sum(a != b for a, b in zip(first, second, strict=True))
-        verdict = (
-            Status.PASSED if not differ else Status.FAILED if differ > AGAIN // 10 else Status.UNDECIDED
-        )  # few: rounding may do that
-        return self._row(name, f"{AGAIN} requests alone, then among others", f"{differ} texts differ", verdict)
+        few = differ <= count // 10  # possibly by rounding
+        status = Status.PASSED if not differ else Status.UNDECIDED if few else Status.FAILED
+        return self._row(name, f"{count} requests alone, then among others", f"{differ} completions differ", status)
 
     def _log_probabilities(self, name: str) -> EngineOutcome:
-        """Held to the raw law and to the one that the settings make: an engine reports the one or the other, of every token.
+        """Compare with those of the model and of the processed distribution: an engine reports either, for every token.
 
-        Where the adapter declares which, to that one.
+        If the adapter declares which, those are required.
         """
         declared = self._described["reports"]
         if declared not in ("", "raw", "processed"):
-            raise Crashed(f"REPORTS is {declared!r}: give 'raw' or 'processed'")
+            raise Crashed(f"REPORTS must be 'raw' or 'processed', got {declared!r}")
         off = {"raw": (0.0, "no token"), "processed": (0.0, "no token")}
         asked = [each for each in (PLAIN, "temperature", "top-k of many", "top-k", "greedy") if each in self.kinds]
-        tried = f"{REPORTED} requests of {len(asked)} kinds"
+        count = self.settings.logprob_requests
+        tried = f"{count} requests of {len(asked)} kinds"
         for kind_name in asked:
             kind = self.kinds[kind_name]
-            for (answer,) in self._complete([kind.request(logprobs=True)] * REPORTED):
+            for (answer,) in self._complete([kind.request(logprobs=True)] * count):
                 tokens, given = list(answer["tokens"]), answer["logprobs"]
                 logs = [float(each) if isinstance(each, Real) else np.nan for each in ([] if given is None else given)]
-                if not_a_text := malformed(kind, [tokens], self.n):
-                    return self._row(name, tried, f"{kind_name}: {not_a_text}", Status.FAILED)
+                if error := malformed(kind, [tokens], self.n):
+                    return self._row(name, tried, f"{kind_name}: {error}", Status.FAILED)
                 if len(logs) not in (len(tokens), len(tokens) - len(kind.ends(self.n) & {*tokens[-1:]})):
                     return self._row(name, tried, f"{kind_name}: {len(logs)} for {len(tokens)} tokens", Status.FAILED)
                 for which, law in (("raw", Kind(kind.prompt)), ("processed", kind)):
                     p, _, sure = self.reference.laws(law, np.array([tokens]))
-                    for place in np.flatnonzero(sure[0, : len(logs)]):
-                        mass, said = p[0, place, tokens[place]], logs[place]
+                    for position in np.flatnonzero(sure[0, : len(logs)]):
+                        mass, reported = p[0, position, tokens[position]], logs[position]
                         right = float(np.log(mass)) if mass > 0 else -np.inf
-                        wrong = abs(right - said) if np.isfinite(right - said) else np.inf
-                        where = f"{kind_name}, place {place + 1}: {said:.3f} for {right:.3f}"
-                        off[which] = max(off[which], (wrong, where))
+                        error_of_log = abs(right - reported) if np.isfinite(right - reported) else np.inf
+                        where = f"{kind_name}, position {position + 1}: {reported:.3f}, correct: {right:.3f}"
+                        off[which] = max(off[which], (error_of_log, where))
         which = declared or min(off, key=lambda each: off[each][0])
         worst, where = off[which]
-        return self._row(
-            name, tried, f"{which}: off by {worst:.2g} ({where})", Status.PASSED if worst < OFF else Status.FAILED
-        )
+        status = Status.PASSED if worst < self.settings.logprob_tolerance else Status.FAILED
+        return self._row(name, tried, f"{which}: off by {worst:.2g} ({where})", status)
 
     def _streams(self, name: str) -> EngineOutcome:
         kind, count = self.kinds[PLAIN], max(100, self.requests // 10)
         answers = [answer for (answer,) in self._complete([kind.request(stream=True)] * count)]
         if max(answer["pieces"] for answer in answers) < 2:
-            return self._row(name, f"{count} requests", "every text came in one piece", Status.UNDECIDED)
+            return self._row(name, f"{count} requests", "every completion came in one piece", Status.UNDECIDED)
         texts = [tuple(answer["tokens"]) for answer in answers]
         return self._judged(name, f"{count} requests", p_value(kind, texts, self.reference, self.generator))
 
     def _aborted(self, name: str) -> EngineOutcome:
-        """Beside aborted requests of a large batch and of small ones, and in the calls after them."""
+        """Test requests together with aborted ones, in a large batch and in small ones, and in the calls after them."""
         count, sent = self.requests // 5, list[tuple[str, Text, set[str]]]()
         order = self.generator.permutation([False] * count + [True] * (count // 3)).tolist()
-        for call in (order, *[[False, True, False], [False, False]] * ROUNDS):
-            where = "beside many" if call is order else "beside one" if any(call) else "in the call after one"
+        calls = self.settings.abort_calls
+        for call in (order, *[[False, True, False], [False, False]] * calls):
+            where = "with many" if call is order else "with one" if any(call) else "in the call after one"
             requests = [self.kinds[PLAIN].request(**({"abort": True} if aborted else {})) for aborted in call]
-            for place, texts in enumerate(self._answers(requests)):
-                groups = {where} if call is order else {where, f"place {place + 1} {where}"}
+            for i, texts in enumerate(self._answers(requests)):
+                groups = {where} if call is order else {where, f"position {i + 1} {where}"}
                 sent += [(PLAIN, text, groups) for text in texts]
-        found = apart(sent, self.kinds, self.reference, self.generator)
-        return self._judged(name, f"{count} requests, {count // 3} others aborted; {ROUNDS} calls after one", found)
+        found = p_value_of_groups(sent, self.kinds, self.reference, self.generator)
+        return self._judged(name, f"{count} requests, {count // 3} others aborted; {calls} calls after one", found)
 
-    def _few(self, name: str) -> EngineOutcome:
-        """Every place of small batches, and what is beside each kind: what goes wrong there hides among many others."""
+    def _small_batches(self, name: str) -> EngineOutcome:
+        """Test every position of small batches, and every pair of kinds in a batch: their errors are rare in large batches."""
         kinds, sent = self.right or [PLAIN], list[tuple[str, Text, set[str]]]()
-        for wave in range(count := max(BATCHES, self.requests // 20)):
+        for wave in range(count := max(self.settings.min_small_batches, self.requests // 20)):
             batch = self.generator.choice(kinds, size := 1 + wave % 5).tolist()
             requests = [self._request(each, self.requests + 5 * wave + i) for i, each in enumerate(batch)]
-            for place, texts in enumerate(self._answers(requests)):
-                groups = {f"place {place + 1} of {size}"}
-                groups |= {f"beside {other}" for i, other in enumerate(batch) if i != place}
-                sent += [(batch[place], text, groups) for text in texts]
-        return self._judged(name, f"{count} batches", apart(sent, self.kinds, self.reference, self.generator))
+            for i, texts in enumerate(self._answers(requests)):
+                groups = {f"position {i + 1} of {size}"}
+                groups |= {f"with {other}" for j, other in enumerate(batch) if j != i}
+                sent += [(batch[i], text, groups) for text in texts]
+        found = p_value_of_groups(sent, self.kinds, self.reference, self.generator)
+        return self._judged(name, f"{count} batches", found)
 
     def _counted(self, name: str) -> EngineOutcome:
-        """Whether there was speculation, or a cache, at all: a law that is kept without it says nothing of it."""
+        """Test whether there was speculation, or a cache, at all: without it, the other rows do not test it."""
         counted, needs = COUNTED[name]
-        counters = self._learn("counters") if "counters" in self._described["functions"] else {}
+        counters = self._facts_of("counters") if "counters" in self._described["functions"] else {}
         if counted not in counters or needs not in self.kinds:
-            said = "its kind of request is not tried" if counted in counters else "the adapter does not count them"
-            return self._row(name, "", said, Status.SKIPPED)
+            reason = "its kind of request is not tried" if counted in counters else "the adapter does not count them"
+            return self._row(name, "", reason, Status.SKIPPED)
         if not isinstance(number := counters[counted], Real):
-            raise Crashed(f"counters: {counted!r} has to be a number, and is {number!r}"[:300])
-        return self._row(
-            name, "", f"{(value := float(number)):g} {counted}", Status.PASSED if value > 0 else Status.UNDECIDED
-        )
+            raise Crashed(f"{counted!r} of counters must be a number, got {number!r}"[:300])
+        status = Status.PASSED if float(number) > 0 else Status.UNDECIDED
+        return self._row(name, "", f"{float(number):g} {counted}", status)
 
     def _step(self, name: str) -> EngineOutcome:
         if "step" not in self._described["functions"]:
             return self._row(name, "", "the adapter has no step", Status.SKIPPED)
-        passed, rows, said, seen = self.call("check_step", samples=50_000, seconds=120.0, false_alarm=self.level / ROWS)
+        passed, rows, reason, seen = self.call("check_step", samples=50_000, seconds=120.0, false_alarm=self._row_level)
         if passed is None:
-            return self._row(name, "", said, Status.SKIPPED)
-        verdict = Status.PASSED if passed else Status.FAILED
-        return self._row(name, f"otd.check_step, {rows} rows", said or "all checks pass", verdict, distance=seen)
+            return self._row(name, "", reason, Status.SKIPPED)
+        status = Status.PASSED if passed else Status.FAILED
+        return self._row(name, f"otd.check_step, {rows} rows", reason or "all checks pass", status, distance=seen)
 
     def _texts(self, counts: dict[str, int]) -> dict[str, list[Text]]:
-        """The texts of so many requests of each kind, in one random order; in each kind's own order."""
+        """Send this number of requests of each kind in random order. Return completions by kind, in the order of its requests."""
         order = self.generator.permutation(np.repeat(list(counts), list(counts.values()))).tolist()
         found: dict[str, list[Text]] = {name: [] for name in counts}
         requests, seen = [], Counter[str]()
@@ -333,35 +362,41 @@ class EngineTrial:
         return found
 
     def _request(self, name: str, number: int) -> dict[str, Any]:
-        """One of a kind, whose seed has the number added, if it has one."""
+        """Return a request of a kind, with the number added to its seed."""
         kind = self.kinds[name]
         return kind.request(**({"seed": kind.settings["seed"] + number} if "seed" in kind.settings else {}))
 
     def _answers(self, requests: list[dict[str, Any]]) -> list[list[Text]]:
-        """The texts of each request, none of an aborted one."""
+        """Return the completions of each request, none of an aborted one."""
         pairs = zip(requests, self._complete(requests), strict=True)
         return [[] if "abort" in request else [tuple(each["tokens"]) for each in own] for request, own in pairs]
 
     def _complete(self, requests: list[dict[str, Any]]) -> list[Any]:
-        """The adapter's answers. Raises Crashed where one is missing or none at all: nothing is said of what did not come."""
+        """Return the adapter's completions. Raises Crashed if one is missing or invalid: missing data decide nothing."""
         answers: Any = self.call("complete", requests)
         if not isinstance(answers, list | tuple):
-            raise Crashed(f"complete: a list of answers for each request was asked for, and came {answers!r}"[:300])
+            raise Crashed(f"complete must return a list of completions for each request, got {answers!r}"[:300])
         if len(answers) != len(requests):
-            raise Crashed(f"complete: {len(answers)} answers to {len(requests)} requests")
+            raise Crashed(f"complete must return {len(requests)} lists, one for each request, got {len(answers)}")
+        names = {"stream": "pieces", "logprobs": "logprobs"}  # of the request -> required in the completion
         for request, own in zip(requests, answers, strict=True):
-            n, wanted = request.get("n", 1), {"tokens", *(ASKED[each] for each in ASKED.keys() & request.keys())}
+            n, wanted = request.get("n", 1), {"tokens", *(names[each] for each in names.keys() & request.keys())}
             listed = isinstance(own, list | tuple) and len(own) == n
             if not request.get("abort") and not (listed and all(_is_answer(each, wanted) for each in own)):
-                raise Crashed(f"complete: {n} answers with {sorted(wanted)} were asked for, and came {own}"[:300])
+                raise Crashed(f"complete must return {n} completions with {sorted(wanted)}, got {own}"[:300])
         return list(answers)
 
+    @property
+    def _row_level(self) -> float:
+        """False-positive rate of a row."""
+        return self.level / self.settings.max_rows
+
     def _judged(self, name: str, tried: str, found: PValue) -> EngineOutcome:
-        level, p = self.level / ROWS, found.p
-        verdict = Status.FAILED if p < level else Status.PASSED if found.enough else Status.UNDECIDED
-        few = "" if found.enough else "; too few texts: not judged"
-        seen = found.detectable_bias(level) if found.least else None
-        return self._row(name, tried, f"p = {p:.2g} ({found.said}){few}", verdict, p, seen)
+        level, p = self._row_level, found.p
+        status = Status.FAILED if p < level else Status.PASSED if found.enough else Status.UNDECIDED
+        few = "" if found.enough else "; too few completions for a decision"
+        seen = found.detectable_bias(level) if found.min_tokens else None
+        return self._row(name, tried, f"p = {p:.2g} ({found.reason}){few}", status, p, seen)
 
     def _row(
         self, name: str, sent: str, reason: str, status: Status, p: float = 1.0, distance: float | None = None
@@ -371,7 +406,7 @@ class EngineTrial:
 
 
 def _is_answer(given: Any, wanted: set[str]) -> bool:
-    """Whether it is an answer with all that is wanted, each of the kind that can be judged."""
+    """Whether it is a completion with all wanted entries, of the right types."""
     if not isinstance(given, dict) or not wanted <= given.keys():
         return False
     listed = (given[each] for each in wanted - {"pieces"} if given[each] is not None or each != "logprobs")

@@ -1,4 +1,4 @@
-"""A tiny target, a draft beside it and their tokenizer, written to a folder: of eight tokens, every text can be enumerated."""
+"""A tiny pair of models with tokenizer, written to a folder: with eight tokens, all completions can be enumerated."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from pathlib import Path
 
 __all__ = ["CONTEXT", "END", "letter"]
 
-LETTERS = "abcdefg"
 END = "</s>"
-CHAT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # a conversation is its texts, one behind the other
-N = len(LETTERS) + 1
-CONTEXT = 256
+N = 8  # tokens
+CONTEXT = 256  # tokens
 
 
 def write(folder: Path, n: int = N) -> tuple[Path, Path]:
-    """Write target and draft of n tokens below the folder, unless they are there: their two folders.
+    """Write target and draft model of n tokens below the folder, unless they exist. Return their two folders.
 
-    The last token ends a text. A token is a letter, from the eighth on one of Unicode's private ones.
+    The last token is the end-of-sequence token. A token is a letter, from the eighth on a character of Unicode's private area.
     """
     target, draft = folder / "target", folder / "draft"
     if not (draft / "config.json").exists():
@@ -28,8 +26,8 @@ def write(folder: Path, n: int = N) -> tuple[Path, Path]:
 
 
 def letter(token: int) -> str:
-    """The text of a token, but of the last."""
-    return LETTERS[token] if token < len(LETTERS) else chr(0xE000 + token)
+    """Return the text of a token, except the last one."""
+    return "abcdefg"[token] if token < N - 1 else chr(0xE000 + token)
 
 
 def _models(target: Path, draft: Path, n: int) -> None:
@@ -73,5 +71,6 @@ def _tokenizer(folder: Path, n: int) -> None:
     plain = Tokenizer(models.WordLevel(words, unk_token=END))
     plain.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
     plain.decoder = decoders.Fuse()
-    words_of = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=END, pad_token=END, chat_template=CHAT)
+    chat = "{% for message in messages %}{{ message['content'] }}{% endfor %}"  # concatenates the messages
+    words_of = PreTrainedTokenizerFast(tokenizer_object=plain, eos_token=END, pad_token=END, chat_template=chat)
     words_of.save_pretrained(folder)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Impatient(adapter.EngineProcess):
     """Waits long for a start, and a second for answers to requests."""
 
     def call(self, function: str, *given: Any, **options: Any) -> Any:
-        self._seconds = 1.0 if function == "complete" else 600.0
+        self._timeout_s = 1.0 if function == "complete" else 600.0
         return super().call(function, *given, **options)
 
 
@@ -113,7 +113,7 @@ def few_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("plain", "temperature", "top-k", "top-p", "stop tokens", "seeded", "n = 3", "greedy")
     }
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
-    monkeypatch.setattr(suite, "REPORTED", 5)
+    monkeypatch.setattr(suite, "SuiteSettings", partial(suite.SuiteSettings, logprob_requests=5))
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_right_engine_keeps_its_law_on_many_tokens(run: Any) -> None:
         [
             ("greedy", {"plain", "temperature"}),
             ("residual is p", {"plain"}),
-            ("one uniform a batch", {"requests share no chance"}),
+            ("one uniform a batch", {"requests are independent"}),
             ("no seeds", {"same seed, same text"}),
             ("no penalties", {"repetition penalty", "presence, frequency"}),
             ("no min-p", {"min-p"}),
@@ -170,8 +170,8 @@ def test_a_right_engine_keeps_its_law_on_many_tokens(run: Any) -> None:
             ("residual of the place before", {"plain"}),
             ("the draft's temperature for the target", {"plain"}),
             ("bonus twice", {"plain"}),
-            ("one seed for all", {"requests share no chance"}),
-            ("copies alike", {"requests share no chance"}),
+            ("one seed for all", {"requests are independent"}),
+            ("copies alike", {"requests are independent"}),
             ("min-p of logits", {"min-p"}),
             ("stop token dropped", {"stop tokens", "min tokens"}),
             ("log-probabilities of the draft", {"log-probabilities"}),
@@ -190,7 +190,7 @@ def test_a_planted_error_is_wrong_where_it_is(error: str, rows: set[str], run: A
     assert rows <= set(wrong(report))
     if error.startswith("no ") or error in simulated.LOGPROBS:
         # Where the law is wrong, so is the chance of equal tokens that it gives.
-        assert set(wrong(report)) <= rows | {"streams", "requests share no chance"}
+        assert set(wrong(report)) <= rows | {"streams", "requests are independent"}
 
 
 def test_what_is_no_error_is_kept(run: Any) -> None:
@@ -204,12 +204,12 @@ def test_log_probabilities_are_those_that_are_declared(
     declared: str, status: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The simulated engine reports them before temperature and top-k."""
-    monkeypatch.setattr(suite, "REPORTED", 5)
+    monkeypatch.setattr(suite, "SuiteSettings", partial(suite.SuiteSettings, logprob_requests=5))
     sent = {name: KINDS[name] for name in ("plain", "temperature", "top-k")}
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
     report = run(requests=400, declared=declared)
     assert (report.exit_status, wrong(report)) == (status, ["log-probabilities"] if status == 1 else [])
-    said = {"processed": "processed: off by", "cooked": "REPORTS is 'cooked': give 'raw' or 'processed'"}.get(
+    said = {"processed": "processed: off by", "cooked": "REPORTS must be 'raw' or 'processed', got 'cooked'"}.get(
         declared, "raw: off by"
     )
     assert said in next(row.evidence.reason for row in report.outcomes if row.check.startswith("log-probabilities"))
@@ -222,7 +222,7 @@ def test_a_chance_used_again_is_found_by_the_number_of_requests_that_is_the_defa
     error: str, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suite, "kinds_for", lambda n: {"plain": KINDS["plain"]})
-    assert "plain" in wrong(run(error, requests=suite.REQUESTS))
+    assert "plain" in wrong(run(error, requests=suite.SuiteSettings.requests))
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_the_last_of_a_batch_is_found(run: Any, monkeypatch: pytest.MonkeyPatch)
     sent = {name: KINDS[name] for name in ("plain", "temperature", "repeating prompt")}
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
     found = set(wrong(run("last of a batch", requests=4000)))
-    assert {"one to five at a time"} <= found <= {"one to five at a time", "beside aborted requests"}
+    assert {"one to five at a time"} <= found <= {"one to five at a time", "with aborted requests"}
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def run_row(run: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., suite.En
     def rows(trial: suite.EngineTrial) -> Any:
         trial.kinds = {name: KINDS[name] for name in names}
         trial.right = [*names]
-        yield trial._few("few") if row == "few" else trial._aborted("aborted")
+        yield trial._small_batches("few") if row == "few" else trial._aborted("aborted")
 
     names, row = SOME, "few"
 
@@ -286,18 +286,18 @@ def test_right_small_batches_are_kept(seed: int, row: str, run_row: Any) -> None
 @pytest.mark.parametrize(
     ("error", "row", "said"),
     [
-        slow("one text of three", "n = 3", "3 answers with ['tokens'] were asked for"),
-        slow("nothing at top-k", "top-k", "and came []"),
+        slow("one text of three", "n = 3", "3 completions with ['tokens']"),
+        slow("nothing at top-k", "top-k", "got []"),
         slow("no key", "streams", "with ['pieces', 'tokens']"),
-        ("an answer missing", "plain", "answers to 400 requests"),
-        ("nothing returned", "plain", "a list of answers for each request was asked for, and came None"),
-        ("None for answers", "plain", "with ['tokens'] were asked for, and came None"),
-        ("a word for an answer", "plain", "and came ['a']"),
-        slow("None for tokens", "plain", "and came [{'tokens': None"),
+        ("an answer missing", "plain", "must return 400 lists"),
+        ("nothing returned", "plain", "must return a list of completions for each request, got None"),
+        ("None for answers", "plain", "with ['tokens'], got None"),
+        ("a word for an answer", "plain", "got ['a']"),
+        slow("None for tokens", "plain", "got [{'tokens': None"),
         slow("a word for pieces", "streams", "'pieces': 'two'"),
         slow("a number for log-probabilities", "log-probabilities", "'logprobs': 0.5"),
-        ("a word for a counter", "drafts are accepted", "'accepted drafts' has to be a number, and is 'many'"),
-        slow("no counters", "drafts are accepted", "counters: a dict of facts was asked for, and came None"),
+        ("a word for a counter", "drafts are accepted", "'accepted drafts' of counters must be a number, got 'many'"),
+        slow("no counters", "drafts are accepted", "counters must return a dict of facts, got None"),
     ],
 )
 @pytest.mark.usefixtures("few_kinds")
@@ -317,18 +317,18 @@ def test_log_probabilities_may_be_of_numpy(run: Any) -> None:
 def test_a_start_without_facts_is_no_verdict(run: Any) -> None:
     (row,) = run("no facts", requests=400).outcomes
     assert row.status == Status.CRASHED
-    assert "a dict of facts was asked for, and came None" in row.evidence.reason
+    assert "must return a dict of facts, got None" in row.evidence.reason
 
 
 @pytest.mark.parametrize(
     ("error", "row", "said"),
     [
-        ("too long", "plain", "400 of 400 texts go on"),
-        ("too short", "plain", "400 of 400 texts stop early"),
-        slow("on after the end", "stop tokens", "go on"),
-        ("words for tokens", "plain", "have tokens that there are not"),
-        ("numbers with a point", "plain", "have tokens that there are not"),
-        ("unknown tokens", "plain", "have tokens that there are not"),
+        ("too long", "plain", "400 of 400 completions continue after their end"),
+        ("too short", "plain", "400 of 400 completions stop early"),
+        slow("on after the end", "stop tokens", "continue after their end"),
+        ("words for tokens", "plain", "have unknown tokens"),
+        ("numbers with a point", "plain", "have unknown tokens"),
+        ("unknown tokens", "plain", "have unknown tokens"),
     ],
 )
 @pytest.mark.usefixtures("few_kinds")
@@ -359,7 +359,7 @@ def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch)
 def test_what_an_engine_lacks_is_not_tried(run: Any) -> None:
     report = run(lacks="top_k seed abort", requests=400)
     names = {row.check.rpartition(",")[0]: row for row in report.outcomes}
-    for name in ("top-k", "seeded", "same seed, same text", "beside aborted requests", "draft noise with verification"):
+    for name in ("top-k", "seeded", "same seed, same text", "with aborted requests", "draft noise with verification"):
         assert names[name].status == Status.SKIPPED
     assert names["top-k"].evidence.reason == "it was asked not to"
     assert report.exit_status == 0
@@ -377,7 +377,8 @@ def test_what_crashes_alone_leaves_the_other_rows_their_verdicts(run: Any) -> No
 
 @pytest.mark.parametrize("rows", [1, slow(None)])
 @pytest.mark.parametrize(
-    ("error", "said"), [("no start", "does not start"), ("death", "ended with 3"), ("hang", "has not answered after")]
+    ("error", "said"),
+    [("no start", "does not start"), ("death", "ended with exit status 3"), ("hang", "did not return within")],
 )
 def test_an_engine_that_dies_or_hangs_is_no_verdict(
     error: str, said: str, rows: int | None, models: Path, monkeypatch: pytest.MonkeyPatch
@@ -388,7 +389,7 @@ def test_an_engine_that_dies_or_hangs_is_no_verdict(
     monkeypatch.setattr(suite, "kinds_for", lambda n: {"plain": KINDS["plain"]})
     if error == "hang":
         monkeypatch.setattr(suite, "EngineProcess", Impatient)
-    report = suite.conform(ADAPTER, {"error": error}, (8,), 400, seconds=600.0, models=models)
+    report = suite.conform(ADAPTER, {"error": error}, (8,), 400, timeout_s=600.0, models=models)
     assert report.exit_status == 2
     assert not {row.status for row in report.outcomes} & {Status.PASSED, Status.FAILED}
     assert said in report.outcomes[0].evidence.reason
@@ -420,8 +421,7 @@ def test_the_command(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """With an adapter of one file, in its own process; of the kinds of requests, three are sent."""
     sent = {name: KINDS[name] for name in ("plain", "allowed tokens", "top-k")}
     monkeypatch.setattr(suite, "kinds_for", lambda n: sent)
-    monkeypatch.setattr(suite, "BATCHES", 15)
-    monkeypatch.setattr(suite, "ROUNDS", 3)
+    monkeypatch.setattr(suite, "SuiteSettings", partial(suite.SuiteSettings, min_small_batches=15, abort_calls=3))
     given = [
         "conform",
         ADAPTER,
@@ -479,8 +479,8 @@ def test_what_rounding_may_decide_is_not_judged(reference: ReferencePair) -> Non
     laws, _, sure = reference.laws(kind, np.array([[5, 3, 6, 1]]))
     assert laws[0, 3, 1] == 0
     assert sure[0].tolist() == [True, True, True, False]
-    assert evidence.uniform_places(kind, [(5, 3, 6, 1)], reference, generator) is not None
-    assert evidence.uniform_places(kind, [(5, 3, 6, 2)] * 2 + [(5, 0, 6, 1)], reference, generator) is None
+    assert evidence.uniform_ranks(kind, [(5, 3, 6, 1)], reference, generator) is not None
+    assert evidence.uniform_ranks(kind, [(5, 3, 6, 2)] * 2 + [(5, 0, 6, 1)], reference, generator) is None
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_the_order_of_settings_shows_in_the_law(name: str, error: str, reference
         return masses / masses.sum(-1, keepdims=True)
 
     assert reference.enumerated(kind)
-    texts = drawn(kind, reference, int(kind.share * suite.REQUESTS), law)
+    texts = drawn(kind, reference, int(kind.share * suite.SuiteSettings.requests), law)
     assert evidence.p_value(kind, texts, reference, np.random.default_rng(1)).p < 1e-9
 
 
@@ -512,7 +512,7 @@ def test_one_token_too_many_is_cut_off(fewer: int, reference: ReferencePair) -> 
     """As many texts as the suite sends of them."""
     kind = KINDS["top-k"]
     law = Kind(kind.prompt, kind.settings | {"top_k": 4 - fewer})
-    texts = drawn(kind, reference, int(kind.share * suite.REQUESTS), lambda *given: law.masses(*given)[0])
+    texts = drawn(kind, reference, int(kind.share * suite.SuiteSettings.requests), lambda *given: law.masses(*given)[0])
     p = evidence.p_value(kind, texts, reference, np.random.default_rng(1)).p
     assert p < 1e-12 if fewer else p > 1e-3
 
@@ -620,9 +620,9 @@ def test_texts_that_end_leave_every_view_uniform(name: str, reference: Reference
     generator, kind = np.random.default_rng(5), KINDS[name]
     simulated.STATE.update(models=reference, error="", rng=generator, memo={}, accepted=0)
     texts = [tuple(text) for text in simulated._texts(kind, [None] * 4000, DEPTH)]
-    places = evidence.uniform_places(kind, texts, reference, generator)
+    places = evidence.uniform_ranks(kind, texts, reference, generator)
     assert places is not None
-    views = evidence.by_places(*places, generator)
+    views = evidence.by_ranks(*places, generator)
     assert len(views) == 6
     assert min(views.values()) > 1e-4
 
@@ -630,17 +630,17 @@ def test_texts_that_end_leave_every_view_uniform(name: str, reference: Reference
 @pytest.mark.parametrize("count", [400, 4000])
 def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, reference: ReferencePair) -> None:
     """Right texts of which every token behind the first is off by so much, half of the places in its law up and half of them down."""
-    level, generator = 1e-6 / suite.ROWS, np.random.default_rng(0)
+    level, generator = 1e-6 / suite.SuiteSettings.max_rows, np.random.default_rng(0)
     right = generator.random((count, DEPTH))
-    stated = evidence.PValue(1.0, "", views=11, least=count).detectable_bias(level)
+    stated = evidence.PValue(1.0, "", views=11, min_tokens=count).detectable_bias(level)
     for _ in range(20):
         biased = generator.random((count, DEPTH))
         up = generator.random((count, DEPTH - 1)) < 0.5 + stated
         biased[:, 1:] = (np.floor(4 * biased[:, 1:]) + np.where(up, 0, 0.5) + generator.random(up.shape) / 2) / 4
-        views = evidence.by_places(biased, np.ones_like(biased), generator)
+        views = evidence.by_ranks(biased, np.ones_like(biased), generator)
         del views["towards the draft"]  # this direction is one that it does not see
         assert len(views) * min(views.values()) < level
-    views = evidence.by_places(right, np.ones_like(right), generator)
+    views = evidence.by_ranks(right, np.ones_like(right), generator)
     assert len(views) * min(views.values()) > 1e-3
 
 

@@ -1,3 +1,3 @@
-"""Adapters of engines for `ot-draft conform`, one file each; see `verify/engine/adapter.py`."""
+"""Adapters of engines for `ot-draft conform`, one file each. Their interface is described in `verify/engine/adapter.py`."""
 
 __all__ = ["server"]

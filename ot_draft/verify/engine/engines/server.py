@@ -1,4 +1,4 @@
-"""A server that serves the tiny pair, asked over HTTP: vLLM's completions or llama.cpp's own endpoint, told apart by its own word."""
+"""Adapter of a server with the tiny pair, over HTTP: completions of vLLM, or llama.cpp's own endpoint. The server names its engine."""
 
 from __future__ import annotations
 
@@ -6,64 +6,80 @@ import asyncio
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..tiny_pair import letter
 
-__all__ = ["AT_ONCE", "LACKS", "SECONDS", "STATE", "complete", "counters", "start"]
+__all__ = ["LACKS", "STATE", "Limits", "complete", "counters", "start"]
 
 LACKS: dict[str, str] = {}
-PRESENCE_OF_PROMPT = False  # llama.cpp's do
-REQUESTS, AT_ONCE, SECONDS = 2000, 48, 600.0
-SAME = ("temperature", "top_k", "top_p", "min_p", "presence_penalty", "frequency_penalty", "seed")
-OF_VLLM = ("repetition_penalty", "ignore_eos", "min_tokens", "stop_token_ids", "allowed_token_ids")
-REFUSED, NONE = "vLLM refuses it beside drafts", "llama.cpp has none"
-OF_ENGINE = {
-    "vllm": {
-        "min_p": REFUSED,
-        "logit_bias": REFUSED,
-        "same seed": "vLLM draws drafts without the seed",
-    },
-    "llamacpp": {
-        "n": NONE,
-        "min_tokens": NONE,
-        "allowed_token_ids": NONE,
-        "stop_token_ids": "llama.cpp stops at strings",
-    }
-    | {"ignore_eos": "llama.cpp takes the end out of the law instead"},
-}  # what each lacks
-COUNTED_BY_LLAMA = {"accepted drafts": "draft_n_accepted", "cached tokens": "cache_n"}  # in every answer
-COUNTED_BY_VLLM = {
-    "accepted drafts": "spec_decode_num_accepted_tokens",
-    "cached tokens": "prefix_cache_hits",
-}  # at /metrics
+PRESENCE_OF_PROMPT = False  # True for llama.cpp
+REQUESTS = 2000
 STATE: dict[str, Any] = {}
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the requests to the server."""
+
+    concurrent: int = 48
+    timeout_s: float = 600.0  # of an exchange
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Settings that an engine lacks, with the reasons, and its names of the adapter's counters."""
+
+    lacks: dict[str, str]
+    counters: dict[str, str]
+
+
+ENGINES = {
+    "vllm": Engine(
+        dict.fromkeys(("min_p", "logit_bias"), "vLLM does not support it with draft tokens")
+        | {"same seed": "vLLM samples draft tokens without the seed"},
+        {"accepted drafts": "spec_decode_num_accepted_tokens", "cached tokens": "prefix_cache_hits"},  # of /metrics
+    ),
+    "llamacpp": Engine(
+        dict.fromkeys(("n", "min_tokens", "allowed_token_ids"), "llama.cpp does not support it")
+        | {
+            "stop_token_ids": "llama.cpp stops at strings",
+            "ignore_eos": "llama.cpp removes the end-of-sequence token from the distribution instead",
+        },
+        {"accepted drafts": "draft_n_accepted", "cached tokens": "cache_n"},  # in every response
+    ),
+}
+
+
 def start(target: str, draft: str, url: str = "", engine: str = "") -> dict[str, str]:
-    """url: the server's address. engine: "vllm" or "llamacpp", by the server's own word where it is not given."""
+    """Connect to the server at `url`. engine: "vllm" or "llamacpp"; by default, as the server names it."""
     import httpx
 
     url = url.rstrip("/").removesuffix("/v1")
-    (model, *_) = httpx.get(f"{url}/v1/models", timeout=SECONDS, trust_env=False).json()["data"]
+    (model, *_) = httpx.get(f"{url}/v1/models", timeout=Limits.timeout_s, trust_env=False).json()["data"]
     engine = engine or str(model.get("owned_by"))
-    if engine not in OF_ENGINE:
-        raise ValueError(f"the server says that it is {engine}: name one of {', '.join(OF_ENGINE)} by --set engine=")
+    if engine not in ENGINES:
+        raise ValueError(
+            f"the engine of the server must be one of {', '.join(ENGINES)}, got {engine}. Name it with --set engine="
+        )
     end = json.loads(Path(target, "config.json").read_text())["vocab_size"] - 1
     STATE.update(url=url, model=model["id"], end=end, llama=engine == "llamacpp", counted=Counter())
-    LACKS.update(OF_ENGINE[engine])
+    LACKS.update(ENGINES[engine].lacks)
     globals()["PRESENCE_OF_PROMPT"] = STATE["llama"]
     return {"server": f"{engine} at {url}"}
 
 
 def _body(request: dict[str, Any]) -> dict[str, Any]:
-    """The request in the server's words."""
+    """Return the request in the server's format."""
     prompt, count, wanted = request["prompt"], request["max_tokens"], "logprobs" in request
     words = [f"[{''.join(map(letter, allowed))}]" for allowed in request.get("grammar", ())]
-    body = {name: request[name] for name in SAME if name in request} | {"prompt": prompt}
+    shared = ("temperature", "top_k", "top_p", "min_p", "presence_penalty", "frequency_penalty", "seed")
+    of_vllm = ("repetition_penalty", "ignore_eos", "min_tokens", "stop_token_ids", "allowed_token_ids")
+    body = {name: request[name] for name in shared if name in request} | {"prompt": prompt}
     if not STATE["llama"]:
-        body |= {name: request[name] for name in OF_VLLM if name in request}
+        body |= {name: request[name] for name in of_vllm if name in request}
         body |= {
             "model": STATE["model"],
             "max_tokens": count,
@@ -87,10 +103,10 @@ def _body(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """Tokens and log-probabilities of each text of an answer, or of a piece of one; llama.cpp leaves the token out that ended a text."""
+    """Return tokens and log-probabilities of each completion of a response, or of a piece of one; llama.cpp omits the last token."""
     if STATE["llama"]:
         counts, tokens = answer.get("timings", {}), answer.get("tokens", [])
-        for name, counted in COUNTED_BY_LLAMA.items():
+        for name, counted in ENGINES["llamacpp"].counters.items():
             STATE["counted"][name] += counts.get(counted, 0)
         ended = [STATE["end"]] if answer.get("stop_type") == "eos" and tokens[-1:] != [STATE["end"]] else []
         logs = [entry["logprob"] for entry in answer.get("completion_probabilities", [])]
@@ -102,20 +118,22 @@ def _read(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _joined(text: list[int], piece: list[int]) -> list[int]:
-    """A stream of llama.cpp's shows the token that ended the text before it says that it ended."""
+    """Append a piece of a stream; llama.cpp sends the last token again in the piece that ends it."""
     return text if piece == text[-1:] == [STATE["end"]] else text + piece
 
 
 def complete(requests: list[dict[str, Any]]) -> list[Any]:
-    """AT_ONCE of them at a time; one to be aborted is hung up on after its first piece."""
-    return asyncio.run(_together(requests))
+    """Send the requests, at most `Limits.concurrent` at a time. An aborted one is disconnected after its first piece."""
+    return asyncio.run(_all(requests))
 
 
-async def _together(requests: list[dict[str, Any]]) -> list[Any]:
+async def _all(requests: list[dict[str, Any]]) -> list[Any]:
     import httpx
 
-    gate, limits = asyncio.Semaphore(AT_ONCE), httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=STATE["url"], timeout=SECONDS, trust_env=False, limits=limits) as client:
+    gate = asyncio.Semaphore(Limits.concurrent)
+    limits = httpx.Limits(max_connections=Limits.concurrent, max_keepalive_connections=0)
+    url, timeout = STATE["url"], Limits.timeout_s
+    async with httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, limits=limits) as client:
 
         async def one(request: dict[str, Any]) -> Any:
             async with gate:
@@ -134,27 +152,27 @@ async def _ask(client: Any, request: dict[str, Any]) -> Any:
     tokens, pieces = list[int](), 0
     async with client.stream("POST", path, json=body | {"stream": True}) as answer:
         async for line in answer.aiter_lines():
-            said = line.removeprefix("data:").strip()
-            if line.startswith("data:") and said not in ("", "[DONE]"):
-                tokens, pieces = _joined(tokens, _read(json.loads(said))[0]["tokens"]), pieces + 1
+            data = line.removeprefix("data:").strip()
+            if line.startswith("data:") and data not in ("", "[DONE]"):
+                tokens, pieces = _joined(tokens, _read(json.loads(data))[0]["tokens"]), pieces + 1
                 if "abort" in request:
                     break
     return [{"tokens": tokens, "pieces": pieces}]
 
 
 def counters() -> dict[str, Any]:
-    """Accepted drafts, and tokens of prompts that came from a cache: of the answers, or by vLLM of all requests that it ever had."""
+    """Return accepted draft tokens and cached tokens of prompts; of vLLM, those of all requests since its start."""
     if STATE["llama"]:
-        return {name: STATE["counted"][name] for name in COUNTED_BY_LLAMA}
+        return {name: STATE["counted"][name] for name in ENGINES["llamacpp"].counters}
     import httpx
 
-    said = httpx.get(f"{STATE['url']}/metrics", timeout=SECONDS, trust_env=False).text
+    metrics = httpx.get(f"{STATE['url']}/metrics", timeout=Limits.timeout_s, trust_env=False).text
     return {
-        name: sum(map(float, re.findall(rf"^vllm:{counted}_total\{{.*\}} (\S+)$", said, re.MULTILINE)))
-        for name, counted in COUNTED_BY_VLLM.items()
-        if f"vllm:{counted}_total{{" in said
+        name: sum(map(float, re.findall(rf"^vllm:{counted}_total\{{.*\}} (\S+)$", metrics, re.MULTILINE)))
+        for name, counted in ENGINES["vllm"].counters.items()
+        if f"vllm:{counted}_total{{" in metrics
     }
 
 
 def stop() -> None:
-    """The server is somebody else's."""
+    """Leave the server running, which the adapter did not start."""

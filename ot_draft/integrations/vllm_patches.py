@@ -20,7 +20,7 @@ from .host import check_parameters
 SAMPLER, GRAMMAR = "vllm.v1.sample.rejection_sampler", "vllm.v1.structured_output"
 RUNNER = "vllm.v1.worker.gpu_model_runner"  # the CPU's runner is derived from it
 LOGITS = "vllm.v1.sample.logits_processor.builtin"
-DONE = "ot_draft_mended"
+PATCHED = "ot_draft_patched"  # attribute of the sampler's module
 
 
 def on_cpu() -> bool:
@@ -28,26 +28,26 @@ def on_cpu() -> bool:
     return bool(import_module("vllm.platforms").current_platform.is_cpu())
 
 
-def mend() -> None:
+def apply_patches() -> None:
     """Install the workarounds for this platform, once per process; raises UnsupportedHost if a function has other parameters."""
     sampler = import_module(SAMPLER)
     if on_cpu():
         check_parameters(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)
-    if getattr(sampler, DONE, False):
+    if getattr(sampler, PATCHED, False):
         return
-    setattr(sampler, DONE, True)
-    _mend_min_tokens(sampler.RejectionSampler, import_module(LOGITS).MinTokensLogitsProcessor)
+    setattr(sampler, PATCHED, True)
+    _patch_min_tokens(sampler.RejectionSampler, import_module(LOGITS).MinTokensLogitsProcessor)
     if on_cpu():
         manager, runner = import_module(GRAMMAR).StructuredOutputManager, import_module(RUNNER).GPUModelRunner
         setattr(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)  # noqa: B010  no attribute that mypy knows
         setattr(sampler, "apply_sampling_constraints", _unless_empty(sampler.apply_sampling_constraints))  # noqa: B010
-        manager.grammar_bitmask = _refused_as_padding(manager.grammar_bitmask, manager.validate_tokens)
-        manager.validate_tokens = _with_first_refused(manager.validate_tokens)
-        runner._sample = _with_states_put_back(runner._sample)
+        manager.grammar_bitmask = _rejected_as_padding(manager.grammar_bitmask, manager.validate_tokens)
+        manager.validate_tokens = _with_first_rejected(manager.validate_tokens)
+        runner._sample = _with_states_restored(runner._sample)
         runner._bookkeeping_sync = _without_offsets(runner._bookkeeping_sync)
 
 
-def _mend_min_tokens(rejection_sampler: Any, processor: Any) -> None:
+def _patch_min_tokens(rejection_sampler: Any, processor: Any) -> None:
     """Apply min_tokens to the bonus token by the length at its position, not at the beginning of the step."""
     drafted: list[list[int]] = []  # of the step that samples that token now
     forward, apply = rejection_sampler.forward, processor.apply
@@ -92,17 +92,17 @@ def _unless_empty(constraints: Callable[..., Any]) -> Callable[..., Any]:
     return constrained
 
 
-def _with_first_refused(validate: Callable[..., list[int]]) -> Callable[..., list[int]]:
+def _with_first_rejected(validate: Callable[..., list[int]]) -> Callable[..., list[int]]:
     @wraps(validate)
     def validated(manager: Any, request: Any, spec_tokens: list[int]) -> list[int]:
         kept = validate(manager, request, spec_tokens)
-        refused = spec_tokens[len(kept) : len(kept) + 1]
-        return [*kept, *(token for token in refused if token >= 0)]
+        rejected = spec_tokens[len(kept) : len(kept) + 1]
+        return [*kept, *(token for token in rejected if token >= 0)]
 
     return validated
 
 
-def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., list[int]]) -> Callable[..., Any]:
+def _rejected_as_padding(bitmask: Callable[..., Any], validate: Callable[..., list[int]]) -> Callable[..., Any]:
     """Show the grammar -1 for draft tokens that it rejects, so that they do not advance its state."""
 
     @wraps(bitmask)
@@ -114,16 +114,16 @@ def _refused_as_padding(bitmask: Callable[..., Any], validate: Callable[..., lis
     return masked
 
 
-def _thrown_away(runner: Any) -> dict[int, Any]:
+def _discarded(runner: Any) -> dict[int, Any]:
     """Return the generators, by row, of requests whose token is discarded in this step."""
     batch = runner.input_batch
     return {row: seeded for row, seeded in batch.generators.items() if runner.discard_request_mask.np[row]}
 
 
-def _with_states_put_back(sample: Callable[..., Any]) -> Callable[..., Any]:
+def _with_states_restored(sample: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(sample)
     def sampled(runner: Any, *rest: Any) -> Any:
-        states = [(generator, generator.get_state()) for generator in _thrown_away(runner).values()]
+        states = [(generator, generator.get_state()) for generator in _discarded(runner).values()]
         tokens = sample(runner, *rest)
         for generator, state in states:
             generator.set_state(state)
@@ -135,7 +135,7 @@ def _with_states_put_back(sample: Callable[..., Any]) -> Callable[..., Any]:
 def _without_offsets(bookkeeping: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(bookkeeping)
     def kept(runner: Any, *rest: Any) -> Any:
-        with _hidden(runner.input_batch.generators, _thrown_away(runner)):
+        with _hidden(runner.input_batch.generators, _discarded(runner)):
             return bookkeeping(runner, *rest)
 
     return kept
