@@ -1,4 +1,4 @@
-"""What a call of transformers' `generate` asks for, in the engine's terms; what the engine cannot honour is refused."""
+"""Conversion of the arguments of transformers' `generate` to those of the decoding loop. Unsupported ones raise CannotDecode."""
 
 import inspect
 import sys
@@ -15,15 +15,15 @@ from ..decoding import CannotDecode, Processed, SamplingParams
 from ..decoding.cache import CACHE_NAMES
 from ..decoding.pair import unpadded
 
-# The processors that the engine applies itself, in the order in which it does, and the attribute that holds their setting.
+# Processors that the decoding loop applies itself, in its order, and the attribute with their setting.
 WARPERS: dict[type, str] = {
     logits_process.TemperatureLogitsWarper: "temperature",
     logits_process.TopKLogitsWarper: "top_k",
     logits_process.TopPLogitsWarper: "top_p",
     logits_process.MinPLogitsWarper: "min_p",
 }
-# Processors whose answer depends on input_ids and scores alone, row by row, or is brought to that by `_of_text`. Not among them:
-# those that hold the whole batch (encoder penalties), that run a model (guidance) or remember earlier calls (SynthID).
+# Processors that depend on input_ids and scores alone, row by row, some after `_of_row`. Others hold the whole batch (encoder
+# penalties), run a model (guidance) or remember earlier calls (SynthID).
 STATELESS: tuple[type, ...] = (
     *WARPERS,
     logits_process.LogitNormalization,
@@ -46,23 +46,10 @@ STATELESS: tuple[type, ...] = (
     logits_process.TypicalLogitsWarper,
     logits_process.WatermarkLogitsProcessor,
 )
-OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
-# Methods of `generate`'s loop that the decoding loop replaces. A model's own version would not run.
-REPLACED = ("_sample", "_prefill", "_update_model_kwargs_for_generation")
-# What `generate` prepares for every causal language model. The engine keeps its own cache and positions.
-PREPARED = (
-    "input_ids",
-    "attention_mask",
-    "position_ids",
-    *CACHE_NAMES,
-    "use_cache",
-    "logits_to_keep",
-    "cache_position",
-)
 
 
 def sampling_of(processors: Sequence[Any], do_sample: bool) -> SamplingParams | None:
-    """The way both models' logits become laws; None where that takes more than the four warpers, each once and in order."""
+    """Return the sampling settings of both models; None if the processors are not the four warpers, each at most once and in order."""
     settings: dict[str, Any] = {}
     awaited = list(WARPERS)
     for processor in processors:
@@ -84,10 +71,9 @@ def processed(
     input_ids: Tensor,
     attention_mask: Tensor | None,
 ) -> list[Processed]:
-    """For each text the processors, to be asked at every node. CannotDecode for one that cannot be asked about many texts.
+    """Return the processors of each row, to apply at every node. Raises CannotDecode for one that depends on more than its row.
 
-    stateless: types of the user's own that can. The processors see the prompts' padding, as in plain `generate`, always before
-    the text.
+    stateless: types of the user's own processors that do not. The processors see the padding before the prompts, as in `generate`.
     """
     for processor in processors:
         kind, name = type(processor), type(processor).__name__
@@ -97,25 +83,25 @@ def processed(
             raise CannotDecode(f"logits processors must depend on input_ids and scores alone, got {name}. Remove it.")
         if kind not in stateless:
             raise CannotDecode(
-                f"{name} is not known to depend on input_ids and scores alone, row by row: several drafts ask it at every node of"
-                f" a tree, mostly about texts that will not be. Leave it out, or, if it does, say multi_draft(..., stateless=({name},))"
+                f"{name} is not known to depend on input_ids and scores alone, row by row. multi_draft applies it at every node of a tree,"
+                f" mostly to sequences that are not emitted. Remove it, or, if it does, pass multi_draft(..., stateless=({name},))."
             )
     padding = torch.zeros_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask == 0
     between = (padding[:, 1:] & ~padding[:, :-1]).any(1)
     if bool(between.any()):
         raise CannotDecode(
-            f"row {int(between.long().argmax())} of attention_mask hides a token behind another, which the logits processors would see:"
-            " give attention_mask=torch.ones_like(input_ids), or leave the token out"
+            f"row {int(between.long().argmax())} of attention_mask hides a token after another, which the logits processors would see."
+            " Pass attention_mask=torch.ones_like(input_ids), or remove the token."
         )
     shared: dict[Any, Any] = {}
     return [
-        Processed([_of_text(each, row, shared) for each in processors], not do_sample, before)
+        Processed([_of_row(each, row, shared) for each in processors], not do_sample, before)
         for row, before in enumerate(tokens[out].tolist() for tokens, out in zip(input_ids, padding, strict=True))
     ]
 
 
-def _of_text(processor: Any, row: int, shared: dict[Any, Any]) -> Any:
-    """The processor for one text of the batch, where it holds something of each; shared by texts that need the same one."""
+def _of_row(processor: Any, row: int, shared: dict[Any, Any]) -> Any:
+    """Return the processor for one row of the batch if it holds data of each; rows with equal data share it."""
     kind = type(processor)
     if kind is logits_process.RepetitionPenaltyLogitsProcessor and torch.is_tensor(processor.prompt_ignore_length):
         ignored = int(processor.prompt_ignore_length[row])
@@ -126,20 +112,20 @@ def _of_text(processor: Any, row: int, shared: dict[Any, Any]) -> Any:
 
 
 def _constrained(allowed: Any, row: int, tokens: Tensor, scores: Tensor) -> Tensor:
-    """As transformers' processor; NaN where it raises, nothing allowed: that may be at a node that the target never reaches.
+    """Apply a prefix constraint as transformers does, but give NaN if nothing is allowed: the target may never reach that node.
 
-    Where all that is allowed has been refused before, it is allowed again, with equal scores.
+    If processors before have excluded all allowed tokens, these get equal scores.
     """
     mask = torch.full_like(scores, float("-inf"))
-    for place, text in enumerate(tokens):
+    for i, text in enumerate(tokens):
         listed = allowed(row, text)
-        mask[place, listed if len(listed) else slice(None)] = 0 if len(listed) else torch.nan
+        mask[i, listed if len(listed) else slice(None)] = 0 if len(listed) else torch.nan
     masked = scores + mask
     return torch.where(masked.amax(-1, keepdim=True).isneginf(), mask, masked)
 
 
 def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[list[int]]:
-    """Return the prompts without padding. CannotDecode if a pass of `generate` would read anything else, the first one or a later one."""
+    """Return the prompts without padding. Raises CannotDecode if a forward pass of `generate` would read anything else."""
     if not input_ids.shape[-1]:
         raise CannotDecode(
             "prompts must have at least one token, got none. Pass, for example, the beginning-of-sequence token."
@@ -151,10 +137,10 @@ def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[li
             continue
         try:
             held = cache.get_seq_length()
-        except (ValueError, AttributeError):  # of layers without positions, as in Mamba; or no cache at all
+        except (ValueError, AttributeError):  # of layers without positions, as in Mamba; or not a cache
             raise CannotDecode(
-                f"{name} is a {type(cache).__name__} without positions, whose state cannot go back to where a draft was refused:"
-                " take a model with plain attention, such as Llama, Qwen or GPT-2"
+                f"{name} must have positions, got a {type(cache).__name__}, whose state cannot be rewound to a rejected draft token. Use a"
+                " model with attention in all layers, such as Llama, Qwen or GPT-2."
             ) from None
         if held > 0:
             raise CannotDecode(
@@ -175,28 +161,29 @@ def prompts_of(model: Any, input_ids: Tensor, inputs: dict[str, Any]) -> list[li
 
 
 def _check_prepared(model: Any, prepared: dict[str, Any], input_ids: Tensor, inputs: dict[str, Any]) -> None:
-    """CannotDecode if the model prepares inputs that the decoding loop does not pass on."""
+    """Raise CannotDecode if the model prepares inputs that the decoding loop does not pass on."""
     for name, value in (prepared | {"input_ids": prepared.get("input_ids")}).items():
         if _as_given(name, value, input_ids, inputs) or _ignored(model, name, value, prepared):
             continue
         origin = "" if name in inputs else f", as {type(model).__name__} prepares it for `generate`,"
         raise CannotDecode(
-            f"{name}{origin} is not passed on to the models: give input_ids and attention_mask only, to a model that reads these alone"
+            f"{name}{origin} is not passed on to the models. Pass input_ids and attention_mask only, and use a model that reads only these."
         )
 
 
 def _as_given(name: str, value: Any, input_ids: Tensor, inputs: dict[str, Any]) -> bool:
-    """Whether an input of the model's first pass is one that the engine makes itself, or nothing."""
+    """Whether an input of the model's first forward pass is empty, or one that the decoding loop makes itself."""
     if name not in ("input_ids", "attention_mask"):
-        return name in PREPARED or value is None or value == {}
+        own = (*CACHE_NAMES, "position_ids", "use_cache", "logits_to_keep", "cache_position")
+        return name in own or value is None or value == {}
     given = input_ids if name == "input_ids" else inputs.get(name)
     if given is None or (name == "attention_mask" and getattr(value, "ndim", 0) != 2):
-        return True  # some caches take the mask in another form
+        return True  # some caches use another form of the mask
     return torch.is_tensor(value) and value.shape == given.shape and bool(value.eq(given).all())
 
 
 def _ignored(model: Any, name: str, value: Any, prepared: dict[str, Any]) -> bool:
-    """Whether zeros, as tokenizers return them by default for the types of tokens, leave the model's logits as they are."""
+    """Whether zeros, such as the token types of a tokenizer, do not change the model's logits."""
     if name == "input_ids" or not torch.is_tensor(value) or bool(value.any()):
         return False
     given = {each: prepared.get(each) for each in ("input_ids", "attention_mask")}
@@ -205,12 +192,13 @@ def _ignored(model: Any, name: str, value: Any, prepared: dict[str, Any]) -> boo
 
 
 def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) -> None:
-    """CannotDecode for settings of `generate` that go past one text a row from a causal language model."""
+    """Raise CannotDecode for settings of `generate` beyond one sequence per row from a causal language model."""
     if model.config.is_encoder_decoder:
         raise CannotDecode(
             f"model must be a causal language model, got {type(model).__name__}. Use a decoder-only model."
         )
-    for name in REPLACED:
+    # Methods of `generate`'s loop that the decoding loop replaces. A model's own version would not run.
+    for name in ("_sample", "_prefill", "_update_model_kwargs_for_generation"):
         if not getattr(getattr(model, name, None), "__module__", "transformers.").startswith("transformers."):
             raise CannotDecode(
                 f"{type(model).__name__}.{name} must be that of transformers, got its own, which multi_draft would not call. Use generate"
@@ -221,7 +209,7 @@ def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) 
         raise CannotDecode(
             f"generation mode must be greedy search or sampling, got {mode.value.replace('_', ' ')}. Remove its settings."
         )
-    for name in OUTPUTS:
+    for name in ("output_scores", "output_logits", "output_attentions", "output_hidden_states"):
         if getattr(generation_config, name, False):
             raise CannotDecode(f"{name} must be False, since multi_draft returns token ids only. Remove it.")
     if synced_gpus:
@@ -229,10 +217,10 @@ def check_request(model: Any, generation_config: Any, synced_gpus: bool | None) 
 
 
 def hidden_from_callables(name: str) -> Any:
-    """An argument of the `generate` that called our caller; None where it has none.
+    """Return an argument of the calling `generate`, None if it is not set.
 
-    transformers 5.23 puts the prompt into the streamer, and hands neither the streamer nor an assistant on to a
-    callable custom_generate: the tokens would be missing without a word.
+    transformers 5.23 puts the prompt into the streamer, and passes neither the streamer nor an assistant on to a callable custom_generate:
+    tokens would be missing without an error.
     """
     frame, generate = sys._getframe(2), inspect.unwrap(transformers.GenerationMixin.generate)
     return frame.f_locals.get(name) if frame.f_code is generate.__code__ else None

@@ -1,6 +1,6 @@
-"""Several drafts inside transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs the extra `llm`."""
+"""Several draft paths in transformers: `model.generate(..., custom_generate=multi_draft(draft_model, ...))`. Needs the extra `llm`."""
 
-# ruff: noqa: E402  without torch or transformers the advice comes first
+# ruff: noqa: E402  a missing torch or transformers is reported before they are imported
 from __future__ import annotations
 
 from ..boundary import int_from
@@ -142,7 +142,7 @@ def _one_shape(
     law: DraftLaw | None = None,
     tree: TreeShape | None = None,
 ) -> Drafting:
-    if isinstance(rule, SelectionRule):  # the caller may give either: one draft at a time is a path rule then
+    if isinstance(rule, SelectionRule):  # applied token by token
         law = rule.law if law is None else law
         rule = TokenWise(rule)
     chosen = Joint() if rule is None else rule
@@ -168,7 +168,7 @@ def _one_shape(
 class MultiDraft:
     """The result of `multi_draft`.
 
-    `generate` calls it, and hands `seed`, `rows`, `generator` and `stop_strings` on to it where it is given them.
+    `generate` calls it, and passes its arguments `seed`, `rows`, `generator` and `stop_strings` on.
 
     Attributes
     ----------
@@ -199,10 +199,10 @@ class MultiDraft:
         stop_strings: str | Sequence[str] | None = None,
         **model_kwargs: Any,
     ) -> Any:
-        """Token ids (B, T + new) behind the prompts (B, T), ended and filled up as `generate` does it; or its output object.
+        """Return token ids (B, T + new), prompts (B, T) included, ended and padded as by `generate`; or its output object.
 
-        seed, rows: a text depends on the seed and its row number only, which is its place in the batch by default; so
-        `rows=[3]` makes of one prompt what it became as row 3 of a batch.
+        A sequence depends on `seed` and its row number in `rows` only, by default its index in the batch: with `rows=[3]`, one prompt
+        gets the completion of row 3 of a batch.
         """
         if hidden_from_callables("assistant_model") is not None:
             raise CannotDecode("assistant_model must be None with multi_draft. Remove it.")
@@ -214,7 +214,9 @@ class MultiDraft:
         limit = min(limits, default=generation_config.max_length)
         prompts = prompts_of(model, input_ids, model_kwargs)
         options = DecodeOptions(
-            **self._laws(logits_processor, generation_config.do_sample, input_ids, model_kwargs.get("attention_mask")),
+            **self._sampling(
+                logits_processor, generation_config.do_sample, input_ids, model_kwargs.get("attention_mask")
+            ),
             max_tokens=max(limit - input_ids.shape[1], 1),
             stop=[token for ids in ends for token in ids],
             seed=self._seed(model, seed, generator),
@@ -228,28 +230,28 @@ class MultiDraft:
         return GenerateDecoderOnlyOutput(sequences=texts)
 
     def _with_strings(self, criteria: Any, strings: str | Sequence[str] | None) -> Any:
-        """The criteria, and the one that `generate` makes of stop strings."""
+        """Return the criteria, with that of `generate` for stop strings."""
         if not strings:
             return criteria
         if self.tokenizer is None:
             raise CannotDecode(
-                "stop_strings need the target's tokenizer, and `generate` does not hand its own on to a callable custom_generate: give"
-                " the tokenizer to multi_draft(..., tokenizer=...)"
+                "stop_strings require the target's tokenizer, which `generate` does not pass on to a callable custom_generate. Pass it as"
+                " multi_draft(..., tokenizer=...)."
             )
         words = [strings] if isinstance(strings, str) else list(strings)
         return type(criteria)([*criteria, StopStringCriteria(self.tokenizer, words)])
 
-    def _laws(
+    def _sampling(
         self, processors: Sequence[Any], do_sample: bool, input_ids: Tensor, mask: Tensor | None
     ) -> dict[str, Any]:
-        """The settings of the engine's options under which logits become laws as the processors make them."""
+        """Return the decoding options with the same distributions as these logits processors."""
         sampling = sampling_of(processors, do_sample)
         if sampling is not None:
             return {"sampling": sampling}
         return {"processed": processed(processors, self.stateless, do_sample, input_ids, mask)}
 
     def _steps(self, model: Any, prompts: Sequence[Sequence[int]], options: DecodeOptions) -> Iterator[Step]:
-        """Steps of the policy; of one shape where processes have to decode alike, whose clocks may differ."""
+        """Yield the steps of the policy, without measured times if a model is split between processes: their clocks differ."""
         policy = self.policy
         if policy.uses_clock and split_between_processes(model):
             policy = _one_shape() if self.draft_model is not None else Drafting.looked_up()
@@ -268,20 +270,20 @@ class MultiDraft:
         if generator is not None and not isinstance(generator, torch.Generator):
             raise CannotDecode(f"generator must be a torch.Generator, got {generator!r}. Pass one, or seed.")
         drawn = torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu")
-        if split_between_processes(model):  # all must draw the same numbers, or they would wait for each other for ever
+        if split_between_processes(model):  # all processes must sample the same tokens, or they would wait forever
             drawn = drawn.to(model.device)
             torch.distributed.broadcast(drawn, 0)
         return int(drawn)
 
 
 def _by_columns(input_ids: Tensor, steps: Iterator[Step], criteria: Any, pad: int | None, streamer: Any) -> Any:
-    """Append what the steps emit, column by column: texts grow at different speeds, criteria and streamers see all of equal length.
+    """Append the emitted tokens column by column: sequences grow at different speeds, but criteria and streamers need equal lengths.
 
-    So both see exactly what plain `generate` shows them. pad: what an ended text is filled up with; None: nothing ends a text
-    before the others, as in `generate` without end tokens.
+    Both see the same as in `generate` without drafts. pad: padding token of an ended sequence; None: all sequences end together, as in
+    `generate` without end-of-sequence tokens.
     """
     queues: list[deque[int]] = [deque() for _ in input_ids]
-    going = [True] * len(queues)  # as the criteria see it: they are asked about a column when all rows have reached it
+    going = [True] * len(queues)  # by the criteria, which are applied to a column when all rows have reached it
     unfinished = torch.ones(len(queues), dtype=torch.bool, device=input_ids.device)
     while any(going):
         wanted = [row for row, queue in enumerate(queues) if (going[row] or pad is None) and not queue]

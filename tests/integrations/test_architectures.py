@@ -154,5 +154,5 @@ def test_a_state_without_positions_is_refused_in_one_line(kind: str) -> None:
     config = getattr(transformers, f"{kind}Config")
     small = {"vocab_size": N, "hidden_size": 32, "num_hidden_layers": 1, "state_size": 4}
     model = getattr(transformers, f"{kind}ForCausalLM")(config(**small, **sizes, **ENDS)).eval()
-    with pytest.raises(CannotDecode, match="cannot go back to where a draft was refused"):
+    with pytest.raises(CannotDecode, match="cannot be rewound to a rejected draft token"):
         plain(model, custom_generate=multi_draft(model))

@@ -243,7 +243,7 @@ class Sees(transformers.LogitsProcessor):  # type: ignore[misc]
 
 def test_a_hidden_token_that_processors_would_see_is_refused() -> None:
     loop, tokens = multi_draft(pair().draft), torch.tensor([[5, 0, 2]])
-    with pytest.raises(CannotDecode, match="row 0 of attention_mask hides a token behind another"):
+    with pytest.raises(CannotDecode, match="row 0 of attention_mask hides a token after another"):
         pair().target.generate(tokens, pad_token_id=0, repetition_penalty=1.2, max_new_tokens=2, custom_generate=loop)
 
 

@@ -449,7 +449,7 @@ def test_stop_strings_are_those_of_generate() -> None:
     loop = multi_draft(models.draft, tokenizer=letters)
     assert models.target.generate(PROMPTS, custom_generate=loop, **given).tolist() == plain.tolist()
     assert models.target.generate(PROMPTS, tokenizer=letters, custom_generate=loop, **given).tolist() == plain.tolist()
-    with pytest.raises(CannotDecode, match="give the tokenizer to multi_draft"):
+    with pytest.raises(CannotDecode, match="Pass it as"):
         models.target.generate(PROMPTS, tokenizer=letters, custom_generate=multi_draft(models.draft), **given)
 
 
