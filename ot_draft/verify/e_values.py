@@ -190,7 +190,7 @@ def missed(
     conditions: int = 1,
     concentrations: Array = CONCENTRATIONS,
 ) -> float:
-    """Return the approximate probability that `log_dirichlet_mixture` misses a deviation with so many samples.
+    """Return the approximate probability that `log_dirichlet_mixture` misses a deviation with this number of samples.
 
     In the Gaussian limit the e-value of concentration c is a function of Pearson's statistic S, log E = S m / (m + c + 1) / 2
     - (d / 2) log(1 + m / (c + 1)), and S is noncentral chi-square with d = cells - 1 and noncentrality m sum (r - p)^2 / p,
@@ -205,7 +205,7 @@ def missed(
     false_alarm : float
         The test rejects at the e-value 1 / false_alarm.
     conditions : int, default=1
-        Number of conditions with so many samples each; one of them deviates.
+        Number of conditions with these samples each; one of them deviates.
     concentrations : array
         Concentrations of the mixture, in counts.
     """

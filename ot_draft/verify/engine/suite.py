@@ -318,9 +318,9 @@ class EngineTrial:
     def _small_batches(self, name: str) -> EngineOutcome:
         """Test every position of small batches, and every pair of kinds in a batch: their errors are rare in large batches."""
         kinds, sent = self.right or [PLAIN], list[tuple[str, Text, set[str]]]()
-        for wave in range(count := max(self.settings.min_small_batches, self.requests // 20)):
-            batch = self.generator.choice(kinds, size := 1 + wave % 5).tolist()
-            requests = [self._request(each, self.requests + 5 * wave + i) for i, each in enumerate(batch)]
+        for number in range(count := max(self.settings.min_small_batches, self.requests // 20)):
+            batch = self.generator.choice(kinds, size := 1 + number % 5).tolist()
+            requests = [self._request(each, self.requests + 5 * number + i) for i, each in enumerate(batch)]
             for i, texts in enumerate(self._answers(requests)):
                 groups = {f"position {i + 1} of {size}"}
                 groups |= {f"with {other}" for j, other in enumerate(batch) if j != i}

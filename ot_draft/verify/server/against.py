@@ -1,7 +1,7 @@
 """Two-sample test of two servers, from their completions of the same requests. No log-probabilities are used.
 
 Each sampling setting has its own `SideBets`. The e-value of the test is the mean of their wealths, half of it on the plain setting. A
-wave of requests goes to both servers, in random order: copies of one request, or one request of every setting, in turn.
+batch of requests goes to both servers, in random order: copies of one request, or one request of every setting, in turn.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ END_OF_TEXT = 2**31 - 1  # token that stands for the end of a response before ma
 class TwoServerPlan:
     """Sizes of the requests in a comparison of two servers. Lengths are max_tokens; those in turn repeat."""
 
-    lengths: tuple[int, ...] = (2, 2, 8, 2, 2, 16)  # in waves of all settings, in turn
-    all_settings_every: int = 16  # one of this number of tokens is in a wave of all settings
-    extra_requests: tuple[int, ...] = (3, 3, 28)  # of the first setting in a wave of all settings, in turn
+    lengths: tuple[int, ...] = (2, 2, 8, 2, 2, 16)  # in batches of all settings, in turn
+    all_settings_every: int = 16  # one of this number of tokens is in a batch of all settings
+    extra_requests: tuple[int, ...] = (3, 3, 28)  # of the first setting in a batch of all settings, in turn
     # of copies of one request, the long ones tried last: the first token of a response may not be drafted
     copy_lengths: tuple[int, ...] = (1, 2)
     long_copy_lengths: tuple[int, ...] = (5,)
-    small_block: int = 1  # copies of a request per wave, until a setting has small_block_tokens
+    small_block: int = 1  # copies of a request per batch, until a setting has small_block_tokens
     small_block_tokens: int = 600
     large_block: int = 8  # afterwards
-    max_empty_waves: int = 20  # waves in a row without a token, after which the test ends
+    max_empty_batches: int = 20  # batches in a row without a token, after which the test ends
     min_repeats: int = (
         8  # a side is deterministic if it repeats its responses to repeated requests: at least this number,
     )
@@ -202,7 +202,7 @@ class TwoServerTest:
         self._lengths, self._extra = cycle(self._plan.lengths), cycle(self._plan.extra_requests)
         self._generator = np.random.default_rng(seed)
         self._bound, self._all_equal = PositionBound(), True
-        self._answers, self._empty_waves, self._tokens_together, self.unreadable = 0, 0, 0, LeftOut()
+        self._answers, self._empty_batches, self._tokens_together, self.unreadable = 0, 0, 0, LeftOut()
         self._largest, self._decided_at = 0.0, None  # type: float, int | None
 
     @property
@@ -216,41 +216,43 @@ class TwoServerTest:
         stakes = np.log(np.array([each.stake for each in self.settings]) / sum(each.stake for each in self.settings))
         return float(np.logaddexp.reduce([each.log_e for each in self.settings] + stakes))
 
-    def run(self, tokens: int, on_wave: Callable[[int], None] = lambda tokens: None) -> ServerReport:
+    def run(self, tokens: int, on_batch: Callable[[int], None] = lambda tokens: None) -> ServerReport:
         """Ask until the sides differ, or this number of tokens of both was read. Raises CannotAudit if nothing can be read."""
         while self._decided_at is None and self.tokens < tokens:
-            if self._empty_waves >= self._plan.max_empty_waves or self.unreadable.tokens > max(20, 0.5 * self._answers):
+            if self._empty_batches >= self._plan.max_empty_batches or self.unreadable.tokens > max(
+                20, 0.5 * self._answers
+            ):
                 break
             if all(each.skipped for each in self.settings):
                 raise CannotAudit(f"both sides must answer a setting, got none: {self.settings[0].skipped}")
             self._ask()
-            on_wave(self.tokens)
+            on_batch(self.tokens)
         if not self.tokens:
-            raise CannotAudit(f"{self._empty_waves} waves of requests in a row without a token: {self.unreadable}")
+            raise CannotAudit(f"{self._empty_batches} batches of requests in a row without a token: {self.unreadable}")
         return self.report()
 
-    def _wave(self) -> tuple[list[tuple[Setting, int]], int]:
+    def _next_batch(self) -> tuple[list[tuple[Setting, int]], int]:
         """Return concurrent requests and their max_tokens: copies of one, or one of every setting and some more of the first."""
         plan, asked = self._plan, [each for each in self.settings if not each.skipped]
         if plan.all_settings_every * self._tokens_together < self.tokens - plan.small_block_tokens / 2:
             length = max(next(self._lengths), asked[0].min_length)
             extra = self._generator.integers(len(asked[0].prompts), size=next(self._extra)).tolist()
-            wave = [(each, each.chooser.best()) for each in asked if each.min_length <= length]
-            wave += [(asked[0], prompt) for prompt in extra]
-            self._tokens_together += 2 * length * len(wave)
-            return wave, length
+            batch = [(each, each.chooser.best()) for each in asked if each.min_length <= length]
+            batch += [(asked[0], prompt) for prompt in extra]
+            self._tokens_together += 2 * length * len(batch)
+            return batch, length
         setting = asked[0] if self._generator.random() < 0.5 else asked[self._generator.integers(len(asked))]
         prompt, length = setting.chooser.next()
         copies = plan.small_block if setting.bets.tokens < plan.small_block_tokens else plan.large_block
         return [(setting, prompt)] * copies, length
 
     def _ask(self) -> None:
-        (wave, length), before = self._wave(), self.tokens
-        requests = [(setting.name, setting.prompts[prompt]) for setting, prompt in wave]
+        (batch, length), before = self._next_batch(), self.tokens
+        requests = [(setting.name, setting.prompts[prompt]) for setting, prompt in batch]
         answers: dict[int, list[Array | BadAnswer]] = {}
         for side in self._generator.permutation(2).tolist():
             answers[side] = self._sides[side].ask(requests, length)
-        rows = list(zip(wave, answers[0], answers[1], strict=True))
+        rows = list(zip(batch, answers[0], answers[1], strict=True))
         lost = {setting.name for (setting, _), *pair in rows if self._unreadable(setting, *pair)}
         for setting in self.settings:
             block = [(prompt, *pair) for (each, prompt), *pair in rows if each is setting]
@@ -263,7 +265,7 @@ class TwoServerTest:
                 for prompt in np.unique(prompts).tolist():
                     rows_of = prompts == prompt
                     self._bound.add((setting.name, prompt), first[rows_of], second[rows_of])
-        self._empty_waves = self._empty_waves + 1 if self.tokens == before else 0
+        self._empty_batches = self._empty_batches + 1 if self.tokens == before else 0
         self._largest = max(self._largest, self.log_e)
         if self._decided_at is None and self._largest >= -log(self.level):
             self._decided_at = self.tokens

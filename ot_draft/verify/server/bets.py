@@ -359,7 +359,7 @@ SCORED_GROUPS = (
         *((f"{name}, entropy from {low:g}", f"{event}, where the entropy is {low:g} to {high:g}")
           for name, event in (("most probable", "the most probable token"), ("surprise", "an unlikely token"))
           for low, high in SETTINGS.entropies),
-        ("typical", "a token that typical acceptance would take"),
+        ("typical", "a token that typical acceptance would accept"),
     )),
     BetGroup(_calibration, _bets(
         "calibration",
@@ -393,23 +393,23 @@ SCORED_GROUPS = (
     BetGroup(_draft, _bets(
         "draft distribution",
         ("draft distribution", "a token that the draft model prefers"),
-        ("overlap with the draft distribution", "a token that is drafted as often as it should come"),
-        ("ratio to the draft distribution", "a token that the draft model much prefers"),
+        ("overlap with the draft distribution", "a token that is drafted often enough"),
+        ("ratio to the draft distribution", "a token that the draft model strongly prefers"),
         ("most probable draft token", "the draft model's most probable token"),
         ("likely and drafted", f"a token of probability {SETTINGS.min_likely:g} or more that the draft model prefers"),
         *((f"drafted {low:g} to {high:g} times", f"a token with q / p from {low:g} to {high:g}") for low, high in SETTINGS.draft_ratios),
         ("noise of the draft", "a token that the draft's noise, used again, would give"),
         ("drafted too rarely", "a token of the residual of high id"),
-        ("accepted too easily", f"a token that comes more often where drafts are accepted at {SETTINGS.lenient_factor:g} p/q"),
-        ("uniform of other requests", "a token of other requests' draft tests, had all one uniform number"),
+        ("accepted too easily", f"a token that is too frequent if draft tokens are accepted with {SETTINGS.lenient_factor:g} p/q"),
+        ("uniform of other requests", "a token from a uniform number shared with other requests' draft tests"),
     )),
 )  # fmt: skip
 OVERLAP_GROUPS = (
     BetGroup(_quarters, _bets(
         "calibration",
-        ("rank last quarter", "a token of the lightest quarter of the mass"),
-        ("rank last sixteenth", "a token of the lightest sixteenth of the mass"),
-        *((f"id quarter {i}", f"a token of quarter {i} of the mass, by token id") for i in range(1, 5)),
+        ("rank last quarter", "a token of the least probable quarter of the distribution"),
+        ("rank last sixteenth", "a token of the least probable sixteenth of the distribution"),
+        *((f"id quarter {i}", f"a token of quarter {i} of the distribution, by token id") for i in range(1, 5)),
     )),
     BetGroup(_token_before, _by_rank_and_id(
         "neighbours",

@@ -74,7 +74,7 @@ class RequestPlan:
     tokens : int
         Number of tokens to read.
     shapes : tuple of (int, int)
-        Concurrent requests and max_tokens of one wave after the other, in turn.
+        Concurrent requests and max_tokens of one batch after the other, in turn.
     ignore_eos : bool
         Whether the server continues after the end-of-sequence token.
     model, engine : str
@@ -83,8 +83,8 @@ class RequestPlan:
         Largest number of requests, 0 for no limit.
     copies : int
         Requests of each prompt in a row: requests under one distribution show most of what they share.
-    max_empty_waves : int
-        Waves in a row without a readable response, after which the audit ends.
+    max_empty_batches : int
+        Batches in a row without a readable response, after which the audit ends.
     """
 
     prompts: Sequence[Prompt] = PROMPTS
@@ -95,11 +95,11 @@ class RequestPlan:
     engine: str = "auto"
     requests: int = 0
     copies: int = 2
-    max_empty_waves: int = 4
+    max_empty_batches: int = 4
 
-    def prompt(self, number: int, wave: int) -> Prompt:
-        """Return the prompt of a request: `copies` of each in a row, and one prompt for all requests of every second wave."""
-        return self.prompts[(wave // 2 if wave % 2 else number // self.copies) % len(self.prompts)]
+    def prompt(self, number: int, batch: int) -> Prompt:
+        """Return the prompt of a request: `copies` of each in a row, and one prompt for all requests of every second batch."""
+        return self.prompts[(batch // 2 if batch % 2 else number // self.copies) % len(self.prompts)]
 
 
 def shapes_of(
@@ -107,7 +107,7 @@ def shapes_of(
     lengths: Sequence[int] = (),
     default: Sequence[tuple[int, int]] = RequestPlan.shapes,
 ) -> tuple[tuple[int, int], ...]:
-    """Return shapes of waves from these numbers of concurrent requests and max_tokens, in turn; those of `default` if empty."""
+    """Return shapes of batches from these numbers of concurrent requests and max_tokens, in turn; those of `default` if empty."""
     together, tokens = zip(*default, strict=True)
     together, tokens = tuple(concurrency) or together, tuple(lengths) or tokens
     count = math.lcm(len(together), len(tokens))
@@ -115,7 +115,7 @@ def shapes_of(
 
 
 def audit_server(
-    client: Answering, plan: RequestPlan, reported: Reported, audit: Audit, on_wave: Callable[[int], None] = lambda tokens: None,
+    client: Answering, plan: RequestPlan, reported: Reported, audit: Audit, on_batch: Callable[[int], None] = lambda tokens: None,
     on_answer: Callable[[Prompt, Answer], None] = lambda prompt, answer: None, draft: DraftLaws | LookupLaws | None = None
 ) -> AuditRun:  # fmt: skip
     """Ask until enough tokens are read, a bias is found, or it is clear that the test cannot decide.
@@ -130,7 +130,7 @@ def audit_server(
         Conversion of reported log-probabilities to a distribution.
     audit : Audit
         The test.
-    on_wave : callable, optional
+    on_batch : callable, optional
         Called with the number of tokens so far.
     on_answer : callable, optional
         Called with every prompt and its response.
@@ -151,9 +151,9 @@ def audit_server(
         raise CannotAudit("prompts, tokens, concurrency and lengths must be at least 1. Increase the one that is not.")
     run = AuditRun(client, plan, reported, audit, draft)
     while not run.ended():
-        for prompt, answer in run.wave():
+        for prompt, answer in run.next_batch():
             on_answer(prompt, answer)
-        on_wave(audit.tokens)
+        on_batch(audit.tokens)
     return run
 
 
@@ -167,7 +167,7 @@ class AuditRun:
     doubtful, hidden : int
         Tokens in lists keyed by text whose distribution may depend on them, and whose distribution is hidden (`Lists`).
     left_out : dict
-        Shapes of waves that the server does not answer, with the reason.
+        Shapes of batches that the server does not answer, with the reason.
     contexts : Contexts
         Comparison of the reports for equal contexts.
     drafted : int or None
@@ -193,8 +193,8 @@ class AuditRun:
         self._fields |= {"logprobs": reported.listed}
         self._fields |= engine.processed or {} if reported.mode == "processed" else {}
         self._fields |= {"ignore_eos": True} if plan.ignore_eos else {}
-        self._waves, self._asked, self._empty_waves = 0, 0, 0
-        self._answered: set[tuple[int, int]] = set()  # shapes of waves
+        self._batches, self._asked, self._empty_batches = 0, 0, 0
+        self._answered: set[tuple[int, int]] = set()  # shapes of batches
 
     def report(self, subject: str, reference: Reference | None = None) -> ServerReport:
         """Return the report on the responses so far, with the outcome of the comparison with a reference if there is one."""
@@ -253,16 +253,16 @@ class AuditRun:
         if self._audit.biased and self._lists.by_text:
             yield f"several tokens may have the same text, of which the server lists only one: {NAME_BY_IDS}"
 
-    def wave(self) -> list[tuple[Prompt, Answer]]:
-        """Ask the next wave and bet on its tokens. Return the readable responses with their prompts."""
+    def next_batch(self) -> list[tuple[Prompt, Answer]]:
+        """Ask the next batch and bet on its tokens. Return the readable responses with their prompts."""
         left = [shape for shape in self._plan.shapes if shape not in self.left_out]
-        shape = left[self._waves % len(left)]
+        shape = left[self._batches % len(left)]
         end = self._asked + shape[0]
         numbers = range(self._asked, min(end, self._plan.requests or end))
-        prompts = [self._plan.prompt(i, self._waves) for i in numbers]
+        prompts = [self._plan.prompt(i, self._batches) for i in numbers]
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
         answers = self._client.complete(requests, self._read)
-        self._waves, self._asked = self._waves + 1, self._asked + len(numbers)
+        self._batches, self._asked = self._batches + 1, self._asked + len(numbers)
         failed = [(i, answer) for i, answer in zip(numbers, answers, strict=True) if isinstance(answer, BadAnswer)]
         bad = [answer for _, answer in failed]
         if self._leave_out(shape, bad):
@@ -293,9 +293,9 @@ class AuditRun:
         return read_answer(found, int(asked["max_tokens"]))
 
     def _leave_out(self, shape: tuple[int, int], bad: Sequence[BadAnswer]) -> bool:
-        """Whether the first wave of a shape failed, although others were answered: the server cannot serve it, and is not asked again.
+        """Whether the first batch of a shape failed, although others were answered: the server cannot serve it, and is not asked again.
 
-        The whole wave is left out: which of its responses can be read may depend on their tokens.
+        The whole batch is left out: which of its responses can be read may depend on their tokens.
         """
         failed = 2 * len(bad) > shape[0]
         if not failed:
@@ -321,22 +321,22 @@ class AuditRun:
             token = emitted.token if emitted.token >= 0 else UNNAMED_TOKEN
             row = ListedMasses.of_top(ids, mass, whole=self._reported.whole, error=error)
             draft = self._draft.on(rows[position], ids, mass) if self._draft and position < len(rows) else None
-            self._audit.add(Token(token, row, own, request, position, batch=self._waves, step_offset=-1, draft=draft))
+            self._audit.add(Token(token, row, own, request, position, batch=self._batches, step_offset=-1, draft=draft))
 
     def _raise_if_hopeless(self, read: int, bad: Sequence[BadAnswer]) -> None:
-        """Raise CannotAudit if further requests are useless. read: tokens of this wave; bad: its unreadable responses."""
-        self._empty_waves = 0 if read else self._empty_waves + 1
+        """Raise CannotAudit if further requests are useless. read: tokens of this batch; bad: its unreadable responses."""
+        self._empty_batches = 0 if read else self._empty_batches + 1
         hopeless = bad and not self._audit.tokens and self._audit.skipped == 0
         for kind in (NoLogprobs, RefusedRequest):
             if hopeless and not read and all(isinstance(each, kind) for each in bad):
                 raise CannotAudit(str(bad[0]))
-        if self._empty_waves >= self._plan.max_empty_waves and not self._audit.tokens:
-            seen = f"{self._empty_waves} waves of requests in a row without a readable token"
+        if self._empty_batches >= self._plan.max_empty_batches and not self._audit.tokens:
+            seen = f"{self._empty_batches} batches of requests in a row without a readable token"
             raise CannotAudit(f"{seen}: {self._audit.left_out}")
 
     def ended(self, min_shared_texts: int = 3) -> bool:
         """Whether there is nothing more to ask. min_shared_texts: tokens that show that lists are of texts; fewer may be an error."""
-        if not self._waves:
+        if not self._batches:
             return False
         audit = self._audit
         audit.undecided = self._ends.refusal() or self.contexts.refusal(self._reported.leaves_to_chance)
@@ -347,7 +347,7 @@ class AuditRun:
             )
         if (audit.undecided and self.contexts.seen_enough) or self._ends.refusal():
             return True
-        broken = self._empty_waves >= self._plan.max_empty_waves or self.unreadable > max(20, 0.5 * self.answers)
+        broken = self._empty_batches >= self._plan.max_empty_batches or self.unreadable > max(20, 0.5 * self.answers)
         found = audit.biased and self.contexts.seen_enough
         unknown = audit.skipped + self.doubtful
         asked = 0 < self._plan.requests <= self._asked or audit.tokens + unknown >= self._plan.tokens

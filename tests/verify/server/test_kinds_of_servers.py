@@ -345,7 +345,7 @@ def test_waiting_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = status(b"429 Too Many Requests", b"retry-after: 3600\r\n")
     done, server = asked(Source(), "--concurrency", "1", misbehave=busy)
     assert done.exit_code == 2 and "status 429" in said(done)
-    assert len(server.seen) > 1 + RequestPlan.max_empty_waves  # it is asked again within the hour
+    assert len(server.seen) > 1 + RequestPlan.max_empty_batches  # it is asked again within the hour
 
 
 @pytest.mark.parametrize("line", [b"400 Bad Request", b"429 Too Many Requests", b"500 Internal Server Error"])
@@ -415,7 +415,7 @@ def test_odd_options(words: tuple[str, ...], exit_code: int, must_say: str) -> N
     assert done.exit_code == exit_code and must_say in said(done), done.output
 
 
-# What the waves are like.
+# What the batches are like.
 
 
 def test_a_server_without_room_is_asked_for_less() -> None:

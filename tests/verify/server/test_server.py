@@ -214,7 +214,7 @@ def test_a_server_without_log_probabilities_hears_what_to_do(forget: Callable[[d
     with serving(sampler(right), misbehave=lambda handler, fields: answer(handler, body)) as (url, server):
         done = audit(url)
     assert done.exit_code == 2 and "--max-logprobs" in done.output and "write a log" in done.output, done.output
-    assert len(server.seen) < 12  # one wave was enough
+    assert len(server.seen) < 12  # one batch was enough
 
 
 def test_few_broken_answers_are_left_out_and_counted() -> None:
@@ -265,7 +265,7 @@ def test_a_server_that_sends_elsewhere_refuses_or_lies(misbehave: Callable[..., 
 
 
 def test_a_server_that_hangs_or_drips_or_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "RequestPlan", partial(server.RequestPlan, max_empty_waves=2))
+    monkeypatch.setattr(server, "RequestPlan", partial(server.RequestPlan, max_empty_batches=2))
 
     def hang(handler: Handler, fields: dict[str, Any]) -> bool:
         time.sleep(2)
@@ -297,7 +297,7 @@ def test_a_server_that_hangs_or_drips_or_never_ends_is_given_up(monkeypatch: pyt
         with serving(sampler(right), misbehave=misbehave) as (url, _):
             done = audit(url, "--concurrency", "1", "--timeout", limit)
         said = " ".join(done.output.split())
-        assert done.exit_code == 2 and "2 waves" in said and why in said, done.output
+        assert done.exit_code == 2 and "2 batches" in said and why in said, done.output
 
 
 def test_the_key_is_sent_to_this_server_and_written_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
