@@ -121,10 +121,7 @@ def of_vllm(on_cpu: bool) -> dict[str, dict[str, Any]]:
 def installed(monkeypatch: pytest.MonkeyPatch, package: str, found: str, modules: dict[str, dict[str, Any]]) -> None:
     """Pretend that a package of this version is installed, with these modules and what is in them."""
     real = importlib.metadata.version
-    for module in ("host", "vllm"):
-        monkeypatch.setattr(
-            f"ot_draft.integrations.{module}.version", lambda name: found if name == package else real(name)
-        )
+    monkeypatch.setattr("ot_draft.integrations.host.version", lambda name: found if name == package else real(name))
     for name, content in modules.items():
         parts = name.split(".")
         for end in range(1, len(parts) + 1):

@@ -122,9 +122,9 @@ def test_unverified_drafts_are_found_with_the_draft_models_folder(style: Any, fo
         with serving(sampled(model, draft, share), style) as (url, _):
             done = audit(url, *asked, "--draft", str(tmp_path / "draft"))
         assert done.exit_code == (share > 0), done.output
-        assert ("strongest evidence: a token that the draft model strongly prefers" in " ".join(done.output.split())) == (
-            share > 0
-        )
+        assert (
+            "strongest evidence: a token that the draft model strongly prefers" in " ".join(done.output.split())
+        ) == (share > 0)
         assert "draft distribution: of" in done.output, done.output
 
 
