@@ -350,7 +350,7 @@ def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch)
     report = run(requests=400)
     (row,) = (each for each in report.outcomes if each.check == "plain, 8 tokens")
     assert (row.status, report.exit_status) == (Status.UNDECIDED, 2)
-    assert "too few texts: not judged" in row.evidence.reason
+    assert "too few completions for a decision" in row.evidence.reason
     monkeypatch.setattr(suite.EngineTrial, "_texts", lambda trial, counts: {"plain": [(1, 2, 3)] * 10})
     assert "plain" in wrong(run(requests=400))
 
