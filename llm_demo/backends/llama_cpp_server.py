@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ot_draft.verify.engine.engines import server
-from ot_draft.verify.engine.engines.server import LACKS, STATE, Limits, complete, counters
+from ot_draft.verify.engine.engines.server import LACKS, STATE, RequestLimits, complete, counters
 from ot_draft.verify.engine.tiny_pair import CONTEXT, END, letter
 
 __all__ = ["LACKS", "complete", "counters", "start", "stop"]
@@ -29,7 +29,7 @@ def start(target: str, draft: str, drafts: str = "drawn", tokens: str = "2") -> 
         port = free.getsockname()[1]
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(*files, drafts, int(tokens), port))
     process.start()
-    STATE["process"], url, until = process, f"http://127.0.0.1:{port}", time.monotonic() + Limits.timeout_s
+    STATE["process"], url, until = process, f"http://127.0.0.1:{port}", time.monotonic() + RequestLimits.timeout_s
     while True:
         try:
             if httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..tiny_pair import letter
 
-__all__ = ["LACKS", "STATE", "Limits", "complete", "counters", "start"]
+__all__ = ["LACKS", "STATE", "RequestLimits", "complete", "counters", "start"]
 
 LACKS: dict[str, str] = {}
 PRESENCE_OF_PROMPT = False  # True for llama.cpp
@@ -21,7 +21,7 @@ STATE: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Limits of the requests to the server."""
 
     concurrent: int = 48
@@ -29,7 +29,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Engine:
+class ServedEngine:
     """Settings that an engine lacks, with the reasons, and its names of the adapter's counters."""
 
     lacks: dict[str, str]
@@ -37,12 +37,12 @@ class Engine:
 
 
 ENGINES = {
-    "vllm": Engine(
+    "vllm": ServedEngine(
         dict.fromkeys(("min_p", "logit_bias"), "vLLM does not support it with draft tokens")
         | {"same seed": "vLLM samples draft tokens without the seed"},
         {"accepted drafts": "spec_decode_num_accepted_tokens", "cached tokens": "prefix_cache_hits"},  # of /metrics
     ),
-    "llamacpp": Engine(
+    "llamacpp": ServedEngine(
         dict.fromkeys(("n", "min_tokens", "allowed_token_ids"), "llama.cpp does not support it")
         | {
             "stop_token_ids": "llama.cpp stops at strings",
@@ -58,7 +58,7 @@ def start(target: str, draft: str, url: str = "", engine: str = "") -> dict[str,
     import httpx
 
     url = url.rstrip("/").removesuffix("/v1")
-    (model, *_) = httpx.get(f"{url}/v1/models", timeout=Limits.timeout_s, trust_env=False).json()["data"]
+    (model, *_) = httpx.get(f"{url}/v1/models", timeout=RequestLimits.timeout_s, trust_env=False).json()["data"]
     engine = engine or str(model.get("owned_by"))
     if engine not in ENGINES:
         raise ValueError(
@@ -123,16 +123,16 @@ def _joined(text: list[int], piece: list[int]) -> list[int]:
 
 
 def complete(requests: list[dict[str, Any]]) -> list[Any]:
-    """Send the requests, at most `Limits.concurrent` at a time. An aborted one is disconnected after its first piece."""
+    """Send the requests, at most `RequestLimits.concurrent` at a time. An aborted one is disconnected after its first piece."""
     return asyncio.run(_all(requests))
 
 
 async def _all(requests: list[dict[str, Any]]) -> list[Any]:
     import httpx
 
-    gate = asyncio.Semaphore(Limits.concurrent)
-    limits = httpx.Limits(max_connections=Limits.concurrent, max_keepalive_connections=0)
-    url, timeout = STATE["url"], Limits.timeout_s
+    gate = asyncio.Semaphore(RequestLimits.concurrent)
+    limits = httpx.Limits(max_connections=RequestLimits.concurrent, max_keepalive_connections=0)
+    url, timeout = STATE["url"], RequestLimits.timeout_s
     async with httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False, limits=limits) as client:
 
         async def one(request: dict[str, Any]) -> Any:
@@ -166,7 +166,7 @@ def counters() -> dict[str, Any]:
         return {name: STATE["counted"][name] for name in ENGINES["llamacpp"].counters}
     import httpx
 
-    metrics = httpx.get(f"{STATE['url']}/metrics", timeout=Limits.timeout_s, trust_env=False).text
+    metrics = httpx.get(f"{STATE['url']}/metrics", timeout=RequestLimits.timeout_s, trust_env=False).text
     return {
         name: sum(map(float, re.findall(rf"^vllm:{counted}_total\{{.*\}} (\S+)$", metrics, re.MULTILINE)))
         for name, counted in ENGINES["vllm"].counters.items()
