@@ -331,6 +331,21 @@ def test_logs_at_another_temperature(name: str, tmp_path: Path) -> None:
     assert audit(log, "--temperature", "0.7").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--temperature", "0.7"), "requires --logprobs"),
+        (("--logprobs", "raw"), "requires --temperature"),
+        (("--temperature", "1", "--top-p", "0.9"), "require --logprobs processed"),
+        (("--temperature", "0", "--logprobs", "raw"), "must be above 0"),
+    ],
+)
+def test_statements_that_say_too_little(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = audit(written(tmp_path / "log.jsonl", [chat(texts(requests=1)[0])]), *words)
+    assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+    assert audit(str(tmp_path / "log.jsonl"), "--logprobs", "processed", "--top-p", "0.9").exit_code == 0
+
+
 @pytest.mark.parametrize("temperature", [0.3, 0.7, 1.3])
 @pytest.mark.parametrize("listed", [5, 20, 40])
 def test_the_error_at_another_temperature_is_stated(temperature: float, listed: int) -> None:
