@@ -167,7 +167,7 @@ def audit(
                     )
                 can_write(name, file)
         judge = Audit(level, confidence, tolerance)
-        report = _ask(subject, judge, options) if is_url else _read(Path(subject), judge, options)
+        report = _ask(subject, judge, options) if is_url else _read(subject, judge, options)
         _write(report, json_file, html)
     sys.exit(report.exit_status)
 
@@ -190,13 +190,14 @@ def _temperature_of_raw(options: ServerOptions) -> float:
     return heat if heat is not None and mode == "raw" else 1.0
 
 
-def _read(path: Path, judge: Audit, options: ServerOptions) -> ServerReport:
+def _read(log: str, judge: Audit, options: ServerOptions) -> ServerReport:
     from ..verify.server.log import read_log
     from ..verify.server.log_responses import ResponseNotes
 
+    path = Path(log)
     if not path.is_file():
         raise click.UsageError(
-            f"URL|LOG must be an existing file or start with http:// or https://, got {str(path)!r}. Correct it."
+            f"URL|LOG must be an existing file or start with http:// or https://, got {log!r}. Correct the path or the URL."
         )
     if options.draft is not None:
         raise click.UsageError("--draft requires a server. In a log, set draft_probs in each line.")

@@ -63,7 +63,7 @@ def conform(
         return
     given = dict(each.partition("=")[::2] for each in options)
     if not all(name.isidentifier() and value for name, value in given.items()):
-        raise click.UsageError(f"--set must be NAME=VALUE, got {', '.join(options)}. Correct it.")
+        raise click.UsageError(f"--set must be NAME=VALUE, got {', '.join(options)}. Write it as drafts=ngram.")
     engine, given = _known(engine, given, models, sizes)
     report = run(engine, given, sizes, requests, level, seconds, models,
                  lambda row: click.echo(f"{word(row)}: {row.check}", err=True))  # fmt: skip
@@ -98,7 +98,7 @@ def _known(
         engine, given = "ot_draft.verify.engine.engines.server", given | {"url": engine}
     if engine not in (known := engines()) and "." not in engine:
         raise click.UsageError(
-            f"ENGINE must be one of {', '.join(known)}, a URL, FILE.py or a module, got {engine!r}. Correct it."
+            f"ENGINE must be one of {', '.join(known)}, a URL, FILE.py or a module, got {engine!r}. Use one of them."
         )
     if engine.endswith(".py") and not Path(engine).is_file():
         raise click.UsageError(f"ENGINE must be an existing file, got {engine!r}. Correct the path.")

@@ -56,7 +56,8 @@ As JSON:
 \b
 As CSV:
 {EXAMPLE_CSV}"""
-NOTE = """step cost: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
+NOTE = """K, L: K paths of L tokens; of a tree, L levels of at most K nodes.
+step cost: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
 alike: not slower than the best by more than two standard errors of the difference."""
 
 
@@ -221,7 +222,8 @@ def _print(rows: Sequence[Planned], shown: int, source: str, iterations: int | N
         alike = "" if is_slower(row, rows[0]) else "alike"
         numbers = (f"{row.block_efficiency:.3f}", f"{row.cost:.3f}", f"{row.speed_up:.3f}{spread}")
         style = "" if place else "bold green"
-        out.add_row(alike if place else "best", row.rule, str(row.K), str(row.L), str(row.nodes), *numbers, style=style)
+        rule = row.rule if row.nodes == row.K * row.L else f"{row.rule}, tree"
+        out.add_row(alike if place else "best", rule, str(row.K), str(row.L), str(row.nodes), *numbers, style=style)
     console.print(out)
     console.print(NOTE, style="dim")
     if rows[0].speed_up < 1:
@@ -236,6 +238,12 @@ def is_slower(row: Planned, best: Planned, standard_errors: float = 2.0) -> bool
     return best.speed_up - row.speed_up > standard_errors * hypot(*errors)
 
 
+def _name(row: Planned) -> str:
+    if row.nodes != row.K * row.L:
+        return f"{row.rule} with a tree of {row.nodes} nodes"
+    return f"{row.rule} {row.K} x {row.L}"
+
+
 def findings(rows: Sequence[Planned], iterations: int | None) -> list[str]:
     """Which differences from the best row are larger than their errors, and the next commands. iterations: of a simulation."""
     best = rows[0]
@@ -243,8 +251,8 @@ def findings(rows: Sequence[Planned], iterations: int | None) -> list[str]:
     for row in rows[1:]:
         by_rule.setdefault(row.rule, []).append(row)
     slower = [rule for rule, own in by_rule.items() if rule != best.rule and all(is_slower(row, best) for row in own)]
-    alike = [f"{row.rule} {row.K} x {row.L}" for row in rows[1:] if not is_slower(row, best)]
-    said = [f"Rules slower than {best.rule} {best.K} x {best.L} at every size: {', '.join(slower) or 'none'}."]
+    alike = [_name(row) for row in rows[1:] if not is_slower(row, best)]
+    said = [f"Rules slower than {_name(best)} at every size: {', '.join(slower) or 'none'}."]
     if alike:
         shown = ", ".join(alike[:4]) + (f" and {len(alike) - 4} more" if len(alike) > 4 else "")
         more = f" --iterations {4 * iterations} halves the errors." if iterations else ""

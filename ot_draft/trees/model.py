@@ -170,20 +170,25 @@ class SimulatedModel:
         return float(np.mean(found)), float(np.std(found, ddof=1) / np.sqrt(contexts))
 
     def with_acceptance(self, mean: float, contexts: int = 400, max_noise: float = 64.0) -> SimulatedModel:
-        """Return the model with the noise at which `acceptance` is the given mean, by bisection to 1e-3 or better.
+        """Return the model at which `acceptance` is the given mean, by bisection to 1e-3 or better.
 
-        max_noise: noise at which the draft is nearly independent of the target.
+        The noise is chosen. Where even a draft without noise accepts less than the mean, the flatness is chosen, too, between its value
+        and 1, at which the draft is the target. max_noise: noise at which the draft is nearly independent of the target.
         """
-        low, high = 0.0, max_noise  # acceptance decreases with noise
-        best, least = (replace(self, noise=noise).acceptance(contexts)[0] for noise in (low, high))
-        if not least <= mean <= best:
-            raise InvalidDistribution(
-                f"mean acceptance must be from {least:.3f} to {best:.3f} for this model, got {mean}. Raise flatness for more acceptance."
-            )
+
+        def acceptance(model: SimulatedModel) -> float:
+            return model.acceptance(contexts)[0]
+
+        without_noise, least = replace(self, noise=0.0), acceptance(replace(self, noise=max_noise))
+        if not least <= mean < 1:
+            raise InvalidDistribution(f"mean acceptance must be from {least:.3f} to below 1, got {mean}. Change it.")
+        below, above, change = max_noise, 0.0, lambda noise: replace(self, noise=noise)
+        if mean > acceptance(without_noise):
+            below, above, change = self.flatness, 1.0, lambda flatness: replace(without_noise, flatness=flatness)
         for _ in range(16):
-            middle = (low + high) / 2
-            low, high = (middle, high) if replace(self, noise=middle).acceptance(contexts)[0] > mean else (low, middle)
-        return replace(self, noise=(low + high) / 2)
+            middle = (below + above) / 2
+            below, above = (below, middle) if acceptance(change(middle)) > mean else (middle, above)
+        return change((below + above) / 2)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -174,6 +174,10 @@ class Client:
             named = [(str(each["id"]), str(each.get("owned_by", ""))) for each in found or []]
         except (BadAnswer, KeyError, TypeError, AttributeError) as error:
             shown = self._clean(str(error))
+            if isinstance(error.__cause__, self._unreachable):
+                raise CannotAudit(
+                    f"{self.url} cannot be reached: {shown}. Start the server, or correct the URL."
+                ) from error
             raise CannotAudit(f"{self.url}/models must list models, got {shown}. Name a model with --model.") from error
         if not all(name.isprintable() for name, _ in named):
             raise CannotAudit(f"{self.url}/models must list printable names. Name a model with --model.")

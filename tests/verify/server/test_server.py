@@ -331,7 +331,7 @@ def test_nobody_listens() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     done = audit(f"http://127.0.0.1:{port}")
-    assert done.exit_code == 2 and "ConnectError" in done.output
+    assert done.exit_code == 2 and "cannot be reached: ConnectError" in done.output
 
 
 def test_a_last_token_that_is_not_reported_is_refused() -> None:
