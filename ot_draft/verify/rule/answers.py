@@ -157,8 +157,8 @@ class Answers:
         if self.lossless == Lossless.YES:
             return "On every proper problem that was tried, the output distribution is exactly the target."
         if self.crash:
-            return "The rule raised an error on a proper problem, or came to no end: that is no verdict."
-        return "No problem was found on which it is wrong, but not everything that decides was looked at."
+            return "The rule raised an error on a proper problem, or did not end. Correct this first."
+        return "No counterexample was found, but not every deciding property was tested."
 
     def _robust(self) -> str:
         if self.findings:
@@ -176,7 +176,7 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
         return Conclusion(Lossless.NO, f"it overwrites its arguments: {names}" if overwrites else names)
     tried = {each.check for each in outcomes}
     open_questions = {
-        "could not be looked at": [each.check for each in outcomes if each.status == Status.FAILED],
+        "could not be tested": [each.check for each in outcomes if each.status == Status.FAILED],
         # A rule that refuses absent drafts is restricted to drafts that are all there.
         "skipped": [
             each.check
@@ -185,6 +185,8 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
         ],
         "not asked": [each.name for each in LOSSLESS if each.name not in tried],
     }
+    if outcomes and all(each.status == Status.SKIPPED and each.evidence.refused for each in outcomes):
+        return Conclusion(Lossless.NOT_DECIDED, outcomes[0].evidence.reason)
     because = "; ".join(f"{why}: {', '.join(names)}" for why, names in open_questions.items() if names)
     return Conclusion(Lossless.NOT_DECIDED, because) if because else Conclusion(Lossless.YES, "", *_tried(outcomes))
 

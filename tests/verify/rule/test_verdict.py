@@ -506,7 +506,7 @@ def test_a_rule_that_is_right_for_drafts_that_are_all_there_is_not_refuted() -> 
     """The i.i.d. law draws all drafts: a rule that does not know -1 is undecided, and one that refuses it is restricted."""
     passed = [each.outcome() for each in LOSSLESS if each.name != "padded_drafts"]
     for decide, said in (
-        (ignores_absent, "not decided (could not be looked at: padded_drafts)"),
+        (ignores_absent, "not decided (could not be tested: padded_drafts)"),
         (refuses_absent, "yes"),
     ):
         outcome = check_rule(Rule(decide), 5, ["padded_drafts"])["padded_drafts"]
@@ -517,6 +517,12 @@ def test_a_rule_that_is_right_for_drafts_that_are_all_there_is_not_refuted() -> 
 def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_drafts(k: int) -> None:
     report = check_rule(Rule(exactly(k)), 12, ["padded_drafts", "drawn_tokens"])
     assert all(outcome.status == "passed" for outcome in report.outcomes), str(report)
+
+
+def test_the_answer_says_why_a_rule_rejects_every_problem() -> None:
+    outcome = check_rule(Rule(exactly(3)), 5, ["output_distribution"], k=2)["output_distribution"]
+    line = Answers([replace(outcome, check=each.name) for each in LOSSLESS]).lines()[0]
+    assert line.startswith("lossless: not decided (the rule refuses every problem: ")
 
 
 SMALL = ["output_distribution", "boundary_cases", "drawn_drafts", "repeated_calls"]
