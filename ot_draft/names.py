@@ -22,7 +22,8 @@ def lookup(name: str, known: Mapping[str, T], what: str, aliases: Mapping[str, T
     for each, value in (*known.items(), *aliases.items()):
         if normalised(each) == wanted:
             return value
-    remedy = did_you_mean(name, (*known, *aliases)) or f"Use one of {', '.join(known)}."
+    separator = "; " if any("," in each for each in known) else ", "
+    remedy = did_you_mean(name, (*known, *aliases)) or f"Use one of {separator.join(known)}."
     raise InvalidArgument(f"{what} must be a known name, got {name!r}. {remedy}")
 
 

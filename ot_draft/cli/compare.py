@@ -22,11 +22,21 @@ from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .rule_target import RulesOfUser, refuted_rules
 from .study import BUDGET, marked, print_summaries, reading_options, study_of, study_options
 
+COLUMNS = """\b
+Columns of --csv and fields of --json:
+group: temperature. accepted: acceptance. optimum: that of the draft law.
+error: standard error of accepted over texts, or over pairs without texts.
+sampling_error: its part from random draft tuples, 0 if none were drawn.
+taken: probability that a draft token is accepted; accepted also counts a
+  draft token that is sampled after the rejection of all.
+share: accepted / optimum. least_share: least taken / optimum of all pairs.
+method: how the value was computed; after "- ", why there is none.
+*_exact: fractions. refuted: whether the rule is known not to be lossless."""
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
 
 
-@click.command(context_settings=DEFAULTS)
+@click.command(context_settings=DEFAULTS, epilog=COLUMNS)
 @click.argument("file", required=False, type=Place())
 @click.argument("draft_file", required=False, type=Place())
 @click.option(
@@ -51,7 +61,8 @@ FEW = 8  # of its pairs a temperature: some seconds
 @click.option("--lp-limit", type=click.FloatRange(0, 100_000), default=Study.lp_limit,
               help="Maximum estimated time of the linear programs per draft law and k, in seconds (0: solve none).")  # fmt: skip
 @click.option("--out", type=Place(file_okay=False),
-              help="Output folder of pairs.csv, summary.csv and compare.json. The same command resumes an interrupted run.")  # fmt: skip
+              help="Output folder of pairs.csv, summary.csv and compare.json. The same command resumes an interrupted run; edited rules "
+              "are computed again.")  # fmt: skip
 @click.option("--plot", is_flag=True, help="Write the plot acceptance.* to the folder of --out.")
 @click.option(
     "--format",

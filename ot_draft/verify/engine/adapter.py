@@ -176,4 +176,8 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
             or report["output_distribution"].evidence.reason * (not report.passed),
             max(report.detectable_bias.values(), default=None),
         )
+    if not hasattr(module, function):
+        raise AttributeError(
+            f"the adapter must define {function}. It needs start, complete and stop (docs/conform.md)."
+        )
     return getattr(module, function)(*given, **options)
