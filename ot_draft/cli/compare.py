@@ -30,7 +30,7 @@ sampling_error: its part from random draft tuples, 0 if none were drawn.
 taken: probability that a draft token is accepted; accepted also counts a
   draft token that is sampled after the rejection of all.
 share: accepted / optimum. least_share: least taken / optimum of all pairs.
-method: how the value was computed; after "- ", why there is none.
+method: how the value was computed; after "- ", why it is missing.
 *_exact: fractions. refuted: whether the rule is known not to be lossless."""
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
