@@ -304,15 +304,9 @@ def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def check_kinds(prompts: Any, policy: Any) -> None:
     """Raise CannotDecode unless prompts are lists and the policy chooses draftings."""
-    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
-        raise CannotDecode(
-            f"prompts must be a list of lists of token ids, got {type(prompts).__name__}. Pass one list per prompt."
-        )
+    _check_list("prompts", prompts, "lists of token ids", "Pass one list per prompt.")
     for row, prompt in enumerate(prompts):
-        if isinstance(prompt, str) or not isinstance(prompt, Sequence):
-            raise CannotDecode(
-                f"prompt {row} must be a list of token ids, got {prompt!r}"[:200] + ". Use pair.encode(text)."
-            )
+        _check_list(f"prompt {row}", prompt, "token ids", "Use pair.encode(text).")
     if isinstance(policy, type) or not hasattr(policy, "begin"):
         raise CannotDecode(
             f"policy must be a Drafting, Auto or Policy, got {policy!r}. Use Drafting.chains(4, 4, otd.trees.Joint())."
@@ -331,20 +325,18 @@ def check_options(options: DecodeOptions, texts: int) -> None:
     for name, numbers in (("stop", options.stop), ("rows", options.rows)):
         if numbers is not None:
             _check_integers(name, numbers)
-    if options.rows is not None and len(options.rows) != texts:
-        raise CannotDecode(f"rows must hold one number per prompt ({texts}), got {len(options.rows)}. Pass as many.")
-    if options.processed is not None and (
-        isinstance(options.processed, str)
-        or not isinstance(options.processed, Sequence)
-        or not all(isinstance(each, Processed) for each in options.processed)
-    ):
-        raise CannotDecode(
-            f"processed must be a list of Processed, got {options.processed!r}"[:200] + ". Pass one per prompt."
-        )
-    if options.processed is not None and len(options.processed) != texts:
-        raise CannotDecode(
-            f"processed must hold one entry per prompt ({texts}), got {len(options.processed)}. Pass as many."
-        )
+    if options.processed is not None:
+        _check_list("processed", options.processed, "Processed", "Pass one per prompt.", Processed)
+    for name, given in (("rows", options.rows), ("processed", options.processed)):
+        if given is not None and len(given) != texts:
+            raise CannotDecode(f"{name} must hold one entry per prompt ({texts}), got {len(given)}. Pass as many.")
+
+
+def _check_list(name: str, given: Any, content: str, remedy: str, kind: type = object) -> None:
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if not is_list or not all(isinstance(each, kind) for each in given):
+        shown = " ".join(repr(given).split())
+        raise CannotDecode(f"{name} must be a list of {content}, got {shown:.150}. {remedy}")
 
 
 def _check_integers(name: str, given: Any) -> None:

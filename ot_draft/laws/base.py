@@ -57,8 +57,8 @@ class DraftLaw(ABC):
     Examples
     --------
     >>> import ot_draft as otd
-    >>> isinstance(otd.Hybrid(top=1), otd.DraftLaw), otd.WithoutReplacement().name
-    (True, 'without-replacement')
+    >>> otd.Hybrid(top=1).name, otd.WithoutReplacement().name
+    ('hybrid:1', 'without-replacement')
     """
 
     facts: ClassVar[Fact] = Fact(0)

@@ -59,8 +59,8 @@ def run_by(policy: Any) -> Any:
 
 
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
-    "prompts as one text": (lambda: start("abc"), "list of lists of token ids, got str"),
-    "prompts as a tensor": (lambda: start(torch.ones(1, 2).long()), "list of lists of token ids, got Tensor"),
+    "prompts as one text": (lambda: start("abc"), "list of lists of token ids, got 'abc'"),
+    "prompts as a tensor": (lambda: start(torch.ones(1, 2).long()), "list of lists of token ids, got tensor([[1, 1]])"),
     "a text for tokens": (
         lambda: start([[1], "abc"]),
         "prompt 1 must be a list of token ids, got 'abc'. Use pair.encode",
@@ -95,7 +95,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "each token of prompt 0 must be an integer of at least 0 and below 8, got 8",
     ),
     "no tokens wanted": (lambda: start([[1]], max_tokens=0), "max-tokens must be an integer of at least 1, got 0"),
-    "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "rows must hold one number per prompt (1), got 2"),
+    "rows and prompts": (lambda: start([[1]], rows=[1, 2]), "rows must hold one entry per prompt (1), got 2"),
     "half a seed": (lambda: start([[1]], seed=1.5), "seed must be an integer, got 1.5"),
     "no seed": (lambda: start([[1]], seed=None), "seed must be an integer, got None"),
     "a word for a seed": (lambda: start([[1]], seed="a"), "seed must be an integer, got 'a'"),

@@ -547,7 +547,7 @@ REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"assistant_model": pair().draft}, "assistant_model must be None"),
     (lambda: {"synced_gpus": True}, "synced_gpus must be False"),
     (lambda: {"max_new_tokens": 400}, "the target's context is 256 tokens"),
-    (lambda: {"rows": [1]}, r"rows must hold one number per prompt \(3\), got 1"),
+    (lambda: {"rows": [1]}, r"rows must hold one entry per prompt \(3\), got 1"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -13,6 +12,7 @@ from ...errors import CannotDecode
 from ...trees import BlockVerification, Costs, Joint
 from ..drafting import Drafting
 from ..language_model import bytes_read, split_between_processes
+from ..model import DecoderModel
 from ..pair import Pair
 from ..prompt_lookup import PromptLookup
 from .acceptance import AcceptanceCounts
@@ -75,13 +75,13 @@ class Auto:
             raise CannotDecode(f"lookup must be a PromptLookup or None, got {self.lookup!r}. Use PromptLookup(16).")
         if self.costs is not None and not isinstance(self.costs, Costs):
             raise CannotDecode(f"costs must be otd.trees.Costs or None, got {self.costs!r}. Use None to measure them.")
-        if not isinstance(self.paths, Sequence) or not all(
-            isinstance(each, Sequence) and len(each) == 2 for each in self.paths
-        ):
+        try:
+            numbers = [number for K, L in self.paths for number in (K, L)]
+        except (TypeError, ValueError):
             raise CannotDecode(
                 f"paths must be pairs of a number and a length, got {self.paths!r}. Use ((2, 2), (4, 2))."
-            )
-        for number in (number for each in self.paths for number in each):
+            ) from None
+        for number in numbers:
             int_from("each number and length of paths", number, 1, error=CannotDecode)
 
     @property
@@ -97,9 +97,10 @@ class Auto:
                 " drafting."
             )
         self.acceptance.begin(() if pair.acceptance is None else pair.acceptance.of_path)
-        costs, sizes = self._costs_of(pair, batch), pair.target_model.call_sizes
+        target = pair.target_model
+        costs = self._costs_of(pair, target, batch)
         candidates = [drafting for drafting in self._candidates(pair) if costs.reach(drafting)]
-        calls = [call_size(drafting, batch, sizes) for drafting in candidates]
+        calls = [call_size(drafting, batch, target.call_sizes) for drafting in candidates]
         return AutoRun(candidates, costs, self.acceptance, calls, self.lookup)
 
     def _candidates(self, pair: Pair) -> list[Drafting]:
@@ -118,16 +119,15 @@ class Auto:
             found += [whole.shortened(L) for L in sorted({*self.looked_up, most}) if most >= L]
         return found
 
-    def _costs_of(self, pair: Pair, batch: int) -> StepCosts:
+    def _costs_of(self, pair: Pair, target: DecoderModel, batch: int) -> StepCosts:
         """For models and a batch of this size; what depends on the machine's load is measured again on the way."""
         if self.costs is not None:
             return GivenCosts(self.costs)
         key = (pair.target, pair.draft, batch)
         if key not in self.measured:
-            target, draft = pair.target_model, pair.draft
-            share = 0.0 if draft is None else bytes_read(draft) / bytes_read(pair.target)
+            share = 0.0 if pair.draft is None else bytes_read(pair.draft) / bytes_read(pair.target)
             position = batch * (0.05 if target.info.device.type == "cpu" else 0.005)
             self.measured[key] = costs = MeasuredCosts(share, position, batch, target.call_sizes)
             if self.warm_up:
-                measure(pair, batch, costs, self.model and draft is not None, self.warm_up)
+                measure(pair, batch, costs, self.model and pair.draft is not None, self.warm_up)
         return self.measured[key]
