@@ -1,4 +1,4 @@
-"""Defaults that the library and its commands share, each written once: their help says them, and nothing heavy is loaded for it."""
+"""Defaults shared by the library and its commands, without heavy imports."""
 
 TEMPERATURE, TOP_K, TOP_P, MIN_P = 1.0, 0, 1.0, 0.0  # the last three: all tokens are kept
 MAX_TOKENS, SEED = 64, 0  # of a text
@@ -8,5 +8,5 @@ PATHS, LENGTH = 4, 4  # drafted paths, and their tokens
 CHAIN_LENGTH = 8  # of the path that a chain of three models drafts
 RULE = "joint"
 TRACE_KEPT, TRACE_ROWS = 224, 10_000  # tokens stored per distribution, and max. stored pairs of distributions
-# Tokens that are looked up at most, and last tokens that are looked for: by prompt lookup alone, and beside other drafts.
+# Max. looked-up tokens, and max. n-gram length: of prompt lookup alone, and with other drafts.
 LOOKUP, AUTO_LOOKUP = (10, 2), (16, 3)

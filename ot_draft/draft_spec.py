@@ -10,7 +10,7 @@ FORMS = "a model, lookup, skip:12,20, exit:8, tli:NAME, slem:NAME or chain:Q,R"
 
 
 class DraftSpec:
-    """What drafts for a target: one of the subclasses.
+    """Specification of a draft: one of the subclasses.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What stood before at the end of a text: the one search behind drafts by n-grams. It needs numpy alone."""
+"""Search for earlier occurrences of the last n-gram of a text, with numpy alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .arrays import Array
 
 
 def longest_before(text: Sequence[int] | Array, most: int) -> tuple[int, int]:
-    """Place of the token behind the first earlier one of the longest n-gram, of up to `most` tokens, that ends a text, and its n.
+    """Return the index of the token after the first earlier occurrence of the longest final n-gram, n <= most, and n.
 
-    The place lies in the text. (0, 0) where no last token stood in it before. So vLLM and transformers (prompt lookup) look for drafts.
+    (0, 0) if the last token has not occurred before. vLLM and transformers (prompt lookup) search for draft tokens in this way.
     """
     tokens = np.asarray(text)
     before = tokens[:-1]  # where an n-gram may end: something has to follow it

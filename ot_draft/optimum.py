@@ -143,7 +143,7 @@ def _prefix(order: Array, size: Array) -> Array:
 
 
 def _least_cut(problem: Problem) -> tuple[Any, Array, Array]:
-    """alpha (...), the law's order of the tokens int (..., n), and how many of them are in H, int (...)."""
+    """alpha (...), the draft law's order of the tokens int (..., n), and the number of tokens in H, int (...)."""
     order, cut = cuts(problem.p, problem.q, problem.k, problem.law)
     size = cut.argmin(-1)
     return 1 + xp.take_along_axis(cut, size[..., None])[..., 0], order, size
@@ -198,7 +198,7 @@ def _of_row(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 
 
 def cuts(p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
-    """The law's order of the tokens, and p(H) - Q(all drafts in H) of its prefixes H: int (..., n), (..., n + 1)."""
+    """Return the draft law's order of the tokens, and p(H) - Q(all drafts in H) of its prefixes H: int (..., n), (..., n + 1)."""
     order = law.cut_order(p, q, k)
     return order, xp.prefix_sums(xp.take_along_axis(p, order)) - law.prefix_probabilities(q, order, k)
 

@@ -84,20 +84,20 @@ class Problem:
 
 
 def check_law(law: Any, k: Any) -> None:
-    """Refuse what is no draft law, no number of drafts, or a number that the law is not defined for."""
+    """Raise InvalidDrafts unless law is a draft law that is defined for k drafts."""
     number = int_from("k", k, 0, error=InvalidDrafts, remedy="Pass the number of drafts.")
     check_is_law(law)
     law.check(number)
 
 
 def check_is_law(given: Any) -> None:
-    """Refuse what is no draft law, a class for one: InvalidDrafts."""
+    """Raise InvalidDrafts unless the argument is a draft law."""
     if not isinstance(given, DraftLaw):
         raise InvalidDrafts(f"law is {given!r}: give a draft law, for example otd.IID() or otd.WithoutReplacement()")
 
 
 def check_problem(given: Any) -> None:
-    """Refuse what is no Problem, p alone for one: InvalidArgument."""
+    """Raise InvalidArgument unless the argument is a Problem."""
     if not isinstance(given, Problem):
         raise InvalidArgument(f"problem is a {type(given).__name__}: give otd.Problem(p, q, k, law)")
 
@@ -162,7 +162,7 @@ def _float_entries(x: Array, name: str) -> Array:
 
 
 def check_kinds(p: Array, q: Array) -> None:
-    """Refuse two arrays of different kinds, number types or devices."""
+    """Raise InvalidDistribution for two arrays of different kinds, number types or devices."""
     if xp.is_torch(p) != xp.is_torch(q) or xp.is_exact(p) != xp.is_exact(q):
         raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: give both in one kind")
     if p.dtype != q.dtype or (xp.is_torch(p) and p.device != q.device):
@@ -248,7 +248,7 @@ def _kind(x: Array) -> str:
 
 
 def token_ids(drafts: Any, like: Array) -> Array:
-    """Drafts as int64 (..., k) of like's kind, which is (..., n); -1 marks an absent draft. Refuses what is no token id."""
+    """Return drafts as int64 (..., k) of like's kind, (..., n); -1 marks an absent draft. Raises InvalidDrafts for other ids."""
     n, drafts = like.shape[-1], drafts if xp.is_torch(drafts) else np.asarray(drafts)
     kind = str(drafts.dtype).removeprefix("torch.")
     if not kind.startswith(("int", "uint")):

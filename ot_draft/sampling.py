@@ -52,7 +52,7 @@ def draw(law: DraftLaw, q: Array, k: int, generator: Any) -> Array:
     Raises
     ------
     InvalidDrafts
-        If k is not an integer >= 0, or the law is not defined for k drafts.
+        If k is not an integer >= 0, or not possible under the draft law.
     InvalidArgument
         If the generator is of another kind than q.
 
@@ -85,7 +85,7 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
     Returns
     -------
     token : int array of shape (...)
-        Output token. It is distributed as p if the rule is valid under the law by which the drafts were drawn.
+        Output token. It is distributed as p if the rule is valid under the draft law of the drafts.
     position : int array of shape (...)
         Draft position that was taken, -1 if the residual gave the token.
 

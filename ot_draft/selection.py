@@ -1,4 +1,4 @@
-"""What a selection rule is, and what it returns."""
+"""Selection rules: the interface, and the selection that they return."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Siblings:
-    """Ways in which a rule takes the children of a tree's nodes.
+    """Properties of a rule on the children of a tree's nodes.
 
-    valid_under: facts of a law that suffice for the output to keep the target's law, beside the rule's own law; None where it is valid
-    under its own only. any_number: whether nodes with the same tokens before them may have different numbers of drafts, because the rule
-    does not use the number. any_lists: whether the drafts of all nodes that hold the same tokens make one list under every law; i.i.d.
-    drafts do for every rule. apart: whether fixed tokens and the draws of several nodes may be given apart (`select_siblings`).
+    valid_under: facts of a draft law under which the output follows the target, in addition to the rule's own draft law; None for no other
+    one. any_number: whether nodes with the same tokens before them may have different numbers of drafts, because the rule does not use the
+    number. any_lists: whether the drafts of all nodes with the same tokens make one list under every draft law; i.i.d. drafts do for every
+    rule. apart: whether fixed tokens and the draws of several nodes may be given apart (`select_siblings`).
     """
 
     valid_under: Fact | None = None
@@ -95,7 +95,7 @@ class Siblings:
 
 
 class SelectionRule(ABC):
-    """A selection rule: a function of (p, q, drafts), and the draft law under which it keeps the target's law.
+    """A selection rule: a function of (p, q, drafts), and the draft law under which it is lossless.
 
     A rule of your own is this class with a `law` and one method; `otd.evaluate(rule, problem)` then says exactly whether it
     is valid. The arrays are trusted (`otd.Problem` validates them); they must not be changed. A call raises InvalidDistribution for tensors
@@ -103,7 +103,7 @@ class SelectionRule(ABC):
     """
 
     law: DraftLaw
-    # What the rule promises beyond validity, for `otd.check_rule`: "maximal", "optimal", "kseq_bound", "cover", "within_budget".
+    # Claims beyond validity, for `otd.check_rule`: "maximal", "optimal", "kseq_bound", "cover", "within_budget".
     claims: tuple[str, ...] = ()
     cost: Cost = Cost()
     siblings: Siblings = Siblings()
@@ -131,7 +131,7 @@ class SelectionRule(ABC):
         return self if law == self.law else None
 
     def approximate_for(self, law: DraftLaw) -> SelectionRule:
-        """Return the rule as decoding under the law runs it, which may lose a little acceptance to save time."""
+        """Return the rule as decoding runs it under a draft law, which may lose a little acceptance to save time."""
         return self
 
     def target_kept(self, p: Array, q: Array, k: int) -> Array:
@@ -175,7 +175,7 @@ Call = TypeVar("Call", bound=Callable[..., Selection])
 def with_closed_form(form: Callable[..., ClosedForm | None]) -> Callable[[Call], Call]:
     """A decorator that gives a rule's call the formula of its acceptance, form(self, problem, optimum).
 
-    It holds for this call alone: a subclass with a call of its own has none, or gives its own.
+    It is valid for this call alone: a subclass with its own call has none, unless it gives one.
     """
 
     def mark(call: Call) -> Call:
@@ -192,13 +192,13 @@ def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
 
 
 def check_callable(rule: Any) -> None:
-    """Refuse a rule that cannot be called, and a class in the place of a rule: InvalidArgument."""
+    """Raise InvalidArgument unless the rule can be called, and for a class."""
     if isinstance(rule, type) or not callable(rule):
         raise InvalidArgument(f"rule is {rule!r}: give a rule, as otd.rules.KSeq()")
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
-    """The selection given for p (..., n) and drafts (..., k). Raises InvalidArgument where it is no selection of these shapes."""
+    """Return the selection given for p (..., n) and drafts (..., k). Raises InvalidArgument unless it has these shapes."""
     n, k = p.shape[-1], drafts.shape[-1]
     parts = (given.accept, given.residual) if isinstance(given, Selection) else ()
     of_kind = [type(x) is type(p) and (xp.is_torch(x) or x.dtype.kind in "fiuO") for x in parts]

@@ -1,4 +1,4 @@
-"""What kind an array is, and its way from one kind to another."""
+"""Kinds of arrays, and conversions between them."""
 
 import sys
 from fractions import Fraction

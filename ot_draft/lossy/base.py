@@ -1,4 +1,4 @@
-"""What a target is: the law r that a lossy rule really keeps, made from p and q."""
+"""Targets of lossy rules: the distribution r of the output, computed from p and q."""
 
 from abc import ABC, abstractmethod
 from fractions import Fraction

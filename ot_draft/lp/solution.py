@@ -103,7 +103,7 @@ def solve_program(problem: Problem, solver: str = "highs") -> Solution:
     InvalidArgument for a solver that is none.
     """
     if solver not in SOLVERS:
-        raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join(SOLVERS)}")
+        raise InvalidArgument(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}. Use one of them.")
     program = build(problem)
     if len(program.rows):
         raw = SOLVERS[solver](program)

@@ -1,4 +1,4 @@
-"""The loop of rules that compute on the host, for one pair (p, q) and number of drafts after another."""
+"""The loop over pairs (p, q) and numbers of drafts, for rules that compute on the host."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ from ..selection import Selection
 
 
 def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[..., Selection]) -> Selection:
-    """The selections of every different pair and number of drafts put together; where there are no drafts, p is left.
+    """Return the selections of all different pairs and numbers of drafts; without drafts the residual is p.
 
-    Where there is but one of them, in numpy, a residual that all rows have is one row in memory, which cannot be written to.
-    p, q: (..., n), drafts: int (..., k). select(p, q, k, tokens): of one pair, (n,) each, for k drafts by the draft law, rows of tokens
-    int (m, k) -> accept (m, k) and residual (m, n).
+    For a single pair in numpy, a residual that all rows share is one read-only row in memory. p, q: (..., n). drafts: int (..., k).
+    select(p, q, k, tokens): for one pair, (n,) each, k drafts by the draft law, and rows of tokens int (m, k), returns accept (m, k) and
+    residual (m, n).
     """
     if xp.is_meta(p):
         raise InvalidDistribution(

@@ -57,7 +57,7 @@ class FromCoupling(SelectionRule):
         return ("optimal",) if self.solver == "flow" else ()
 
     @property
-    def cost(self) -> Cost:  # type: ignore[override]  # the program's size goes by the law
+    def cost(self) -> Cost:  # type: ignore[override]  # the program's size depends on the draft law
         return Cost(solves_program=True, seconds=partial(seconds, self.law))
 
     def under(self, law: DraftLaw) -> FromCoupling:

@@ -12,17 +12,17 @@ from .coupling import attained_optimum, couple
 
 
 class OneDraw(SelectionRule):
-    """Selection among fixed tokens T and one draw from q' = q outside T, normalised; a rule says which drafts are of T.
+    """Selection among fixed tokens T and one draw from q' = q outside T, normalised; a subclass defines T by `fixed`.
 
-    Take the draw with probability min(1, p/q'), else draw from what is left of p, which is p itself on T and (p - q')+ elsewhere.
-    What falls on T was drafted too. Acceptance p(T) + sum outside T of min(p, q'), the optimum. Without a draw the output is from p.
+    Take the draw with probability min(1, p/q'), else draw from the rest of p, which is p itself on T and (p - q')+ elsewhere. All tokens
+    of T are drafted, too. Acceptance p(T) + sum outside T of min(p, q'), the optimum. Without a draw the output is from p.
     """
 
     claims = ("optimal",)
 
     @abstractmethod
     def fixed(self, q: Array, drafts: Array) -> Array:
-        """The drafts (..., k), -1 in the draw's place."""
+        """Return the drafts (..., k), -1 for the draw."""
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """The optimum under the draft law, and no residual on drafted tokens."""

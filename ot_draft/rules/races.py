@@ -1,8 +1,8 @@
-"""Rules whose drafts and output come from the same exponential races (Gumbel noise), as laws of the output given the drafts.
+"""Rules whose drafts and output are winners of the same exponential races (Gumbel noise), as distributions of the output given the drafts.
 
 Token z of a list has E_z ~ Exp(1). The drafts of the list are the tokens of least E_z / q_z, the output that of least E_z / p_z, over all
-lists. Nobody who drafts has to know p, and the output is the same whatever the draft model is: it does not depend on q. What a draft
-tells of the races is integrated here, so that the output's law given the drafts is rational where p and q are.
+lists. Drafting does not need p, and the output does not depend on q. The races are integrated here given the drafts, so that the
+distribution of the output is rational if p and q are.
 
 Let s be the least E_z / p_z, reached by token j. Every other E_z is at least s p_z, and exponential from there on. In units of s, token z
 arrives at u >= w_z = p_z / q_z with the density s q_z e^{-s q_z u}; `chance` integrates over the arrivals from the last draft to the first.

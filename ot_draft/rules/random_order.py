@@ -118,7 +118,7 @@ def _orders(
 
 
 def _column(law: DraftLaw, q: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:
-    """Law of the draft that stands last in the order: int (n,) -> (n,)."""
+    """Distribution of the draft that is last in the order: int (n,) -> (n,)."""
     column = np.empty_like(q)
     column[order] = xp.maximum(np.diff(law.prefix_probabilities(q, order, k)), 0)
     return column

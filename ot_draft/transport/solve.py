@@ -61,7 +61,9 @@ def solve(problem: Problem, solver: str | None = None) -> Solution:
     (Fraction(15, 16), [True, False])
     """
     if solver not in (None, CONSTRUCTION, *SOLVERS):
-        raise InvalidArgument(f"there is no solver {solver!r}: take one of {', '.join((CONSTRUCTION, *SOLVERS))}")
+        raise InvalidArgument(
+            f"solver must be one of {', '.join((CONSTRUCTION, *SOLVERS))}, got {solver!r}. Use one of them."
+        )
     check_problem(problem)
     if solver in SOLVERS:
         return solve_program(problem, solver)

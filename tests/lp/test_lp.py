@@ -424,7 +424,7 @@ def test_what_solve_refuses():
         otd.solve(otd.Problem(meta, meta))
     with pytest.raises(
         otd.InvalidArgument,
-        match="take one of construction, flow, ortools, pot, pot-dense, pot-warm, highs, cvxpy, cvxpy-highs, pulp",
+        match="solver must be one of construction, flow, ortools, pot, pot-dense, pot-warm, highs, cvxpy, cvxpy-highs, pulp",
     ):
         otd.solve(otd.Problem(uniform[0], uniform[0]), "simplex")
 

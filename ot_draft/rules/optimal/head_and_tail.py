@@ -1,18 +1,17 @@
-"""Nearly optimal selection without replacement, in O(n): heavy tokens as they were drawn, light ones as if they were put back.
+"""Nearly optimal selection without replacement, in O(n): a few heavy tokens without, all others with replacement.
 
-Call the heaviest few tokens of q the head, the others the tail. Let tokens be drawn by q until k are there, a head token once at most
-and a tail token as often as it comes. This drawing can be made from k drafts without replacement, and never needs a draft that is not
-there: where i drafts are used, the next token drawn is one of the used tail tokens with probability q(these) / q(all but the used head
-tokens), and else the next draft (`_used`). And what is drawn is simple:
+The heaviest few tokens of q are the head, the others the tail. Let tokens be drawn from q until there are k, a head token at most once and
+a tail token any number of times. This drawing can be simulated from k drafts without replacement, and never needs a further draft: if i
+drafts are used, the next token drawn is one of the used tail tokens with probability q(these) / q(all but the used head tokens), else the
+next draft (`_used`). The drawing consists of
 
     a set A of head tokens with a probability P(A) known in closed form, and k - |A| i.i.d. draws from the tail.
 
-The rule first selects in the tail, which is i.i.d. drafting with a random number d of draws: optimal by levels as in `rule`, whose
-levels need of the draft law only the convex function sum over d of P(d draws) t^d instead of t^k. What the target
-does not take of it goes to the head: the most that the sets A can give to the f in them, none of which needs more than p(f), is a
-maximal flow (`flow`). A set that would have more to give to a token with room left is critical: it gives nothing to the tail, and all
-is done once more without it (`_critical`); the best that was found is taken. Of all selections from what is drawn this is not always the
-best, and near it.
+The rule first selects in the tail, which is i.i.d. drafting with a random number d of draws: optimal by levels as in `rule`, with the
+convex function sum over d of P(d draws) t^d instead of t^k. The mass that the target does not take goes to the head: the maximum that the
+sets A can give to their tokens f, none of which needs more than p(f), is a maximal flow (`flow`). A set that could give more to a token
+with room left is critical: it gives nothing to the tail, and all is computed again without it (`_critical`). The best result is used. It
+is near the optimum over all selections from the drawing, and not always equal to it.
 
 The distribution m of the selected token is known exactly, so the rule is valid whatever head, levels and flow are.
 
@@ -43,15 +42,15 @@ from ..by_pair import by_pair
 from ..coupling import couple
 from .host import classes_of, levels_of
 
-LARGEST_HEAD = 8  # tokens: its sets are gone through one by one
-TINY = 1e-13  # a flow in floats that is none
-RARE = 2.0**-20  # a tail of less mass
-PARTS = 1024  # of all classes, from which it is known what the target takes
-HALVINGS = 5  # until it is known how often the tail selects first
+LARGEST_HEAD = 8  # max. number of head tokens: their sets are enumerated
+TINY = 1e-13  # flows below this count as 0 in floats
+RARE = 2.0**-20  # min. mass of the tail that is resolved
+PARTS = 1024  # min. number of parts of classes, from which the target's share is computed
+HALVINGS = 5  # bisection steps for the probability that the tail selects first
 
 
 class HeadPlan(NamedTuple):
-    """What the rule does for one pair (p, q) and number of drafts.
+    """Plan of the rule for one pair (p, q) and number of drafts.
 
     head: int (h,) tokens. left: (2^h,) mass under q of all but the head tokens of the bits. first: (2^h,) probability that the tail
     selects first where just these are drawn. take: (2^h, h) probability that each of them is selected where the tail's token is not
@@ -87,7 +86,7 @@ class HeadAndTail(SelectionRule):
     Raises
     ------
     InvalidArgument
-        If the law is another one, head is not in 0..8, or classes is not an integer >= 1.
+        If the draft law is another one, head is not in 0..8, or classes is not an integer >= 1.
 
     Examples
     --------
@@ -120,7 +119,7 @@ class HeadAndTail(SelectionRule):
         certain, target, law, number = beyond(p, q, k)
         plan = self._plan(target, law, number)
         fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
-        # By what the law is sure to draft, not by what is fixed in row 0, which may be one that is never drafted.
+        # By the tokens that are certainly drafted, not by those of row 0, which may have probability 0.
         drawn = int((tokens[0] >= 0).sum() - certain.sum())
         choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens), drawn)
         return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)
@@ -150,14 +149,14 @@ class HeadAndTail(SelectionRule):
     ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Part of every token, int (n,), class of every part, int (F,), masses p and q of the parts: the tail's alone, and with the head.
 
-        What the target takes of a class is known from its parts, which are finer classes.
+        The parts are finer classes, from which the target's share of a class is computed.
         """
         if self.classes is None:
             (rank,), (p_mass,), (q_mass,) = classes_of(p[None], q[None], None)
             without = xp.copy(q_mass)
             without[rank[head]] = 0
             return rank, np.arange(len(q)), (p_mass, without), (p_mass, q_mass)
-        # Of the tail's tokens up to k q / (the tail's mass) is selected: from there on, all ratios are one class at no loss.
+        # A tail token is selected with at most k q / (mass of the tail): larger ratios form one class without loss.
         most = k << max(ceil(-log2(max(1 - q[head].sum(), RARE))), 0)
         grouped, finer = layout(self.classes, most), layout(max(self.classes, PARTS), most)
         (rank,), (p_mass,), (q_mass,) = classes_of(p[None], tail[None], finer)
@@ -166,7 +165,7 @@ class HeadAndTail(SelectionRule):
         return rank, whole, (p_mass, q_mass), (p_mass + p_head, q_mass + q_head)
 
     def _best(self, drawing: Drawing, without_head: Callable[[], Drawing]) -> Attempt:
-        """What takes most of what is tried, by the masses of classes alone."""
+        """The attempt with the largest acceptance, by the masses of classes alone."""
         first = Attempt.of(drawing, xp.where(drawing.always, 1 + 0 * drawing.drawn, 0))
         if not first.critical.any():
             return first
@@ -181,7 +180,7 @@ class HeadAndTail(SelectionRule):
 
 
 class Drawing(NamedTuple):
-    """What is drawn where some tokens are the head, and the classes of the others.
+    """The drawing for a given head, and the classes of the other tokens.
 
     head: int (h,) tokens. room: (h,) their masses under p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and
     the mass under q of all others. number: int (2^h,) of draws from the tail, k less the tokens of the set. used: int (V,) parts of classes
@@ -253,7 +252,7 @@ class Drawing(NamedTuple):
         return refused
 
     def taken(self, first: np.ndarray, refused: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the sets have for the head, (2^h,), and what of it goes to each of its tokens, (2^h, h)."""
+        """Mass of each set for the head, (2^h,), and its flow to each of its tokens, (2^h, h)."""
         supply = self.drawn * (1 - first * (1 - refused[self.number]))
         return supply, flow(supply, self.room)
 
@@ -319,18 +318,18 @@ def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray
 
 @cache
 def sizes(number: int) -> np.ndarray:
-    """How many of so many tokens are in each set of them: int (2^number,)."""
+    """Number of tokens in each set of `number` tokens: int (2^number,)."""
     return np.array([bits.bit_count() for bits in range(1 << number)])
 
 
 @cache
 def largest_first(number: int) -> np.ndarray:
-    """The sets of so many tokens, the largest first: int (2^number,)."""
+    """Sets of `number` tokens, the largest first: int (2^number,)."""
     return np.argsort(-sizes(number), kind="stable")
 
 
 def heaviest(q: np.ndarray, number: int) -> np.ndarray:
-    """The tokens of largest mass, at most so many and none of mass 0: (n,) -> int (h,)."""
+    """Tokens of largest mass, at most `number` and none of mass 0: (n,) -> int (h,)."""
     found = xp.top_tokens(q, min(number, len(q))) if number else np.zeros(0, dtype=np.int64)
     return found[q[found] > 0]
 
@@ -462,7 +461,7 @@ def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-de
 
 
 def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
-    """Writes the law m of the token that the tail selects, (n,), and in every class the sum of (m - p)+, (C,); law begins as the masses."""
+    """Write the distribution m of the token that the tail selects, (n,), over the masses in `law`, and sums of (m - p)+ by class, (C,)."""
     for start in range(0, len(p), BLOCK_TOKENS):
         p_in, own, into = (
             p[start : start + BLOCK_TOKENS],

@@ -35,7 +35,7 @@ class Optimal(SelectionRule):
     Raises
     ------
     InvalidArgument
-        If the law is of another kind, or classes is not an integer >= 1.
+        If the draft law is of another kind, or classes is not an integer >= 1.
 
     Notes
     -----
