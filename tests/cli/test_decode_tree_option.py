@@ -82,8 +82,8 @@ def test_the_comparison_measures_every_way(models: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--shape", "dynamic"], "give dynamic:32"),
-        (["--shape", "dynamic:0"], "give dynamic:32"),
+        (["--shape", "dynamic"], "tree must be dynamic:NODES"),
+        (["--shape", "dynamic:0"], "tree must be dynamic:NODES"),
         (["--shape", "dynamic:32:medusa"], "lookup, counted, adaptive, eagle2, opt-tree, dyspec, specdec"),
         (["--shape", "2;3"], "or dynamic:32"),
         (["--shape", "dynamic:8", "--draft-law", "iid"], "Remove --rule and --draft-law"),
