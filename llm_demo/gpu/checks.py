@@ -180,6 +180,26 @@ def kernel_checks(device: torch.device, n: int = 5000, trees: int = 64, timed: i
         )
 
 
+DRAFT_LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=2))
+
+
+def draft_checks(device: torch.device, n: int = 5000) -> Iterator[Row]:
+    """Share of tokens of a first step that differ between levels in two launches and the array form, and the largest difference of q."""
+    pair = tiny_pair(n, dtype=torch.float32, states=True)
+    pair = Pair(pair.target.to(device), pair.draft.to(device))
+    prompts, options = [[i, i + 1] for i in range(8)], DecodeOptions(max_tokens=2, stop=(), laws=True)
+    for law in DRAFT_LAWS:
+        drafting = Drafting(otd.trees.FixedTree(otd.trees.TreeShape.by_level((3, 2, 1)), law), NaivePath())
+        found = []
+        for way in WAYS:
+            with computed_by(way, device):
+                found.append(next(iter(decode_steps(pair, prompts, drafting, options))))
+        off = (found[0].drafted != found[1].drafted).double().mean()
+        yield _row(f"drafted by kernels = by arrays, {law!r}", "draft level", "triton", float(off), 0.05)
+        apart = (found[0].q[:, 0] - found[1].q[:, 0]).abs().max()
+        yield _row(f"q at the root, {law!r}", "draft level", "triton", float(apart), 1e-3)
+
+
 def _drafted(shape: Any, trees: int, n: int, law: Any, generator: Any, like: Any = None) -> Any:
     """Random float32 trees; with `like`, those of the same tokens and distributions in float64."""
     if like is not None:

@@ -3,7 +3,7 @@
 Parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
 
     check      rules, path rules and engine against the same on the CPU
-    kernels    selection on trees in one launch against the same on the CPU, and its time
+    kernels    a draft level in two launches, selection on trees in one, against array operations; time of a selection
     roofline   time of the rules beside softmax and the memory's bandwidth
     bench      decoding with all rules, the embedded pair, batch 1 and 8, temperatures 0.6 and 1.0
     large      costs at the shapes of targets of 1.7B, 8B and 70B, and what they allow at the embedded pair's acceptance
@@ -32,7 +32,7 @@ from typing import Any
 import click
 import torch
 
-from llm_demo.gpu.checks import engine_checks, kernel_checks, path_checks, rule_checks, wait_checks
+from llm_demo.gpu.checks import draft_checks, engine_checks, kernel_checks, path_checks, rule_checks, wait_checks
 from llm_demo.gpu.decode import bench_rows, distil, join_model, train_rows
 from llm_demo.gpu.large import large_rows
 from llm_demo.gpu.roofline import roofline, with_ratios
@@ -60,6 +60,7 @@ def check(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
 
 def kernels(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
     small: dict[str, Any] = {"n": 40, "trees": 2, "timed": 100} if dry else {}
+    yield from _until_wrong(draft_checks(device, 40 if dry else 5000), 1)
     yield from _until_wrong(kernel_checks(device, **small), 1)
 
 

@@ -42,10 +42,12 @@ class SubsetDraft(nn.Module):
         (attention_mask, position_ids, ...) go to the Llama backbone as they are.
         """
         output = self.backbone(tokens, **with_cache(self.backbone, cache), **options)
-        states = output.last_hidden_state[:, -last:]
-        return self.head(states.flatten(0, 1)).unflatten(
-            0, states.shape[:2]
-        )  # torch's product of a slice copies weights for every row
+        return self.score(output.last_hidden_state[:, -last:])
+
+    def score(self, states: Tensor) -> Tensor:
+        """Logits on the subset (batch, length, s) at hidden states (batch, length, width)."""
+        # torch's product of a slice copies weights for every row
+        return self.head(states.flatten(0, 1)).unflatten(0, states.shape[:2])
 
 
 class IntersectionDraft(nn.Module):

@@ -2,18 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from .. import arrays as xp
-from ..trees import TreeDrafter
+from ..fast import kernels
+from ..laws import Hybrid
+from ..trees import FixedTree, TreeDrafter
 from ..trees.drafting.drafter import begin
 from ..trees.drafting.growing import Grown
 from .cache import SequenceBatch
 from .model_runner import ModelRunner, ways_to
 from .prompt_lookup import Match
+from .sampling import SamplingParams
 
 
 class Drafter(ABC):
@@ -143,7 +147,8 @@ class ModelDrafter(Drafter):
                 attention_mask = (
                     seen.add(growing.slots, growing.above) if known is None or same is None else known[:, same]
                 )
-                logits = self.runner.read_level(growing, attention_mask, slots, depth)
+                mask = self.runner.tree_mask(attention_mask)
+                logits = self.runner.read_level(growing.read, growing.above, mask, slots, depth)
                 read.scatter_(1, slots, growing.read)
                 above.scatter_(1, slots, growing.above)
             laws, why = self.runner.laws(logits, read[:, 1:], partial(_ways_to_slots, above[:, 1:], growing.slots))
@@ -160,6 +165,70 @@ class ModelDrafter(Drafter):
         whole = self.runner.model.info.expand_to_vocab(laws, 0).to(self._read)
         self._read[self._rows, slots] = whole
         return whole
+
+
+class FixedTreeDrafter(ModelDrafter):
+    """Trees of one shape, in two launches a level after the draft model's last hidden state: `fast.kernels.draft_level`.
+
+    Only tokens and q change from step to step. An absent node is read as token 0 in a slot that no other node sees.
+    """
+
+    def __init__(self, tree: TreeDrafter, runner: ModelRunner, n: int, number: torch.dtype) -> None:
+        super().__init__(tree, runner, n, number)
+        split, at = runner.model.split_head(), runner.sampling
+        assert split is not None and isinstance(tree, FixedTree) and isinstance(at, SamplingParams)
+        model, self._head = split
+        self._headless, self._temperature, self._scored = (
+            replace(runner, model=model),
+            at.temperature,
+            model.info.scored,
+        )
+        shape, device = tree.shape, self.tokens.device
+        self._levels = [step.nodes for step in tree.steps]
+        self.parents = shape.parents_of(self.tokens).clone()
+        self._slots = torch.arange(shape.size + 1, device=device).expand(len(self.tokens), -1)
+        self.slot_of = self._slots
+        self._above = torch.nn.functional.pad(self.parents, (1, 0))
+        begins = [sum(parent < node for parent in shape.parents) for node in range(shape.size + 2)]
+        self._begins = torch.tensor(begins, dtype=torch.int32, device=device)
+        for step in tree.steps:
+            for group in step.groups:
+                nodes = slice(step.nodes.start + group.nodes.start, step.nodes.start + group.nodes.stop)
+                fixed = tree.law.n_fixed(self.q, group.each) if isinstance(tree.law, Hybrid) else 0
+                self.fixed_count[:, nodes] = fixed
+
+    @staticmethod
+    def takes(tree: TreeDrafter, runner: ModelRunner, number: torch.dtype) -> bool:
+        """Whether the kernels draft such trees: by temperature alone, on a CUDA device or where OT_DRAFT_TRITON is 1."""
+        at = runner.sampling
+        if type(tree) is not FixedTree or type(at) is not SamplingParams or at.top_k or at.top_p < 1 or at.min_p:
+            return False
+        probe = torch.empty(1, runner.model.info.n, dtype=number, device=runner.texts.tokens.device)
+        if not kernels.wanted(probe, probe) or runner.model.split_head() is None:
+            return False
+        from ..fast.kernels.draft_level import takes
+
+        return takes(tree.law, runner.model.info.n, tree.max_children)
+
+    def propose(self, uniforms: Tensor, noise: Tensor | None = None) -> None:
+        from ..fast.kernels.draft_level import draw_level
+
+        assert self._sees is not None
+        self.without_law.zero_()
+        mask = self._headless.tree_mask(self._sees)
+        for depth, nodes in enumerate(self._levels):
+            level = slice(nodes.start, nodes.stop)
+            if depth == 0:
+                states = self._headless.read_last(2 + self.reread_window + self.unread_tokens)
+            else:
+                read = self.tokens[:, nodes.start - 1 : nodes.stop - 1]
+                states = self._headless.read_level(
+                    read, self._above[:, level], mask[:, level], self._slots[:, level], depth
+                )
+            draw_level(
+                states, self._head, self._temperature, self.tree.law, self._scored, nodes.start, self._begins, uniforms,
+                self._read[:, level], self.tokens, self.without_law, self.tree.bounds.max_children,
+            )  # fmt: skip
 
 
 def _reread_window(runner: ModelRunner, drafted: int) -> int:

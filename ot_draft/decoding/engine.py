@@ -18,7 +18,7 @@ from ..errors import CannotDecode
 from ..trees import DraftTree, TreeDrafter
 from .cache import Cache, SequenceBatch
 from .cascade import CascadeDrafter
-from .drafters import Drafter, LookupDrafter, ModelDrafter
+from .drafters import Drafter, FixedTreeDrafter, LookupDrafter, ModelDrafter
 from .drafting import Drafting
 from .model import DecoderModel
 from .model_runner import ModelRunner
@@ -84,6 +84,8 @@ class DecodeState:
             if tree.counts.n_cascade_tokens:
                 assert self.cascade is not None
                 return CascadeDrafter(tree, self.draft, self.cascade, self.n, self.number)
+            if FixedTreeDrafter.takes(tree, self.draft, self.number):
+                return FixedTreeDrafter(tree, self.draft, self.n, self.number)
             return ModelDrafter(tree, self.draft, self.n, self.number)
         return LookupDrafter(tree, self.texts, self.n, self.number)
 

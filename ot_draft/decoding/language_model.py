@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from inspect import signature
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn.functional import pad
 from ..errors import CannotDecode
 from .cache import SlotCache, causal_mask, with_cache
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft, features_of
-from .model import DecoderModel, HiddenStateModel, ModelInfo, ModelOutput
+from .model import DecoderModel, Head, HiddenStateModel, ModelInfo, ModelOutput
 
 # What bounds a sequence, in tokens: as configurations call it, and as messages do. After a sliding window, a token does not attend to the
 # beginning of the sequence; the masks of the decoding loop let it, and so are right within the window.
@@ -123,6 +124,15 @@ class SubsetModel(LanguageModel):
     def _scored(self, n: int, device: torch.device) -> Tensor:
         subset: Tensor = self.model.vocabulary_subset
         return subset
+
+    def split_head(self) -> tuple[DecoderModel, Head] | None:
+        head, norm = getattr(self.model, "head", None), getattr(self.model, "norm", None)
+        if type(head) is not nn.Linear or not (norm is None or type(norm).__name__ == "LlamaRMSNorm"):
+            return None
+        twin, twin.model = copy(self), copy(self.model)
+        twin.model.score = lambda states: states
+        normed = (None, 0.0) if norm is None else (norm.weight, norm.variance_epsilon)
+        return twin, Head(head.weight, *normed)
 
     def _read(self, cache: SlotCache, tokens: Tensor, last: int, hidden: Tensor | None, **options: Any) -> ModelOutput:
         return ModelOutput(self.model(tokens, cache, last, **options))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .cache import Cache
 
-__all__ = ["CallSizes", "DecoderModel", "HiddenStateModel", "ModelInfo", "ModelOutput", "hidden_before"]
+__all__ = ["CallSizes", "DecoderModel", "Head", "HiddenStateModel", "ModelInfo", "ModelOutput", "hidden_before"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,25 @@ class CallSizes:
 
 
 @dataclass(frozen=True)
+class Head:
+    """Weights by which a model computes logits from hidden states, for kernels that do it instead of the model.
+
+    Attributes
+    ----------
+    weight : float tensor of shape (s, width)
+        Weights by scored token.
+    norm : float tensor of shape (width,), or None
+        Weights of an RMSNorm before the product, if there is one.
+    epsilon : float
+        Added to the mean square in the norm.
+    """
+
+    weight: Tensor
+    norm: Tensor | None = None
+    epsilon: float = 0.0
+
+
+@dataclass(frozen=True)
 class ModelOutput:
     """Result of a forward pass.
 
@@ -113,6 +132,10 @@ class DecoderModel(ABC):
     def call_sizes(self) -> CallSizes:
         """Sizes of forward passes that matter for their time."""
         return CallSizes()
+
+    def split_head(self) -> tuple[DecoderModel, Head] | None:
+        """Return the same model with hidden states in place of logits, and its head; None for a head that is not a plain product."""
+        return None
 
     @abstractmethod
     def cache(self, slots: int) -> Cache:

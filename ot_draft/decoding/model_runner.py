@@ -7,7 +7,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..trees.drafting.growing import Growing
 from .cache import Cache, SequenceBatch, causal_mask, tree_mask
 from .model import DecoderModel, hidden_before
 from .sampling import NodeLaws, NodeLogits, Way
@@ -67,15 +66,15 @@ class ModelRunner:
         tokens, hidden = self.texts.tokens.gather(1, places), self._hidden_before(places)
         return self._forward(tokens, places, places, attention_mask, last=1, hidden=hidden)
 
-    def read_level(self, growing: Growing, attention_mask: Tensor, slots: Tensor, depth: int) -> Tensor:
-        """Read the present level of growing trees into these slots after the sequences; return logits (B, W, n or fewer).
+    def read_level(self, read: Tensor, above: Tensor, attention_mask: Tensor, slots: Tensor, depth: int) -> Tensor:
+        """Read tokens (B, W) whose parents are in the slots `above` of the trees; return logits (B, W, n or fewer).
 
-        attention_mask: bool (B, W, M), the slots of the trees that each node attends to.
+        slots: (B, W), where they are written; attention_mask: bool (B, W, S), see `tree_mask`.
         """
         lengths = self.texts.lengths[:, None]
         positions = (lengths + depth).expand_as(slots)
-        hidden = self.cache.states_at(lengths + growing.above) if self.model.info.reads else None
-        return self._forward(growing.read, lengths + slots, positions, self._tree_mask(attention_mask), hidden=hidden)
+        hidden = self.cache.states_at(lengths + above) if self.model.info.reads else None
+        return self._forward(read, lengths + slots, positions, attention_mask, hidden=hidden)
 
     def read_tree(
         self, tokens: Tensor, parents: Tensor, attention_mask: Tensor, depths: Tensor
@@ -93,7 +92,7 @@ class ModelRunner:
             tokens=torch.cat((self.texts.last[:, None], tokens), 1),
             slots=lengths + nodes,
             positions=lengths + depths,
-            attention_mask=self._tree_mask(attention_mask),
+            attention_mask=self.tree_mask(attention_mask),
         )
         return self.laws(logits, tokens, lambda row: ways_to(parents[row].tolist(), range(attention_mask.shape[1])))
 
@@ -116,7 +115,8 @@ class ModelRunner:
     def _hidden_before(self, positions: Tensor) -> Tensor | None:
         return hidden_before(self.model, self.target_cache, positions)
 
-    def _tree_mask(self, attention_mask: Tensor) -> Tensor:
+    def tree_mask(self, attention_mask: Tensor) -> Tensor:
+        """Slots of the cache that nodes see, bool (B, W, S), which see the text and these of the tree's M nodes, bool (B, W, M)."""
         return tree_mask(attention_mask, self.texts.lengths, self.cache.live).to(self.model.info.device)
 
 

@@ -128,7 +128,7 @@ def _a_level_stands_one_too_far(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         ModelRunner,
         "read_level",
-        lambda self, growing, attention_mask, slots, depth: made(self, growing, attention_mask, slots, depth + 1),
+        lambda self, read, above, mask, slots, depth: made(self, read, above, mask, slots, depth + 1),
     )
 
 

@@ -10,19 +10,29 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from llm_demo.gpu import layer_kernels
-from ot_draft.fast.kernels import draw, excess, trees
+from ot_draft.fast.kernels import draft_level, draw, excess, trees
 from ot_draft.fast.kernels import optimal as classes
 
 POINTERS = {
-    "*i64": "drafts token parents tokens fixed length nodes following slots",
+    "*i64": "drafts token parents tokens fixed length nodes following slots scored without_law",
+    "*i32": "begins",
     "*fp64": "kink curve",
-    "*bf16": "x residual weight summed normed gate_up out qkv cos sin queries keys values",
-    "fp32": "epsilon",
+    "*bf16": "states norm x residual weight summed normed gate_up out qkv cos sin queries keys values",
+    "fp32": "epsilon temperature even",
     "i32": "n p_step q_step k span first shift blocks draws size depth columns fixed_rows parents_row tokens_row p_tree p_node q_tree"
-    " q_node width count heads groups turns_row slots_row memory_row memory_head",
+    " q_node rows states_row first_node parts uniforms_row top_count width count heads groups turns_row slots_row memory_row memory_head",
 }
 TYPES = {name: kind for kind, names in POINTERS.items() for name in names.split()}
-ONE_WARP = {"_excess_sums": 1, "_class_masses": 2, "_curves": 2, "_levels": 1, "_kinks": 1, "_traverse": 8, "_walk": 8}
+ONE_WARP = {
+    "_excess_sums": 1,
+    "_class_masses": 2,
+    "_curves": 2,
+    "_levels": 1,
+    "_kinks": 1,
+    "_traverse": 8,
+    "_walk": 8,
+    "_draw_children": 8,
+}
 SIZES = {
     "K": 8,
     "C": 256,
@@ -37,6 +47,10 @@ SIZES = {
     "ADDS": True,
     "NORMS": True,
     "HALF": 64,
+    "ROWS": 16,
+    "CHUNK": 64,
+    "SUBSET": True,
+    "GREEDY": False,
 }
 SMALL_BLOCKS = {
     "_excess_sums": 128,
@@ -45,6 +59,8 @@ SMALL_BLOCKS = {
     "_draw": 1024,
     "_traverse": 2048,
     "_walk": 2048,
+    "_scores": 64,
+    "_draw_children": 1024,
     "_add_norm": 4096,
     "_rotate_and_write": 64,
 }
@@ -66,8 +82,10 @@ def kernels() -> list[tuple[triton.JITFunction, dict[str, object]]]:
     laws = [(trees._traverse, {"LAW": law}) for law in (0, 3)]
     walks = [(trees._walk, {"RULE": rule, "LAW": law}) for rule, law in ((0, 0), (1, 1))]
     layers = [layer_kernels._add_norm, layer_kernels._silu_mul, layer_kernels._rotate_and_write]
-    once += layers
-    return [(kernel, {}) for kernel in once + steps] + [(kernel, {"LAST": False}) for kernel in steps] + laws + walks
+    once += [*layers, draft_level._scores]
+    levels = [(draft_level._draw_children, {"LAW": law, "GREEDY": law == 0}) for law in range(3)]
+    between = [(kernel, {"LAST": False}) for kernel in steps]
+    return [*((kernel, {}) for kernel in once + steps), *between, *laws, *walks, *levels]
 
 
 def main() -> None:

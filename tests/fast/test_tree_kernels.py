@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 if not kernels.installed():
     pytest.skip("triton is not installed: pip install triton", allow_module_level=True)
 
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from counted_operations import Counted, Launched  # noqa: E402
 
 from ot_draft.fast.kernels import trees  # noqa: E402
 
@@ -153,45 +153,6 @@ def test_any_memory_layout(rule: Any, law: Any, monkeypatch: pytest.MonkeyPatch)
     tree = shape.tree(tokens.T.contiguous().T, larger[..., 3:23], q.mT.contiguous().mT, law)
     assert tree.q.stride(-1) > 1
     agree(rule, tree, torch.rand(16, rule.n_uniforms(shape), generator=generator), monkeypatch)
-
-
-class Counted(TorchDispatchMode):
-    """Operations that start something on a device: all but views and memory."""
-
-    FREE = (
-        "view",
-        "expand",
-        "slice",
-        "select",
-        "alias",
-        "detach",
-        "unsqueeze",
-        "empty",
-        "new_empty",
-        "as_strided",
-        "_unsafe_view",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func.overloadpacket.__name__ not in self.FREE
-        return func(*args, **(kwargs or {}))
-
-
-class Launched:
-    """Stands for a kernel, which it counts and does not run."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __getitem__(self, grid: Any) -> Any:
-        return self
-
-    def __call__(self, *args: Any, **sizes: Any) -> None:
-        self.count += 1
 
 
 @pytest.mark.parametrize(("rule", "law"), CASES, ids=str)

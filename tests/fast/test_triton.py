@@ -234,4 +234,6 @@ def test_every_kernel_compiles_for_a_gpu() -> None:
         "_walk",
         "_add_norm",
         "_rotate_and_write",
+        "_scores",
+        "_draw_children",
     }

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from counted_operations import Counted  # noqa: E402
 
 import ot_draft as otd  # noqa: E402
 from llm_demo.gpu import fused_layer  # noqa: E402
@@ -90,36 +90,6 @@ def test_decoding_gives_the_same_tokens(states: bool) -> None:
             for pair in (plain, fused)
         ]
         assert texts[0] == texts[1]
-
-
-class Counted(TorchDispatchMode):
-    """Operations other than views and memory, by name."""
-
-    FREE = (
-        "view",
-        "_unsafe_view",
-        "expand",
-        "slice",
-        "select",
-        "alias",
-        "detach",
-        "transpose",
-        "permute",
-        "t",
-        "split",
-        "empty",
-        "new_empty",
-        "as_strided",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        self.names += [name] * (name not in self.FREE)
-        return func(*args, **(kwargs or {}))
 
 
 def test_operations_of_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:

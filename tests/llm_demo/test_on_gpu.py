@@ -178,7 +178,9 @@ def test_too_many_failed_comparisons_abort_a_part() -> None:
 
 def test_kernels_are_compared_and_timed() -> None:
     found = list(gpu_checks.kernel_checks(CPU, n=20, trees=2, timed=20))
-    assert all(row["passed"] for row in found) and len(found) == 2 * len(gpu_checks.TREE_RULES)
+    found += gpu_checks.draft_checks(CPU, n=20)
+    assert all(row["passed"] for row in found)
+    assert len(found) == 2 * len(gpu_checks.TREE_RULES) + 2 * len(gpu_checks.DRAFT_LAWS)
 
 
 def test_bytes_of_weights_that_a_step_reads() -> None:
