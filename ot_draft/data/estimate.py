@@ -25,6 +25,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
+from ..errors import InvalidArgument
 from ..exact import evaluate
 from ..laws import DraftLaw, Fact
 from ..problem import Problem
@@ -135,7 +136,11 @@ def _enumerate(rule: SelectionRule, problem: Problem) -> Acceptance:
 def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np.random.Generator) -> Acceptance:
     drafts = _drawn(problem, samples, generator)  # the same for every rule
     step = samples if rule.cost.on_host else max(1, SETTINGS.cache_cells // (problem.n * int(np.prod(problem.batch))))
-    parts = [_given(rule, problem, drafts[..., start : start + step, :]) for start in range(0, samples, step)]
+    originals = problem.p, problem.q, drafts
+    p, q, given = map(np.copy, originals)  # the originals are also those of other rules
+    parts = [_given(rule, p, q, given[..., start : start + step, :]) for start in range(0, samples, step)]
+    if not all(map(np.array_equal, (p, q, given), originals)):
+        raise InvalidArgument(f"{rule.name} must not write into its arguments. Write into a copy, such as xp.copy(p).")
     accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     controls = _controls(problem, drafts)
     value, error = adjusted_mean(accepted, controls)
@@ -197,9 +202,9 @@ def _expected(test: Array, q: Array, drafts: Array, law: DraftLaw) -> Array:
     return found
 
 
-def _given(rule: SelectionRule, problem: Problem, drafts: Array) -> tuple[Array, Array]:
+def _given(rule: SelectionRule, p: Array, q: Array, drafts: Array) -> tuple[Array, Array]:
     """Acceptance given the drafts (..., rows, k), and the part that is taken: (..., rows) each."""
-    selection = rule(problem.p[..., None, :], problem.q[..., None, :], drafts)
+    selection = rule(p[..., None, :], q[..., None, :], drafts)
     taken = selection.accept.sum(-1, keepdims=True)[..., 0]
     left = xp.where(first_time(drafts), xp.gather(selection.residual, drafts), 0).sum(-1)
     return taken + (1 - taken) * left, taken

@@ -440,7 +440,7 @@ MADE_UP = (
     ),
     Fault(
         "residual-is-p",
-        "after a refusal the token comes from p",
+        "after a rejection the token is sampled from p",
         changed(ALL_CHAINS, rest=lambda case, node: case.p[node])
         | changed(BLOCKS, rest=lambda case, weights, node: case.p[node])
         | changed(RECURSIVE, update=lambda p, q: p)
@@ -510,8 +510,8 @@ MADE_UP = (
         "q loses the rejected token and is not normalised",
         changed(("recursive-rejection-distinct",), drop=dropped_only),
     ),
-    Fault("factor-one", "K-SEQ at factor 1", changed(("k-seq",), factor=lambda k: 1)),
-    Fault("residual-of-one", "the residual of one draft", changed(("k-seq",), repeat=lambda k: 1)),
+    Fault("factor-one", "K-SEQ with division factor 1", changed(("k-seq",), factor=lambda k: 1)),
+    Fault("residual-of-one", "the residual is that of one draft token", changed(("k-seq",), repeat=lambda k: 1)),
     Fault("uncapped-weights", "the weights of a block exceed 1", changed(("vllm-v2-block",), weights=uncapped)),
     Fault(
         "block-rest-of-one",

@@ -143,7 +143,7 @@ def test_the_controls_of_an_estimate_have_expectation_0(law: otd.DraftLaw) -> No
 def test_the_controls_reduce_the_standard_error(rule: otd.SelectionRule, share: float, real_pair: Any) -> None:
     problem = otd.Problem(*real_pair, 4, rule.law)
     drafts = _drawn(problem, 256, np.random.default_rng(0))
-    accepted = _given(rule, problem, drafts)[1]
+    accepted = _given(rule, problem.p, problem.q, drafts)[1]
     _, plain = adjusted_mean(accepted, np.zeros((256, 0)))
     _, adjusted = adjusted_mean(accepted, _controls(problem, drafts))
     assert adjusted < share * plain
@@ -165,6 +165,23 @@ def test_rules_of_one_law_are_estimated_from_the_same_tuples(real_pair: Any) -> 
         estimate.evaluate_pairs(rule, otd.Problem(p, q, 4), 32, 0, lambda row: (row,))
     half = len(seen) // 2
     assert half > 0 and np.array_equal(np.concatenate(seen[:half]), np.concatenate(seen[half:]))
+
+
+def test_a_rule_that_writes_into_its_arguments_changes_no_numbers_of_others(real_pair: Any) -> None:
+    class Overwrites(otd.SelectionRule):
+        law = otd.IID()
+
+        def __call__(self, p: Any, q: Any, drafts: Any) -> otd.Selection:
+            found = otd.rules.RecursiveRejection()(p, q, drafts)
+            p[...] = q
+            return found
+
+    p, q = (np.array(masses[:100] / masses[:100].sum()) for masses in real_pair)
+    problem = otd.Problem(p, q, 4)
+    before = problem.p.copy()
+    with pytest.raises(otd.InvalidArgument, match="must not write into its arguments"):
+        expected_acceptance(Overwrites(), problem, 8)
+    assert np.array_equal(problem.p, before)
 
 
 def test_the_same_generator_gives_the_same_estimate(real_pair: Any) -> None:
@@ -216,6 +233,6 @@ def test_a_rule_that_plans_on_the_host_plans_once_for_many_drafts(monkeypatch: p
     monkeypatch.setattr(estimate, "SETTINGS", replace(estimate.SETTINGS, cache_cells=1))  # drawn one by one
     assert estimate.expected_acceptance(rule, problem, 20) == found and plans == 2
     drafts = estimate._drawn(problem, 20, np.random.default_rng(0))
-    alone = [estimate._given(rule, problem, drafts[row : row + 1])[0] for row in range(20)]
+    alone = [estimate._given(rule, problem.p, problem.q, drafts[row : row + 1])[0] for row in range(20)]
     controls = estimate._controls(problem, drafts)
     assert plans == 22 and found.value == estimate.adjusted_mean(np.concatenate(alone), controls)[0]
