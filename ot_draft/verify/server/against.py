@@ -46,10 +46,9 @@ class TwoServerPlan:
     small_block_tokens: int = 600
     large_block: int = 8  # afterwards
     max_empty_batches: int = 20  # batches in a row without a token, after which the test ends
-    min_repeats: int = (
-        8  # a side is deterministic if it repeats its responses to repeated requests: at least this number,
-    )
-    repeated_share: float = 0.99  # and this share of them
+    # A side is deterministic if it repeats its responses to this number of repeated requests, and to this share of them.
+    min_repeats: int = 8
+    repeated_share: float = 0.99
 
 
 class Side(Protocol):
@@ -219,9 +218,8 @@ class TwoServerTest:
     def run(self, tokens: int, on_batch: Callable[[int], None] = lambda tokens: None) -> ServerReport:
         """Ask until the sides differ, or this number of tokens of both was read. Raises CannotAudit if nothing can be read."""
         while self._decided_at is None and self.tokens < tokens:
-            if self._empty_batches >= self._plan.max_empty_batches or self.unreadable.tokens > max(
-                20, 0.5 * self._answers
-            ):
+            mostly_unreadable = self.unreadable.tokens > max(20, 0.5 * self._answers)
+            if self._empty_batches >= self._plan.max_empty_batches or mostly_unreadable:
                 break
             if all(each.skipped for each in self.settings):
                 raise CannotAudit(f"both sides must answer a setting, got none: {self.settings[0].skipped}")

@@ -59,7 +59,7 @@ def test_rows_out_of_order_are_left_out_and_counted(name: str, way: str) -> None
     assert (
         not audit.biased and report.status == Status.UNDECIDED and report.evidence.unreadable >= len(at[0]) / 2 - ROWS
     )
-    assert "every token once, each text in its order" in report.evidence.reason
+    assert "every token once, each sequence in order" in report.evidence.reason
 
 
 def test_texts_without_a_name_begin_anew_where_positions_do() -> None:
