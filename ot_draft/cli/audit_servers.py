@@ -62,7 +62,7 @@ def servers(
             )
             one, other = replace(one, ids=ids), replace(other, ids=ids)
             sizes = TwoServerPlan(lengths=lengths) if lengths else TwoServerPlan()
-            compared = settings_of(one, other, chosen, plan.prompts)
+            compared = settings_of(one, other, chosen, plan.prompts, sizes)
             test = TwoServerTest(one, other, compared, level, confidence, sizes)
             with progress_bar(tokens, "tokens of both sides") as advance:
                 found = test.run(tokens, lambda read: advance(to=read))

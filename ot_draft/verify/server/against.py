@@ -36,6 +36,7 @@ END_OF_TEXT = 2**31 - 1  # token that stands for the end of a response before ma
 class TwoServerPlan:
     """Sizes of the requests in a comparison of two servers. Lengths are max_tokens; those in turn repeat."""
 
+    prompts_per_setting: int = 4  # except for the plain one, which has all prompts
     lengths: tuple[int, ...] = (2, 2, 8, 2, 2, 16)  # in batches of all settings, in turn
     all_settings_every: int = 16  # one of this number of tokens is in a batch of all settings
     extra_requests: tuple[int, ...] = (3, 3, 28)  # of the first setting in a batch of all settings, in turn
@@ -346,14 +347,14 @@ class TwoServerTest:
 
 
 def settings_of(
-    first: ServerSide, second: ServerSide, names: Sequence[str], prompts: Sequence[Prompt], few_prompts: int = 4
+    first: ServerSide, second: ServerSide, names: Sequence[str], prompts: Sequence[Prompt], plan: TwoServerPlan
 ) -> list[Setting]:
     """Return the settings that both engines have: the plain one with all prompts and half of the stake, others with a few prompts."""
     common = [name for name in names if first.has(name) and second.has(name)]
     if not common:
         raise CannotAudit(f"--settings must have one that both engines have, got {', '.join(names)}.")
     stake = dict.fromkeys(common, 1.0) | ({"plain": max(1.0, len(common) - 1.0)} if "plain" in common else {})
-    few = prompts[:: max(1, len(prompts) // few_prompts)][:few_prompts]
+    few = prompts[:: max(1, len(prompts) // plan.prompts_per_setting)][: plan.prompts_per_setting]
     long = [_after_others(prompts, prompt) for prompt in few]
     min_length = max(DIALECTS[side.plan.engine].min_drafted_length for side in (first, second))
     return [
@@ -362,6 +363,7 @@ def settings_of(
             prompts if name == "plain" else long if SETTINGS[name].long_prompts else few,
             stake[name],
             min_length=min_length,
+            plan=plan,
         )
         for name in common
     ]
