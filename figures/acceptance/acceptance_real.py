@@ -23,7 +23,7 @@ CAPTION = (
     " Next-token distributions on 479 tokens and 32 tail classes (figures/data). Mean over contexts, standard error over sequences"
     " (shifted sideways for legibility; the rules share the contexts, so gaps between lines have smaller errors than the bars)."
     " Without replacement, a tail class is drafted at most once. Recursive rejection without replacement is estimated from 256"
-    " random draft tuples per context, everything else is exact. Hybrid drafting, upper row only, fixes the j most probable tokens,"
+    " random draft tuples per context, everything else is exact. Hybrid drafting fixes the j most probable tokens,"
     " j chosen by Hybrid('auto') from q and k, and samples the others outside them."
 )
 
