@@ -267,7 +267,7 @@ def sampled_tree(p: Model, q: Model) -> Law:
 
 
 AGAIN = {
-    ("lenience", "lenience 1/2, the rest from p"): lenience,
+    ("lenience", "lenience 1/2, residual p"): lenience,
     ("flashinfer", "ChainSpeculativeSampling: a chain"): chain,
     ("mlx-lm", "MTP, pull 1085: p/q, then a sample of p"): closed_pull,
     ("wagner", "sigmoid"): sigmoids,
@@ -280,7 +280,7 @@ AGAIN = {
     ("mlx-node", "temperature 0"): argmax,
     ("medusa", "code, fast: one candidate"): typical,
     ("sglang", "sampled requests verified greedily"): argmax,
-    ("dyspec", "tree whose shape follows the draws"): sampled_tree,
+    ("dyspec", "tree whose shape follows the samples"): sampled_tree,
     ("xllm", "MTP, EAGLE-3: drawn drafts, q of the token alone"): without_x,
     ("hu-huang", "keeping the efficiency: one position of one path"): speculative,
 }

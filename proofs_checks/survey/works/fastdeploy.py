@@ -35,6 +35,6 @@ WORK = Work(
      Form("target_match: n-gram", TARGET_SAMPLE, "comparison with the target's sample; Coq: sampling.v", mode=NGRAM,
           when="the default since pull 7467 (April 2026)"),
      greedy("greedy", when="verify_strategy greedy")),
-    KERNEL, engine="FastDeploy", undecided=(("verify_window of topp", "a window of later tokens decides; it was not rebuilt"),),
+    KERNEL, engine="FastDeploy", undecided=(("verify_window of topp", "a window of later tokens decides; it was not reimplemented"),),
     remarks="What topp emits is compared with the distribution after top-p. Its documentation does not call it lossy.",
 )  # fmt: skip

@@ -32,7 +32,7 @@ WORK = Work(
     (biased("issue 12: a target sample for every candidate", Coupled(separate, (2,)), by_hand,
             "sample a ground-truth output for a candidate",
             OneToken(otd.rules.NaiveTarget(law=TOP), (2,)), "one sample for each distinct beginning, as pull 17 has it",
-            when="an idea of issue 12 that it rules out; in no released code", seen="not read: the thread describes it"),
+            when="an idea that issue 12 rejects; in no released code", seen="not read: the thread describes it"),
      Form("pull 17: one sample for each beginning", TARGET_SAMPLE, "the output is the target's sample; Coq: sampling.v",
           when="open pull 17", code="foundation-model-stack/fms-extras pull 17"),
      greedy("released code")),

@@ -15,7 +15,7 @@ WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 WORK = Work(
     "hipfire", "hipfire", "", "code of both tests; pull 483",
     "the target's distribution at any temperature", "none beyond the target's sample",
-    (Form("tree by the target's draws", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw per node, followed; exact checks",
+    (Form("tree by the target's samples", AlongPath(trees.NaivePath(), (2,), 2, TREE, TOP), "one draw per node, followed; exact checks",
           mode=TREES),
      Form("without replacement: node", OneToken(WITHOUT), "Coq: sampling.v, while q has mass left", mode=TREES),
      Form("without replacement: tree", walk(WITHOUT), "Coq: adaptive_trees.v", mode=TREES)),

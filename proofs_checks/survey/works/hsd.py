@@ -55,5 +55,5 @@ WORK = Work(
             seen=f"{RUN} (f3adf7f)",
             known=(Known(toy(THIRD, 2 * THIRD), THIRD / 3),))),
     "ZhouYuxuanYX/Hierarchical-Speculative-Decoding transformers/generation/utils.py@b8575e2 and @f3adf7f, _speculative_sampling",
-    undecided=(("several drafts", "what later ones take over from rejected ones was not rebuilt"),),
+    undecided=(("several drafts", "how later drafts use rejected ones was not reimplemented"),),
 )  # fmt: skip

@@ -109,7 +109,7 @@ WORK = Work(
      biased("code, fast: tree", AlongPath(longest_likely, (2,), 2, TREE, TOP), longest_by_hand,
             "best_candidates = where(candidates_accept_length == accept_length), of them the most probable",
             NAIVE_TREE, FIX, when="temperature above 0", code=CODE + "evaluate_posterior", seen=RUN),
-     biased("as the paper may be read: the rest drawn from p", OneToken(TYPICAL("sample"), (1,), TOP),
+     biased("as the paper may be read: residual p", OneToken(TYPICAL("sample"), (1,), TOP),
             single(likely, lambda p, q, x: p, mode),
             "a candidate is taken above the threshold, else a draw from the target", TARGET_SAMPLE, FIX,
             when="in no released code", code="none"),

@@ -1,4 +1,4 @@
-"""MTPLX and mlx-serve: typical and cascade acceptance for multi-token prediction, both lossy where asked for.
+"""MTPLX and mlx-serve: typical and cascade acceptance for multi-token prediction, both lossy if enabled.
 
 TYPICAL keeps a draft with p(x) > min(threshold, delta exp(-entropy)) and otherwise draws from p. CASCADE keeps a draft with p(x) >= (1 -
 alpha) max p without a random number and puts every other one to p/q and its residual. Neither is in mlx-serve's commit 9a785b7. Its exact
@@ -36,14 +36,14 @@ def near_by_hand(p: Any, q: Any, x: int) -> Any:
 
 
 def typical(code: str) -> Form:
-    return biased("typical, threshold .3, delta .09", OneToken(BAR, (1,), TOP), single(likely, lambda p, q, x: p, mode),
+    return biased("typical, threshold 0.3, delta 0.09", OneToken(BAR, (1,), TOP), single(likely, lambda p, q, x: p, mode),
                   "accept while p(x_k) > min(eps, delta exp(-H(p))); else a sample of p", TARGET_SAMPLE, "compare with the target's sample",
                   on_purpose=True, mode=TYPICAL, when="its flag set; off by default",
                   seen="not read: the thread describes it", code=code)  # fmt: skip
 
 
 def cascade(code: str) -> Form:
-    return biased("cascade (token rule), alpha .1", OneToken(Single(near), (1,)), single(near_by_hand, usual_residual),
+    return biased("cascade (token rule), alpha 0.1", OneToken(Single(near), (1,)), single(near_by_hand, usual_residual),
                   "defer iff p(v) < max p (1 - alpha); a draft that is not deferred is kept", SPECULATIVE,
                   "alpha = 0 and p/q for every draft",
                   on_purpose=True, mode=TYPICAL, when="its flag set; off by default",
@@ -59,7 +59,7 @@ WORKS = (
           Form("neither flag", SPECULATIVE, EXACT, mode=CHAIN, when="its default", code="youssofal/MTPLX, as pull 485 describes it")),
          engine="MTPLX"),
     Work("mlx-serve", "mlx-serve", "", "code at 9a785b7; threads of issue 419 and pull 433",
-         "lossy where asked for", "as MTPLX",
+         "lossy if enabled", "as MTPLX",
          (typical("ddalcu/mlx-serve issue 419, a port of MTPLX's pull 478"),
           cascade("ddalcu/mlx-serve issue 419, a port of MTPLX's pull 485"),
           Form("MTP, argmax drafts", TARGET_SAMPLE, "q set to 1; Coq: sampling.v", mode=CHAIN, when="its default",

@@ -36,7 +36,7 @@ ROWS = (
         "2405.14105",
         "second hand",
         "its protocol",
-        "not read; a draft may itself be drafted for (see triforce)",
+        "not read; a third model may draft for the draft model (see triforce)",
     ),
     (
         "amusd",
@@ -62,7 +62,7 @@ ROWS = (
         "their tests",
         "Medusa's typical or greedy test, as others report (see medusa)",
     ),
-    ("resispec", "ResiSpec", "2608.24411", "abstract", "its rule", "its code could not be had"),
+    ("resispec", "ResiSpec", "2608.24411", "abstract", "its rule", "its code is not available"),
     (
         "dblast",
         "DBLast",

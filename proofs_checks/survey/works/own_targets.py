@@ -61,7 +61,7 @@ def toward(
 WORKS = (
     Work("cascades", "Speculative cascades (OPT)", "Narasimhan et al. 2025", "the library's target",
          "lossless for its own target, q or p by context", "one pass more than speculative sampling",
-         (toward("OPT, alpha = .1", published_targets.Cascade("opt", ALPHA), deferred,
+         (toward("OPT, alpha = 0.1", published_targets.Cascade("opt", ALPHA), deferred,
                  "the target is q where max q >= max p - alpha TV(p, q)",
                  "always defer to p"),), on_purpose=True),
     Work("mentored", "Mentored decoding", "Tran-Thien 2023; Tran-Thien and Nock 2026", "the library's target",

@@ -38,5 +38,5 @@ WORK = Work(
     "one pass per node",
     (Form("a fork's test: node", OneToken(RULE, (2,)), "exact checks"),
      Form("a fork's test: tree", walk(RULE), WALK)),
-    undecided=(("the authors' own", "their code could not be had"),),
+    undecided=(("the authors' own", "their code is not available"),),
 )  # fmt: skip

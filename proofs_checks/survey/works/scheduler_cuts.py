@@ -83,7 +83,7 @@ def by_hand(how: str, own: bool) -> Any:
 READS_BEFORE = (
     "no decision about a position reads the token drafted there, later tokens, or the numbers that verify them"
 )
-READS_KEPT = "no decision that lets in a token reads it or a later one, or the numbers that verify them"
+READS_KEPT = "no decision that admits a token reads it or a later one, or the random numbers that verify them"
 PROVED = "theorem `what a scheduler's cut may depend on` (prove scheduled)"
 RIGHT = AlongPath(cut(BEFORE), measured=False)
 WORK = Work(

@@ -60,7 +60,7 @@ WORKS = (
           biased("code: top candidates at draft temperature 0", OneToken(Cut(), (2,)), cut_by_hand,
                  "topk_probs = softmax(topk_logit) of chosen candidates goes into the test for drawn ones",
                  OneToken(otd.rules.NaiveTarget(law=TOP), (2,)), "q = 1 on a chosen candidate, its p set to 0 after a rejection",
-                 when="draft_model_temp 0 and target_model_temp above 0, which its scripts never ask; replacement=False", seen=RUN,
+                 when="draft_model_temp 0 and target_model_temp above 0, which its scripts never use; replacement=False", seen=RUN,
                  sampling="temperature 0, in the draft model")),
          "NJUNLP/MCSD MCSD/inference/strategies.py@8aadd65, _MCSSwReplacement, _MCSSwoReplacement"),
     Work("spechub", "SpecHub", "SpecHub 2024", ALGORITHM, "lossless; near the optimum of two drafts", "linear in the vocabulary",

@@ -204,6 +204,6 @@ WORKS = (
     Work("aiter", "aiter (AMD)", "", "the file and its history", "as SGLang's", "none",
          (one_uniform_form("SGLang's kernel with one uniform number", mode=TREES, when="17 to 18 March 2025, in no release", seen=SEEN,
                         code="ROCm/aiter csrc/include/speculative_sampling.cuh@b1975e9, TreeSpeculativeSamplingTargetOnly",
-                        fixed="taken out a day later: e5a8467, pull 219"),),
+                        fixed="removed a day later: e5a8467, pull 219"),),
          engine="aiter"),
 )  # fmt: skip

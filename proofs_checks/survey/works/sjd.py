@@ -68,7 +68,7 @@ WORK = Work(
      biased("code at temperature 1/2", OneToken(Single(residual=sharp_left), (1,)),
             single(usual_test, lambda p, q, x: norm([max(Fraction(0), rest) ** 2 for rest in minus(p, q)], p)),
             "logits_processor(.., log((p - q)+)) before the residual's softmax, where p and q are processed already", SPECULATIVE, FIX,
-            when="not 1, as all its scripts ask; Lumina, Anole, Emu3", seen=SEEN, sampling="temperature 1/2"),
+            when="not 1, as in all its scripts; Lumina, Anole, Emu3", seen=SEEN, sampling="temperature 1/2"),
      biased("code at top-p 0.795", OneToken(Single(residual=cut_left), (1,)), single(usual_test, cut_by_hand),
             "TopPLogitsWarper3d among the processors, applied to log((p - q)+)", SPECULATIVE, FIX,
             when="below 1, its default; test_llamagen.py --top_p", seen=SEEN, through=nucleus,

@@ -36,10 +36,10 @@ def by_hand(chance: Any, p: Any, q: Any, k: int) -> tuple[int]:
 
 
 WORK = Work(
-    "subspec", "SubSpec", "", "code of its tree verification", "exact; lossy where asked for", "none beyond the target's sample",
+    "subspec", "SubSpec", "", "code of its tree verification", "exact; lossy if enabled", "none beyond the target's sample",
     (Form("exact", NAIVE_TREE, "the target's walk; exact checks", when='verify_method "exact", the default'),
      biased("lossy, threshold 3/10", OneToken(Lossy(lambda p, q: xp.where(p >= BAR, 1, p), law=TOP), (1,)), by_hand,
             "if (not use_entropy) and p < threshold_f: continue; every other child counts", TARGET_SAMPLE, 'verify_method "exact"',
             on_purpose=True, when='verify_method "lossy"', seen="read, not run")),
-    FILES, undecided=(("traversal", "two stored texts, neither of which fits the stored tree class; no draft would be kept"),),
+    FILES, undecided=(("traversal", "two stored versions, neither of which fits the stored tree class; no draft would be kept"),),
 )  # fmt: skip

@@ -11,7 +11,7 @@ w_i >= u_1 .. u_i, a product of uniform numbers. In PyTorch w_i is prod min(1, p
 verification. Let p = (1/2, 1/2), q = (1/3, 2/3) and two drafts. A first draft token 1 passes by itself with 3/4, which p needs. It passes
 with the second too: u_1 > 3/4 and u_1 u_2 <= w_2. In PyTorch that adds (3/4) ln(4/3) before a second draft token 0 and (9/16) ln(4/3)
 before 1, so that the first token is 1 with 1/2 + (5/12) ln(4/3); in Triton with 5/9 + (1/4) ln(4/3). ENTROPY. With enable_entropy_verify a
-draft token is kept where p/q >= tau u, tau = min(.95, exp(-.4 H)) with the target's entropy H.
+draft token is kept where p/q >= tau u, tau = min(0.95, exp(-0.4 H)) with the target's entropy H.
 """
 
 from fractions import Fraction
@@ -80,7 +80,7 @@ PRODUCTS = (
     "the acceptance compares products of uniform numbers; with two draft tokens the first token is 1 with probability"
     " 1/2 + (5/12) ln(4/3) = 0.620 in PyTorch, and 5/9 + (1/4) ln(4/3) = 0.627 in Triton"
 )
-ENTROPY = "a draft token is accepted with min(1, p/(q tau)), tau = min(.95, exp(-.4 H)); here tau = 2^(-2/5)"
+ENTROPY = "a draft token is accepted with min(1, p/(q tau)), tau = min(0.95, exp(-0.4 H)); here tau = 2^(-2/5)"
 HALVES = ("1/2, 1/2", "1/3, 2/3")
 WORK = Work(
     "vllm-ascend", "vLLM Ascend", "",
@@ -109,7 +109,7 @@ WORK = Work(
                "run: its kernels, in an interpreter: 4,000 draws each gave (.421, .246, .333) and (.374, .128, .498)"),
         Argued("enable_block_verify", BLOCK, "first runner, three draft tokens or more", BUG, PRODUCTS, (*HALVES, "1", "(5/12) ln(4/3)"),
                f"{V1}, rejection_random_sample_block_verify_pytorch", "run: the PyTorch function gives 0.619"),
-        Argued("enable_entropy_verify", TYPICAL, "first runner; posterior_threshold .95 and posterior_alpha .4, the defaults", BY_DESIGN,
+        Argued("enable_entropy_verify", TYPICAL, "first runner; posterior_threshold 0.95 and posterior_alpha 0.4, the defaults", BY_DESIGN,
                ENTROPY, (*HALVES, "1", "2^(-3/5) - 1/2"), f"{V1}, rejection_random_sample_pytorch", "read, not run"),
     ),
 )  # fmt: skip
