@@ -106,7 +106,7 @@ def numbers(rows: style.Rows) -> list[Number]:
         names = (WORST, *(case for case in least if case.startswith("real")))
         lines += [
             Number(
-                f"K-SEQ's least share of the optimum, k = {k}, {name}",
+                f"K-SEQ's smallest share of the optimum, k = {k}, {name}",
                 least[name],
                 least[GUARANTEE],
                 "≥",
@@ -138,7 +138,7 @@ def draw(rows: style.Rows) -> Any:
     axes.set_xticks(ks, [f"{k:g}" for k in ks])
     axes.minorticks_off()
     axes.set(
-        xlabel="number of draft tokens k", ylabel="share of the optimum", title="K-SEQ: taken drafts over the optimum"
+        xlabel="number of draft tokens k", ylabel="share of the optimum", title="accepted by K-SEQ's tests / optimum"
     )
     style.label([axes], [entries])
     return figure

@@ -85,7 +85,7 @@ def numbers(rows: style.Rows) -> list[Number]:
         for way in (RACE, "RecursiveRejection")
     }
     passed = [k for k, value in curves[RACE].items() if value > curves["RecursiveRejection"][k]]
-    lines += [Number("smallest k where the race passes recursive rejection", min(passed))] if passed else []
+    lines += [Number("smallest k where the race exceeds recursive rejection", min(passed))] if passed else []
     off = [float(row["off"]) for row in rows if row["off"]]
     return [*lines, Number("largest distance of a linear program from the dual", max(off))]
 

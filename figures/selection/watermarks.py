@@ -96,17 +96,17 @@ def numbers(rows: style.Rows) -> list[Number]:
         low, high = part[0], part[-1]
         lines += [
             Number(
-                f"k = {low['k']}: acceptance of the most accepting rule",
+                f"k = {low['k']}: largest acceptance",
                 float(low["accepted"]),
                 float(low["optimum"]),
                 "=",
             ),
-            Number(f"k = {low['k']}: strength of that rule", float(low["strength"])),
+            Number(f"k = {low['k']}: strength at this acceptance", float(low["strength"])),
             Number(f"k = {low['k']}: acceptance at full strength", float(high["accepted"])),
         ]
     for row in (row for row in rows if row["kind"] == "detection"):
         lines += [
-            Number(f"{row['rule']}: found after {length} tokens", float(row[f"power{length}"])) for length in (50, 200)
+            Number(f"{row['rule']}: detected after {length} tokens", float(row[f"power{length}"])) for length in (50, 200)
         ]
         lines += [Number(f"{row['rule']}: acceptance", float(row["accepted"]))] if row["accepted"] else []
     return lines

@@ -100,7 +100,7 @@ def draw(rows: style.Rows) -> Any:
 
 def table(rows: style.Rows) -> str:
     """All times."""
-    lines = [["machine", "new positions", "rows", "ms (quartiles)", "over one token"]]
+    lines = [["machine", "new positions", "rows", "ms (quartiles)", "relative to one token"]]
     for row in rows:
         spread = f"{float(row['ms']):.1f} ({float(row['low_ms']):.1f} to {float(row['high_ms']):.1f})"
         lines.append([device(row), row["positions"], row["rows"], spread, f"{float(row['ratio']):.2f}"])

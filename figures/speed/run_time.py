@@ -140,7 +140,7 @@ def numbers(rows: style.Rows) -> list[Number]:
         if row["panel"] == "n" and int(row["n"]) == most
     ]
     for row in (row for row in rows if row["panel"] == "side by side"):
-        what = f"ms in turns, n = {int(row['n']):,}, k = {row['k']}: {label_of(row['method'])}"
+        what = f"ms, interleaved, n = {int(row['n']):,}, k = {row['k']}: {label_of(row['method'])}"
         lines.append(Number(what, 1e3 * float(row["seconds"])))
     for name, look in PEERS.items():
         reached = [int(row["n"]) for row in rows if row["method"] == name and row["panel"] == "n"]
