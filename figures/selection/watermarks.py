@@ -106,7 +106,8 @@ def numbers(rows: style.Rows) -> list[Number]:
         ]
     for row in (row for row in rows if row["kind"] == "detection"):
         lines += [
-            Number(f"{row['rule']}: detected after {length} tokens", float(row[f"power{length}"])) for length in (50, 200)
+            Number(f"{row['rule']}: detected after {length} tokens", float(row[f"power{length}"]))
+            for length in (50, 200)
         ]
         lines += [Number(f"{row['rule']}: acceptance", float(row["accepted"]))] if row["accepted"] else []
     return lines
