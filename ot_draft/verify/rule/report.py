@@ -296,7 +296,7 @@ class RuleCheck:
         if outcome.status == Status.SKIPPED:
             pytest.skip(outcome.evidence.reason)
         if outcome.status == Status.FAILED:
-            raise AssertionError(f"{outcome.evidence.reason}\n\n{outcome.claim}\n\n{outcome.code}")
+            raise AssertionError(f"{outcome.evidence.reason}\n\nThe property states: {outcome.claim}\n\n{outcome.code}")
 
 
 def parametrize_with_rule_checks(

@@ -519,6 +519,16 @@ def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_dra
     assert all(outcome.status == "passed" for outcome in report.outcomes), str(report)
 
 
+def wrong_for_three(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    found = right(p, q, drafts)
+    return otd.Selection(found.accept / (2 if drafts.shape[-1] == 3 else 1), found.residual)
+
+
+def test_only_the_number_of_drafts_that_is_asked_for_counts() -> None:
+    assert not check_rule(Rule(wrong_for_three), 5, ["absent_drafts"], k=2).failures
+    assert check_rule(Rule(wrong_for_three), 5, ["absent_drafts"]).failures
+
+
 def test_the_answer_says_why_a_rule_rejects_every_problem() -> None:
     outcome = check_rule(Rule(exactly(3)), 5, ["output_distribution"], k=2)["output_distribution"]
     line = Answers([replace(outcome, check=each.name) for each in LOSSLESS]).lines()[0]
