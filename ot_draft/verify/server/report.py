@@ -93,7 +93,10 @@ def _limits(evidence: ServerEvidence) -> Iterator[str]:
     if evidence.reason:
         yield evidence.reason
     if evidence.unlisted > REPORT_THRESHOLD:
-        yield f"The lists omit {evidence.unlisted:.1%} of the probability, and the omitted tokens are not distinguished"
+        yield (
+            f"Tokens with {evidence.unlisted:.1%} of the probability are not distinguished: they are not in the lists, or not among the "
+            "most probable ones that are tested"
+        )
     if evidence.rounding > REPORT_THRESHOLD:
         yield (
             f"The distributions have an error of up to {evidence.rounding:.2g}, by rounding or by unlisted tokens at another temperature; "
