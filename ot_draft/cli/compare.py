@@ -123,6 +123,8 @@ def compare(
             refuted = refuted_rules(of_study["names"], study.ks)
             found = _compare(pairs, study, jobs, out, form == "json")
         lines = marked(found.means.summaries(), refuted)
+        if of_study["names"]:
+            _name_rules_without_values(lines, study)
         if out is not None:
             _write(out, lines, found.rows(), pairs, study)
         if plot and out is not None:
@@ -131,6 +133,13 @@ def compare(
     if form:
         click.echo(omitted, err=True, nl=bool(omitted))
     _print(lines, found, pairs, study, form, omitted)
+
+
+def _name_rules_without_values(lines: Sequence[Summary], study: Study) -> None:
+    missing = {rule.name for rule in study.rules} - {line.rule for line in lines if line.accepted is not None}
+    for name in sorted(missing):
+        reason = next((line.method.removeprefix("- ") for line in lines if line.rule == name), "no draft law")
+        click.echo(f"{name} has no acceptance for any k: {reason}", err=True)
 
 
 def _pairs(

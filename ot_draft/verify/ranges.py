@@ -81,5 +81,5 @@ def _extent(size: Size) -> int:
 
 def _said(size: Size) -> str:
     n, held, k, different, decades = size
-    masses = f", masses down to 1e-{decades}" if decades else ""
-    return f"n <= {n} with q on <= {held}, k <= {k} with <= {different} different drafts{masses}"
+    masses = f", probabilities down to 1e-{decades}" if decades else ""
+    return f"n <= {n} with q > 0 on <= {held}, k <= {k} with <= {different} distinct draft tokens{masses}"

@@ -215,6 +215,16 @@ def test_left_out_rules_are_named_with_the_option(monkeypatch: pytest.MonkeyPatc
     assert "KSeq (at least 99 s)" in table and "--rules KSeq" in table and "guaranteed" not in table
 
 
+def test_a_rule_without_any_value_is_named_on_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "raising_rule.py").write_text(
+        "import ot_draft as otd\n\n\nclass Raises(otd.SelectionRule):\n    law = otd.IID()\n\n"
+        "    def __call__(self, p, q, drafts):\n        raise otd.InvalidArgument('wrong axis')\n"
+    )
+    rules = f"KSeq,{tmp_path / 'raising_rule.py'}:Raises"
+    told = compare(*BERNOULLI, "--k", 2, "--jobs", 1, "--rules", rules, "--csv")
+    assert "Raises has no acceptance for any k: wrong axis" in told.stderr and "KSeq has" not in told.stderr
+
+
 def test_brackets_in_a_path_are_no_markup(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     file, out = pairs_of(tmp_path / "pairs.npz", 3, 2), tmp_path / "[bold]"

@@ -188,7 +188,7 @@ def test_what_a_rule_refuses_in_words_is_a_restriction_beside_the_verdict() -> N
     found = Answers([report["output_distribution"], *everything])
     said = found.lines()[0]
     assert said.startswith("lossless: yes, on all problems tried") and "problems (only three tokens)" in said
-    assert found.tried_lines()[1].endswith("n <= 3 with q on <= 2, k <= 4 with <= 2 different drafts")
+    assert found.tried_lines()[1].endswith("n <= 3 with q > 0 on <= 2, k <= 4 with <= 2 distinct draft tokens")
 
 
 @pytest.mark.parametrize(
