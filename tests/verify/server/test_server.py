@@ -136,8 +136,8 @@ def test_a_wrong_server_is_found(name: str) -> None:
     assert "biased" in done.output and "strongest evidence" in done.output
 
 
-def test_a_temperature_that_the_law_reported_does_not_know() -> None:
-    """The server draws at .7 and reports at 1: as raw that is refused without asking for a token, as processed it is found out."""
+def test_a_temperature_is_applied_to_raw_reports_only() -> None:
+    """The server samples at 0.7 and reports at 1: correct as raw log-probabilities, biased as processed ones."""
 
     def generate(fields: dict[str, Any]) -> tuple[Any, Any]:
         logits = np.log(random_pair(0, N).p[:1].repeat(fields["max_tokens"], 0))
@@ -146,10 +146,8 @@ def test_a_temperature_that_the_law_reported_does_not_know() -> None:
         return np.minimum(token, N - 1), np.exp(logits)
 
     with serving(generate) as (url, server):
-        refused = audit(url, "--temperature", ".7")
-        assert refused.exit_code == 2 and "processed_logprobs" in refused.output
-        assert audit(url, "--temperature", ".7", "--logprobs", "raw").exit_code == 2
-        assert [path for path, _, _ in server.seen] == ["/v1/models"]
+        right = audit(url, "--temperature", ".7", "--tokens", "1000", "--length", "64")
+        assert right.exit_code == 0, right.output
         wrong = audit(url, "--temperature", ".7", "--logprobs", "processed", "--tokens", "3000", "--length", "64")
         assert wrong.exit_code == 1, wrong.output
         known = audit(url, "--temperature", ".7", "--top-k", "5", "--tokens", "200")
@@ -161,7 +159,7 @@ def test_a_temperature_that_the_law_reported_does_not_know() -> None:
 def test_options_out_of_range_are_refused_before_the_server_is_asked(option: str, value: str) -> None:
     refused = audit("http://127.0.0.1:9", option, value)  # nobody answers there
     assert refused.exit_code == 2 and f"{option[2:]} {value}" in refused.output, refused.output
-    assert "give a temperature from 0 on" in refused.output
+    assert "temperature and top-k must be at least 0" in refused.output
 
 
 def answer(handler: Handler, body: bytes, status: int = 200, length: int | None = None, **headers: str) -> bool:
