@@ -262,6 +262,6 @@ def operations(length: int, switch: str, patch: pytest.MonkeyPatch) -> int:
 
 
 def test_operations_of_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two launches from the last hidden state to the children; beside them what the draft model reads."""
+    """Two launches from the last hidden state to the children, and ten operations that prepare a pass: 12, and 59 by arrays."""
     each = [operations(4, switch, monkeypatch) - operations(3, switch, monkeypatch) for switch in "01"]
     assert each[1] <= 12 < each[0]
