@@ -212,6 +212,7 @@ def _read(log: str, judge: Audit, options: ServerOptions) -> ServerReport:
         for token in read_log(path, judge.leave_out, lambda share: advance(to=round(100 * share)), notes):
             judge.add(token)
     judge.undecided, judge.remarks = notes.undecided(judge.biased, options.states_sampling), notes.remarks()
+    judge.uncharged = notes.ends.uncharged
     if not judge.tokens and not judge.charged:
         raise click.UsageError(f"LOG must hold at least one token, got none in {path}. Use another log.")
     return judge.report(str(path))

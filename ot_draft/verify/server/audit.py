@@ -97,11 +97,11 @@ class Audit:
         self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
         self._lengths = ListLengths()
         self._rows: list[Token] = []
-        self._owed = self._reserves_owed = 0  # numbers of tokens and of reserves that every bet will be charged for
-        self._reserves, self._largest_reach = 0, self._learner.reach
+        self._owed = 0  # number of tokens that every bet will be charged for
         self._largest = 0.0
         self._crossed: int | None = None
         self.skipped, self.charged, self.left_out = 0, 0, LeftOut()
+        self.uncharged = 0  # unseen tokens that cost no bet, and count as biased in the bound; set by the caller
         self.undecided = ""  # why no verdict is possible, set by the caller
         self.remarks: tuple[str, ...] = ()  # limits of the result, set by the caller
 
@@ -125,16 +125,9 @@ class Audit:
         self._pay()
 
     def _pay(self) -> None:
-        """Charge the bets for what is owed, before the bets of a block and with its weights."""
-        if self._owed:
-            self._wealth.charge(self._owed, self._learner.reach)
-            self._owed = 0
-        reach = np.maximum(self._largest_reach, self._learner.reach)
-        self._wealth.charge_growth(2 * self._reserves, self._largest_reach, reach)
-        self._largest_reach = reach
-        if self._reserves_owed:
-            self._wealth.charge(2 * self._reserves_owed, reach)
-            self._reserves, self._reserves_owed = self._reserves + self._reserves_owed, 0
+        """Charge the bets for what is owed, before the bets of a block."""
+        self._wealth.charge(self._owed, self._learner.reach)
+        self._owed = 0
 
     def _read(self, tokens: Tokens) -> None:
         """Settle all bets on a block, then learn from it: every bet depends on earlier blocks only."""
@@ -204,15 +197,13 @@ class Audit:
         """
         self._count_out(reason, where, tokens)
 
-    def charge(self, tokens: int, reserves: int = 0, ends: int = 0) -> None:
+    def charge(self, tokens: int, ends: int = 0) -> None:
         """Take from every bet its largest loss, for tokens that are lost or of which it is unknown whether the bet applied to them.
 
-        reserves, ends: numbers of `consistency.HiddenEnds`. A reserve is the loss of two tokens at the largest stakes from then on. An end
-        costs the bet on tokens of no mass only.
+        ends: further tokens that end a sequence, which cost the bet on tokens of no mass only (`consistency.HiddenEnds`).
         """
-        self.charged += tokens + 2 * reserves
+        self.charged += tokens
         self._owed += tokens
-        self._reserves_owed += reserves
         self._wealth.settle_no_mass(np.zeros(ends, dtype=bool), np.ones(ends))
 
     def _count_out(self, reason: str, where: str, tokens: int = 1) -> None:

@@ -89,9 +89,8 @@ class Tokens:
         Tokens that are listed with probability 0 count as others. tolerance, rounding: relative and absolute error of p.
         """
         power, listed = 1 / temperature, self.mass > 0
-        top = np.maximum(
-            self.mass.max(1, initial=0.0), 1e-300
-        )  # divides all probabilities: their powers may be below all floats
+        top = self.mass.max(1, initial=0.0)
+        top = np.where(top > 0, top, 1.0)  # divides all probabilities: their powers may be below all floats
         found = np.where(listed, self.mass / top[:, None], 0.0) ** power
         total = np.maximum(found.sum(1), 1e-300)
         least = np.where(listed, self.mass, np.inf).min(1, initial=1.0)

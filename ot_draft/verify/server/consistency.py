@@ -248,13 +248,14 @@ class HiddenEnds:
     """Numbers of tokens that the bets of a log are charged for, because responses may end with a token that is not in the log.
 
     At a position that ends the response with probability e, let F be the factor of a bet, with E F <= 1 and w <= F <= 1/w. If the
-    response ends there, the bet pays w <= F instead. After a token that no token has followed so far, the first end pays w^2, a reserve,
-    further ends pay 1, and the next response that goes on wins F <= 1/w once: the mean is (1 - e) E[F | no end] + e w^2 / w <= E F <= 1.
+    response ends there, the bet pays w <= F instead. After a token that no token has followed so far, the first end pays w^2, further
+    ends pay 1, and the next response that goes on wins F <= 1/w once: the mean is (1 - e) E[F | no end] + e w^2 / w <= E F <= 1.
 
     So a token that stands only at ends, as a reported end-of-sequence token does, costs two tokens in all, and every end after another
     token costs one. The end-of-sequence token and its probability need not be known. Two kinds of bets need more (`Audit.charge`). If w
-    falls to v, as learned stakes grow, each reserve is raised to v^2: with U(w) = 1/w, the mean e (v/w)^2 U(v) + (1 - e) E[F | no end] is
-    at most U(w), since (1 - e) E[F | no end] <= min(1 - e v, (1 - e) / v). The bet on tokens of no mass, with F > 1/w, pays w at every end.
+    falls to v, as learned stakes grow, w^2 is lowered to v^2 (`Wealth.charge`): with U(w) = 1/w, the mean
+    e (v/w)^2 U(v) + (1 - e) E[F | no end] is at most U(w), since (1 - e) E[F | no end] <= min(1 - e v, (1 - e) / v). The bet on tokens of
+    no mass, with F > 1/w, pays w at every end.
     """
 
     cut = ("length", "max_tokens", "limit", "abort")  # finish reasons of responses that do not end by a token
@@ -269,19 +270,24 @@ class HiddenEnds:
         """Ends after tokens that are also followed by others."""
         return self.ends - sum(ends for token, ends in self._only_last.items() if token not in self._followed)
 
-    def add(self, answer: Answer, knows_last: bool = True) -> tuple[int, int, int]:
-        """Count a response; numbers of tokens, reserves and further ends, the arguments of `Audit.charge`.
+    @property
+    def uncharged(self) -> int:
+        """Hidden ends for which no token was charged: all but two after each token that was followed later."""
+        return sum(max(0, ends - 2) for token, ends in self._only_last.items() if token in self._followed)
+
+    def add(self, answer: Answer, knows_last: bool = True) -> tuple[int, int]:
+        """Count a response; numbers of tokens and of further ends, the arguments of `Audit.charge`.
 
         knows_last: whether the last token of the answer is the last one of the response, apart from a hidden end.
         """
         *followed, last = (None, *(emitted.token for emitted in answer.tokens))
         self._followed.update(followed)
         self.responses += 1
-        if any(word in answer.finish for word in self.cut):
-            return 0, 0, 0
+        if any(word in answer.finish.lower() for word in self.cut):
+            return 0, 0
         self.ends += 1
         known = knows_last and (last is None or last >= 0)
         if not known or last in self._followed or answer.finish == UNREPORTED:
-            return 1, 0, 0
+            return 1, 0
         self._only_last[last] += 1
-        return (0, 1, 0) if self._only_last[last] == 1 else (0, 0, 1)
+        return (2, 0) if self._only_last[last] == 1 else (0, 1)

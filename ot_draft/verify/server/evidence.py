@@ -67,6 +67,7 @@ class Judge(Protocol):
     temperature: float
     skipped: int
     charged: int
+    uncharged: int
     left_out: LeftOut
     undecided: str
     remarks: tuple[str, ...]
@@ -82,8 +83,11 @@ def outcome_of(
     """
     limits, tokens, now, without = DecisionLimits(), bound.count, wealth.total, audit.left_out.tokens
     unseen = without + audit.charged
-    most = bound.largest(audit.confidence, audit.tolerance, unseen)
-    least = audit.tolerance + bound.slack + unseen / max(1, tokens + unseen)  # of the bound, with any number of tokens
+    missing = unseen + audit.uncharged
+    most = bound.largest(audit.confidence, audit.tolerance, missing)
+    least = (
+        audit.tolerance + bound.slack + missing / max(1, tokens + missing)
+    )  # of the bound, with any number of tokens
     bets = _bets(wealth, tokens, no_mass)
     undecided = audit.undecided or ("" if crossed is not None else _too_little(audit, bound, limits))
     status = Status.UNDECIDED if undecided else Status.PASSED if crossed is None else Status.FAILED

@@ -113,7 +113,7 @@ def read_log(
                 count += 1
                 yield token
         except CannotAudit as error:
-            lost(str(error), where)
+            lost(str(error), where, max(1, content.count(b'"top_logprobs"')))
     if unread.tokens and not count:
         raise CannotAudit(f"{path}: none of {unread.tokens:,} tokens can be read: {unread}")
 

@@ -6,7 +6,7 @@ They are read by `answers`, as the answers of a server are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class ResponseNotes:
     charge: function that takes the numbers of `HiddenEnds.add`, such as `Audit.charge`.
     """
 
-    charge: Callable[[int, int, int], None] = lambda tokens, reserves, ends: None
+    charge: Callable[[int, int], None] = lambda tokens, ends: None
     responses: int = 0
     ends: HiddenEnds = field(default_factory=HiddenEnds)
     copies: Copies = field(default_factory=Copies)
@@ -83,16 +83,15 @@ def tokens_of_response(
                 choice.skipped,
             )
         try:
+            if choice.error:
+                raise BadAnswer(choice.error)
             answer = read_answer({"choices": [choice.fields], "usage": usage}, LARGEST_ID)
         except BadAnswer as error:
-            lost(str(error), where, max(1, str(choice.fields).count("'top_logprobs'")))
+            lost(str(error), where, _length(choice.fields, usage))
             continue
-        if not single:
-            unfinished = (
-                "finish_reason" in choice.fields and choice.fields["finish_reason"] is None
-            )  # a part of a stream
-            ended = replace(answer, finish="length") if unfinished else answer
-            notes.charge(*notes.ends.add(ended, knows_last=not choice.skipped))
+        part = "delta" in choice.fields and choice.fields.get("finish_reason") is None  # of a stream
+        if not single and not part:
+            notes.charge(*notes.ends.add(answer, knows_last=not choice.skipped and not answer.missing))
         if answer.missing:
             lost("counted in usage.completion_tokens, and not reported", where, answer.missing)
         known = {name: entry[name] for name in NUMBERS if single and name in entry}
@@ -107,11 +106,12 @@ def tokens_of_response(
 
 @dataclass(frozen=True)
 class _Choice:
-    """A choice with the fields of OpenAI's API, the positions of its tokens, and the number of its tokens that are skipped."""
+    """A choice with the fields of OpenAI's API, the positions of its tokens, the number of its skipped tokens, and why it is unreadable."""
 
     fields: Entry
     positions: Sequence[int] = range(LARGEST_ID)
     skipped: int = 0
+    error: str = ""
 
 
 def _choice_of_entry(entry: Entry) -> Entry:
@@ -130,13 +130,13 @@ def _choices(entry: Entry) -> list[_Choice]:
         found = entry.get("choices", entry.get("outputs"))
     if type(found) is not list or not all(type(each) is dict for each in found):
         raise CannotAudit("choices must be a list of objects. Write whole responses, one JSON object per line.")
-    return [_choice_of_vllm(each) if "token_ids" in each else _Choice(each) for each in found]
+    return [_Choice(each) if type(each.get("logprobs")) is dict else _choice_of_vllm(each) for each in found]
 
 
 def _choice_of_vllm(output: Entry) -> _Choice:
-    ids, lists = output["token_ids"], output.get("logprobs")
-    if lists is None:
-        return _Choice({})
+    ids, lists = output.get("token_ids"), output.get("logprobs")
+    if ids is None or lists is None:
+        return _Choice(output)
     try:
         known = {i: (token, listed) for i, (token, listed) in enumerate(zip(ids, lists, strict=True))
                  if listed is not None and listed.get(str(token)) is not None}  # fmt: skip
@@ -144,11 +144,19 @@ def _choice_of_vllm(output: Entry) -> _Choice:
                     "top_logprobs": [{"id": int(name), "logprob": _logprob(value)} for name, value in listed.items()]}
                    for token, listed in known.values()]  # fmt: skip
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise CannotAudit(
-            f"not a RequestOutput with log-probabilities: {type(error).__name__} {str(error)[:60]}"
-        ) from error
-    choice = {"logprobs": {"content": content}} | {name: output[name] for name in ("finish_reason",) if name in output}
+        return _Choice(
+            output, error=f"not a RequestOutput with log-probabilities: {type(error).__name__} {str(error)[:60]}"
+        )
+    choice = {"logprobs": {"content": content}, "finish_reason": output.get("finish_reason")}
     return _Choice(choice, [*known], len(ids) - len(known))
+
+
+def _length(fields: Entry, usage: Any) -> int:
+    """Number of tokens of a choice that cannot be read, at least 1."""
+    logprobs, said = fields.get("logprobs"), usage.get("completion_tokens") if type(usage) is dict else None
+    columns = [fields.get("token_ids"), logprobs, *(logprobs.values() if type(logprobs) is dict else ())]
+    lengths = [len(column) for column in columns if type(column) is list]
+    return max([1, *lengths, *([said] if type(said) is int and said < LARGEST_ID else [])])
 
 
 def _logprob(value: Any) -> Any:

@@ -75,6 +75,7 @@ class Wealth:
         self._no_mass, self._tolerance = np.zeros(len(self._stakes)), tolerance
         self._combined = np.zeros(len(SETTINGS.combined_precisions))
         self._context = np.zeros(len(PastSettings.table_sizes) * len(PastSettings.tilt_precisions))
+        self._charged, self._reach = 0, np.zeros(len(self._combined))  # number of charged tokens, largest reach so far
         # Of each bet: how often its event occurred, its expectation, and the number of tokens that it applied to.
         self.came, self.expected, self.tokens = (np.zeros(len(BETS)) for _ in range(3))
 
@@ -114,15 +115,17 @@ class Wealth:
         self._no_mass += np.log1p(-self._stakes + self._stakes / most[came, None]).sum(axis=0)
 
     def charge(self, tokens: int, reach: Array | float = SETTINGS.reach) -> None:
-        """Reduce every bet by its largest loss, for unknown tokens. reach (3,): largest absolute combined scores."""
+        """Reduce every bet by its largest loss, for unknown tokens. reach (3,): largest absolute combined scores from now on.
+
+        A token may be charged before the tokens that precede it are settled. Hence each costs the largest reach so far, and more once
+        the reach grows.
+        """
         self._log -= tokens * self._most
-        self._combined -= tokens * self._most_learned(reach)
+        paid, self._reach = self._charged * self._most_learned(self._reach), np.maximum(self._reach, reach)
+        self._charged += tokens
+        self._combined -= self._charged * self._most_learned(self._reach) - paid
         self._context -= tokens * self._most_learned(SETTINGS.reach)
         self._no_mass += tokens * np.log1p(-self._stakes)
-
-    def charge_growth(self, tokens: int, before: Array, after: Array) -> None:
-        """Charge the combined bets for tokens that were charged at a smaller reach (3,): before and after its growth."""
-        self._combined -= tokens * (self._most_learned(after) - self._most_learned(before))
 
     def _most_learned(self, reach: Array | float) -> Array | float:
         return np.log((1 + reach * (1 + self._tolerance)) / (1 - reach))

@@ -214,6 +214,16 @@ def test_what_is_left_out_costs_what_it_could_have_cost(pair: Pair) -> None:
     assert charged.total < 0
 
 
+def test_tokens_that_are_left_out_before_others_are_added_cost_what_they_could_have_cost() -> None:
+    """`audit.add(*read_log(log, audit.leave_out))` leaves out first. No token 2 can be read, and bets on this are learned later."""
+    p, generator, audit = np.array([0.4, 0.3, 0.2, 0.1]), np.random.default_rng(1), Audit()
+    tokens = generator.choice(4, p=p, size=4000)
+    audit.leave_out("token 2", "", int((tokens == 2).sum()))
+    kept = tokens[tokens != 2]
+    audit.add(*Token.of_arrays(kept, np.tile(p, (len(kept), 1))))
+    assert audit.report().word == "cannot be decided" and audit.log_e_value < 0
+
+
 def test_left_out_by_the_token_is_not_biased(pair: Pair) -> None:
     """Of right tokens, every twentieth that is not the likeliest cannot be read: those that were read lean, and it is not their fault."""
     generator = np.random.default_rng(5)
@@ -282,16 +292,16 @@ def test_what_is_no_law_is_refused(call: object, said: str) -> None:
         call(Audit())  # type: ignore[operator]
 
 
-def test_a_reserve_is_the_loss_at_the_largest_learned_stakes() -> None:
+def test_a_charge_is_the_loss_at_the_largest_learned_stakes() -> None:
     """Whether it is charged before the stakes are learned or after."""
     p, generator = np.array([0.5, 0.3, 0.2]), np.random.default_rng(0)
     tokens = Token.of_arrays(generator.choice(3, size=4000, p=[0.4, 0.4, 0.2]), np.tile(p, (4000, 1)))
     early, late, none = Audit(), Audit(), Audit()
-    early.charge(0, reserves=1)
+    early.charge(2)
     for audit in (early, late, none):
         audit.add(*tokens)
         assert audit.log_e_value > 0
-    late.charge(0, reserves=1)
+    late.charge(2)
     assert late.log_e_value < none.log_e_value
     assert early._wealth._combined == pytest.approx(late._wealth._combined)
     assert np.all(none._wealth._combined - late._wealth._combined > 0.1)

@@ -290,6 +290,11 @@ FORMATS: dict[str, Callable[[list[list[tuple[Array, int]]]], list[Any]]] = {
         entry(p, token, name=int) | {"request": i} for i, text in enumerate(found) for p, token in text
     ],
     "chat completions": lambda found: [chat(text) for text in found],
+    "chat completions of vLLM": lambda found: [  # token_ids is null unless requested
+        {"choices": [chat(text)["choices"][0] | {"token_ids": ids}]}
+        for text in found
+        for ids in [[token for _, token in text] if len(text) % 2 else None]
+    ],
     "completions": lambda found: [completion(text) for text in found],
     "several choices": lambda found: [chat(found[0]) | {"choices": [chat(text)["choices"][0] for text in found]}],
     "RequestOutput": lambda found: [request_output(text) for text in found],
@@ -365,6 +370,20 @@ def test_the_error_at_another_temperature_is_stated(temperature: float, listed: 
     assert np.all(abs(true[:, 1:5] - found.mass) <= found.relative[:, None] * found.mass * (1 + 1e-9) + 1e-12)
 
 
+def test_tokens_of_unreadable_responses_are_counted(tmp_path: Path) -> None:
+    """All of them, by their lists or by the usage; a response of 16 tokens is not one."""
+    columns, output = completion(texts()[0]), request_output(texts()[0])
+    columns["choices"][0]["logprobs"]["token_logprobs"][3] = "x"
+    output["outputs"][0]["logprobs"][3] = {"x": 1}
+    output["outputs"][0]["logprobs"][4] = {str(output["outputs"][0]["token_ids"][4]): {}}
+    counted = {"choices": [{"logprobs": None}], "usage": {"completion_tokens": 16}}
+    log = tmp_path / "log.jsonl"
+    cut = json.dumps(chat(texts()[0]))[:-20]  # not JSON
+    log.write_text("\n".join([*map(json.dumps, [*map(chat, texts()), columns, output, counted]), cut]))
+    done = audit(str(log), "--json", "-")
+    assert evidence_of(done.stdout)["unreadable"] == 4 * 16, done.output
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 def test_a_file_that_is_one_json_value(indent: int | None, tmp_path: Path) -> None:
     """A list of responses, on one line or on many; and a single response on many lines."""
@@ -393,10 +412,11 @@ def test_tokens_that_are_reported_with_0_are_allowed_for_at_another_temperature(
 
 
 def test_parts_of_a_stream_do_not_end(tmp_path: Path) -> None:
-    """One token per line, and a finish reason that is null."""
-    found = [chat([pair], None) for text in texts() for pair in text]
-    done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
-    assert done.exit_code == 0 and evidence_of(done.stdout)["charged"] == 0, done.output[-500:]
+    """One token per line, with a delta, and a finish reason that is null. A whole response without a finish reason may end."""
+    parts = [{"choices": [chat([pair], None)["choices"][0] | {"delta": {}}]} for text in texts() for pair in text]
+    for found, least, most in ((parts, 0, 0), ([chat(text, None) for text in texts()], 150, 200)):
+        done = audit(written(tmp_path / "log.jsonl", found), "--json", "-")
+        assert done.exit_code == 0 and least <= evidence_of(done.stdout)["charged"] <= most, done.output[-500:]
 
 
 def test_ends_that_responses_do_not_report(tmp_path: Path) -> None:
@@ -456,6 +476,16 @@ def test_right_servers_without_reported_ends_win_no_bet(rate: float, seeds: int)
         report = judge.report()
         assert ends.hidden > 0 and report.word == "no bias found", str(report)
         assert report.evidence.log_largest < np.log(1000), (seed, report.evidence.log_largest)
+
+
+def test_ends_after_a_token_that_is_followed_later_are_in_the_bound(tmp_path: Path) -> None:
+    """A token ends 30 responses and is then followed: it is no end-of-sequence token, and 30 tokens are missing."""
+    p, bounds = np.array([0.5, 0.3, 0.15, 0.05]), []
+    for followed in (0, 1):
+        found = [chat([(p, 0), (p, 1)] * 20) for _ in range(60)] + [chat([(p, 0), (p, 2)], "stop") for _ in range(30)]
+        log = written(tmp_path / "log.jsonl", found + [chat([(p, 2), (p, followed)])] * followed)
+        bounds.append(evidence_of(audit(log, "--json", "-").stdout)["bound"])
+    assert bounds[1] > bounds[0] + 0.005
 
 
 def test_answers_from_a_cache_are_no_bias(tmp_path: Path) -> None:
