@@ -193,7 +193,8 @@ def draw_level(
         rows.shape[1], head.epsilon, temperature or 1.0, rows.stride(0), NORMS=head.norm is not None, ROWS=together,
         BLOCK=TOKENS, CHUNK=CHUNK, num_warps=4, **EXACT,
     )  # fmt: skip
-    code = {IID: NONE, WithoutReplacement: DRAWN, Hybrid: FIRST}[type(law)]
+    codes: dict[type, Any] = {IID: NONE, WithoutReplacement: DRAWN, Hybrid: FIRST}
+    code = codes[type(law)]
     _draw_children[batch, width](
         scores, largest, sums, begins if scored is None else scored, begins, uniforms, q, tokens, without_law, first_node,
         n, q.shape[-1], parts, 1 / n, law.top if code is FIRST else 0, uniforms.stride(0), q.stride(0), q.stride(1),
