@@ -196,7 +196,9 @@ def draft_checks(device: torch.device, n: int = 5000) -> Iterator[Row]:
                 found.append(next(iter(decode_steps(pair, prompts, drafting, options))))
         off = (found[0].drafted != found[1].drafted).double().mean()
         yield _row(f"drafted by kernels = by arrays, {law!r}", "draft level", "triton", float(off), 0.05)
-        apart = (found[0].q[:, 0] - found[1].q[:, 0]).abs().max()
+        fast, plain = (step.q for step in found)
+        assert fast is not None and plain is not None  # laws=True
+        apart = (fast[:, 0] - plain[:, 0]).abs().max()
         yield _row(f"q at the root, {law!r}", "draft level", "triton", float(apart), 1e-3)
 
 
