@@ -89,7 +89,7 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
         "    level[i] = now\n        while deaths[0][0] == now:\n            heappop(deaths)\n",
         LEVELS,
     ),
-    ("elder siblings stay in a child's law", otd.WithoutReplacement.conditional, "place <= 0", "place <= 99", TREES),
+    ("elder siblings stay in a child's law", otd.WithoutReplacement.conditional, "index <= 0", "index <= 99", TREES),
     (
         "the correction of a path draws from p",
         block_verification.verify,
@@ -261,8 +261,8 @@ IN_LIBRARY = [  # error; function; text in it, and what is put in its place; the
     (
         "Traversal remembers by the number of elder siblings",
         traversal.Traversal._tested,
-        "len(elder) if Fact.INDEPENDENT in law.facts else elder",
-        "len(elder)",
+        "len(earlier) if Fact.INDEPENDENT in law.facts else earlier",
+        "len(earlier)",
         TREES,
     ),
     ("Traversal remembers without elder siblings", traversal.Traversal._tested, "(known, token)", "(0, token)", PATHS),

@@ -44,7 +44,7 @@ def test_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     adapter.install(engine, "BlockVerification")
     p = np.broadcast_to([0.25, 0.75], (1, 3, 2))
     assert engine.verify(p, p[:, :2], np.array([[1, 0]]), np.array([[0.5, 0.5]])).tolist() == [[1, 0, 1]]
-    with pytest.raises(NotLossless, match="the lossless rules"):
+    with pytest.raises(NotLossless, match="must be a lossless rule"):
         adapter.install(engine, "Joint")
     engine.verify = lambda logits: None  # type: ignore[attr-defined]
     with pytest.raises(UnsupportedHost, match="takes"):

@@ -381,7 +381,7 @@ def test_who_races_along_several_paths_is_judged_as_a_walk(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["sglang", "tensorrt"])
 def test_a_walk_that_ends_at_its_first_token_is_not_confirmed(name: str) -> None:
-    form = next(form for form in REGISTER[name][0].forms if form.name.endswith((" = 1/2: tree", " .9: tree")))
+    form = next(form for form in REGISTER[name][0].forms if form.name.endswith((" = 1/2: tree", " 0.9: tree")))
     assert evaluation.evaluate_form(form).sound
     assert not evaluate_form(replace(form, by_hand=lambda *given: form.by_hand(*given)[:1])).confirmed  # type: ignore[misc]
 
