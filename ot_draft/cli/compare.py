@@ -31,7 +31,7 @@ taken: probability that a draft token is accepted; accepted also counts a
   draft token that is sampled after the rejection of all.
 share: accepted / optimum. least_share: least taken / optimum of all pairs.
 method: how the value was computed; after "- ", why it is missing.
-*_exact: fractions. refuted: whether the rule is known not to be lossless."""
+suffix _exact: fractions. refuted: the rule is known not to be lossless."""
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
 
