@@ -34,9 +34,17 @@ from ot_draft.trees import FixedTree, TreeShape  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter (Triton 3.9) keeps bfloat16 as uint16 and multiplies these integers."""
-    made = interpreter.InterpreterBuilder.create_dot
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the interpreter's sake; and several blocks in `_draw_children`."""
+    monkeypatch.setattr(draft_level, "TOKENS", 512)
+    monkeypatch.setattr(draft_level, "BLOCK", 512)
+
+
+@pytest.fixture(autouse=True)
+def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter (Triton 3.9) keeps bfloat16 as uint16, multiplies matrices of these integers, and rounds down."""
+    builder = interpreter.InterpreterBuilder
+    dot, cast = builder.create_dot, builder.cast_impl
 
     def wide(x: Any) -> Any:
         if x.dtype.scalar != tl.bfloat16:
@@ -44,9 +52,16 @@ def products_of_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
         return interpreter.TensorHandle((x.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
 
     def create_dot(self: Any, a: Any, b: Any, *others: Any) -> Any:
-        return made(self, wide(a), wide(b), *others)
+        return dot(self, wide(a), wide(b), *others)
 
-    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", create_dot)
+    def cast_impl(self: Any, x: Any, kind: Any) -> Any:
+        if (x.dtype.scalar, kind.scalar) != (tl.float32, tl.bfloat16):
+            return cast(self, x, kind)
+        rounded = torch.from_numpy(np.ascontiguousarray(x.data)).bfloat16().view(torch.int16)
+        return interpreter.TensorHandle(rounded.numpy().view(np.uint16), tl.bfloat16)
+
+    monkeypatch.setattr(builder, "create_dot", create_dot)
+    monkeypatch.setattr(builder, "cast_impl", cast_impl)
 
 
 KINDS = ("random", "ties", "zeros", "one-hot", "not a number")
@@ -262,6 +277,6 @@ def operations(length: int, switch: str, patch: pytest.MonkeyPatch) -> int:
 
 
 def test_operations_of_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two launches from the last hidden state to the children, and ten operations that prepare a pass: 12, and 59 by arrays."""
+    """Two launches from the last hidden state to the children; beside them what the draft model reads."""
     each = [operations(4, switch, monkeypatch) - operations(3, switch, monkeypatch) for switch in "01"]
     assert each[1] <= 12 < each[0]
