@@ -11,7 +11,7 @@ from . import arrays as xp
 from .arrays import Array
 from .boundary import int_from
 from .errors import InvalidArgument, InvalidDistribution, InvalidDrafts
-from .laws import IID, DraftLaw
+from .laws import IID, DraftLaw, check_defined
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
@@ -87,7 +87,7 @@ def check_law(law: Any, k: Any) -> None:
     """Raise InvalidDrafts unless law is a draft law that is defined for k drafts."""
     number = int_from("k", k, 0, error=InvalidDrafts, remedy="Pass the number of drafts.")
     check_is_law(law)
-    law.check(number)
+    check_defined(law, number)
 
 
 def check_is_law(given: Any) -> None:

@@ -85,7 +85,7 @@ def sample(rule: Any, p: Array, q: Array, drafts: Array, generator: Any) -> tupl
     Returns
     -------
     token : int array of shape (...)
-        Output token. It is distributed as p if the rule is valid under the draft law of the drafts.
+        Output token, with distribution p if the rule is valid under the draft law.
     position : int array of shape (...)
         Draft position that was taken, -1 if the residual gave the token.
 

@@ -6,15 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from . import arrays as xp
 from .arrays import Array
 from .errors import InvalidArgument
-from .laws import DraftLaw, Fact
+from .laws import DraftLaw, Fact, canonical
 from .problem import Problem, check_plain
 
-__all__ = ["ClosedForm", "Selection", "SelectionRule", "with_fields"]
+__all__ = ["ClosedForm", "Selection", "SelectionRule", "approximate_for", "with_fields"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class SelectionRule(ABC):
 
     A rule of your own is this class with a `law` and one method; `otd.evaluate(rule, problem)` then says exactly whether it
     is valid. The arrays are trusted (`otd.Problem` validates them); they must not be changed. A call raises InvalidDistribution for tensors
-    that require a gradient; for training there is `otd.losses`.
+    that require a gradient; for training there is `otd.losses`. A rule may also have methods `under`, `approximate_for`, `target_kept`,
+    `toward` and `select_siblings`, for the functions of these names.
     """
 
     law: DraftLaw
@@ -125,30 +126,6 @@ class SelectionRule(ABC):
         """
         form = getattr(type(self).__call__, "closed_form", None)
         return None if form is None else form(self, problem, optimum)
-
-    def under(self, law: DraftLaw) -> SelectionRule | None:
-        """Return the rule for drafts of another law, whatever their number, or None."""
-        return self if law == self.law else None
-
-    def approximate_for(self, law: DraftLaw) -> SelectionRule:
-        """Return the rule as decoding runs it under a draft law, which may lose a little acceptance to save time."""
-        return self
-
-    def target_kept(self, p: Array, q: Array, k: int) -> Array:
-        """Return the distribution (..., n) that the output has with k draft positions: p unless the rule is lossy on purpose."""
-        return p
-
-    def toward(self, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
-        """Return the selection for the target r = target(p, q, k, law), (..., n), instead of p."""
-        return self(target(p, q, drafts.shape[-1], self.law), q, drafts)
-
-    def select_siblings(self, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
-        """Return all drafts (..., j + r) and the selection among them, for a rule with `Siblings.apart`.
-
-        fixed: (..., j) fixed tokens. draws: (..., r) draws outside them, of several nodes, of any number.
-        """
-        drafts = xp.concat((fixed, draws), axis=-1)
-        return drafts, self(p, q, drafts)
 
     @property
     def name(self) -> str:
@@ -185,10 +162,53 @@ def with_closed_form(form: Callable[..., ClosedForm | None]) -> Callable[[Call],
     return mark
 
 
+Rule = TypeVar("Rule")
+
+
+def under(rule: SelectionRule, law: DraftLaw) -> SelectionRule | None:
+    """Return the rule for drafts of another law, whatever their number, or None."""
+    own = getattr(rule, "under", None)
+    return cast("SelectionRule | None", own(law)) if own else rule if law == rule.law else None
+
+
+def approximate_for(rule: Rule, law: DraftLaw) -> Rule:
+    """Return the selection rule or path rule as decoding runs it, which may lose a little acceptance to save time."""
+    own = getattr(rule, "approximate_for", None)
+    return cast(Rule, own(law)) if own else rule
+
+
+def target_kept(rule: SelectionRule, p: Array, q: Array, k: int) -> Array:
+    """Return the distribution (..., n) that the output must have with k draft positions: p unless the rule is lossy on purpose."""
+    own = getattr(rule, "target_kept", None)
+    return own(p, q, k) if own else p
+
+
+def toward(rule: SelectionRule, target: Any, p: Array, q: Array, drafts: Array) -> Selection:
+    """Return the selection for the target r = target(p, q, k, law), (..., n), instead of p."""
+    own = getattr(rule, "toward", None)
+    if own:
+        return cast(Selection, own(target, p, q, drafts))
+    return rule(target(p, q, drafts.shape[-1], rule.law), q, drafts)
+
+
+def select_siblings(rule: SelectionRule, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
+    """Return all drafts (..., j + r) and the selection among them, by a rule with `Siblings.apart`.
+
+    fixed: (..., j) fixed tokens. draws: (..., r) draws outside them, of several nodes, of any number.
+    """
+    own = getattr(rule, "select_siblings", None)
+    if own:
+        return cast("tuple[Array, Selection]", own(p, q, fixed, draws))
+    drafts = xp.concat((fixed, draws), axis=-1)
+    return drafts, rule(p, q, drafts)
+
+
 def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
     """Whether the output keeps the target's law when k drafts follow this law."""
     enough = rule.siblings.valid_under
-    return law == rule.law or law.canonical(k) == rule.law.canonical(k) or (enough is not None and enough in law.facts)
+    return (
+        law == rule.law or canonical(law, k) == canonical(rule.law, k) or (enough is not None and enough in law.facts)
+    )
 
 
 def check_callable(rule: Any) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 import ot_draft as otd
+from ot_draft.laws import check_defined
 
 Array = Any
+
 
 LAWS = [
     otd.IID(),
@@ -53,7 +55,7 @@ def random_problems(seed: int, n: int, k: int, law: otd.DraftLaw, number: int = 
 def fits(law: otd.DraftLaw, k: int) -> bool:
     """Whether the law is defined for k drafts."""
     try:
-        law.check(k)
+        check_defined(law, k)
     except otd.InvalidDrafts:
         return False
     return True

@@ -14,6 +14,7 @@ from slow import slow
 
 import ot_draft as otd
 from ot_draft import optimum
+from ot_draft.laws import set_probabilities
 
 ALL_LAWS = pytest.mark.parametrize("law", LAWS, ids=repr)
 
@@ -196,7 +197,7 @@ def test_without_replacement_a_least_cut_is_a_prefix(number: int, below: int | N
         n, k = int(generator.integers(2, 8)), int(generator.integers(2, 5))
         p, q = random_pair(generator, n)
         cut = [F(0)] * (1 << n)
-        for drawn, chance in law.set_probabilities(q, k).items():
+        for drawn, chance in set_probabilities(law, q, k).items():
             cut[drawn] -= chance
         for token in range(n):  # of all subsets
             for bits in range(1 << n):

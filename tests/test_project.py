@@ -303,6 +303,20 @@ def test_importing_the_package_loads_few_modules_and_nothing_heavy() -> None:
     assert int(first) <= 60 and int(used) <= 80 and heavy == []
 
 
+def test_base_classes_have_few_members() -> None:
+    """Special abilities of a few subclasses are optional methods, asked for by functions."""
+    limits = {
+        otd.DraftLaw: 8,
+        otd.SelectionRule: 6,
+        otd.trees.PathRule: 8,
+        otd.trees.TreeDrafter: 8,
+        pytest.importorskip("ot_draft.decoding.model").DecoderModel: 6,
+    }
+    for base, most in limits.items():
+        members = [name for name in vars(base) if name == "__call__" or not name.startswith("_")]
+        assert len(members) <= most, (base, members)
+
+
 def test_type_checkers_see_the_public_names() -> None:
     """What `ot_draft` imports for them is the table by which it loads names."""
     tree = parsed(MODULES["ot_draft"].read_text())

@@ -60,7 +60,7 @@ def is_one(row: dict[str, Any]) -> bool:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Return the times of 8, 32 and 64 positions or sequences, relative to a call on one token."""
+    """Return the times of 8, 32 and 64 positions or sequences, relative to a forward pass over one token."""
     return [
         Number(f"{row['axis']} {size} over 1, {device(row)}", float(row["ratio"]))
         for row in rows

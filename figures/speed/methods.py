@@ -1,4 +1,4 @@
-"""Functions timed for the figure of run times: optimum, construction, solvers of the program, rules; and the memory of a call.
+"""Functions timed for the figure of run times: optimum, construction, solvers of the program, rules; and memory per call.
 
 python -m figures.speed.methods NAME N K    prints the megabytes that one call takes, in a process of its own
 """
@@ -91,7 +91,7 @@ def label_of(name: str) -> str:
 
 
 def megabytes(name: str, n: int, k: int) -> float:
-    """Return the increase of peak memory by a call, in a process that has made a small call before."""
+    """Return the increase of peak memory per call, in a process that has run a small problem before."""
     command = [sys.executable, "-m", "figures.speed.methods", name, str(n), str(k)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(done.stdout)

@@ -34,6 +34,7 @@ from ot_draft.decoding import DecodeOptions, Drafting, Pair
 from ot_draft.decoding.benchmark import COSTS, MethodCosts, measure_costs
 from ot_draft.decoding.draft_models import StateDraft
 from ot_draft.decoding.methods import Method
+from ot_draft.selection import approximate_for
 
 DATA = Path(__file__).parents[2] / "figures" / "data"
 TABLES = [DATA / f"{name}.csv" for name in ("real_trees", "real_paths", "real_states")]
@@ -189,7 +190,7 @@ class Acceptance:
         """As the table's rows of this way were drafted and selected."""
         of = WAYS[way]
         tree = of.drafts(self.plans[draft][str(temperature)], nodes, False)
-        return Drafting.of(tree, of.rule.approximate_for(tree.law))
+        return Drafting.of(tree, approximate_for(of.rule, tree.law))
 
 
 def tokens_a_call(rows: Sequence[Row]) -> dict[tuple[str, float, str, int], float]:

@@ -15,7 +15,7 @@ from ..data.pairs import as_pairs
 from ..errors import InvalidArgument
 from ..laws import is_defined
 from ..sampling import draw
-from ..selection import SelectionRule
+from ..selection import SelectionRule, under
 from .study import print_summaries
 
 KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
@@ -23,7 +23,7 @@ KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
 
 def print_beside_library(rule: SelectionRule, refuted: bool) -> None:
     """Print a table of acceptances on simulated pairs, and the time per call. refuted: whether the rule is marked as not lossless."""
-    valid = [other.under(rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
+    valid = [under(other, rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
     others = [other for other in valid if other is not None and other.name != rule.name]
     study = Study(KS, (rule, *others), lp_limit=0)
     _, p, q = _pairs(PAIRS, N)

@@ -204,7 +204,11 @@ def _simulated_tree(
 def path_rule(name: str) -> trees.PathRule:
     """A path rule by its name, or token-wise selection by a rule for i.i.d. drafts."""
     path = trees.TreeShape.chains(1, 1)
-    fit = [rule for rule in trees.rules.every() if trees.rules.fits(rule, path, IID()) and not rule.solves_program]
+    fit = [
+        rule
+        for rule in trees.rules.every()
+        if trees.rules.fits(rule, path, IID()) and not trees.rules.solves_program(rule)
+    ]
     try:
         return trees.rules.called(name, fit)
     except InvalidArgument as error:
@@ -233,7 +237,7 @@ def _print(rows: Sequence[Planned], shown: int, source: str, iterations: int | N
 
 
 def is_slower(row: Planned, best: Planned, standard_errors: float = 2.0) -> bool:
-    """Whether the speed-up is below the best by more than so many standard errors of the difference; an unknown error counts as 0."""
+    """Whether the speed-up is below the best by more than `standard_errors` of the difference; an unknown error counts as 0."""
     errors = [0.0 if isnan(each.error) else each.error for each in (row, best)]
     return best.speed_up - row.speed_up > standard_errors * hypot(*errors)
 

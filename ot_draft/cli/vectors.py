@@ -119,8 +119,8 @@ def _known(file: Path | None) -> set[str]:
 def show(name: str | None) -> None:
     """Show a vector, the convention of a rule, or a bug.
 
-    NAME is the id of a vector, a rule, or a bug, which is shown with the vectors that detect it. Without NAME, all are listed, and the
-    folders of the JSON files and of the readers are named.
+    NAME is the id of a vector, a rule, or a bug, which is shown with the vectors that detect it. Without NAME, the list of all
+    is shown, with the folders of the JSON files and of the readers.
     """
     from ..verify.vectors.files import read, read_conventions, read_faults
 

@@ -29,7 +29,7 @@ from ..lp.solution import solve_program
 from ..names import lookup
 from ..optimum import optimal_acceptance
 from ..problem import Problem
-from ..selection import SelectionRule
+from ..selection import SelectionRule, under
 from .estimate import Place, evaluate_pairs
 from .pairs import PairsFound
 
@@ -116,7 +116,7 @@ class Study:
 
 
 def _code_digest(rule: SelectionRule) -> list[str]:
-    """Digest of the files that define a rule and of the modules beside them that they import; none for a rule of this package."""
+    """Digest of the files that define a rule and of the imported modules in the same folders; none for a rule of this package."""
     package = __name__.partition(".")[0]
     names = [
         type(rule).__module__,
@@ -163,7 +163,7 @@ def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[
     """The rules under the draft laws of these names, as in `choose_rules`."""
     if not laws:
         return chosen
-    found = [at for law in map(law_called, laws) for rule in chosen if (at := rule.under(law)) is not None]
+    found = [at for law in map(law_called, laws) for rule in chosen if (at := under(rule, law)) is not None]
     if not found:
         raise InvalidArgument(
             f"rules must include a rule for {', '.join(laws)}, got {', '.join(r.name for r in chosen)}. Choose other rules or draft laws."
@@ -251,7 +251,7 @@ def _rule(
 
 
 def chunk_of(n: int, pairs: int = 8, cells: int = 1 << 15) -> int:
-    """Number of pairs per task of joblib, for n tokens: at most so many pairs, and pairs times tokens, but one pair at least."""
+    """Number of pairs per task of joblib, for n tokens: up to `pairs` pairs and `cells` probabilities, at least one pair."""
     return max(1, min(pairs, cells // n))
 
 

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from ..boundary import int_from
 from ..errors import CannotDecode
-from ..laws import DraftLaw
+from ..laws import DraftLaw, check_defined
 from ..trees import DraftTree, FixedTree, PathRule, TreeDrafter, TreeShape
 from ..trees.drafting.baselines import LookupPath
-from ..trees.drafting.drafter import as_trees, begin
+from ..trees.drafting.drafter import as_trees, begin, for_pair
+from ..trees.rules.path_rule import looks_ahead
 from ..trees.tree import PathSelection
 from .pair import Pair
 from .prompt_lookup import History, PromptLookup, TokenSource
@@ -81,7 +82,7 @@ class Drafting:
             )
         self.rule.check(self.tree.bounds, self.tree.law)
         for count in self.tree.bounds.branching:
-            self.tree.law.check(count)
+            check_defined(self.tree.law, count)
         self._check_noise()
 
     def _check_noise(self, n: int = 2) -> None:
@@ -98,7 +99,7 @@ class Drafting:
             raise CannotDecode(
                 f"noise must be a NoiseSource for {' and '.join(takers)}, got {noise!r}. Use watermarked(key, paths, length)."
             )
-        if rule.looks_ahead:
+        if looks_ahead(rule):
             raise CannotDecode(
                 "rule must not look at nodes below the one that it decides at, since the next step uses their noise again, got"
                 f" {rule.name}. Use RacePath(), or TokenWise with a selection rule, such as TokenWise(KSeq())."
@@ -163,7 +164,7 @@ class Drafting:
         lookup = self.lookup
         if pair.text_draft is not None and lookup is not None and not self.tree.counts.n_model_calls:
             lookup = pair.text_draft
-        tree = self.tree if pair.acceptance is None else self.tree.for_pair(pair.acceptance)
+        tree = self.tree if pair.acceptance is None else for_pair(self.tree, pair.acceptance)
         return replace(self, tree=tree, lookup=lookup)
 
     def choose(self, texts: History) -> Drafting:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .. import arrays as xp
 from ..errors import CannotDecode
+from ..laws.fixed_tokens import n_fixed_by_node
 from ..trees import DraftTree, TreeDrafter
 from .cache import Cache, SequenceBatch
 from .cascade import CascadeDrafter
@@ -170,7 +171,7 @@ class Engine:
     def tree(self) -> DraftTree:
         """Return the drafted trees with p and q at their nodes."""
         law, q = self.drafting.tree.law, self.drafter.q[:, : self.bounds.size + 1]
-        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if law.n_fixed_by_node else None
+        fixed_count = self.drafter.fixed_count[:, : q.shape[1]] if n_fixed_by_node(law) else None
         # Lazy attributes of a layout must be computed in the CUDA graph that uses them, again for every tree, unless the shape is fixed.
         layout = self.layout if self.bounds.is_fixed else copy(self.layout)
         return DraftTree(self.parents, self.tokens, self.p, q, self.bounds, law, fixed_count, layout)

@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import defaults
 from ..boundary import int_from
 from ..errors import CannotDecode
+from ..laws.fixed_tokens import n_fixed_by_node
 from .cache import SequenceBatch
 from .drafting import Drafting
 from .engine import DecodeState, Engine, Engines
@@ -271,7 +272,7 @@ def _record(
     engine: Engine, options: DecodeOptions, number: int, root: Tensor, active: Tensor, watch: Stopwatch
 ) -> Step:
     """The result of a step, on the CPU; raises like `check_emitted`."""
-    drafter, fixed = engine.drafter, engine.drafting.tree.law.n_fixed_by_node
+    drafter, fixed = engine.drafter, n_fixed_by_node(engine.drafting.tree.law)
     found = {
         "root": root,
         "drafted": drafter.tokens,

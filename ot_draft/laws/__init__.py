@@ -7,9 +7,13 @@ from ..errors import InvalidArgument
 from .base import (
     DraftLaw,
     Fact,
+    canonical,
+    check_defined,
     is_defined,
+    marginals,
     outside,
     probability_inside,
+    set_probabilities,
 )
 from .fixed import Fixed, PerNodeFixedTokens
 from .fixed_tokens import FixedFirst, FixedTokensLaw
@@ -36,11 +40,15 @@ __all__ = [
     "Several",
     "SpecHubLaw",
     "WithoutReplacement",
+    "canonical",
+    "check_defined",
     "fixed_last",
     "hybrid",
     "is_defined",
+    "marginals",
     "outside",
     "probability_inside",
+    "set_probabilities",
 ]
 
 # Names on the command line that hold a number: as help shows them, pattern, and constructor of the draft law.

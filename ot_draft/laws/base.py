@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from enum import Flag, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -44,7 +43,8 @@ class DraftLaw(ABC):
     """Joint distribution of k draft tokens given the draft distribution q.
 
     Four methods make a law: `draw`, `conditional`, `cut_order` and `prefix_probabilities`. The others have a default that is right for
-    every law, and that a law replaces if it knows a faster one. Laws with fixed tokens derive from `FixedTokensLaw`.
+    every law, and that a law replaces if it knows a faster one. Laws with fixed tokens derive from `FixedTokensLaw`. A law may also have
+    methods `check`, `canonical`, `set_probabilities` and `marginals`, for the functions `check_defined` and of these names.
 
     See Also
     --------
@@ -93,52 +93,35 @@ class DraftLaw(ABC):
         """Return the number of drafts that are present among n tokens; the other k - count are absent (-1)."""
         return k
 
-    def check(self, k: int) -> None:
-        """Raise InvalidDrafts unless k drafts are possible. By default every k is."""
-
-    def canonical(self, k: int) -> DraftLaw:
-        """Return the simplest draft law with the same distribution of k drafts, `self` if no simpler one is known."""
-        return self
-
-    def set_probabilities(self, q: Array, k: int) -> dict[int, Any]:
-        """Return P(the drafted tokens are exactly S) for Fractions (n,), by the set as a mask of bits."""
-        return sets.enumerated(self, q, k)
-
-    def marginals(self, q: Array, k: int) -> Array | None:
-        """Return P(token y is among the drafts) for every y, (..., n); None if the computation takes long (`WithoutReplacement`)."""
-        return 1 - probability_inside(self, q[..., None, :], ~np.eye(q.shape[-1], dtype=bool), k)
-
-    def draw_counted(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
-        """Return what `draw` returns, and the number of fixed tokens before the draws: an integer, or int (..., 1)."""
-        return self.draw(q, uniforms), 0
-
-    def at(self, prefix: Prefix) -> DraftLaw:
-        """Return the draft law of the children after these tokens: `self`, unless fixed tokens are given per node."""
-        return self
-
-    def with_fixed_tokens(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:
-        """Return the draft law of one tree in plain form; nodes: prefix, children, and the number of fixed ones among these."""
-        return self
-
-    @property
-    def fixed_first(self) -> Any:
-        """`self` if fixed tokens come before the draws (`FixedFirst`), else None."""
-        return None
-
-    @property
-    def n_fixed_is_constant(self) -> bool:
-        """Whether equally many tokens are fixed for every q and every number of drafts that exceeds theirs."""
-        return True
-
-    @property
-    def n_fixed_by_node(self) -> bool:
-        """Whether drafted trees carry how many children of each node are fixed tokens, because q, or the drafter, decided it there."""
-        return False
-
     @property
     def name(self) -> str:
         """Name on the command line, in files and in tables: `without-replacement`."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type(self).__name__).lower()
+
+
+def check_defined(law: DraftLaw, k: int) -> None:
+    """Raise an error if the draft law is not defined for k drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    k : int
+        Number of draft tokens.
+
+    Raises
+    ------
+    InvalidDrafts
+        If the law is not defined for k drafts.
+
+    Examples
+    --------
+    >>> from ot_draft.laws import SpecHubLaw, check_defined
+    >>> check_defined(SpecHubLaw(), 2)
+    """
+    check = getattr(law, "check", None)
+    if check is not None:
+        check(k)
 
 
 def is_defined(law: DraftLaw, k: int) -> bool:
@@ -163,10 +146,69 @@ def is_defined(law: DraftLaw, k: int) -> bool:
     (True, False)
     """
     try:
-        law.check(k)
+        check_defined(law, k)
     except InvalidDrafts:
         return False
     return True
+
+
+def canonical(law: DraftLaw, k: int) -> DraftLaw:
+    """Return the simplest draft law with the same distribution of k drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    law : DraftLaw
+        The draft law itself if no simpler one is known.
+
+    Examples
+    --------
+    >>> from ot_draft.laws import WithoutReplacement, canonical
+    >>> canonical(WithoutReplacement(), 1), canonical(WithoutReplacement(), 2)
+    (IID(), WithoutReplacement())
+    """
+    own = getattr(law, "canonical", None)
+    return law if own is None else cast(DraftLaw, own(k))
+
+
+def set_probabilities(law: DraftLaw, q: Array, k: int) -> dict[int, Any]:
+    """Return the distribution of the set of drafted tokens.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    q : array of Fraction, shape (n,)
+        Draft distribution.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    probabilities : dict of int to Fraction
+        Probability of every set that can be drafted, by the set as a mask of bits.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are more than 200,000 sets, or too many draft tuples to enumerate.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> from ot_draft.laws import IID, set_probabilities
+    >>> set_probabilities(IID(), np.array([F(3, 4), F(1, 4)]), 2)
+    {1: Fraction(9, 16), 3: Fraction(3, 8), 2: Fraction(1, 16)}
+    """
+    own = getattr(law, "set_probabilities", None)
+    return sets.enumerated(law, q, k) if own is None else cast(dict[int, Any], own(q, k))
 
 
 def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Array:
@@ -201,6 +243,37 @@ def probability_inside(law: DraftLaw, q: Array, token_set: Array, k: int) -> Arr
     return xp.gather(law.prefix_probabilities(xp.broadcast_to(q, shape), first, k), members.sum(-1, keepdims=True))[
         ..., 0
     ]
+
+
+def marginals(law: DraftLaw, q: Array, k: int) -> Array | None:
+    """Return the probability that each token is among the drafts.
+
+    Parameters
+    ----------
+    law : DraftLaw
+        Joint distribution of the draft tokens.
+    q : array of shape (..., n)
+        Draft distribution.
+    k : int
+        Number of draft tokens.
+
+    Returns
+    -------
+    probabilities : array of shape (..., n), or None
+        None if the computation takes long (`WithoutReplacement`).
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> from ot_draft.laws import IID, marginals
+    >>> marginals(IID(), np.array([F(3, 4), F(1, 4)]), 2).tolist()
+    [Fraction(15, 16), Fraction(7, 16)]
+    """
+    own = getattr(law, "marginals", None)
+    if own is not None:
+        return cast("Array | None", own(q, k))
+    return 1 - probability_inside(law, q[..., None, :], ~np.eye(q.shape[-1], dtype=bool), k)
 
 
 def outside(q: Array, drawn: Array) -> Array:

@@ -29,15 +29,21 @@ class FixedTokensLaw(DraftLaw):
     def conditional(self, q: Array, siblings: Array, index: Array, n_fixed: Any = None) -> Array:
         """As `DraftLaw.conditional`. Later siblings show which ones are fixed. n_fixed: int (..., 1) as at the draw, if known."""
 
+    @property
+    def n_fixed_is_constant(self) -> bool:
+        """See the function of this name."""
+        return True
+
+    @property
+    def n_fixed_by_node(self) -> bool:
+        """See the function of this name."""
+        return False
+
 
 class FixedFirst(FixedTokensLaw):
     """Fixed tokens T first, then i.i.d. draws from q outside T. A subclass defines T by `n_fixed` and `fixed_drafts`."""
 
     facts: ClassVar[Fact] = Fact.INDEPENDENT_OUTSIDE_FIXED
-
-    @property
-    def fixed_first(self) -> FixedFirst:
-        return self
 
     @abstractmethod
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
@@ -47,6 +53,7 @@ class FixedFirst(FixedTokensLaw):
         return self.draw_counted(q, uniforms)[0]
 
     def draw_counted(self, q: Array, uniforms: Array) -> tuple[Array, Any]:
+        """Return what `draw` returns, and the number of fixed tokens before the draws: an integer, or int (..., 1)."""
         n_fixed = self.n_fixed(q, uniforms.shape[-1])
         fixed = self.fixed_drafts(q, uniforms.shape[-1], n_fixed)
         free = outside(q, fixed)
@@ -98,10 +105,12 @@ class FixedTokensOfNodes(FixedTokensLaw):
     fixed: tuple[tuple[Prefix, Prefix], ...] = ()
 
     def with_fixed_tokens(self, nodes: Iterable[tuple[Prefix, Prefix, int]]) -> DraftLaw:
+        """Return the draft law of one tree in plain form; nodes: prefix, children, and the number of fixed ones among these."""
         starts = ((prefix, of, len(of) - number if self.last else 0, number) for prefix, of, number in nodes if number)
         return type(self)(fixed=tuple(sorted((prefix, of[i : i + number]) for prefix, of, i, number in starts)))
 
     def at(self, prefix: Prefix) -> DraftLaw:
+        """Return the draft law of the children after these tokens."""
         of_node: DraftLaw = self.of_node(dict(self.fixed).get(prefix, ()))
         return of_node
 
@@ -125,12 +134,28 @@ def fixed_part(law: DraftLaw, q: Array, k: int) -> Array:
 
 def fixed_first(law: DraftLaw) -> FixedFirst | None:
     """Return a draft law with `Fact.INDEPENDENT_OUTSIDE_FIXED` as a `FixedFirst`; None without fixed tokens. Else raises."""
-    first: FixedFirst | None = law.fixed_first
-    if first is None and Fact.INDEPENDENT not in law.facts:
-        raise InvalidDrafts(
-            f"law with Fact.INDEPENDENT_OUTSIDE_FIXED must name its fixed tokens, got {law!r}. Derive it from ot_draft.laws.FixedFirst."
-        )
-    return first
+    if isinstance(law, FixedFirst):
+        return law
+    if Fact.INDEPENDENT in law.facts:
+        return None
+    raise InvalidDrafts(
+        f"law with Fact.INDEPENDENT_OUTSIDE_FIXED must name its fixed tokens, got {law!r}. Derive it from ot_draft.laws.FixedFirst."
+    )
+
+
+def law_at(law: DraftLaw, prefix: Prefix) -> DraftLaw:
+    """Return the draft law of the children after these tokens: `law`, unless its fixed tokens are given per node."""
+    return law.at(prefix) if isinstance(law, FixedTokensOfNodes) else law
+
+
+def n_fixed_is_constant(law: DraftLaw) -> bool:
+    """Whether equally many tokens are fixed for every q and every number of drafts that exceeds theirs."""
+    return bool(getattr(law, "n_fixed_is_constant", True))
+
+
+def n_fixed_by_node(law: DraftLaw) -> bool:
+    """Whether drafted trees carry how many children of each node are fixed tokens, because q, or the drafter, decided it there."""
+    return bool(getattr(law, "n_fixed_by_node", False))
 
 
 def _draws(q: Array, fixed: Array, top: Array) -> Array:

@@ -9,7 +9,7 @@ from ..arrays import Array
 from ..errors import InvalidArgument
 from ..laws import DraftLaw
 from ..problem import Problem
-from ..selection import ClosedForm, Selection, SelectionRule
+from ..selection import ClosedForm, Selection, SelectionRule, toward, under
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Toward(SelectionRule):
         return self.target(p, q, k, self.law)
 
     def under(self, law: DraftLaw) -> Toward | None:
-        rule = self.rule.under(law)
+        rule = under(self.rule, law)
         return None if rule is None else replace(self, rule=rule)
 
     def closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
@@ -79,4 +79,4 @@ class Toward(SelectionRule):
         return self.rule.closed_form(Problem(kept, problem.q, problem.k, problem.law))
 
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        return self.rule.toward(self.target, p, q, drafts)
+        return toward(self.rule, self.target, p, q, drafts)

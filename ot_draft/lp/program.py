@@ -12,7 +12,7 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..errors import InvalidDistribution, SolverFailed
-from ..laws import DraftLaw, sets
+from ..laws import DraftLaw, set_probabilities, sets
 from ..optional import load
 from ..problem import Problem
 
@@ -150,7 +150,7 @@ def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
     support = int((q > 0).sum())
     if problem.n > sets.MAX_TOKENS or comb(support, min(sets.draws(law, q, k), support)) > sets.MAX_SETS:
         raise sets.too_many()
-    return {sets.tokens_of(bits): Fraction(mass) for bits, mass in law.set_probabilities(q, k).items()}
+    return {sets.tokens_of(bits): Fraction(mass) for bits, mass in set_probabilities(law, q, k).items()}
 
 
 def as_fractions(x: Array) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..laws import IID, DraftLaw, Fact
+from ..laws import IID, DraftLaw, Fact, marginals
 from ..problem import Problem
 from ..selection import ClosedForm, Selection, SelectionRule, Siblings, first_time, with_closed_form
 
@@ -44,7 +44,7 @@ class NaiveTarget(SelectionRule):
 
     def _closed_form(self, problem: Problem, optimum: Array | None = None) -> ClosedForm | None:
         """sum_y p(y) P(y is drafted)."""
-        drafted = problem.law.marginals(problem.q, problem.k)
+        drafted = marginals(problem.law, problem.q, problem.k)
         if drafted is None:
             return None
         accepted = (problem.p * drafted).sum(-1)

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..errors import InvalidArgument, SolverFailed
-from ..laws import DraftLaw, Fact, SpecHubLaw, outside, sets
+from ..laws import DraftLaw, Fact, SpecHubLaw, canonical, outside, sets
 from ..laws.fixed_tokens import fixed_part
 from ..laws.spec_hub import SAME_PAIRS
 from ..lp.plan import Certificate, Plan, read_from
@@ -60,7 +60,7 @@ class Construction(Plan):
 
     @cached_property
     def value(self) -> Fraction:
-        """Acceptance that the levels, as they were rounded, attain: the law m is computed again, in integers."""
+        """Return the acceptance that the rounded levels attain; the distribution m of the selected token is recomputed in integers."""
         p, q = self._targets, self._proposed
         whole, on_fixed = sum(p), sum(p[token] for token in self.fixed.tolist())
         if not self.draws:
@@ -198,7 +198,7 @@ def construct(problem: Problem) -> Construction | None:
 
 def set_law(problem: Problem) -> DraftLaw | None:
     """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
-    law = problem.law.canonical(problem.k)
+    law = canonical(problem.law, problem.k)
     law = SAME_PAIRS if isinstance(law, SpecHubLaw) else law
     return law if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else None
 

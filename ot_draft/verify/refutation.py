@@ -11,7 +11,7 @@ from ..arrays import Array, is_exact
 from ..exact import evaluate
 from ..laws import DraftLaw, is_defined
 from ..problem import Problem
-from ..selection import SelectionRule
+from ..selection import SelectionRule, target_kept
 from .corners import CORNERS
 from .source import magnitude, numbers
 
@@ -33,7 +33,7 @@ def refutation(
     rule: SelectionRule, ks: Iterable[int] = (1, 2, 3), seconds: float = 1.5, tuples: int = 256, rounding: float = 1e-9,
     clock: Callable[[], float] = process_time,
 ) -> Refutation | None:  # fmt: skip
-    """Return the small problem with the largest distance from the target. None is no verdict.
+    """Return the small problem with the largest distance from the target. None does not show that the rule is lossless.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def refutation(
             break
         try:
             output = evaluate(rule, problem).output
-            target = rule.target_kept(problem.p, problem.q, problem.k)
+            target = target_kept(rule, problem.p, problem.q, problem.k)
         except Exception:  # of a user's rule: it may reject this problem; others are for the caller that runs the rule
             continue
         distance = abs(output - target).sum() / 2
@@ -75,7 +75,7 @@ def holds_fractions(*values: Array) -> bool:
 
 
 def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Problem]:
-    """The corner cases with whole weights in Fractions and at most so many draft tuples, those with few tuples first."""
+    """The corner cases with whole weights in Fractions and up to `tuples` draft tuples, those with few tuples first."""
     found = []
     for p, q in CORNERS.values():
         if all(isinstance(weight, int) for weight in (*p, *q)):

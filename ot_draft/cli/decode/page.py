@@ -14,6 +14,7 @@ from typing import Any
 from ...decoding import Drafting, Pair, Step
 from ...decoding.methods import Method
 from ...trees import TreeShape
+from ...trees.rules.path_rule import output_distribution
 from .live import ACCEPTED, COLOURS, MEANING, Speed, TokenOrigin, living, origins
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -114,7 +115,7 @@ def chance(step: Step, row: int, drafting: Drafting, token: TokenOrigin, depth: 
     offered = any(len(shape.children(node)) > 0 for node in living(step, row, shape, depth))
     if not offered:
         return float(step.p[row, token.parent, token.token])
-    law = drafting.rule.output_distribution(step.tree(row), step.chosen[row : row + 1, :depth])
+    law = output_distribution(drafting.rule, step.tree(row), step.chosen[row : row + 1, :depth])
     return None if law is None else min(1.0, float(law[0, token.token]))
 
 

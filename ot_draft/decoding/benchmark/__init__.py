@@ -20,6 +20,7 @@ import numpy as np
 
 from ...data.summary import clustered_error
 from ...trees import FixedTree
+from ...trees.rules import short_name
 from ..loop import DecodeOptions, decode_steps
 from ..methods import Method
 from ..pair import Pair
@@ -192,7 +193,7 @@ class Comparison:
             verify[tree.bounds.size + 1] = 1000 * costs.verify
             if tree == FixedTree.chains(max(method.K, 1), method.L):
                 draft.setdefault(method.K, []).append(1000 * costs.draft / method.L)
-                select[method.drafting.rule.short_name] = 1000 * costs.select
+                select[short_name(method.drafting.rule)] = 1000 * costs.select
         calls = {rows: median(of_lengths) for rows, of_lengths in sorted(draft.items())}
         return {"verify": dict(sorted(verify.items())), "draft": calls, "select": dict(sorted(select.items()))}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ...boundary import int_from
 from ...errors import CannotDecode, InvalidArgument
 from ...laws import law_called
+from ...selection import approximate_for
 from ...trees import BlockVerification, FixedTree, NaivePath, PathRule, TreeDrafter, TreeShape
 from ...trees import drafting as tree_drafters
 from ...trees import rules as path_rules
@@ -113,7 +114,7 @@ def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
         name,
         path_rules.label(path_rule),
         drafts,
-        Drafting(tree, path_rule.approximate_for(drawn)),
+        Drafting(tree, approximate_for(path_rule, drawn)),
     )
 
 
@@ -140,7 +141,7 @@ def methods_to_compare(paths: int, length: int, tree: Sequence[int] | None) -> l
 
 def _rule_called(name: str, *others: str) -> PathRule:
     """The path rule of a name, among those without a program. others: further names, for the message."""
-    known = [each for each in path_rules.every() if not each.solves_program]
+    known = [each for each in path_rules.every() if not path_rules.solves_program(each)]
     try:
         return path_rules.called(name, known)
     except InvalidArgument as error:
@@ -154,7 +155,7 @@ def dynamic_method(tree: TreeDrafter, rule: str | None = None, lookup: PromptLoo
     lookup: for trees that take looked-up tokens. Raises CannotDecode for an unknown rule, InvalidDrafts for one that is not lossless on
     these trees.
     """
-    path_rule = (tree.rule if rule is None else _rule_called(rule)).approximate_for(tree.law)
+    path_rule = approximate_for(tree.rule if rule is None else _rule_called(rule), tree.law)
     drafting = Drafting.of(tree, path_rule, lookup)
     return Method.of(
         path_rules.command(path_rule),

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...trees.drafting.drafter import family
 from ..drafting import Drafting
 from ..policy import Policy
 from ..prompt_lookup import History, Match, PromptLookup
@@ -58,7 +59,7 @@ class AutoRun(Policy):
         """
         self.candidates, self._costs, self._acceptance, self._sizes = tuple(candidates), costs, acceptance, sizes
         self._gain, self._explored, self._max_budget, self._deviations = 1 + gain, explored, max_budget, deviations
-        self._keys: list[Key] = [drafting.tree.family for drafting in candidates]
+        self._keys: list[Key] = [family(drafting.tree) for drafting in candidates]
         self._source = (
             source
             if any(
@@ -172,7 +173,7 @@ class AutoRun(Policy):
             if not active[row] or not length:
                 continue
             if tree.counts.n_model_calls:
-                drafted.append((tree.family, length, accepted))
+                drafted.append((family(tree), length, accepted))
             elif found := self._matches[row].tokens:
                 drafted.append((("lookup", self._matches[row].matched), min(len(found), length), accepted))
         self._acceptance.learn(drafted)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median_low
 
 from ...trees import Costs
+from ...trees.rules import short_name
 from ..drafting import Drafting
 from ..model import CallSizes
 from ..step import Step
@@ -68,7 +69,7 @@ class GivenCosts(StepCosts):
         if not bounds.size:
             return self.costs.verify[1]
         levels = bounds.length if counts.n_model_calls else 0
-        return self.costs.of_tree(bounds.size, levels, counts.n_paths, drafting.rule.short_name)
+        return self.costs.of_tree(bounds.size, levels, counts.n_paths, short_name(drafting.rule))
 
     def reach(self, drafting: Drafting) -> bool:
         size, width = drafting.tree.bounds.size, drafting.tree.counts.n_paths
@@ -165,7 +166,7 @@ class MeasuredCosts(StepCosts):
     def _learn_call(self, positions: int, size: int, seconds: float) -> float:
         """Learn from a target call; return the present seconds of an autoregressive one.
 
-        A call of another size than the one before gives the cost of a change, once the cost of the call itself is known.
+        A forward pass of another size than the previous one gives the cost of a change, once its own cost is known.
         """
         changed = 0 not in (size, self._size) and self._size != size
         self._size = size or self._size

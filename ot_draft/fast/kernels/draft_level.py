@@ -166,7 +166,7 @@ def _draw_children(  # noqa: PLR0915  one loop nest that triton compiles
 
 
 def takes(law: DraftLaw, n: int, children: int) -> bool:
-    """Whether the kernels draw so many children by the law, of n tokens."""
+    """Whether the kernels draw `children` children per node by the draft law, from n tokens."""
     known = type(law) in (IID, WithoutReplacement) or (
         type(law) is Hybrid and isinstance(law.top, int) and law.top >= 0
     )

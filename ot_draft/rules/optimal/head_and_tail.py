@@ -119,7 +119,7 @@ class HeadAndTail(SelectionRule):
         certain, target, law, number = beyond(p, q, k)
         plan = self._plan(target, law, number)
         fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
-        # By the tokens that are certainly drafted, not by those of row 0, which may have probability 0.
+        # The tokens that are certainly drafted, not those of row 0, which may have probability 0.
         drawn = int((tokens[0] >= 0).sum() - certain.sum())
         choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens), drawn)
         return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)

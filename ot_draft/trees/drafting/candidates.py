@@ -11,6 +11,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...boundary import int_from
 from ...errors import InvalidDrafts
+from ...laws.fixed_tokens import n_fixed_by_node
 from ..tree import TreeBounds
 from .drafter import DraftCounts, TreeDrafter
 from .growing import Growing, Grown, TreeDraws, written
@@ -146,7 +147,7 @@ class Candidates(Growing):
         slots, tokens = (_padded(xp.where(there, xp.take_along_axis(x, at), -1), size, -1) for x in (slots, tokens))
         slots = xp.concat((0 * at[:, :1], slots), axis=-1)
         fixed_count = 0 * slots
-        if self.drafting.law.n_fixed_by_node:  # no child is a draw
+        if n_fixed_by_node(self.drafting.law):  # no child is a draw
             nodes = xp.arange(size + 1, like=above)
             fixed_count = (above[:, :, None] == nodes).sum(1) * (nodes < size)
         return Grown(*map(self._draws.kind, (tokens, above, fixed_count, slots)))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
+from ...laws.fixed_tokens import n_fixed_by_node
 from ..model import Nodes, Path, Rows
 from ..rules.path_rule import PathRule
 from ..tree import Bounds, DraftTree
@@ -71,15 +72,6 @@ class TreeDrafter(ABC):
     def label(self) -> str:
         """Name in tables."""
 
-    @property
-    def family(self) -> tuple[str, int]:
-        """Key under which acceptance is counted: trees of one family have the same acceptance."""
-        return "tree", self.bounds.size
-
-    def for_pair(self, acceptance: PairAcceptance) -> TreeDrafter:
-        """Return the drafter with a pair's counted acceptance, if it drafts by counted acceptance and was given none."""
-        return self
-
     @abstractmethod
     def growing(self, draws: TreeDraws) -> Growing:
         """Return growing trees of a root each, with these draws."""
@@ -113,6 +105,18 @@ class TreeDrafter(ABC):
         return every_growth(nodes, self.growing, self.law)
 
 
+def family(drafter: TreeDrafter) -> tuple[str, int]:
+    """Return the key under which acceptance is counted: trees of one family have the same acceptance."""
+    own: tuple[str, int] = getattr(drafter, "family", ("tree", drafter.bounds.size))
+    return own
+
+
+def for_pair(drafter: TreeDrafter, acceptance: PairAcceptance) -> TreeDrafter:
+    """Return the drafter with a pair's counted acceptance, if it drafts by counted acceptance and was given none."""
+    own = getattr(drafter, "for_pair", None)
+    return cast(TreeDrafter, own(acceptance)) if own else drafter
+
+
 def begin(drafter: TreeDrafter, uniforms: Array, given: Array | None = None, noise: Array | None = None) -> Growing:
     """Return growing trees of a root each; uniforms (B, n_uniforms) in [0, 1), given int (B, n_lookup_tokens), noise: see `TreeDraws`."""
     if tuple(uniforms.shape[1:]) != (drafter.counts.n_uniforms,):
@@ -136,5 +140,5 @@ def draft_trees(drafter: TreeDrafter, model: Any, roots: Sequence[Path], uniform
 
 def as_trees(drafter: TreeDrafter, grown: Grown, p: Array, q: Array) -> DraftTree:
     """Return the drafted trees with p (B, N + 1, n) and q (B, M, n) at their nodes."""
-    fixed_count = grown.fixed_count[:, : q.shape[1]] if drafter.law.n_fixed_by_node else None
+    fixed_count = grown.fixed_count[:, : q.shape[1]] if n_fixed_by_node(drafter.law) else None
     return DraftTree(grown.parents, grown.tokens, p, q, drafter.bounds, drafter.law, fixed_count)

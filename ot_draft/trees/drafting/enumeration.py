@@ -11,6 +11,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument
 from ...laws import DraftLaw
+from ...laws.fixed_tokens import FixedTokensOfNodes
 from ..model import Nodes, Path
 from ..rules.path_rule import PathLaw
 from ..tree import PlainTree, TreeShape
@@ -83,7 +84,8 @@ def _plain(grown: Grown, row: int, law: DraftLaw) -> PlainTree:
     shape, tokens = TreeShape(tuple(grown.parents[row, :size].tolist())), tuple(grown.tokens[row, :size].tolist())
     children = (tuple(tokens[child - 1] for child in shape.children(node)) for node in range(size + 1))
     nodes = zip(prefixes, children, grown.fixed_count[row, : size + 1].tolist(), strict=True)
-    return PlainTree(shape, tokens, law.with_fixed_tokens(nodes))
+    law = law.with_fixed_tokens(nodes) if isinstance(law, FixedTokensOfNodes) else law
+    return PlainTree(shape, tokens, law)
 
 
 def trees_of_shape(nodes: Nodes, shape: TreeShape, law: DraftLaw) -> Iterator[Drafted]:

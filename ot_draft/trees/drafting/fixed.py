@@ -14,7 +14,7 @@ import numpy as np
 from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw, Fact, WithoutReplacement, outside, probability_inside
+from ...laws import IID, DraftLaw, Fact, FixedFirst, WithoutReplacement, outside, probability_inside
 from ...laws.fixed_tokens import fixed_part
 from ..model import Nodes, Path
 from ..rules.joint import Joint
@@ -201,7 +201,8 @@ class FixedGrowth(Growing):
 
     def _drawn(self, q: Array, places: slice, children: slice, count: int) -> tuple[Array, Any]:
         """Children (B, W, count) of neighbouring nodes with q (B, W, n), and the number of fixed ones of each node."""
-        return self.drafting.law.draw_counted(q, self._draws.uniforms(places, children, count))
+        law, uniforms = self.drafting.law, self._draws.uniforms(places, children, count)
+        return law.draw_counted(q, uniforms) if isinstance(law, FixedFirst) else (law.draw(q, uniforms), 0)
 
     def grown(self) -> Grown:
         slots = xp.arange(self.drafting.budget + 1, like=self._root) + 0 * self._fixed_count

@@ -11,7 +11,7 @@ from ...laws import IID, DraftLaw
 from ..drafting.drafter import TreeDrafter, draft_trees
 from ..drafting.fixed import FixedTree, as_drafter, first_chains
 from ..model import Model, Rows
-from ..rules.path_rule import PathRule, fits
+from ..rules.path_rule import PathRule, fits, looks_ahead
 from ..tree import DraftTree, TreeShape
 
 __all__ = ["drafted_trees", "simulate", "simulate_all", "simulate_chains"]
@@ -124,7 +124,7 @@ def simulate_chains(
         )
     deepest = {K: max(L for other, L in sizes if other == K) for K, _ in sizes}
     # Rules that do not look ahead accept cut paths as far as whole ones.
-    cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not rule.looks_ahead and deepest[K] > L}
+    cut = {(rule, K, L): (rule, K, deepest[K]) for rule, K, L in wanted if not looks_ahead(rule) and deepest[K] > L}
     whole = [key for key in dict.fromkeys(wanted) if key not in cut]
     drafted = drafted_trees(model, FixedTree(largest), iterations, seed)
 

@@ -6,7 +6,7 @@ from ... import rules as selection_rules
 from ...names import lookup
 from .block_verification import BlockVerification
 from .joint import Joint
-from .path_rule import PathRule, fits, lengths
+from .path_rule import PathRule, fits, lengths, short_name, solves_program
 from .token_wise import NaivePath, TokenWise
 from .toward_path import TowardPath
 from .traversal import Traversal
@@ -30,6 +30,8 @@ __all__ = [
     "joint",
     "label",
     "lengths",
+    "short_name",
+    "solves_program",
 ]
 
 # Names on the command line that are not the lower-case short name.
@@ -54,14 +56,14 @@ LABELS = {  # names in text, by short name
 
 def every() -> tuple[PathRule, ...]:
     """Return all path rules: those of `ALL`, then token-wise selection by every other selection rule."""
-    known = {rule.short_name for rule in ALL}
+    known = {short_name(rule) for rule in ALL}
     return (*ALL, *(TokenWise(rule) for rule in selection_rules.ALL if rule.name not in known))
 
 
 def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
     """Return the path rule of a name, of all or of some; case and punctuation are ignored. Raises InvalidArgument."""
     rules = tuple(every() if among is None else among)
-    known = {rule.short_name: rule for rule in rules}
+    known = {short_name(rule): rule for rule in rules}
     others = {spelt: rule for rule in rules for spelt in (command(rule), rule.name)}
     others |= {paper: known[rule] for paper, rule in selection_rules.PAPERS.items() if rule in known}
     return lookup(name, known, "rule", others)
@@ -69,9 +71,9 @@ def called(name: str, among: Iterable[PathRule] | None = None) -> PathRule:
 
 def command(rule: PathRule) -> str:
     """Return the name on the command line."""
-    return COMMANDS.get(rule.name, rule.short_name.lower())
+    return COMMANDS.get(rule.name, short_name(rule).lower())
 
 
 def label(rule: PathRule) -> str:
     """Return the name in text."""
-    return LABELS.get(rule.short_name, rule.short_name)
+    return LABELS.get(short_name(rule), short_name(rule))

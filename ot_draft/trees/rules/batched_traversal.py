@@ -14,6 +14,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...laws import Fact, FixedTokensLaw
+from ...laws.fixed_tokens import n_fixed_is_constant
 from ..layout import Layout
 from ..tree import DraftTree, PathSelection
 from .survivors import Draws, Survivors
@@ -263,7 +264,7 @@ def _fixed_counts(tree: DraftTree, counts: Array, inner: int) -> Array | None:
     """Number of fixed children of the first nodes, int (B, inner), if it depends on q or on the number of children."""
     if tree.fixed_count is not None:
         return tree.fixed_count[:, :inner]
-    if tree.law.n_fixed_is_constant:
+    if n_fixed_is_constant(tree.law):
         return None
     q, counts = tree.q[:, :inner], xp.from_view(counts[:, :inner] + 0, tree.q)
     fixed = 0 * counts

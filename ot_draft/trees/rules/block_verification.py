@@ -10,7 +10,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidDrafts
-from ...laws import IID, DraftLaw
+from ...laws import IID, DraftLaw, canonical
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse
@@ -30,7 +30,7 @@ class BlockVerification(PathRule):
         if bounds.branching - {1}:
             number = max(bounds.branching)
             raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
-        if bounds.branching and law.canonical(1) != IID():
+        if bounds.branching and canonical(law, 1) != IID():
             raise refuse("BlockVerification()", "IID()", law)
 
     def n_uniforms(self, bounds: Bounds) -> int:

@@ -8,7 +8,7 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw, Fact, outside
-from ...laws.fixed_tokens import fixed_first
+from ...laws.fixed_tokens import fixed_first, law_at, n_fixed_is_constant
 from ...rules.optimal.rule import select_draft
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
@@ -60,7 +60,7 @@ class Joint(PathRule):
         if Fact.INDEPENDENT_OUTSIDE_FIXED not in law.facts:
             raise refuse("Joint()", "IID() or Hybrid(top)", law)
         fixed_first(law)  # raises unless fixed tokens are known
-        if not law.n_fixed_is_constant and not bounds.is_even:
+        if not n_fixed_is_constant(law) and not bounds.is_even:
             raise InvalidDrafts(
                 f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
             )
@@ -90,7 +90,7 @@ class Joint(PathRule):
     ) -> Iterator[tuple[Any, State]]:
         """Possible next tokens: the probability of each, and the state after it."""
         offered = tuple(tuple(token for token, _ in children) for children in lists)
-        tops, draws = split_tops(law.at(walk.path), nodes.draft(walk.path), offered)
+        tops, draws = split_tops(law_at(law, walk.path), nodes.draft(walk.path), offered)
         here = (law, walk.path, key, tops, draws)
         choice, selected = nodes.once(self, here, lambda: _select(nodes, walk, tops, draws))
         tokens, step = tops + draws, (tops, sum(token >= 0 for token in draws))

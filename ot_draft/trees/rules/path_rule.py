@@ -12,7 +12,7 @@ import numpy as np
 from ...arrays import Array
 from ...boundary import int_from
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import IID, DraftLaw
+from ...laws import IID, DraftLaw, FixedFirst
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
 from .survivors import Draws
@@ -29,7 +29,8 @@ class PathRule(ABC):
     from it for a batch of trees. The accepted tokens, a path from the root, and one token more are emitted. `otd.trees.evaluate`
     computes whether the rule is lossless.
 
-    takes_noise: whether `select` needs noise in addition to uniforms.
+    takes_noise: whether `select` needs noise in addition to uniforms. A rule may also have a method `output_distribution`, and properties
+    `looks_ahead`, `solves_program` and `short_name`, for the functions of these names; `approximate_for` as a selection rule.
     """
 
     takes_noise: ClassVar[bool] = False
@@ -77,41 +78,39 @@ class PathRule(ABC):
     def _select(self, tree: DraftTree, draws: Draws) -> PathSelection:
         """Return `select` after the checks, with all random choices by methods of `draws`."""
 
-    def output_distribution(self, tree: DraftTree, chosen: Array) -> Array | None:
-        """Return the distribution (B, n) of the next token given the drafts, after the tokens chosen, int (B, d), along the tree.
-
-        None for a rule that decides at a node by the nodes below it.
-        """
-        return None
-
-    def approximate_for(self, law: DraftLaw) -> PathRule:
-        """Return the rule as decoding runs it under a draft law, which may lose a little acceptance to save time."""
-        return self
-
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether a decision at a node may depend on the nodes below it; not if the rule has an `output_distribution`."""
-        return type(self).output_distribution is PathRule.output_distribution
-
     @property
     def law(self) -> DraftLaw:
         """Default draft law of trees for this rule."""
         return IID()
 
     @property
-    def solves_program(self) -> bool:
-        """Whether a program is solved at every node: on the host, for small vocabularies."""
-        return False
-
-    @property
     def name(self) -> str:
         """Name in tables and figures."""
         return type(self).__name__
 
-    @property
-    def short_name(self) -> str:
-        """Name where it is clear that a path rule is meant: that of the selection rule for token-wise selection."""
-        return self.name
+
+def output_distribution(rule: PathRule, tree: DraftTree, chosen: Array) -> Array | None:
+    """Return the distribution (B, n) of the next token given the drafts, after the tokens chosen, int (B, d), along the tree.
+
+    None for a rule that decides at a node by the nodes below it.
+    """
+    own = getattr(rule, "output_distribution", None)
+    return own(tree, chosen) if own else None
+
+
+def looks_ahead(rule: PathRule) -> bool:
+    """Whether a decision at a node may depend on the nodes below it; not if the rule has an `output_distribution`."""
+    return bool(getattr(rule, "looks_ahead", not hasattr(rule, "output_distribution")))
+
+
+def solves_program(rule: PathRule) -> bool:
+    """Whether a program is solved at every node: on the host, for small vocabularies."""
+    return bool(getattr(rule, "solves_program", False))
+
+
+def short_name(rule: PathRule) -> str:
+    """Name where it is clear that a path rule is meant: that of the selection rule for token-wise selection."""
+    return str(getattr(rule, "short_name", rule.name))
 
 
 def lengths(rule: PathRule, model: Model, drafts: Any) -> Lengths:
@@ -196,6 +195,5 @@ def refuse(name: str, valid_under: str, law: DraftLaw) -> InvalidDrafts:
 def split_tops(law: DraftLaw, q: Array, lists: tuple[Path, ...]) -> tuple[Path, Path]:
     """Return the top tokens, once, and all draws among children of live nodes in plain form, one list per node."""
     longest = max(lists, key=len)
-    first = law.fixed_first
-    number = 0 if first is None else int(np.ravel(first.n_fixed(q, len(longest)))[0])
+    number = int(np.ravel(law.n_fixed(q, len(longest)))[0]) if isinstance(law, FixedFirst) else 0
     return longest[:number], tuple(token for tokens in lists for token in tokens[number:])

@@ -10,9 +10,10 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...dispatch import accelerated
 from ...errors import InvalidArgument, InvalidDrafts
-from ...laws import DraftLaw, Fact
+from ...laws import DraftLaw, Fact, FixedFirst
+from ...laws.fixed_tokens import law_at, n_fixed_is_constant
 from ...rules import NaiveTarget
-from ...selection import Selection, SelectionRule, valid_under
+from ...selection import Selection, SelectionRule, approximate_for, select_siblings, valid_under
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .path_rule import Outcome, PathRule, refuse, split_tops
@@ -77,13 +78,13 @@ class TokenWise(PathRule):
         return self.rule.law
 
     def approximate_for(self, law: DraftLaw) -> TokenWise:
-        rule = self.rule.approximate_for(law)
+        rule = approximate_for(self.rule, law)
         return self if rule is self.rule else TokenWise(rule)
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not all(valid_under(self.rule, law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        apart = self.rule.siblings.apart and law.n_fixed_is_constant
+        apart = self.rule.siblings.apart and n_fixed_is_constant(law)
         if not (self._one_list(law) or self.rule.siblings.any_number or apart or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
@@ -121,8 +122,8 @@ class TokenWise(PathRule):
         def select() -> Array:
             p, q = nodes.target(prefix), nodes.draft(prefix)
             if self._apart(law):
-                tops, draws = (xp.integers(x, like=p) for x in split_tops(law.at(prefix), q, tokens))
-                drafts, selection = self.rule.select_siblings(p, q, tops, draws)
+                tops, draws = (xp.integers(x, like=p) for x in split_tops(law_at(law, prefix), q, tokens))
+                drafts, selection = select_siblings(self.rule, p, q, tops, draws)
             else:
                 drafts = xp.integers(sum(tokens, ()) if self._one_list(law) else max(tokens, key=len), like=p)
                 selection = self.rule(p, q, drafts)
@@ -136,7 +137,7 @@ class TokenWise(PathRule):
 
     def _apart(self, law: DraftLaw) -> bool:
         """Whether the rule gets top tokens, once, and the draws of all nodes apart."""
-        return law.fixed_first is not None and self.rule.siblings.apart
+        return isinstance(law, FixedFirst) and self.rule.siblings.apart
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)
@@ -157,7 +158,7 @@ class TokenWise(PathRule):
         law = survivors.tree.law
         if self._apart(law):
             tops, drawn = (xp.from_view(x, p) for x in survivors.tops_and_draws(q))
-            return self.rule.select_siblings(p, q, tops, drawn)
+            return select_siblings(self.rule, p, q, tops, drawn)
         drafts = survivors.drafts() if self._one_list(law) else survivors.first_drafts()
         if survivors.tree.bounds.max_children == 1:
             # On a path whose length is data, the only draft has an index among absent ones, which a rule may use.

@@ -10,9 +10,10 @@ from ... import arrays as xp
 from ...arrays import Array
 from ...errors import InvalidDrafts
 from ...laws import DraftLaw
+from ...selection import approximate_for
 from ..model import Model, Nodes, Path
 from ..tree import Bounds, DraftTree, PathSelection, PlainTree
-from .path_rule import Outcome, PathRule
+from .path_rule import Outcome, PathRule, looks_ahead, output_distribution, solves_program
 from .survivors import Draws
 
 
@@ -78,7 +79,7 @@ class TowardPath(PathRule):
         return self.rule.law
 
     def approximate_for(self, law: DraftLaw) -> TowardPath:
-        return replace(self, rule=self.rule.approximate_for(law))
+        return replace(self, rule=approximate_for(self.rule, law))
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if bounds.children_by_level is None:
@@ -93,18 +94,18 @@ class TowardPath(PathRule):
 
     @property
     def looks_ahead(self) -> bool:
-        return self.rule.looks_ahead
+        return looks_ahead(self.rule)
 
     @property
     def solves_program(self) -> bool:
-        return self.rule.solves_program
+        return solves_program(self.rule)
 
     @property
     def takes_noise(self) -> bool:  # type: ignore[override]  # a property here, a class variable there
         return self.rule.takes_noise
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array | None:
-        return self.rule.output_distribution(self.retargeted_tree(tree), chosen)
+        return output_distribution(self.rule, self.retargeted_tree(tree), chosen)
 
     def retargeted(self, model: Model, bounds: Bounds, law: DraftLaw) -> Retargeted:
         """Return the model with r instead of the target, for trees of this shape and draft law."""

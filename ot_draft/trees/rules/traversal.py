@@ -6,6 +6,7 @@ from typing import Any
 from ... import arrays as xp
 from ...arrays import Array
 from ...laws import DraftLaw, Fact
+from ...laws.fixed_tokens import law_at
 from ..model import Nodes, Path
 from ..tree import Bounds, DraftTree, Forest, PathSelection, PlainTree
 from .batched_traversal import select_by_traversal
@@ -65,7 +66,7 @@ class Traversal(PathRule):
         for token, below in children:
             if token >= 0:
                 child, place = xp.integers([token], like=p), xp.integers([len(earlier)], like=p)
-                drawn_by = law.at(path).conditional(nodes.draft(path), siblings, place)
+                drawn_by = law_at(law, path).conditional(nodes.draft(path), siblings, place)
                 (ratio,) = xp.divide(weight * xp.gather(p, child), xp.gather(drawn_by, child), 0).tolist()
                 chance = min(nodes.one, ratio)
                 known = len(earlier) if Fact.INDEPENDENT in law.facts else earlier

@@ -49,7 +49,7 @@ class Conclusion(NamedTuple):
 
     @property
     def record(self) -> str:
-        """What was tried, and what not, as one string."""
+        """Ranges that were tried and restrictions, as one string."""
         return "; ".join([*self.tried, *([self.restricted] if self.restricted else [])])
 
 
@@ -112,7 +112,7 @@ class Answers:
         return tuple(f"{question}: {answer}" for question, answer in lines.items() if answer)
 
     def tried_lines(self) -> tuple[str, ...]:
-        """What the verdicts were tried on, a heading and one line per kind of array or batch; empty without a yes."""
+        """Lines with the ranges of the verdicts: a heading, and one line per kind of array or batch; empty without a yes."""
         found: list[str] = []
         for question, conclusion in {"lossless": self.law, "in floats": self.floats}.items():
             if conclusion is not None and conclusion.tried:

@@ -50,7 +50,7 @@ def _possible(
 
 
 def _candidates(law: DraftLaw, q: Array, k: int, most: int = 4096) -> Iterator[Array]:
-    """Lists that may hold all tuples: products of the tokens of q, all that the law knows, what comes up in draws.
+    """Lists that may hold all tuples: products of the tokens of q, all tuples of the draft law, tuples that occur in draws.
 
     most: maximum number of tuples, and number of draws.
     """

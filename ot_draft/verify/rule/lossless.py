@@ -268,7 +268,7 @@ def _settled(rule: Any, problem: Problem, convert: Convert, seen: Difference) ->
 
 
 def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> Difference | None:
-    """What is wrong with the output distribution in floats, beyond rounding; None where nothing is."""
+    """Describe the error of the output distribution in floats beyond rounding; None if there is none."""
     try:
         output = output_of(rule, problem, convert)
         if output is None:

@@ -12,7 +12,7 @@ import numpy as np
 from ...arrays import Array
 from ...exact import all_drafts
 from ...problem import Problem
-from ...selection import SelectionRule
+from ...selection import SelectionRule, target_kept
 from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..source import value_source
 from .strategies import Strategy, problems
@@ -105,7 +105,7 @@ def possible_drafts(problem: Problem) -> Array:
 
 def kept_problem(rule: SelectionRule, problem: Problem) -> Problem:
     """The problem with the law that the rule keeps in the place of p: the same, but for a rule that is lossy on purpose."""
-    kept = rule.target_kept(problem.p, problem.q, problem.k)
+    kept = target_kept(rule, problem.p, problem.q, problem.k)
     return problem if kept is problem.p else Problem(kept, problem.q, problem.k, problem.law)
 
 

@@ -14,7 +14,7 @@ from ...exact import Evaluation, evaluate
 from ...laws import DraftLaw, Fact, is_defined
 from ...problem import Problem
 from ...sampling import draw, sample
-from ...selection import SelectionRule
+from ...selection import SelectionRule, target_kept
 from ..corners import CORNERS
 from ..e_values import log_e_value
 from ..source import Counterexample, numbers
@@ -194,19 +194,19 @@ def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
     case = as_floats(problem)
     calls = [(p, q, none)] if without_torch(rule) else [(p, q, none), (_tensor(case.p), _tensor(case.q), _tensor(none))]
     for arrays in calls:
-        selection, wanted = rule(*arrays), to_host(rule.target_kept(*arrays[:2], k))
+        selection, wanted = rule(*arrays), to_host(target_kept(rule, *arrays[:2], k))
         accept, residual = to_host(selection.accept), to_host(selection.residual)
         near = residual == wanted if arrays[0] is p else abs(residual - wanted) <= ROW_ROUNDING
         if (accept != 0).any() or not near.all():
             seen = f"no draft is there: accept {numbers(accept)}, residual {numbers(residual)}"
             raise Counterexample(problem, seen)
-    kept = rule.target_kept(p, q, k)
-    if Fact.ABSENT_ANYWHERE not in problem.law.facts or not np.array_equal(rule.target_kept(p, q, k + 1), kept):
+    kept = target_kept(rule, p, q, k)
+    if Fact.ABSENT_ANYWHERE not in problem.law.facts or not np.array_equal(target_kept(rule, p, q, k + 1), kept):
         return  # lossy on purpose, for so many positions: another number is another law
     drafts = a_few(possible_drafts(problem), 4)
     fewer = rule(p, q, drafts).output(drafts)
     shorter = k > 1 and is_defined(problem.law, k - 1) and (only is None or k - 1 in only)
-    if shorter and np.array_equal(kept, rule.target_kept(p, q, k - 1)):
+    if shorter and np.array_equal(kept, target_kept(rule, p, q, k - 1)):
         ragged = np.concatenate((drafts, drafts))
         ragged[::2, -1] = -1  # every second row has a draft less than the others
         rows = [row[None][:, row >= 0] for row in ragged]

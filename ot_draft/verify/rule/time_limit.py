@@ -35,7 +35,7 @@ class TimeLimit(NoLimit):
 
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
-        """The body, for so many seconds of the CPU, and WALL_PER_CPU times as many of wall-clock time."""
+        """Limit the body to `seconds` of CPU time, and WALL_PER_CPU times as many of wall-clock time."""
         with self._lock:
             self._until = process_time() + seconds, perf_counter() + WALL_PER_CPU * seconds
         try:

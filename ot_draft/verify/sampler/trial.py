@@ -331,7 +331,7 @@ class Trial:
         powerless: bool = False,
         **about: float,
     ) -> SamplerOutcome:
-        """Of a sequential test; before, after: what is said around its e-value, if_failed: and behind that.
+        """Return the outcome of a sequential test. before, after: text around its e-value; if_failed: text after that.
 
         powerless: whether so few calls detect no bias, however large.
         """

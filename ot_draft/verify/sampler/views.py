@@ -139,7 +139,7 @@ class SeenView(View):
 def joint_view(
     name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int, classes: int = 1_024
 ) -> View:
-    """All tokens of a text together, in classes of tokens; about so many classes of texts."""
+    """All tokens of a sequence together, in classes of tokens, with about the given number of classes of sequences."""
     size = max(2, int(classes ** (1 / places) + 1e-9))
     pool, laws = pooled(stacked(cases, "p"), stacked(cases, "q"), size)
     size = laws.shape[-1]

@@ -71,7 +71,7 @@ class Emitted:
     token : int
         Id, or AMBIGUOUS if its name does not identify it. Ambiguous entries of `ids` have distinct negative ids.
     by_text : bool
-        Whether tokens are named by their texts instead of ids.
+        Whether tokens are identified by their texts instead of ids.
     as_mass : bool
         Whether the response has probabilities instead of logarithms.
     keyed : bool

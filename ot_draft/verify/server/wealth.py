@@ -76,7 +76,7 @@ class Wealth:
         self._combined = np.zeros(len(SETTINGS.combined_precisions))
         self._context = np.zeros(len(PastSettings.table_sizes) * len(PastSettings.tilt_precisions))
         self._charged, self._reach = 0, np.zeros(len(self._combined))  # number of charged tokens, largest reach so far
-        # Of each bet: how often its event occurred, its expectation, and the number of tokens that it applied to.
+        # For each bet: number of times that its event occurred, the expected number, and the number of tokens that it applied to.
         self.came, self.expected, self.tokens = (np.zeros(len(BETS)) for _ in range(3))
 
     def settle(self, y: Array, m: Array, slack: Array) -> None:
