@@ -64,12 +64,14 @@ class Cost:
 
     solves_program: whether a program is solved for every pair (p, q), on the host, for small vocabularies. plans_on_host: whether it
     plans for every pair on the host in another way. slow: whether one pair may take seconds, so that the rule is compared only where it is
-    named. seconds: of the linear program for drafts from q (n,) and k, by its size.
+    named. passes: number of passes over the vocabulary in the formula for the acceptance. seconds: of the linear program for drafts from q
+    (n,) and k, by its size.
     """
 
     solves_program: bool = False
     plans_on_host: bool = False
     slow: bool = False
+    passes: int = 2
     seconds: Callable[[Array, int], float] = field(default=lambda q, k: 0.0, compare=False, repr=False)
 
     @property

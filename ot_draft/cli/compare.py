@@ -12,9 +12,10 @@ import numpy as np
 
 from ..array_files import atomic_write
 from ..data import Study, plotting, tables
+from ..data.budget import affordable
 from ..data.journal import RESULT, Journal
 from ..data.pairs import PairsFound, as_pairs, open_pairs
-from ..data.study import Row, affordable, chunk_of, compare_parts
+from ..data.study import Row, chunk_of, compare_parts
 from ..data.summary import Means, Summary, total_variation
 from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
@@ -118,7 +119,7 @@ def compare(
             click.echo(pairs.padding, err=True)
         omitted = ""
         if out is None and not of_study["names"]:
-            study, omitted = _within_budget(pairs, study, jobs)
+            study, omitted = _within_budget(pairs, study)
         with RulesOfUser(of_study["names"]):
             refuted = refuted_rules(of_study["names"], study.ks)
             found = _compare(pairs, study, jobs, out, form == "json")
@@ -168,18 +169,18 @@ def _pairs(
     return open_pairs(file, normalise, pad, temperature, draft_file, logits)
 
 
-def _within_budget(pairs: PairsFound, study: Study, jobs: int) -> tuple[Study, str]:
-    """The study of those rules that take at most BUDGET seconds together, and a note on the others."""
-    with progress_bar(len(study.rules), "timing each rule on one pair") as advance:
-        found = affordable(pairs, study, jobs, BUDGET, advance)
+def _within_budget(pairs: PairsFound, study: Study) -> tuple[Study, str]:
+    """The study of the rules within BUDGET, and a note on the others."""
+    with progress_bar(len(study.rules), "estimating the time of each rule") as advance:
+        found = affordable(pairs, study, BUDGET, advance)
     note = ""
-    if found.rules and found.left_out:
-        slow = ", ".join(f"{rule.name} (at least {seconds:,.0f} s)" for rule, seconds in found.left_out.items())
+    if found.left_out:
+        slow = ", ".join(f"{rule.name} (about {seconds:,.0f} s)" for rule, seconds in found.left_out.items())
         note = (
-            f"Omitted, so that all rules take at most {BUDGET:g} s: {slow}. To include them, use --rules"
+            f"Omitted, because all rules together would take more than about {BUDGET:g} s on one core: {slow}. To include them, use --rules"
             f" {','.join(dict.fromkeys(rule.name for rule in found.left_out))}. With --out DIR, all rules are compared."
         )
-    return replace(study, rules=found.rules or study.rules), note
+    return replace(study, rules=found.rules), note
 
 
 @dataclass

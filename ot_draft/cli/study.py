@@ -18,7 +18,7 @@ from .console import table_console
 from .options import JOBS, SAMPLES, Numbers, form_options, parts
 from .rule_target import rules_at
 
-BUDGET = 20.0  # seconds, of all rules together, for a comparison without --rules
+BUDGET = 45.0  # estimated seconds of one core, of all rules together, for a comparison without --rules
 
 
 def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -26,7 +26,8 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
     options = (
         click.option("--rules", "names", default=rules, show_default=bool(rules),
                      help="Comma-separated list of rules, such as KSeq,my_rule.py:MyRule" + ("." if rules else " [default: the library's "
-                     f"fast rules; without --out only those that take at most {BUDGET:g} s together].")),
+                     f"fast rules; without --out only those that take at most about {BUDGET:g} s on one core together, by an estimate "
+                     "from n, k and the number of pairs].")),
         click.option("--law", "laws", default="", show_default=False, help="Comma-separated list of draft laws: "
                      f"{', '.join(names())} [default: each rule's own draft law]."),
         click.option("--budget", help="Divergence budget, such as tv=0.05, kl=0.02 or ratio=0.3: rules become lossy and use the "

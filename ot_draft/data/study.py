@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
-from itertools import accumulate
 from pathlib import Path
-from time import monotonic
 from types import ModuleType
 from typing import Any
 
@@ -321,52 +319,6 @@ def compare_rules(
         if advance:
             advance(len(done.pairs))
     return rows
-
-
-@dataclass(frozen=True)
-class Affordable:
-    """The rules that fit a time budget, in their order, and the estimated seconds of each rule that does not."""
-
-    rules: tuple[SelectionRule, ...]
-    left_out: dict[SelectionRule, float]
-
-
-def affordable(
-    pairs: PairsFound,
-    study: Study,
-    jobs: int,
-    budget: float,
-    advance: Callable[[], object] = lambda: None,
-    clock: Callable[[], float] = monotonic,
-) -> Affordable:
-    """The rules of the study that take at most `budget` seconds together, the quickest first, by the time for the first pair.
-
-    A rule whose estimate exceeds the budget is not timed for larger k, so that its estimate is a lower bound.
-    """
-    first = pairs.choose([0]).load()
-    parallel = min(jobs, -(-len(pairs) // chunk_of(pairs.n)))
-    total: dict[SelectionRule, float] = {}
-
-    def seconds(rule: SelectionRule, k: int) -> float:
-        """Estimated time of the rule on all pairs, without that of the optimum, which all rules share."""
-        rows = block(replace(study, ks=(k,), rules=(rule,)), first.p, first.q, lambda row: (first.index[row],), 0.0)
-        times = [clock(), *(clock() for _ in rows)]  # the last row is the rule's
-        return (times[-1] - times[-2]) * len(pairs) / parallel
-
-    for rule in study.rules:
-        total[rule] = 0.0
-        for k in sorted(study.ks):
-            needed = seconds(rule, k)
-            if total[rule] + needed > budget:  # the first call may have compiled or loaded something
-                needed = min(needed, seconds(rule, k))
-            total[rule] += needed
-            if total[rule] > budget:
-                break
-        advance()
-    quickest = sorted(total, key=total.__getitem__)
-    spent = dict(zip(quickest, accumulate(total[rule] for rule in quickest), strict=True))
-    fitting = tuple(rule for rule in study.rules if spent[rule] <= budget)
-    return Affordable(fitting, {rule: total[rule] for rule in study.rules if rule not in fitting})
 
 
 def _compare_chunk(part: PairsFound, study: Study | None, seconds: float) -> tuple[list[Row] | None, list[Any]]:

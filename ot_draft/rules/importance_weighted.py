@@ -11,7 +11,7 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..laws import IID, DraftLaw, Fact
 from ..problem import Problem
-from ..selection import ClosedForm, Selection, SelectionRule, with_closed_form
+from ..selection import ClosedForm, Cost, Selection, SelectionRule, with_closed_form
 from .coupling import couple
 
 STEP, LOW, HIGH = 0.25, np.log(1e-17), np.log(1e18)  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
@@ -55,6 +55,7 @@ class ImportanceWeighted(SelectionRule):
     """
 
     claims = ("maximal",)
+    cost = Cost(passes=200)  # the formula is an integral by quadrature
     weights: Callable[[Array, Array], Array] = ratio
     law: DraftLaw = IID()
 

@@ -1,0 +1,71 @@
+"""Which rules of a study are computed by default: those that an estimate of the time allows, which reads no clock.
+
+The same pairs have the same rules on every computer, whatever its load, its number of cores and --jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ..arrays import is_exact
+from ..laws import is_defined
+from ..problem import Problem
+from ..selection import SelectionRule
+from .estimate import SETTINGS, closed_form
+from .pairs import PairsFound
+from .study import QUICK_RULES, Study, chunk_of
+
+# Seconds of one core, for n = 2 to 32,000, from `timeit` on an AMD EPYC: right within a factor of about 2.
+PROBABILITY = 1e-8  # per probability that a formula or a rule reads
+EXACT = 5e-5  # per probability of an enumeration in Fractions
+EXACT_FORMULA = 1e-6  # per probability that a formula reads in Fractions
+CALL_TOKENS = 1_000  # tokens that take as long as the call of a NumPy function
+TUPLE_TOKENS = 150  # the same per draft tuple and draft
+
+
+@dataclass(frozen=True)
+class Affordable:
+    """The rules of a study within a time budget, in their order, and the estimated seconds of each rule that is left out."""
+
+    rules: tuple[SelectionRule, ...]
+    left_out: dict[SelectionRule, float]
+
+
+def affordable(
+    pairs: PairsFound, study: Study, budget: float, advance: Callable[[], object] = lambda: None
+) -> Affordable:
+    """The rules that take at most `budget` seconds of one core together, the quickest first, and QUICK_RULES in any case."""
+    first = pairs.choose([0]).load()
+    total: dict[SelectionRule, float] = {}
+    for rule in study.rules:
+        total[rule] = sum(
+            _seconds(rule, study.problem(first.p, first.q, k, rule.law), len(pairs), study)
+            for k in study.ks
+            if is_defined(rule.law, k)
+        )
+        advance()
+    quickest = sorted(total, key=total.__getitem__)
+    spent = dict(zip(quickest, accumulate(total[rule] for rule in quickest), strict=True))
+    fitting = tuple(rule for rule in study.rules if spent[rule] <= budget or rule in (*QUICK_RULES, quickest[0]))
+    return Affordable(fitting, {rule: seconds for rule, seconds in total.items() if rule not in fitting})
+
+
+def _seconds(rule: SelectionRule, problem: Problem, pairs: int, study: Study) -> float:
+    """Estimated seconds of one core for all pairs of the sizes of one problem, by the methods of `evaluate_pairs`."""
+    n, k = problem.n, problem.k
+    program = rule.cost.seconds(problem.q[0], k)
+    if program > study.lp_limit / pairs:  # then it is not solved
+        return 0.0
+    cells = n ** (1 + problem.law.count(n, k))
+    exact = is_exact(problem.p)
+    if exact and cells <= SETTINGS.exact_cells:
+        return pairs * (program + cells * EXACT)
+    if closed_form(rule, problem) is not None:
+        calls = pairs if exact else -(-pairs // chunk_of(n))
+        reads = rule.cost.passes * (pairs * n + calls * CALL_TOKENS)
+        return pairs * program + reads * (EXACT_FORMULA if exact else PROBABILITY)
+    if cells <= SETTINGS.float_cells:
+        return pairs * cells * k * PROBABILITY
+    return pairs * study.samples * k * (n + TUPLE_TOKENS) * PROBABILITY
