@@ -26,6 +26,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --progress-bar off
 INSTALL := $(BIN)/python $(PIP_INSTALL) $(if $(LOCK),--constraint $(LOCK))
 SAY_WHERE = echo "ot-draft is $(BIN)/ot-draft; for the short name:  . $(BIN)/activate"
 ENGINES := .venv-engines/bin
+KERNELS := $(addprefix tests/,fast/test_triton.py fast/test_tree_kernels.py fast/test_draft_level.py llm_demo/test_fused_layer.py)
 LIBRARY := $(shell find ot_draft -name "*.py")
 PROOFS := $(shell find proofs_checks -name "*.py" -o -name "*.v" -not -path "*/.build/*")
 
@@ -135,7 +136,7 @@ bench: $(STAMP)  ## time the rules and solvers, one thread
 	touch $@
 
 engines: .venv-engines/.installed  ## the plugins inside real engines, real servers under audit, kernels in Triton's interpreter, on the CPU
-	$(ENGINES)/python -m pytest tests/engines tests/fast/test_triton.py -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
+	$(ENGINES)/python -m pytest tests/engines $(KERNELS) -n $(WORKERS) --dist loadscope -p no:cacheprovider --durations=8
 
 clean:  ## remove .venv, caches and figures/out
 	rm -rf .venv $(NEWEST) .venv-engines figures/out docs/out docs/generated proofs_checks/formal/.build build dist .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache

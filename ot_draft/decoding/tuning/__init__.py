@@ -34,9 +34,8 @@ class Auto:
     lookup : PromptLookup or None
         Prompt lookup, of as many tokens as pay; None: not.
     costs : ot_draft.trees.Costs, optional
-        Costs of steps, instead of measured ones, as `ot-draft decode --compare json` prints them. Choices then do not depend on the
-        clock,
-        and a seed determines the output, if the same prompts came before.
+        Costs of steps, as `ot-draft decode --compare json` prints them. With given costs, choices do not depend on measured times, and a
+        seed determines the output if the same prompts came before. None: measure costs.
     paths : tuple of (int, int)
         Numbers and lengths of the several paths that may be drafted.
     lengths, looked_up : tuple of int
