@@ -7,6 +7,7 @@ import gc
 import importlib
 import importlib.util
 import os
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -89,8 +90,8 @@ def unhurried_searches(monkeypatch: pytest.MonkeyPatch, short_searches: None) ->
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """K-SEQ seeks its factor in three steps: for the meta device, where nothing is ever settled, and each step is as the last."""
-    search = importlib.import_module("ot_draft.rules.k_seq.division_factor")
-    monkeypatch.setattr(search, "STEPS", 3)
+    division_factor = importlib.import_module("ot_draft.rules.k_seq.division_factor")
+    monkeypatch.setattr(division_factor, "FactorSearch", partial(division_factor.FactorSearch, max_steps=3))
 
 
 def _present(kind: Kind) -> Kind:

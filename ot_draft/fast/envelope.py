@@ -7,15 +7,17 @@ import numpy as np
 from .. import arrays as xp
 from ..arrays import Array
 from ..bias import FDivergence
-from ..lossy.envelope import STEP, Envelope
+from ..lossy.envelope import Envelope
 from .loops import REORDERED, installed, loop
-
-FLOORS, LEFT = 8, 1e-10  # steps to the floor at most, and what a law may lack, or have too much, where they end
-NARROW = 1e-13  # rounding of a ratio
 
 
 def settled(
-    envelope: Envelope, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None
+    envelope: Envelope,
+    floor: Array,
+    ceiling: Array,
+    missing: Array,
+    divergence: FDivergence | None,
+    step_divisor: int,
 ) -> tuple[Array, Array]:
     """The law clipped at the floor and the ceiling, (..., n), and its divergence from p, (..., 1)."""
     if not xp.on_host(envelope.p) or not installed():
@@ -25,7 +27,7 @@ def settled(
     rows = xp.rows(tuple(envelope.p.shape[:-1]), *masses, floor, ceiling, share)
     out, spent = np.empty_like(rows[0]), np.zeros((len(rows[0]), 1))
     for row, (p, m, idle, a, b, mixed, r) in enumerate(zip(*rows, out, strict=True)):
-        ends = _settle(p, m, idle, a[0], b[0], mixed[0], STEP, r)
+        ends = _settle(p, m, idle, a[0], b[0], mixed[0], step_divisor, r)
         if divergence:
             spent[row] = spent_between(p, r, ends, divergence)
     batch = tuple(envelope.p.shape)
@@ -33,12 +35,12 @@ def settled(
 
 
 @loop(REORDERED)
-def _settle(p, m, idle, floor, ceiling, share, step, r):
+def _settle(p, m, idle, floor, ceiling, share, step_divisor, r):
     """r = clip(m, floor p, ceiling p) + share idle for one row, with the floor moved, and the rest shifted, so that it sums to 1.
 
     Returns r/p where m was at the floor, and where it was at the ceiling.
     """
-    for _ in range(FLOORS):  # Newton's method, each time by no more than a group's width
+    for _ in range(8):  # Newton's method, each time by no more than a group's width
         mass, low = 0.0, 0.0
         for y in range(len(p)):
             least = floor * p[y]
@@ -47,9 +49,9 @@ def _settle(p, m, idle, floor, ceiling, share, step, r):
             low += p[y] if v <= least else 0.0
         if share > 0:
             mass += share * idle.sum()
-        if low <= 0 or abs(1 - mass) <= LEFT:
+        if low <= 0 or abs(1 - mass) <= 1e-10:  # the rest is shifted below
             break
-        floor += max(min((1 - mass) / low, floor / step), -floor / step)
+        floor += max(min((1 - mass) / low, floor / step_divisor), -floor / step_divisor)
     for y in range(len(p)):
         r[y] = max(min(m[y], ceiling * p[y]), floor * p[y])
     if share > 0:
@@ -71,7 +73,7 @@ def _settle(p, m, idle, floor, ceiling, share, step, r):
 @loop(REORDERED, "numpy")
 def _unclipped(p, r, low, high, masses, ratios):
     """Writes p and r/p of the tokens with p > 0 and low < r/p < high into masses and ratios (n,); returns how many, and p at each end."""
-    low, high = low * (1 + NARROW), high * (1 - NARROW)
+    low, high = low * (1 + 1e-13), high * (1 - 1e-13)  # a ratio is rounded by less
     count, at_low, at_high = 0, 0.0, 0.0
     for y in range(len(p)):
         at_low += p[y] if r[y] <= low * p[y] else 0.0

@@ -3,7 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 
 from ..arrays import Array
-from ..rules.k_seq.division_factor import found_in_rows, newton_in_rows
+from ..rules.k_seq.division_factor import FactorSearch, found_in_rows, newton_in_rows
 from ..rules.k_seq.rule import KSeq
 from ..selection import Selection
 from .kernels import wanted
@@ -21,7 +21,7 @@ def select(rule: KSeq, p: Array, q: Array, drafts: Array) -> Selection:
 
 def factor_and_mass(p: Array, q: Array, count: Array) -> tuple[Array, Array]:
     """A valid division factor g just above gamma*, and mass(g): (..., 1) each."""
-    if not takes(p, q) or (search := compiled(newton_in_rows, REORDERED)) is None:
+    if not takes(p, q) or (newton := compiled(newton_in_rows, REORDERED)) is None:
         return NotImplemented
-    found = found_in_rows(p, q, count, search)
+    found = found_in_rows(p, q, count, newton, FactorSearch())
     return found[..., :1], found[..., 1:]

@@ -16,7 +16,6 @@ from ..errors import InvalidArgument, InvalidDrafts
 
 MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
 MAX_TOKENS = 5_000
-MAX_TUPLES = 1 << 22  # more than this takes hours in Fractions and minutes in floats
 
 
 def independent(start: int, q: Array, draws: int) -> dict[int, Any]:
@@ -69,11 +68,14 @@ def enumerated(law: Any, q: Array, k: int, max_cells: int = 1 << 22) -> dict[int
     return masses
 
 
-def tuples(n: int, drawn: int, k: int, rows: int) -> Iterator[np.ndarray]:
-    """All tuples of `drawn` tokens and k - drawn absent drafts (-1), in chunks of int (at most `rows`, k)."""
-    if n**drawn > MAX_TUPLES:
+def tuples(n: int, drawn: int, k: int, rows: int, max_tuples: int = 1 << 22) -> Iterator[np.ndarray]:
+    """All tuples of `drawn` tokens and k - drawn absent drafts (-1), in chunks of int (at most `rows`, k).
+
+    More than the default max_tuples take hours in Fractions and minutes in floats.
+    """
+    if n**drawn > max_tuples:
         raise InvalidArgument(
-            f"the number of draft tuples must be at most {MAX_TUPLES:,}, got {n}^{drawn}. Use rule.closed_form(problem) for the acceptance"
+            f"the number of draft tuples must be at most {max_tuples:,}, got {n}^{drawn}. Use rule.closed_form(problem) for the acceptance"
             " of a rule that has a formula, ot_draft.data.compare_rules for an estimate, and otd.optimal_acceptance for the optimum."
         )
     for start in range(0, n**drawn, rows):

@@ -25,12 +25,6 @@ from . import sets
 from .base import DraftLaw, Fact, outside, padded
 from .iid import IID
 
-MAX_SETS = 200_000  # draft sets that the exact sum may visit
-STEP = 0.2  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
-CERTAIN = 36.0  # an arrival with q t over this has happened, as far as float64 can tell
-GONE = 48.0  # an arrival at a rate of w over this has happened: w exp(-w) is under 1e-19
-LATE = 700.0  # log of a time that is as good as never, and still a float64
-
 
 @dataclass(frozen=True)
 class WithoutReplacement(DraftLaw):
@@ -112,20 +106,20 @@ def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
     return gone
 
 
-def prefixes(q: Array, k: int) -> Array:
+def prefixes(q: Array, k: int, max_sets: int = 200_000) -> Array:
     """P(all k drafts among the first i tokens), for every i: (..., n) -> (..., n + 1).
 
     The tokens with q = 0 must not stand before others where fewer than k have q > 0. Exact on Fractions, where the
-    number of draft sets is limited (InvalidArgument beyond); to about 1e-9 in floats for k <= 16.
+    number of draft sets is at most max_sets (InvalidArgument beyond); to about 1e-9 in floats for k <= 16.
     """
     k = min(k, q.shape[-1])
     if k == 0:
         return 1 + 0 * xp.prefix_sums(q)
     n, exact = q.shape[-1], xp.is_exact(q)
     size = min(k, n // 2)
-    if exact and comb(n, size) > MAX_SETS:
+    if exact and comb(n, size) > max_sets:
         raise InvalidArgument(
-            f"exact probabilities without replacement visit {comb(n, size)} sets of {size} among {n} tokens (limit {MAX_SETS}): give floats"
+            f"exact probabilities without replacement visit {comb(n, size)} sets of {size} among {n} tokens (limit {max_sets}): give floats"
         )
     host = xp.to_host(q) if exact else xp.to_host(q).astype(np.float64)
     # The sum is 0 where fixed tokens have all mass.
@@ -146,8 +140,19 @@ def _next_of(q: Array) -> Callable[[int, int], Array]:
     return lambda index, gone: outside(q, np.array(sets.tokens_of(gone), dtype=np.int64))
 
 
-def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
-    """One row, float64: the integral above for every prefix at once, O(n k) per node of log t. max_cells: times by tokens in one array."""
+def _by_race(
+    q: np.ndarray,
+    k: int,
+    max_cells: int = 1 << 14,
+    step: float = 0.2,
+    certain: float = 36.0,
+    max_log: float = 700.0,
+) -> np.ndarray:
+    """One row, float64: the integral above for every prefix at once, O(n k) per node of log t.
+
+    max_cells: times by tokens in one array. step: of log t; the trapezoid's error falls like exp(-pi^2 / step). certain: an arrival with
+    q t over this has happened, as far as float64 can tell. max_log: of a time that is as good as never, and still a float64.
+    """
     n, support = len(q), int((q > 0).sum())
     draws = min(k, support)
     out = np.zeros(n + 1)
@@ -157,17 +162,17 @@ def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
     with np.errstate(divide="ignore"):
         log_q, log_rate = np.log(q), np.log(rate)  # the time itself would overflow where masses are subnormal
     # P(`draws` arrivals before t, and one more now) is at most t^(draws + 1).
-    times = np.arange(np.log(1e-17) / (draws + 1), np.log(CERTAIN) - np.log(lowest) + STEP, STEP)[:, None]
+    times = np.arange(np.log(1e-17) / (draws + 1), np.log(certain) - np.log(lowest) + step, step)[:, None]
     at_once = max(1, max_cells // n)  # small vocabularies: all times in one array
     for start in range(0, len(times), at_once):
         log_time = times[start : start + at_once]
-        if at_once == 1 and (first := _late(q, rate, draws, np.exp(min(log_time[0, 0], LATE)))) is not None:
-            outside = np.exp(np.minimum(log_rate[first:] + log_time[0], LATE))
-            out[first:] += STEP * outside * np.exp(-outside)
+        if at_once == 1 and (first := _late(q, rate, draws, np.exp(min(log_time[0, 0], max_log)), certain)) is not None:
+            outside = np.exp(np.minimum(log_rate[first:] + log_time[0], max_log))
+            out[first:] += step * outside * np.exp(-outside)
             continue
-        outside = np.exp(np.minimum(log_rate + log_time, LATE))
-        arrived = _at_least(np.exp(np.minimum(log_q + log_time, LATE)), draws)
-        out += (STEP * outside * np.exp(-outside) * arrived).sum(0)
+        outside = np.exp(np.minimum(log_rate + log_time, max_log))
+        arrived = _at_least(np.exp(np.minimum(log_q + log_time, max_log)), draws, certain)
+        out += (step * outside * np.exp(-outside) * arrived).sum(0)
     # At w = 0 no token outside arrives. Draws beyond the support are uniform on the other tokens.
     members = np.arange(n + 1)
     supported = np.concatenate(([0], np.cumsum(q > 0)))
@@ -179,18 +184,18 @@ def _by_race(q: np.ndarray, k: int, max_cells: int = 1 << 14) -> np.ndarray:
     return np.clip(out, 0, 1)
 
 
-def _late(q: np.ndarray, rate: np.ndarray, k: int, time: float) -> int | None:
+def _late(q: np.ndarray, rate: np.ndarray, k: int, time: float, certain: float) -> int | None:
     """Length of the first prefix whose rest has not certainly arrived, if k of its tokens certainly have; else None.
 
     Shorter prefixes add nothing at this time; in longer ones k arrivals have happened.
     """
-    first = int(np.searchsorted(-rate, -GONE / time))
-    return first if np.count_nonzero(q[:first] > CERTAIN / time) >= k else None
+    first = int(np.searchsorted(-rate, -48.0 / time))  # at a rate of w over 48, w exp(-w) is under 1e-19
+    return first if np.count_nonzero(q[:first] > certain / time) >= k else None
 
 
-def _at_least(x: np.ndarray, k: int) -> np.ndarray:
+def _at_least(x: np.ndarray, k: int, certain_from: float) -> np.ndarray:
     """P(at least k of the first i arrivals happened), arrival y with probability 1 - exp(-x_y): (t, n) -> (t, n + 1)."""
-    certain = x > CERTAIN
+    certain = x > certain_from
     if some := bool(certain.any()):
         x = np.where(certain, 0, x)
     kind = np.float64 if k <= 14 else np.longdouble  # odds up to e^36 to the power k - 1 must fit

@@ -14,8 +14,6 @@ from ..problem import check_law
 from ..selection import with_fields
 from .envelope import Envelope, envelope, of_groups
 
-LARGEST = 1e300  # number that a budget may be
-
 
 class Target(ABC):
     """Base class of distributions r that a lossy rule selects for instead of p.
@@ -82,10 +80,11 @@ class Nearest(Target):
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
     """A budget as it was given, if it is a number between the two. Raises InvalidArgument."""
+    limit = 1e300
     numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
-    if not numeric or not least <= value <= most or abs(value) > LARGEST:  # what no float holds would end as NaN
-        bounds = f"from {least:g} to {most:g}" if most < LARGEST else f">= {least}"
-        shown = repr(value) if not numeric or value != value or abs(value) <= LARGEST else f"over {LARGEST:g}"
+    if not numeric or not least <= value <= most or abs(value) > limit:  # what no float holds would end as NaN
+        bounds = f"from {least:g} to {most:g}" if most < limit else f">= {least}"
+        shown = repr(value) if not numeric or value != value or abs(value) <= limit else f"over {limit:g}"
         raise InvalidArgument(f"{name} is {shown}: give a{'' if shown == repr(value) else ' smaller'} number {bounds}")
     return value
 

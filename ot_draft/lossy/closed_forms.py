@@ -57,10 +57,6 @@ class TotalVariation(Nearest):
         return toward(r, found.p, total_variation(r, found.p), float(self.eps))  # groups may have spent a little more
 
 
-MOST_DELTA = 500  # the square of e^delta is a float
-ROUNDED = 1 - 2.0**-50  # e^delta as a Fraction is rounded down, into the budget
-
-
 @dataclass(frozen=True)
 class Ratio(Nearest):
     """Target distribution r of the largest acceptance with r <= e^delta p for every token.
@@ -95,10 +91,11 @@ class Ratio(Nearest):
             raise InvalidArgument(
                 f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
             )
+        max_delta = 500  # the square of e^delta is a float
         if self.factor is None:
-            budget(self.delta, "Ratio(delta)", 0, MOST_DELTA)
+            budget(self.delta, "Ratio(delta)", 0, max_delta)
         else:
-            budget(self.factor, "Ratio(factor)", 1, exp(MOST_DELTA))
+            budget(self.factor, "Ratio(factor)", 1, exp(max_delta))
 
     @property
     def guarantee(self) -> tuple[str, Any]:
@@ -108,7 +105,8 @@ class Ratio(Nearest):
         """The largest r/p, in x's kind."""
         if self.factor is not None:
             return xp.number(self.factor, x)
-        return Fraction(max(exp(self.delta) * ROUNDED, 1.0)) if xp.is_exact(x) else exp(self.delta)
+        # As a Fraction, e^delta is rounded down, into the budget.
+        return Fraction(max(exp(self.delta) * (1 - 2.0**-50), 1.0)) if xp.is_exact(x) else exp(self.delta)
 
     def missing(self, found: Envelope) -> Array:
         return found.missing(self.ceiling(found.target))

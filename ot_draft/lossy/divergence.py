@@ -13,14 +13,6 @@ from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY
 from .base import Nearest, budget, toward
 from .envelope import Envelope
 
-STEPS = 60  # of bracketed Newton steps at most
-NEAR = 1e-13  # of the budget: where the search ends
-ROUGH = 2.0**-33  # of what is missing: where the search ends by groups, which are not nearer to their tokens
-GRID = 2**36  # to which what is missing is rounded on Fractions
-SLACK = 2.0**-40  # of the budget, that a float logarithm of Fractions may be wrong by
-NEGLIGIBLE = 1e-7  # acceptance for which no law is made once more
-CORRECTIONS = 2  # of the ceiling by all tokens, where groups gave it nearly
-
 
 @dataclass(frozen=True)
 class WithinDivergence(Nearest):
@@ -49,23 +41,25 @@ class WithinDivergence(Nearest):
         if not xp.is_exact(found.target):
             return xp.from_view(missing, found.target)
         # On a grid, so that the order of float sums does not show, and on the side that spends less.
-        rational = np.vectorize(lambda lost: Fraction(ceil(lost * GRID) + 1, GRID), otypes=[object])(missing)
+        grid = 2**36
+        rational = np.vectorize(lambda lost: Fraction(ceil(lost * grid) + 1, grid), otypes=[object])(missing)
         most = found.missing(1)
         return xp.maximum(xp.minimum(rational, most), _least(found, self.divergence))
 
     def within(self, found: Envelope, missing: Array) -> Array:
         eps = float(self.eps)
         r, spent = found.law_and_spent(missing, self.divergence)
-        for _ in range(CORRECTIONS if found.approximate else 0):
+        for _ in range(2 if found.approximate else 0):  # groups gave the ceiling nearly: corrected by all tokens
             _, fall = spent_at(found, self.divergence, missing)
             better = xp.maximum(missing + xp.divide(spent - eps, fall, 0.0), _least(found, self.divergence))
-            if xp.holds_without_sync(abs(better - missing) <= NEGLIGIBLE):
+            if xp.holds_without_sync(abs(better - missing) <= 1e-7):  # too little acceptance to make r once more
                 break
             missing = better
             r, spent = found.law_and_spent(missing, self.divergence)
         if not xp.is_exact(r):
             return toward(r, found.p, spent, eps)
-        return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - SLACK)))
+        # The divergence in Fractions comes from float logarithms, which may be wrong by 2^-40 of the budget.
+        return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - 2.0**-40)))
 
     def bound(self, found: Envelope, missing: Array) -> Array:
         """By the multiplier of the budget and a chain of token sets with weights: Lagrange duality, for any multiplier and weights.
@@ -163,22 +157,31 @@ class ChiSquared(WithinDivergence):
     divergence = CHI_SQUARED
 
 
-def missing_at(found: Envelope, divergence: FDivergence, eps: float) -> Array:
+def missing_at(
+    found: Envelope,
+    divergence: FDivergence,
+    eps: float,
+    max_steps: int = 60,
+    budget_tolerance: float = 1e-13,
+    group_tolerance: float = 2.0**-33,
+) -> Array:
     """(..., 1) one minus the acceptance where the family spends eps of the divergence; the least there is where it never does.
 
     The divergence is convex and falling in what is missing: Newton's method, kept in a bracket. found: in floats.
+    The search ends within budget_tolerance of eps, or after a step of at most group_tolerance by groups of tokens, whose result is
+    not more exact than that.
     """
     least = _least(found, divergence)
     low, high = least, found.missing(1)
     enough = spent_at(found, divergence, least)[0] <= eps
     missing = (low + high) / 2
-    nearest = ROUGH if found.approximate else 2.0**-52
-    for _ in range(STEPS):
+    nearest = group_tolerance if found.approximate else 2.0**-52
+    for _ in range(max_steps):
         spent, fall = spent_at(found, divergence, missing)
         low, high = xp.where(spent > eps, missing, low), xp.where(spent > eps, high, missing)
         newton = missing + xp.divide(spent - eps, fall, 0.0)
         newton = xp.where((newton > low) & (newton < high), newton, (low + high) / 2)
-        following = xp.where(abs(spent - eps) <= NEAR * eps, missing, newton)
+        following = xp.where(abs(spent - eps) <= budget_tolerance * eps, missing, newton)
         done = xp.on_host(missing) and xp.holds_without_sync(enough | (abs(following - missing) <= nearest))
         missing = following
         if done:

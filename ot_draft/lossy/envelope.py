@@ -24,12 +24,8 @@ from ..arrays import Array
 from ..bias import FDivergence
 from ..dispatch import accelerated
 from ..laws import DraftLaw, Fact
-from .grouped import GROUPS, WIDTH, groups_of, mixture
+from .grouped import RatioGroups, mixture
 from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
-
-SORTED = 8192  # tokens up to which floats are sorted; more are put into groups of nearly equal p/q
-STEP = 64  # share of the floor that one correction may be
-FREE = 2.0**100
 
 
 @dataclass(frozen=True)
@@ -97,9 +93,9 @@ class Envelope:
         floor, ceiling = self.floor(missing), self.ceiling(missing) if ceiling is None else ceiling
         if self.approximate:
             # Clip nothing where nothing need be: a group's floor or ceiling would clip some of its tokens.
-            ceiling = xp.where(missing > self.unreachable, ceiling, FREE + 0 * ceiling)
+            ceiling = xp.where(missing > self.unreachable, ceiling, 2.0**100 + 0 * ceiling)
             floor = xp.where(missing > 0, floor, 0 * floor)
-            return self._settled(floor, ceiling, missing, divergence)
+            return self._settled(floor, ceiling, missing, divergence, 64)
         law = self._law(floor, ceiling, missing)
         law = law if xp.is_exact(law) else summing_to_one(law, self.p)
         return law, divergence.between(law, self.p) if divergence else 0 * missing
@@ -110,13 +106,13 @@ class Envelope:
 
     @accelerated("envelope")
     def _settled(
-        self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None
+        self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None, step_divisor: int
     ) -> tuple[Array, Array]:
-        """The floor is nearly right: one step of Newton's method, of no more than a group's width."""
+        """The floor is nearly right: one step of Newton's method, of at most floor / step_divisor, a group's width."""
         law = self._law(floor, ceiling, missing)
         low = (self.p * xp.astype(law <= floor * self.p, self.p.dtype)).sum(-1, keepdims=True)
         step = xp.divide(1 - law.sum(-1, keepdims=True), low, 0)
-        law = self._law(floor + _within(step, -floor / STEP, floor / STEP), ceiling, missing)
+        law = self._law(floor + _within(step, -floor / step_divisor, floor / step_divisor), ceiling, missing)
         law = summing_to_one(law, self.p)
         return law, divergence.between(law, self.p) if divergence else 0 * missing
 
@@ -143,15 +139,15 @@ def summing_to_one(law: Array, p: Array) -> Array:
     return xp.maximum(law + rise * up + fall * down, 0)
 
 
-def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
+def envelope(p: Array, q: Array, k: int, law: DraftLaw, max_sorted_tokens: int = 8192) -> Envelope:
     """The envelope of p and q, (..., n) each, for k drafts by the draft law, in float64 or Fractions.
 
-    On the host every token is a group of its own, but on more than SORTED floats under a law that merges tokens. On a device (and
-    on `meta`) the tokens are sorted and grouped without a host sync.
+    On the host every token is a group of its own, but on more than max_sorted_tokens floats under a law that merges tokens. On a
+    device (and on `meta`) the tokens are sorted and grouped without a host sync.
     """
     batch = (*xp.batch_shape(p, q), p.shape[-1])
-    if Fact.INDEPENDENT in law.facts and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > SORTED:
-        return _by_groups(p, q, k, law)
+    if Fact.INDEPENDENT in law.facts and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > max_sorted_tokens:
+        return _by_groups(p, q, k, law, RatioGroups())
     # float32 leaves sums of 1.00001.
     p, q = (xp.broadcast_to(x / x.sum(-1, keepdims=True), batch) for x in (xp.double(p), xp.double(q)))
     order = law.cut_order(p, q, k)
@@ -176,15 +172,15 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     )
 
 
-def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
+def _by_groups(p: Array, q: Array, k: int, law: DraftLaw, groups: RatioGroups) -> Envelope:
     """By groups of nearly equal p/q; inside a group m is proportional to q, so that a law that merges tokens allows it."""
     batch = xp.batch_shape(p, q)
     rows = [np.array(x, dtype=np.float64) for x in xp.rows(batch, p, q)]
     for law_rows in rows:  # float32 leaves sums of 1.00001
         np.divide(law_rows, law_rows.sum(-1, keepdims=True), out=law_rows)
-    group, masses = np.empty(rows[0].shape, dtype=np.int16), np.zeros((2, len(rows[0]), GROUPS))
+    group, masses = np.empty(rows[0].shape, dtype=np.int16), np.zeros((2, len(rows[0]), groups.number))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
-        masses[:, row] = groups_of(p_row, q_row, group[row])
+        masses[:, row] = groups.masses(p_row, q_row, group[row])
     used: np.ndarray = np.asarray(masses.any((0, 1)))  # most groups are empty
     p_mass, q_mass = masses[..., used]
     target = xp.prefix_sums(p_mass)
@@ -192,8 +188,8 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     drafted = law.prefix_probabilities(q_mass, np.broadcast_to(np.arange(q_mass.shape[-1]), q_mass.shape), k)
     slope = slopes_of_rows(target, drafted)
     gain = np.where(p_mass > 0, slope * p_mass, drafted[..., 1:] - drafted[..., :-1])  # the first group has p = 0
-    factor, selected = np.zeros((2, len(rows[0]), GROUPS)), np.empty_like(rows[0])
-    by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used)), slope, 0.0)
+    factor, selected = np.zeros((2, len(rows[0]), groups.number)), np.empty_like(rows[0])
+    by_p = np.where(_roomy(gain, drafted, np.flatnonzero(used), groups), slope, 0.0)
     factor[..., used] = by_p, np.where(by_p > 0, 0.0, xp.divide(gain, q_mass, 0.0))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
         mixture(p_row, q_row, group[row], factor[0, row], factor[1, row], selected[row])
@@ -214,7 +210,7 @@ def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
     return Envelope(target, drafted, slope, p, p * slope, 0 * p)
 
 
-def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndarray:
+def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray, groups: RatioGroups) -> np.ndarray:
     """Groups in which m can be in proportion to p: (..., G) -> bool (..., G).
 
     In proportion to q it always can, since g is convex in the mass of q. In proportion to p it sags below that by at most
@@ -222,4 +218,4 @@ def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray) -> np.ndar
     """
     above = xp.prefix_sums(gain) - drafted
     room = np.minimum(above[..., 1:], above[..., :-1])
-    return (room > gain * WIDTH / 4) & (number > 1) & (number < GROUPS - 2)
+    return (room > gain * groups.width / 4) & (number > 1) & (number < groups.number - 2)

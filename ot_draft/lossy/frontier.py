@@ -19,7 +19,6 @@ from .divergence import KL, ChiSquared, ReverseKL, spent_at
 from .envelope import Envelope, envelope
 
 TARGETS = {"tv": TotalVariation, "ratio": Ratio, "kl": KL, "reverse-kl": ReverseKL, "chi-squared": ChiSquared}
-POINTS = 33  # of a curve where no budgets are given
 
 
 def target_within(text: str) -> Nearest:
@@ -125,15 +124,15 @@ def frontier(
     return Frontier(divergence, grid, acceptance, bound)
 
 
-def _grid(found: Envelope, divergence: str) -> list[float]:
+def _grid(found: Envelope, divergence: str, points: int = 33) -> list[float]:
     """Budgets at which the acceptance rises in equal steps, in the middle row of a batch."""
     most, least = found.missing(1), 0 * found.unreachable
     if divergence == "tv":
-        values = [most * step / (POINTS - 1) for step in range(POINTS)]
+        values = [most * step / (points - 1) for step in range(points)]
     else:
         if divergence == "ratio" or F_DIVERGENCES[divergence].steepest == inf:
             least = found.unreachable + 0.0
-        rising = [most + (least - most) * step / (POINTS - 1) for step in range(POINTS)]
+        rising = [most + (least - most) * step / (points - 1) for step in range(points)]
         if divergence == "ratio":
             values = [logarithm(found.ceiling(missing)) for missing in rising]
         else:

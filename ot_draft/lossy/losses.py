@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["acceptance_loss", "accepted_length_loss"]
 
-HUGE = 1e30  # a ratio of masses that decides no minimum; without overflow in float32
-
 
 def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = None, *, logits: bool = False) -> Tensor:
     """Return -log of the optimal acceptance with k drafts, in nats, differentiable in q and p.
@@ -155,13 +153,14 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = F
     if bool(lost.any()):
         place = lost.nonzero()[0].tolist()
         raise InvalidDistribution(f"place {place}: p is 0 for the text's token: give a text that was drawn from p")
-    # Of Q/P by logarithms, because the product may pass what floats hold and come back, or meet q = 0; zeros are multiplied apart, which
-    # leaves them their gradient.
+    log_largest_ratio = log(1e30)  # a ratio that decides no minimum; without overflow in float32
+    # Products of Q/P are sums of logarithms: the product may exceed what floats hold and come back, or meet q = 0. Zeros are multiplied
+    # apart, which leaves them their gradient.
     if logits:
         p, q = (x.exp() for x in scores)
-        before = (own_q - own_p).cumsum(-1).clamp(max=log(HUGE)).exp().roll(1, -1)
+        before = (own_q - own_p).cumsum(-1).clamp(max=log_largest_ratio).exp().roll(1, -1)
     else:
-        ratio = (xp.where(own_q > 0, own_q, 1).log() - own_p.log()).cumsum(-1).clamp(max=log(HUGE)).exp()
+        ratio = (xp.where(own_q > 0, own_q, 1).log() - own_p.log()).cumsum(-1).clamp(max=log_largest_ratio).exp()
         before = (ratio * xp.where(own_q > 0, 1, own_q).cumprod(-1)).roll(1, -1)
     before[..., 0] = 1
     weight = before.cummin(-1).values.to(p)

@@ -6,9 +6,6 @@ from .. import arrays as xp
 from ..arrays import Array
 from ..dispatch import for_floats
 
-STEEPEST = 1e150  # the largest ratio m/p in floats, whose square is finite
-AT_ONCE = 256  # groups on a device, where every pair of them is looked at
-
 
 def slopes_of_rows(target: Array, drafted: Array) -> Array:
     """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
@@ -24,7 +21,7 @@ def slopes_of_rows(target: Array, drafted: Array) -> Array:
 
 def finite(ratio: Array) -> Array:
     """Ratios to the least masses that floats know overflow."""
-    return ratio if xp.is_exact(ratio) else xp.minimum(ratio, STEEPEST)
+    return ratio if xp.is_exact(ratio) else xp.minimum(ratio, 1e150)  # its square is finite
 
 
 def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]
@@ -45,20 +42,21 @@ def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]
             slope[a:b] = (g[b] - g[a]) / (f[b] - f[a])
 
 
-def chain_of_groups(target: Array, drafted: Array) -> tuple[Array, Array]:
-    """Ends of at most AT_ONCE groups along an order, where F and g rise about equally: torch (..., n + 1) twice -> int (..., G + 1).
+def chain_of_groups(target: Array, drafted: Array, max_groups: int = 256) -> tuple[Array, Array]:
+    """Ends of at most max_groups groups along an order, where F and g rise about equally: torch (..., n + 1) twice -> int (..., G + 1).
 
-    Returns the ends and the group of every place of the order, int (..., n). No host sync.
+    Returns the ends and the group of every place of the order, int (..., n). No host sync. The work on every pair of groups
+    grows with the square of their number.
     """
     torch = xp.namespace(target)
     n = target.shape[-1] - 1
     rise = (target + drafted) / (target[..., -1:] + drafted[..., -1:])
-    marks = xp.arange(AT_ONCE + 1, like=target).to(target.dtype) / AT_ONCE
-    marks = marks.expand(*target.shape[:-1], AT_ONCE + 1).contiguous()
+    marks = xp.arange(max_groups + 1, like=target).to(target.dtype) / max_groups
+    marks = marks.expand(*target.shape[:-1], max_groups + 1).contiguous()
     ends = torch.searchsorted(rise.contiguous(), marks).clamp(max=n)
     ends = torch.cat((0 * ends[..., :1], ends[..., 1:-1], 0 * ends[..., :1] + n), -1)
     place = xp.arange(n, like=target).expand(*target.shape[:-1], n).contiguous()
-    group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=AT_ONCE - 1)
+    group = (torch.searchsorted(ends.contiguous(), place, right=True) - 1).clamp(max=max_groups - 1)
     return ends, group
 
 

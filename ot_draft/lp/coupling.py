@@ -16,8 +16,6 @@ from ..selection import first_time
 from .plan import Certificate, Plan, read_from
 from .program import Program, RawSolution
 
-FLOW_DENOMINATOR = 1 << 256  # denominator of flows that come as floats; masses below 1e-77 are not worth coupling
-
 
 @dataclass(frozen=True, eq=False)
 class Coupling(Plan):
@@ -95,8 +93,9 @@ def in_units(raw: RawSolution) -> tuple[list[int], int]:
     """The solver's flow in integers, and the denominator they stand over; floats are rounded down."""
     if raw.denominator is not None:
         return list(raw.flow), raw.denominator
+    unit = 1 << 256  # masses below 1e-77 are not worth coupling
     ratios = (float(mass).as_integer_ratio() for mass in raw.flow)
-    return [numerator * FLOW_DENOMINATOR // denominator for numerator, denominator in ratios], FLOW_DENOMINATOR
+    return [numerator * unit // denominator for numerator, denominator in ratios], unit
 
 
 def totals(groups: np.ndarray, flow: Sequence[int], count: int) -> list[int]:

@@ -10,8 +10,6 @@ from .program import Program, RawSolution
 
 __all__ = ["Network"]
 
-ORTOOLS_UNIT = 1 << 60  # OR-tools counts in int64; all masses together are 2 at most
-
 
 class Network:
     """Arcs with integer capacities. Arc a and its reverse a ^ 1 are neighbours: residual capacities stay together."""
@@ -94,7 +92,8 @@ def flow(program: Program) -> RawSolution:
 def ortools(program: Program) -> RawSolution:
     """OR-tools' push-relabel."""
     network: Any = load("ortools.graph.python.max_flow", "ortools").SimpleMaxFlow()
-    sets, tokens = (np.array(masses, dtype=np.int64) for masses in program.capacities(ORTOOLS_UNIT))
+    unit = 1 << 60  # OR-tools counts in int64; all masses together are 2 at most
+    sets, tokens = (np.array(masses, dtype=np.int64) for masses in program.capacities(unit))
     source = len(sets) + len(tokens)
     rows, columns = np.arange(len(sets)), len(sets) + np.arange(len(tokens))
     pairs = network.add_arcs_with_capacity(program.rows, len(sets) + program.tokens, sets[program.rows])
@@ -104,7 +103,7 @@ def ortools(program: Program) -> RawSolution:
     if status != network.OPTIMAL:
         raise SolverFailed(f'OR-tools ended "{status.name}"; the program is always solvable: take solver="flow"')
     reachable = np.isin(columns, network.get_source_side_min_cut())
-    return _with_cut(program, network.flows(pairs).tolist(), reachable, ORTOOLS_UNIT)
+    return _with_cut(program, network.flows(pairs).tolist(), reachable, unit)
 
 
 def _with_cut(program: Program, pushed: list[int], reachable: np.ndarray, unit: int) -> RawSolution:

@@ -17,14 +17,14 @@ from .program import Program, RawSolution
 
 __all__ = ["dense", "sparse"]
 
-MOST_PIVOTS = 100_000_000
-MAX_ENTRIES = 1 << 27  # of a dense cost: a gigabyte
 
+def dense(program: Program, warm: bool = False, max_entries: int = 1 << 27) -> RawSolution:
+    """By POT's dense network simplex. warm: from the least cut among the prefixes of the draft law's order, which does not save time.
 
-def dense(program: Program, warm: bool = False) -> RawSolution:
-    """By POT's dense network simplex. warm: from the least cut among the prefixes of the draft law's order, which does not save time."""
+    max_entries: of the dense cost; the default is a gigabyte.
+    """
     sets, n = len(program.token_sets), program.exact.n
-    if sets * n > MAX_ENTRIES:
+    if sets * n > max_entries:
         raise InvalidArgument(f'{sets} draft sets by {n} tokens are too many for a dense cost: take solver="pot"')
     cost = np.ones((sets, n))
     cost[program.rows, program.tokens] = 0
@@ -62,12 +62,14 @@ def _with_empty_nodes(program: Program, u: np.ndarray, v: np.ndarray) -> tuple[n
     return u, v
 
 
-def _emd(a: np.ndarray, b: np.ndarray, cost: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
+def _emd(
+    a: np.ndarray, b: np.ndarray, cost: Any, max_pivots: int = 100_000_000, **options: Any
+) -> tuple[Any, dict[str, Any]]:
     """The plan of POT's `ot.emd`, and its dual variables u, v."""
     pot = load("ot", "pot", "POT")
     with warnings.catch_warnings():  # what it says stands in the result too
         warnings.simplefilter("ignore", UserWarning)
-        plan, found = pot.emd(a, b, cost, numItermax=MOST_PIVOTS, log=True, **options)
+        plan, found = pot.emd(a, b, cost, numItermax=max_pivots, log=True, **options)
     if found["warning"]:
         raise SolverFailed(f'POT: {found["warning"]}; the program is always solvable: take solver="flow"')
     return plan, found

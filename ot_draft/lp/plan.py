@@ -13,8 +13,6 @@ from ..exact import all_drafts
 from ..problem import Problem, token_ids
 from ..selection import Selection
 
-MAX_ENTRIES = 200_000  # of a plan over all draft tuples
-
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -146,9 +144,10 @@ class Plan(ABC):
         """
         inner = self.inner
         n, drawn = inner.n, inner.law.count(inner.n, inner.k)
-        if n ** (drawn + 1) > MAX_ENTRIES:
+        max_entries = 200_000
+        if n ** (drawn + 1) > max_entries:
             raise InvalidArgument(
-                f"the plan over all draft tuples has {n}^{drawn + 1} entries (limit {MAX_ENTRIES}): `table`, over draft"
+                f"the plan over all draft tuples has {n}^{drawn + 1} entries (limit {max_entries}): `table`, over draft"
                 " sets, has far fewer, and plan[drafts] gives one row"
             )
         drafts = np.concatenate(list(all_drafts(inner)))

@@ -18,10 +18,6 @@ from ..problem import Problem
 
 __all__ = ["Program", "build"]
 
-# A draft set: 10e-6 to 20e-6 were measured of i.i.d. drafts, 20e-6 to 90e-6 without replacement (HiGHS).
-SECONDS = 25e-6
-MAX_BITS = 1 << 31  # of all capacities over one denominator together: a quarter of a gigabyte
-
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -59,15 +55,7 @@ class Program:
     @cached_property
     def denominator(self) -> int:
         """Common denominator of all masses; SolverFailed where the integers would fill the memory."""
-        common, limit = 1, MAX_BITS // len(self.bounds)
-        for mass in (*self.set_mass, *self.token_mass):
-            common = lcm(common, mass.denominator)
-            if common.bit_length() > limit:
-                raise SolverFailed(
-                    f"the common denominator of {len(self.bounds)} masses has over {limit} bits, too many for exact"
-                    ' integers: take solver="highs"'
-                )
-        return common
+        return common_denominator((*self.set_mass, *self.token_mass))
 
     def capacities(self, denominator: int) -> tuple[list[int], list[int]]:
         """Q(S) and p(y) in units of 1 / denominator, rounded down (nothing is lost over the common denominator)."""
@@ -124,6 +112,19 @@ def build(problem: Problem) -> Program:
     return Program(problem, exact, token_sets, tuple(mass for _, mass in masses), tuple(exact.p), rows, tokens)
 
 
+def common_denominator(masses: tuple[Fraction, ...], max_total_bits: int = 1 << 31) -> int:
+    """Least common denominator; SolverFailed where all numerators over it take more bits than that: a quarter of a gigabyte."""
+    common, limit = 1, max_total_bits // len(masses)
+    for mass in masses:
+        common = lcm(common, mass.denominator)
+        if common.bit_length() > limit:
+            raise SolverFailed(
+                f"the common denominator of {len(masses)} masses has over {limit} bits, too many for exact"
+                ' integers: take solver="highs"'
+            )
+    return common
+
+
 def check_one(problem: Problem) -> None:
     """Refuse, as InvalidDistribution, a batch, and arrays without values."""
     if problem.batch:
@@ -135,10 +136,13 @@ def check_one(problem: Problem) -> None:
         raise InvalidDistribution("p and q are on torch's meta device, which holds no values: solve needs them")
 
 
-def seconds(law: DraftLaw, q: Array, k: int) -> float:
-    """Seconds that solving takes for drafts from q (n,), by the number of draft sets; infinite where no solver takes so many."""
+def seconds(law: DraftLaw, q: Array, k: int, seconds_per_set: float = 25e-6) -> float:
+    """Seconds that solving takes for drafts from q (n,), by the number of draft sets; infinite where no solver takes so many.
+
+    seconds_per_set: with HiGHS, 10e-6 to 20e-6 were measured for i.i.d. drafts, 20e-6 to 90e-6 for drafts without replacement.
+    """
     count = sets.most(law, q, k)
-    return inf if q.shape[-1] > sets.MAX_TOKENS or count > sets.MAX_SETS else count * SECONDS
+    return inf if q.shape[-1] > sets.MAX_TOKENS or count > sets.MAX_SETS else count * seconds_per_set
 
 
 def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:

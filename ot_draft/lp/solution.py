@@ -30,9 +30,6 @@ SOLVERS: dict[str, Callable[[Program], RawSolution]] = {
     "pot-warm": partial(network_simplex.dense, warm=True),
     **{name: partial(_in_floats, name) for name in float_solvers.SOLVERS},
 }
-TOLERANCE = {"flow": 0.0, "ortools": 1e-9, "highs": 1e-9} | dict.fromkeys(
-    ("pot", "pot-dense", "pot-warm"), 1e-9
-)  # largest gap that is let through; 1e-6 for the others
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def solve_program(problem: Problem, solver: str = "highs") -> Solution:
     plan = feasible(program, raw)
     token_set, cut = program.lowest_cut(raw.prices[-problem.n :], plan.denominator)
     gap = Fraction(cut, plan.denominator) - plan.value
-    tolerance = TOLERANCE.get(solver, 1e-6)
+    tolerance = 0.0 if solver == "flow" else 1e-6 if solver.startswith(("cvxpy", "pulp")) else 1e-9
     if gap > tolerance:
         raise SolverFailed(
             f'{solver} ended "{raw.status}" with a coupling of value {float(plan.value):.12g},'

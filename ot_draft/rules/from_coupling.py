@@ -17,8 +17,6 @@ from ..problem import Problem
 from ..selection import ClosedForm, Cost, Selection, SelectionRule, with_closed_form
 from .by_pair import by_pair
 
-REMEMBERED = 64  # couplings of recently seen (p, q, number of drafts), so that a rule can be called draft by draft
-
 
 @dataclass(frozen=True)
 class FromCoupling(SelectionRule):
@@ -80,6 +78,6 @@ class FromCoupling(SelectionRule):
         return Selection(accept.astype(p.dtype), coupling.left.astype(p.dtype))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=64)  # so that a rule can be called draft by draft
 def _coupling(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int, law: DraftLaw, solver: str) -> Plan:
     return solve_program(Problem(list(p), list(q), k, law), solver).plan

@@ -14,9 +14,33 @@ from ..problem import Problem
 from ..selection import ClosedForm, Cost, Selection, SelectionRule, with_closed_form
 from .coupling import couple
 
-STEP, LOW, HIGH = 0.25, np.log(1e-17), np.log(1e18)  # of log t; the trapezoid's error falls like exp(-pi^2 / STEP)
-UNDERFLOW = 750.0  # exp(-x) is 0 in float64 beyond
-SMALLEST, LARGEST = 1e-13, 1e13  # weights in floats, their mean being 1: what the quadrature resolves
+
+@dataclass(frozen=True)
+class Quadrature:
+    """Trapezoid in log t in float64, and the weights of mean 1 that it resolves."""
+
+    step: float = 0.25  # of log t; the trapezoid's error falls like exp(-pi^2 / step)
+    low: float = float(np.log(1e-17))
+    high: float = float(np.log(1e18))
+    min_weight: float = 1e-13
+    max_weight: float = 1e13
+
+    def log_times(self, weights: Array) -> np.ndarray:
+        """Nodes: beyond the last, exp(-t w) underflows to 0 for every positive weight."""
+        if not xp.on_host(weights):  # a look at the weights would wait for the GPU
+            return np.arange(self.low, self.high, self.step)
+        positive = xp.where(weights > 0, weights, self.max_weight)
+        # From an exponent of -750 on, exp is 0 in float64.
+        high = np.log(750.0 / float(positive.min())) if prod(positive.shape) else self.low
+        return np.arange(self.low, min(self.high, high + self.step), self.step)
+
+    def bounded(self, weights: Array, q: Array) -> Array:
+        """Weights with mean 1 under q, in float64 and within bounds; 0 stays 0, and Fractions stay as they are."""
+        if xp.is_exact(q):
+            return weights
+        w = xp.double(weights)
+        w = xp.divide(w, (xp.double(q) * w).sum(-1, keepdims=True), 0)
+        return xp.where(w > 0, xp.minimum(xp.maximum(w, self.min_weight), self.max_weight), 0)
 
 
 def ratio(p: Array, q: Array) -> Array:
@@ -68,43 +92,36 @@ class ImportanceWeighted(SelectionRule):
         p, q, k = problem.p, problem.q, problem.k
         if xp.is_exact(p) or Fact.INDEPENDENT not in problem.law.facts:
             return None
-        weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
-        chosen_law = selected_law(q, weights, xp.full((1,), k, like=p), k)
+        quadrature = Quadrature()
+        weights = quadrature.bounded(xp.where(q > 0, self.weights(p, q), 0), q)
+        chosen_law = selected_law(q, weights, xp.full((1,), k, like=p), k, quadrature)
         refused = weights * (1 - xp.minimum(xp.divide(p, chosen_law, 1), 1))
         taken = xp.minimum(p, chosen_law).sum(-1)
         hit = 0 * p
-        for t in np.exp(log_times(weights)).tolist():
+        for t in np.exp(quadrature.log_times(weights)).tolist():
             decayed = q * np.exp(-t * weights)
             total = decayed.sum(-1, keepdims=True)
             others = xp.maximum(total - decayed, 0)
             chosen = (refused * decayed).sum(-1, keepdims=True)
-            hit = hit + k * STEP * t * chosen * (total ** (k - 1) - _power(others, k - 1))
+            hit = hit + k * quadrature.step * t * chosen * (total ** (k - 1) - _power(others, k - 1))
         residual = xp.normalise(xp.maximum(p - chosen_law, 0), p)
         return taken + (residual * hit).sum(-1), taken
 
     @with_closed_form(_closed_form)
     def __call__(self, p: Array, q: Array, drafts: Array) -> Selection:
-        weights = bounded(xp.where(q > 0, self.weights(p, q), 0), q)
+        quadrature = Quadrature()
+        weights = quadrature.bounded(xp.where(q > 0, self.weights(p, q), 0), q)
         count = xp.astype(drafts >= 0, p.dtype).sum(-1, keepdims=True)
-        chosen = selected_law(q, weights, count, drafts.shape[-1])
+        chosen = selected_law(q, weights, count, drafts.shape[-1], quadrature)
         w_x = xp.gather(weights, drafts)
         choice = xp.astype(xp.divide(w_x, w_x.sum(-1, keepdims=True), 0), p.dtype)
         return couple(p, chosen, choice, drafts)
 
 
-def bounded(weights: Array, q: Array) -> Array:
-    """Weights with mean 1 under q, in float64 and within bounds; 0 stays 0, and Fractions stay as they are."""
-    if xp.is_exact(q):
-        return weights
-    w = xp.double(weights)
-    w = xp.divide(w, (xp.double(q) * w).sum(-1, keepdims=True), 0)
-    return xp.where(w > 0, xp.minimum(xp.maximum(w, SMALLEST), LARGEST), 0)
-
-
-def selected_law(q: Array, weights: Array, count: Array, k: int) -> Array:
+def selected_law(q: Array, weights: Array, count: Array, k: int, quadrature: Quadrature) -> Array:
     """Law m of the chosen one of `count` i.i.d. drafts, at most k: (..., n), (..., n), (..., 1) -> (..., n)."""
     if not xp.is_exact(q):
-        return _by_quadrature(q, weights, count)
+        return _by_quadrature(q, weights, count, quadrature)
     law = 0 * (q + count)
     for drafts in range(1, k + 1):
         law = np.where(count == drafts, _by_enumeration(q, weights, drafts), law)
@@ -132,28 +149,19 @@ def _power(x: Array, exponent: int) -> Array:
     return out
 
 
-def log_times(weights: Array) -> np.ndarray:
-    """Nodes of the quadrature: beyond the last, exp(-t w) underflows to 0 for every positive weight."""
-    if not xp.on_host(weights):  # a look at the weights would wait for the GPU
-        return np.arange(LOW, HIGH, STEP)
-    positive = xp.where(weights > 0, weights, LARGEST)
-    high = np.log(UNDERFLOW / float(positive.min())) if prod(positive.shape) else LOW
-    return np.arange(LOW, min(HIGH, high + STEP), STEP)
-
-
-def _by_quadrature(q: Array, weights: Array, count: Array, max_cells: int = 1 << 14) -> Array:
+def _by_quadrature(q: Array, weights: Array, count: Array, quadrature: Quadrature, max_cells: int = 1 << 14) -> Array:
     """k q(y) w(y) times the integral over t of exp(-t w(y)) (sum_z q(z) exp(-t w(z)))^(k-1), trapezoid in log t.
 
     max_cells: times by masses in one array.
     """
     draft, w = xp.double(q), weights
     law = 0 * (draft + count)
-    times = log_times(w)
+    times, step = quadrature.log_times(w), quadrature.step
     at_once = max(1, max_cells // max(1, prod(law.shape)))  # small problems: all times in one array
     for start in range(0, len(times), at_once):
         index = xp.astype(xp.arange(min(at_once, len(times) - start), like=draft), draft.dtype)
-        t = xp.namespace(q).exp(LOW + STEP * (start + index.reshape(-1, *[1] * law.ndim)))
+        t = xp.namespace(q).exp(quadrature.low + step * (start + index.reshape(-1, *[1] * law.ndim)))
         decay = xp.namespace(q).exp(-t * w)
         others = (draft * decay).sum(-1, keepdims=True) ** xp.maximum(count - 1, 0)
-        law = law + (STEP * t * decay * others).sum(0)
+        law = law + (step * t * decay * others).sum(0)
     return xp.astype(count * draft * w * law, q.dtype)

@@ -31,7 +31,6 @@ Terms = dict[tuple[Fraction, Fraction], Fraction]  # (a, b) -> c of the sum of c
 Pieces = list[
     tuple[Fraction | None, Terms]
 ]  # a function of u: up to where (None: infinity) it is which sum; 0 beyond the last
-REMEMBERED = 20_000  # output laws of recently seen (p, q, drafts)
 ZERO, ONE = Fraction(0), Fraction(1)
 
 
@@ -115,7 +114,7 @@ class ListCoupling(GumbelCoupling):
         return tuple((token,) for token in sorted(drafts))  # the lists are alike
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=20_000)
 def output_distribution(p: Masses, q: Masses, lists: tuple[tuple[int, ...], ...]) -> Masses:
     """Law (n,) of the output, given the drafts of each list in order of arrival; p where no races can make such drafts."""
     mass = []

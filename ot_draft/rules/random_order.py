@@ -17,11 +17,6 @@ from ..selection import Cost, Selection, SelectionRule
 from .by_pair import by_pair
 from .coupling import couple
 
-REMEMBERED = 64  # mixtures of recently seen (p, q, number of drafts)
-# To solve a program, in turn.
-WAYS = ({"method": "highs"}, {"method": "highs-ds", "options": {"presolve": False}}, {"method": "highs-ipm"})
-UNIT = 1 << 40  # weights on Fractions are multiples of about 1 / UNIT
-
 
 @dataclass(frozen=True)
 class RandomOrder(SelectionRule):
@@ -92,7 +87,7 @@ def _choice(ranks: np.ndarray, weights: np.ndarray, tokens: np.ndarray, like: np
     return choice
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=64)
 def _orders(
     p: tuple[Any, ...], q: tuple[Any, ...], k: int, law: DraftLaw, tolerance: float, most: int, exact: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -145,11 +140,12 @@ def _solved(cost: np.ndarray, **program: Any) -> Any:
     """The program's solution: it has one, and where masses differ by many powers of ten one way of HiGHS may miss it that another finds."""
     from scipy.optimize import linprog
 
-    for way in WAYS:
+    ways = ({"method": "highs"}, {"method": "highs-ds", "options": {"presolve": False}}, {"method": "highs-ipm"})
+    for way in ways:
         answer = linprog(cost, **program, **way)
         if answer.x is not None:
             return answer
-    raise SolverFailed(f"HiGHS found no mixture of orders in {len(WAYS)} ways: {answer.message}")
+    raise SolverFailed(f"HiGHS found no mixture of orders in {len(ways)} ways: {answer.message}")
 
 
 def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -158,5 +154,6 @@ def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:
         return weights
     from fractions import Fraction
 
-    parts = [Fraction(round(w * UNIT)) for w in weights.tolist()]
+    unit = 1 << 40  # weights are multiples of about 1 / unit
+    parts = [Fraction(round(w * unit)) for w in weights.tolist()]
     return np.array([part / sum(parts) for part in parts], dtype=object)

@@ -27,9 +27,6 @@ from ..rules.optimal import host
 from ..selection import first_time
 from .selected_law import selected_law
 
-ROUNDING = 2.0**-43  # of a float's mass m, times the number of tokens
-MAX_ENTRIES = 1 << 22  # of a table over draft sets, (sets, k)
-
 
 @dataclass(frozen=True, eq=False)
 class Construction(Plan):
@@ -77,7 +74,7 @@ class Construction(Plan):
         exact = xp.is_exact(self.p)
         wanted, known = 0 * self.p, self.selected
         wanted[order] = [Fraction(mass, scale) if exact else mass / scale for mass in law]
-        wrong = known != wanted if exact else abs(known - wanted) > ROUNDING * len(law)
+        wrong = known != wanted if exact else abs(known - wanted) > 2.0**-43 * len(law)  # rounding
         if wrong.any():
             token = int(wrong.argmax())
             raise SolverFailed(
@@ -176,9 +173,10 @@ class Construction(Plan):
         k, support = self.problem.k, np.flatnonzero(self.proposals > 0)
         sizes = range(min(self.draws, 1), self.draws + 1)
         number = sum(comb(len(support), size) for size in sizes)
-        if number * k > MAX_ENTRIES:
+        max_entries = 1 << 22
+        if number * k > max_entries:
             raise InvalidArgument(
-                f"the plan has {number} draft sets of {k} drafts, too many for a table (limit {MAX_ENTRIES} entries):"
+                f"the plan has {number} draft sets of {k} drafts, too many for a table (limit {max_entries} entries):"
                 " ask it row by row, plan[drafts]"
             )
         parts = [_with_fixed(support[subsets(len(support), size)], self.fixed, k) for size in sizes]

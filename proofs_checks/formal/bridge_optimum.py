@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import ot_draft as otd
-from ot_draft.rules.k_seq.division_factor import DIGITS, division_factor
+from ot_draft.rules.k_seq.division_factor import division_factor
 
 from .bridge_paths import any_law
 from .coq_text import Definition, NumbersFile, number, numbers
@@ -38,16 +38,19 @@ def large_enough(p: list[Fraction], q: list[Fraction], k: int, factor: Fraction)
     return 1 - (1 - beta) ** k <= factor * beta
 
 
-def gamma(p: list[Fraction], q: list[Fraction], k: int) -> Fraction:
+def gamma(p: list[Fraction], q: list[Fraction], k: int, binary_digits: int = 40) -> Fraction:
     """gamma* rounded up to binary digits, if K-SEQ's own factor is that or at most two units larger; else K-SEQ's own.
 
     The library finds it in floats first, which may differ by a unit from machine to machine.
     """
-    low, high = (1 << DIGITS) - 1, k << DIGITS  # multiples of the unit; the first is too small or would be below 1
+    low, high = (
+        (1 << binary_digits) - 1,
+        k << binary_digits,
+    )  # multiples of the unit; the first is too small or would be below 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if large_enough(p, q, k, Fraction(middle, 1 << DIGITS)) else (middle, high)
-    least, unit = Fraction(high, 1 << DIGITS), Fraction(1, 1 << DIGITS)
+        low, high = (low, middle) if large_enough(p, q, k, Fraction(middle, 1 << binary_digits)) else (middle, high)
+    least, unit = Fraction(high, 1 << binary_digits), Fraction(1, 1 << binary_digits)
     found = Fraction(division_factor(np.array(p), np.array(q), np.array([Fraction(k)]))[0])
     return least if least <= found <= least + 2 * unit else found
 
@@ -61,9 +64,9 @@ def cases() -> Iterator[str]:
 
 FILE = NumbersFile(
     Path(__file__).parent / "computed" / "bridge_optimum_cases.v",
-    f"""Written by `python -m proofs_checks.formal.bridge`: small problems, and the best acceptance on them in Fractions.
+    """Written by `python -m proofs_checks.formal.bridge`: small problems, and the best acceptance on them in Fractions.
 
-   A case is (p, q, k, [the best acceptance of k i.i.d. drafts, of k without replacement], gamma* rounded up to {DIGITS} binary digits:
+   A case is (p, q, k, [the best acceptance of k i.i.d. drafts, of k without replacement], gamma* rounded up to 40 binary digits:
    the factor that K-SEQ finds for itself is that or at most two units larger).""",
     (Definition("optimum_cases", "list Q * list Q * nat * list Q * Q", cases),),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction as F
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain, combinations, product
 from types import SimpleNamespace
@@ -431,7 +432,8 @@ def test_what_solve_refuses():
 
 def test_limits_name_the_remedy(monkeypatch):
     problem = otd.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
-    monkeypatch.setattr(program, "MAX_BITS", 100)
+    few_bits = partial(program.common_denominator, max_total_bits=100)
+    monkeypatch.setattr(program, "common_denominator", few_bits)
     with pytest.raises(otd.SolverFailed, match='take solver="highs"'):
         otd.solve(problem, "flow")
     monkeypatch.setattr(sets, "MAX_SETS", 10)
@@ -484,15 +486,14 @@ def test_network_simplex_is_as_good_as_the_flow(solver):
         assert found.certificate().upper == exact and found.residuals.dual <= 1e-14 and found.residuals.primal <= 1e-14
 
 
-def test_a_dense_cost_that_fills_the_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(network_simplex, "MAX_ENTRIES", 100)
+def test_a_dense_cost_that_fills_the_memory_is_refused():
     problem = otd.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
     with pytest.raises(otd.InvalidArgument, match=r'41 draft sets by 6 tokens are too many .* take solver="pot"'):
-        otd.solve(problem, "pot-dense")
+        network_simplex.dense(program.build(problem), max_entries=100)
 
 
 def test_a_network_simplex_that_stops_early_is_refused(monkeypatch):
-    monkeypatch.setattr(network_simplex, "MOST_PIVOTS", 1)
+    monkeypatch.setattr(network_simplex, "_emd", partial(network_simplex._emd, max_pivots=1))
     generator = np.random.default_rng(12)
     for solver in POT:
         with pytest.raises(otd.SolverFailed, match=r'POT: numItermax.*take solver="flow"'):

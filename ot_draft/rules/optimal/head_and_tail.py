@@ -42,12 +42,6 @@ from ..by_pair import by_pair
 from ..coupling import couple
 from .host import classes_of, levels_of
 
-LARGEST_HEAD = 8  # max. number of head tokens: their sets are enumerated
-TINY = 1e-13  # flows below this count as 0 in floats
-RARE = 2.0**-20  # min. mass of the tail that is resolved
-PARTS = 1024  # min. number of parts of classes, from which the target's share is computed
-HALVINGS = 5  # bisection steps for the probability that the tail selects first
-
 
 class HeadPlan(NamedTuple):
     """Plan of the rule for one pair (p, q) and number of drafts.
@@ -100,7 +94,7 @@ class HeadAndTail(SelectionRule):
     cost = Cost(plans_on_host=True)
     claims = ("maximal",)
     law: DraftLaw = WithoutReplacement()
-    head: int = LARGEST_HEAD
+    head: int = 8
     classes: int | None = None
 
     def __post_init__(self) -> None:
@@ -108,7 +102,8 @@ class HeadAndTail(SelectionRule):
             raise InvalidArgument(
                 f"HeadAndTail(law={self.law!r}): it is for WithoutReplacement(); RandomOrder takes any law"
             )
-        int_from("head", self.head, 0, LARGEST_HEAD + 1, remedy="Pass a number of tokens.")
+        max_head = 8  # all sets of head tokens are enumerated
+        int_from("head", self.head, 0, max_head + 1, remedy="Pass a number of tokens.")
         if self.classes is not None:
             int_from("classes", self.classes, 1, remedy="Pass a number of classes, or None for all tokens.")
 
@@ -157,21 +152,22 @@ class HeadAndTail(SelectionRule):
             without[rank[head]] = 0
             return rank, np.arange(len(q)), (p_mass, without), (p_mass, q_mass)
         # A tail token is selected with at most k q / (mass of the tail): larger ratios form one class without loss.
-        most = k << max(ceil(-log2(max(1 - q[head].sum(), RARE))), 0)
-        grouped, finer = layout(self.classes, most), layout(max(self.classes, PARTS), most)
+        min_tail_mass, min_parts = 2.0**-20, 1024
+        most = k << max(ceil(-log2(max(1 - q[head].sum(), min_tail_mass))), 0)
+        grouped, finer = layout(self.classes, most), layout(max(self.classes, min_parts), most)
         (rank,), (p_mass,), (q_mass,) = classes_of(p[None], tail[None], finer)
         (rank[head],), (p_head,), (q_head,) = classes_of(p[None, head], q[None, head], finer)
         whole = (np.arange(finer.number + 1) + finer.first >> grouped.shift - finer.shift) - grouped.first
         return rank, whole, (p_mass, q_mass), (p_mass + p_head, q_mass + q_head)
 
-    def _best(self, drawing: Drawing, without_head: Callable[[], Drawing]) -> Attempt:
+    def _best(self, drawing: Drawing, without_head: Callable[[], Drawing], bisection_steps: int = 5) -> Attempt:
         """The attempt with the largest acceptance, by the masses of classes alone."""
         first = Attempt.of(drawing, xp.where(drawing.always, 1 + 0 * drawing.drawn, 0))
         if not first.critical.any():
             return first
         other = without_head()
         tried, part = [first, Attempt.of(other, 1 + 0 * other.drawn)], 0.0
-        for step in range(HALVINGS):  # the largest part at which none of them is critical
+        for step in range(bisection_steps):  # the largest part at which none of them is critical
             higher = xp.number(part + 0.5 ** (step + 1), drawing.drawn)
             found = Attempt.of(drawing, xp.where(first.critical, higher * first.first, first.first))
             tried.append(found)
@@ -442,7 +438,8 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
 def critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """Whether a set, bool (2^h,), gives all that it has while one of its tokens, or of those that others give up for it, has room left."""
     found = np.zeros(len(supply), dtype=bool)
-    for_floats(_wanting, supply)(supply, room - taken.sum(0), taken, 0 if xp.is_exact(supply) else TINY, found)
+    smallest_flow = 0 if xp.is_exact(supply) else 1e-13
+    for_floats(_wanting, supply)(supply, room - taken.sum(0), taken, smallest_flow, found)
     return found
 
 

@@ -15,17 +15,17 @@ import numpy as np
 
 from ...dispatch import for_floats
 
-COMPILE = 16  # breakpoints from which on a compiled sweep pays
 
-
-def levels(t: np.ndarray, g: np.ndarray, kinks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def levels(
+    t: np.ndarray, g: np.ndarray, kinks: np.ndarray, min_compiled_size: int = 17
+) -> tuple[np.ndarray, np.ndarray]:
     """Levels of the breakpoints, and the slopes that they really give: (N + 1,), (N + 1,), (N + 1,) -> (N + 1,), (N,).
 
     kinks holds G's kink at every interior breakpoint (entries 0 and N are not read). The slopes are those of the integral
     above over each interval, from the levels as rounded, so that they are right for these levels whatever G was.
-    Exact on Fractions.
+    Exact on Fractions. min_compiled_size: number of breakpoints from which a compiled sweep is faster.
     """
-    if len(t) > COMPILE and (sweep := for_floats(_sweep, t)) is not _sweep:
+    if len(t) >= min_compiled_size and (sweep := for_floats(_sweep, t)) is not _sweep:
         level, slope = sweep(t, g, kinks, np.zeros(len(t)), np.zeros(len(t)))
         return level, slope
     zeros = [0 * t[0] for _ in t]
