@@ -72,11 +72,11 @@ def check(
     every problem); 64 if nothing was checked (invalid input or a missing package).
     """
     with one_line((MissingPackage, InvalidArgument, OSError)):
-        from ..verify.rule.report_files import NAMES, json_text, write_reports
+        from ..verify.rule.report_files import json_text, write_reports
 
         if formats:
             can_write_into("--out", out)
-        for file in (out / NAMES[name] for name in formats):
+        for file in (out / f"ot-report.{name}" for name in formats):
             if file.exists():
                 can_write("--report", file)
         with redirect_stdout(sys.stderr):  # prints of a rule are not part of the report
@@ -117,13 +117,13 @@ def _reports(
     """Report of each rule, which is called by its name, or by the whole target where two have one name."""
     from ..verify.rule import check_rule
     from ..verify.rule.answers import Answers
-    from ..verify.rule.properties import LOSSLESS, properties_of
+    from ..verify.rule.properties import of_category, properties_of
     from .rule_target import rule_at
 
     rules = {text: rule_at(text) for text in targets}
     names = [target.rule.name for target in rules.values()]
     total = sum(len(properties_of(target.rule, properties or None)) for target in rules.values())
-    reports = []
+    last, reports = of_category("lossless")[-1].name, []
     with progress_bar(total, "checking", alike=False) as advance:
         for text, target in rules.items():
             name = target.rule.name if names.count(target.rule.name) == 1 else text
@@ -132,7 +132,7 @@ def _reports(
             def on_outcome(outcome: RuleOutcome, name: str = name, seen: list[RuleOutcome] = seen) -> None:
                 advance(name)
                 seen.append(outcome)
-                if outcome.check == LOSSLESS[-1].name:  # the verdict on the output distribution, before torch is loaded
+                if outcome.check == last:  # the verdict on the output distribution, before torch is loaded
                     click.echo(f"{name}: {Answers(seen).lines()[0]}", err=True)
 
             reports.append(check_rule(target.rule, max_examples, properties or None, seed=seed, on_outcome=on_outcome, name=name,

@@ -41,13 +41,6 @@ CORNERS = {  # weights of p, weights of q
         tuple((7 * i % 1000 + 1) ** -1.5 for i in range(1000)),
     ),
 }
-USED_UP = "q is used up"
-IN_TURN = 4  # numbers of drafts that the corners take in turn
-OWN = {  # numbers of drafts of some corners, where the law allows them; of p == q all of eight drafts are kept
-    "plain": (1, 2, 3, 4, 8), "p == q": (3, 8), "repeated drafts": (4,), "second draft in doubt": (3,), "nearly the same": (1,),
-    "little is recovered": (2,), "seldom accepted": (1,), "seldom drafted": (2,), "hardly ever drafted": (2,),
-    "q is used up": (3,), "many refused": (8,), "recovered again and again": (6,), "large vocabulary": (5,),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,12 +65,18 @@ def corner_problems(
     fills (`WithoutReplacement`): a matter of who drafts, not of who verifies.
     """
     allowed = [number for number in range(1, largest_k + 1) if is_defined(law, number)]
-    in_turn = [number for number in allowed if number <= IN_TURN] or allowed
+    in_turn = [number for number in allowed if number <= 4] or allowed  # 1 to 4 drafts in turn
+    # Numbers of drafts of some corners, where the law allows them; of p == q all of eight drafts are kept.
+    own_numbers = {
+        "plain": (1, 2, 3, 4, 8), "p == q": (3, 8), "repeated drafts": (4,), "second draft in doubt": (3,), "nearly the same": (1,),
+        "little is recovered": (2,), "seldom accepted": (1,), "seldom drafted": (2,), "hardly ever drafted": (2,),
+        "q is used up": (3,), "many refused": (8,), "recovered again and again": (6,), "large vocabulary": (5,),
+    }  # fmt: skip
     corners = {}
     for turn, (name, weights) in enumerate(CORNERS.items()):
         p, q = (np.array(w, dtype=np.float64) / sum(w) for w in weights)
-        own = [number for number in OWN.get(name, ()) if number in allowed] or [in_turn[turn % len(in_turn)]]
-        if name == USED_UP and not (used_up and Fact.NEVER_RUNS_OUT not in law.facts):
+        own = [number for number in own_numbers.get(name, ()) if number in allowed] or [in_turn[turn % len(in_turn)]]
+        if name == "q is used up" and not (used_up and Fact.NEVER_RUNS_OUT not in law.facts):
             continue
         for number in own if k is None else [k]:
             problem = Problem(p, q, number, law)

@@ -19,7 +19,7 @@ from slow import slow
 
 from ot_draft.cli import main
 from ot_draft.cli.rule_target import rule_at
-from ot_draft.verify.rule.properties import LOSSLESS as LOSSLESS_PROPERTIES
+from ot_draft.verify.rule.properties import of_category
 from ot_draft.verify.source import fraction_source, number, rule_source
 
 HERE = Path(__file__).parents[2]
@@ -271,7 +271,7 @@ def refused(result: Result, message: str) -> None:
     assert result.stderr.count("\n") == 1 and result.stdout == ""
 
 
-LOSSLESS = [word for each in LOSSLESS_PROPERTIES for word in ("--property", each.name)]
+LOSSLESS = [word for each in of_category("lossless") for word in ("--property", each.name)]
 FEW = ("--max-examples", 5, *LOSSLESS, "--property", "extreme_cases")
 
 

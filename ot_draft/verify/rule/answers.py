@@ -16,13 +16,10 @@ from typing import NamedTuple
 
 from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..ranges import Range
-from .properties import ALL, LOSSLESS
-from .recording import WRITES
+from .properties import ALL, of_category
+from .recording import Remedy
 
 RuleOutcome = Outcome[RuleEvidence]
-PADDED = "padded_drafts"
-EXACT, DRAWN = "Fractions", ", drafts drawn"  # kinds of arrays in a range
-SAMPLED = tuple(each.name for each in ALL if each.sampled)
 
 
 class Lossless(StrEnum):
@@ -102,7 +99,7 @@ class Answers:
         """Arguments that are overwritten, and a crash, where there are such; then one line a question."""
         words = {None: "was skipped", True: "holds", False: "does not hold"}
         lines = {
-            "arguments": self.overwritten and f"overwritten (inputs_unchanged): {WRITES}",
+            "arguments": self.overwritten and f"overwritten (inputs_unchanged): {Remedy.WRITES}",
             "crash": self.crash and f"the rule {self.crash}",
             "lossless": self.law,
             "in floats": self.floats,
@@ -181,9 +178,9 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
         "skipped": [
             each.check
             for each in outcomes
-            if each.status == Status.SKIPPED and not (each.check == PADDED and each.evidence.refused)
+            if each.status == Status.SKIPPED and not (each.check == "padded_drafts" and each.evidence.refused)
         ],
-        "not asked": [each.name for each in LOSSLESS if each.name not in tried],
+        "not asked": [each.name for each in of_category("lossless") if each.name not in tried],
     }
     if outcomes and all(each.status == Status.SKIPPED and each.evidence.refused for each in outcomes):
         return Conclusion(Lossless.NOT_DECIDED, outcomes[0].evidence.reason)
@@ -211,11 +208,13 @@ def _tried(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[str, ...], str]:
     share.
     """
     kinds: dict[str, Range] = {}
+    sampled = {each.name for each in ALL if each.sampled}
     for each in outcomes:
+        drawn = ", drafts drawn" * (each.check in sampled)
         for kind, here in each.evidence.ranges.items() if each.status == Status.PASSED else ():
-            kinds.setdefault(kind + DRAWN * (each.check in SAMPLED), Range()).add(here)
-    if EXACT in kinds:
-        exact = {EXACT: kinds.pop(EXACT)} | kinds
+            kinds.setdefault(kind + drawn, Range()).add(here)
+    if "Fractions" in kinds:
+        exact = {"Fractions": kinds.pop("Fractions")} | kinds
         tried = [f"{kind}: {part}" for kind, range_ in exact.items() for part in range_.parts()]
     else:
         common = reduce(Range.and_in, kinds.values()) if kinds else Range()

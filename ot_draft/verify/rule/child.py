@@ -11,15 +11,20 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from multiprocessing.connection import Connection
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..outcome import Outcome, RuleEvidence, Status
 from .rule_property import RuleProperty
 from .search import LIMITS, Search
 from .time_limit import WALL_PER_CPU, TimeLimit
 
-ENDED = "ended the process that it ran in"
-STUCK = "gave no answer, and let nothing else run, for {:.0f} s"
+
+class ChildMessage(NamedTuple):
+    """Message of a child: an outcome, or an error of the search. stopped: how the child ended without either."""
+
+    outcome: Outcome[RuleEvidence] | None = None
+    error: BaseException | None = None
+    stopped: str = ""
 
 
 def silent_seconds() -> float:
@@ -57,19 +62,19 @@ class Child(AbstractContextManager["Child"]):
         try:
             self._connection.send(self._properties.index(claim))
             longest = silent_seconds()
-            stuck = STUCK.format(longest)
+            stuck = ChildMessage(stopped=f"gave no answer, and let nothing else run, for {longest:.0f} s")
             while (answer := self._connection.recv() if self._connection.poll(longest) else stuck) is None:
                 pass  # a sign of life
         except (EOFError, ConnectionError):
-            answer = ENDED
-        if isinstance(answer, Outcome):
-            if answer.evidence.interrupted:
+            answer = ChildMessage(stopped="ended the process that it ran in")
+        if answer.outcome is not None:
+            if answer.outcome.evidence.interrupted:
                 self.close()
-            return answer
+            return answer.outcome
         self.close()
-        if isinstance(answer, BaseException):
-            raise answer
-        return claim.outcome(Status.FAILED, decides=False, reason=answer, crash=answer)
+        if answer.error is not None:
+            raise answer.error
+        return claim.outcome(Status.FAILED, decides=False, reason=answer.stopped, crash=answer.stopped)
 
     def _begin(self) -> None:
         fork = multiprocessing.get_context("fork")
@@ -87,21 +92,21 @@ class Child(AbstractContextManager["Child"]):
             torch.set_num_threads(1)  # its threads were not forked with it
         sending, search = Lock(), self._search
 
-        def send(what: Any) -> None:
+        def send(answer: ChildMessage | None) -> None:
             with sending, suppress(ConnectionError):  # nobody asks any more
-                connection.send(what)
+                connection.send(answer)
 
-        search.limit = TimeLimit(lambda: send(None), lambda: send(search.interrupted()))
+        search.limit = TimeLimit(lambda: send(None), lambda: send(ChildMessage(search.interrupted())))
         while True:
             try:
                 claim = self._properties[connection.recv()]
             except (EOFError, ConnectionError):
                 return
             try:
-                answer: Any = search.outcome(claim)
+                answer = ChildMessage(search.outcome(claim))
             except BaseException as error:  # Ctrl-C, or a mistake of ours
                 error.add_note("in the child process:\n" + traceback.format_exc())
-                answer = _carried(error)
+                answer = ChildMessage(error=_carried(error))
             send(answer)
 
     def close(self) -> None:

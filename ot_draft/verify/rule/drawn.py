@@ -14,24 +14,24 @@ from ...laws import DraftLaw
 from ...problem import Problem
 from ...sampling import draw, sample
 from ...selection import SelectionRule
-from ..corners import CORNERS, USED_UP
+from ..corners import CORNERS
 from ..e_values import log_e_value
 from ..sampler.views import MOST_TOKENS, pooled
 from ..source import Counterexample
 from .rule_property import as_floats, kept_problem, rule_property
 from .strategies import ONLY, WIDE, numbers_of_drafts, wide_problems
 
-TRIED = ("plain", "zeros in p", "repeated drafts", "plain", "one-hot q", USED_UP)
-
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sizes of the samples of one check.
+    """Problems and sizes of the samples of one check.
 
+    corners: names in `CORNERS` of the small problems; `structure.sampled_frequencies` tries the first three, too.
     draws: draft tuples per small problem. wide_draws, wide_rows: draft tuples per problem of a large vocabulary, and per call.
     false_alarm: probability that a right rule fails a property, over the seed.
     """
 
+    corners: tuple[str, ...] = ("plain", "zeros in p", "repeated drafts", "plain", "one-hot q", "q is used up")
     draws: int = 10_000
     wide_draws: int = 4_096
     wide_rows: int = 1_024
@@ -40,7 +40,7 @@ class Sampling:
     @property
     def limit(self) -> float:
         """E-value at which the drafts of a small problem fail."""
-        return len(TRIED) / self.false_alarm
+        return len(self.corners) / self.false_alarm
 
     @property
     def wide_limit(self) -> float:
@@ -55,7 +55,7 @@ def drafted_problems(law: DraftLaw) -> list[Problem]:
     """Corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
     allowed = numbers_of_drafts(law, (1, 2, 3, 4) if ONLY.get() else (1, 2, 3))
     tried = []
-    for turn, name in enumerate(TRIED if allowed else ()):
+    for turn, name in enumerate(SAMPLING.corners if allowed else ()):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])
         tried.append(Problem(p, q, allowed[(turn + turn // 3) % len(allowed)], law))
     return tried

@@ -41,8 +41,6 @@ from .strategies import (
     single_together,
 )
 
-SINGLY = "called with p and q (n,), drafts (k,): "
-ABSENT = "-1 is an absent draft: accept it with probability 0, or raise otd.InvalidDrafts"
 SLACK = 1e-9  # max. sum of differences of an output distribution of floats that a rule returns for Fractions
 ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # max. sum of differences by rounding, at an engine's sizes
 
@@ -72,10 +70,14 @@ def slack_of(*values: Array) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """How an output distribution differs from the target: in words, and the largest total variation distance of all rows."""
+    """How an output distribution differs from the target: in words, and the largest total variation distance of all rows.
+
+    tuple_by_tuple: whether the rule was called with one draft tuple after the other.
+    """
 
     seen: str
     distance: Fraction | float | None = None
+    tuple_by_tuple: bool = False
 
     def counterexample(self, problem: Problem, decides: bool = True) -> Counterexample:
         return Counterexample(problem, self.seen, decides, distance=self.distance)
@@ -260,7 +262,7 @@ def _compare_with_target(rule: Any, problem: Problem) -> None:
 def _settled(rule: Any, problem: Problem, convert: Convert, seen: Difference) -> Counterexample:
     """The counterexample, which does not decide if the rule is not a function of its arguments."""
     tuples = tuples_of(problem)
-    apart = problem.batch or SINGLY in seen.seen
+    apart = problem.batch or seen.tuple_by_tuple
     if apart and tuples and calls.is_no_function(rule, problem, tuples, convert):
         said = "the same arguments get another answer the second time, each with the right distribution: a rule is a function; "
         return seen.said(said).counterexample(problem, decides=False)
@@ -277,7 +279,7 @@ def _wrong_in(rule: Any, problem: Problem, convert: Convert, near: float) -> Dif
         tuples = None if problem.batch or seen else tuples_of(problem)
         if tuples and len(tuples[0][1]) <= EXTENT.single_tuples:
             seen = off(calls.law_alone(rule, problem, tuples[0], convert), problem, near)
-            return seen and seen.said(SINGLY)
+            return seen and replace(seen.said("called with p and q (n,), drafts (k,): "), tuple_by_tuple=True)
         return seen
     except NoProbabilities as error:
         return Difference(str(error))
@@ -346,7 +348,8 @@ def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
         except NoProbabilities as error:
             seen = Difference(str(error))
         if seen:
-            said = seen.said(f"drafts like {drafted[-1].tolist()}: ", f"; {ABSENT}")
+            absent = "; -1 is an absent draft: accept it with probability 0, or raise otd.InvalidDrafts"
+            said = seen.said(f"drafts like {drafted[-1].tolist()}: ", absent)
             raise said.counterexample(problem, decides=False)
 
 

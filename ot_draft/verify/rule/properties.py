@@ -22,7 +22,7 @@ from ...selection import SelectionRule
 from ..source import EVALUATE, Counterexample, number, numbers
 from . import drawn, lossless, structure
 from .lossless import SLACK
-from .rule_property import RuleProperty, as_floats, kept_problem, possible_drafts, rule_property
+from .rule_property import Category, RuleProperty, as_floats, kept_problem, possible_drafts, rule_property
 from .strategies import covered_problems, one_draft, scarce_or_not
 
 
@@ -133,8 +133,11 @@ ALL: tuple[RuleProperty, ...] = (
     structure.sampled_frequencies,
     *CLAIMS,
 )
-QUESTIONS = ("lossless", "floats", "robust")
-LOSSLESS, FLOATS, ROBUST = (tuple(each for each in ALL if each.category == question) for question in QUESTIONS)
+
+
+def of_category(category: Category) -> tuple[RuleProperty, ...]:
+    """The properties that help to answer one question, in the order in which they are checked."""
+    return tuple(each for each in ALL if each.category == category)
 
 
 def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:

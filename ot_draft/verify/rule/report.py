@@ -21,11 +21,6 @@ from .properties import properties_of
 from .rule_property import RuleProperty
 from .search import Search
 
-WRONG_DRAFTS = (
-    "declared_draft_law",
-    "independent_steps",
-)  # outcomes of check_draws that show another law of the drafts
-
 
 @dataclass(frozen=True)
 class RuleReport(Report[RuleEvidence]):
@@ -273,7 +268,7 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
     reason = f"{failed.check} of check_draws, {failed.evidence.label}: {failed.evidence.reason}"
     return replace(
         outcome, status=Status.FAILED, evidence=replace(evidence, reason=reason), counterexample={"code": report.tried["code"]},
-        decides=failed.check in WRONG_DRAFTS,
+        decides=failed.check in {"declared_draft_law", "independent_steps"},  # they show another law of the drafts
     )  # fmt: skip
 
 

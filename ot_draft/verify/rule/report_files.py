@@ -14,13 +14,12 @@ from ..ranges import Range
 from .answers import Lossless, RuleOutcome
 from .report import RuleReport, by_visibility
 
-EXPECTED = {Status.FAILED: "expected", Status.PASSED: "unexpected"}  # where a failure was announced
-
 
 def verdict(outcome: RuleOutcome) -> str:
     """The status; "expected" for a failure that was announced, and "unexpected" for a pass where one was."""
-    announced = outcome.evidence.expected_failure is not None
-    return EXPECTED.get(outcome.status, outcome.status.value) if announced else outcome.status.value
+    if outcome.evidence.expected_failure is None:
+        return outcome.status.value
+    return {Status.FAILED: "expected", Status.PASSED: "unexpected"}.get(outcome.status, outcome.status.value)
 
 
 def is_wrong(outcome: RuleOutcome) -> bool:
@@ -67,14 +66,11 @@ def _outcome(record: Record, expected_failure: str | None) -> RuleOutcome:
     return Outcome(**{**record, "status": Status(record["status"]), "evidence": RuleEvidence(**evidence)})
 
 
-NAMES = {"html": "ot-report.html", "json": "ot-report.json"}
-
-
 def write_reports(formats: Iterable[str], reports: Sequence[RuleReport], folder: Path) -> list[Path]:
-    """Write the reports in these formats (html, json) to the folder, under the names in NAMES."""
+    """Write the reports in these formats (html, json) to the folder, as `ot-report.html` and `ot-report.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"html": html_page, "json": json_text}
-    written = {folder / NAMES[name]: texts[name](reports) for name in dict.fromkeys(formats)}
+    written = {folder / f"ot-report.{name}": texts[name](reports) for name in dict.fromkeys(formats)}
     for file, text in written.items():
         file.write_text(text, encoding="utf-8")
     return list(written)
@@ -97,7 +93,15 @@ def json_text(reports: Sequence[RuleReport]) -> str:
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-OF_REPORTS = """
+def html_page(reports: Sequence[RuleReport]) -> str:
+    """For each rule the verdict, a sentence, the smallest counterexample as code, what else failed; what passed is folded."""
+    from ...version import __version__
+
+    outcomes = [outcome for report in reports for outcome in report.outcomes]
+    wrong, body = sum(map(is_wrong, outcomes)), "".join(map(_rule, reports))
+    last = f"{wrong} not as they should be" if wrong else "all as they should be"
+    body += f"<p>{len(outcomes)} checks of {len(reports)} rules, {last}. Checked by ot_draft {__version__}.</p>\n"
+    style = """
 .answer { font-size: 1.3rem; font-weight: bold; display: inline-block; } .answers { list-style: none; padding: 0; }
 small { opacity: .75; display: block; } summary { cursor: pointer; margin: .6rem 0; }
 pre { background: var(--code); padding: .8rem; overflow-x: auto; border-radius: 4px; }
@@ -107,25 +111,7 @@ pre { background: var(--code); padding: .8rem; overflow-x: auto; border-radius: 
 @media (max-width: 40rem) { .number { display: none; } td, th { padding: .3rem .2rem; } }
 @media print { pre { white-space: pre-wrap; } }
 """
-WORDS = {"expected": "fails as expected", "unexpected": "passes unexpectedly"}
-SIGNS = {
-    Lossless.YES: ("passed", "\u2713 lossless"),
-    Lossless.NO: ("failed", "\u2717 not lossless"),
-    Lossless.NOT_DECIDED: ("open", f"? {Lossless.NOT_DECIDED}"),
-    "yes, in Fractions": ("failed", "\u2717 lossless in Fractions only"),
-    "yes, overwrites": ("failed", "\u2717 overwrites its arguments"),
-}
-
-
-def html_page(reports: Sequence[RuleReport]) -> str:
-    """For each rule the verdict, a sentence, the smallest counterexample as code, what else failed; what passed is folded."""
-    from ...version import __version__
-
-    outcomes = [outcome for report in reports for outcome in report.outcomes]
-    wrong, body = sum(map(is_wrong, outcomes)), "".join(map(_rule, reports))
-    last = f"{wrong} not as they should be" if wrong else "all as they should be"
-    body += f"<p>{len(outcomes)} checks of {len(reports)} rules, {last}. Checked by ot_draft {__version__}.</p>\n"
-    return page("Selection rules, checked", body, OF_REPORTS)
+    return page("Selection rules, checked", body, style)
 
 
 def _rule(report: RuleReport) -> str:
@@ -133,7 +119,13 @@ def _rule(report: RuleReport) -> str:
     answer: str = said.lossless
     if answer == Lossless.YES and said.refuted:
         answer = "yes, in Fractions" if said.in_floats == Lossless.NO else "yes, overwrites"
-    style, word = SIGNS[answer]
+    style, word = {
+        Lossless.YES: ("passed", "\u2713 lossless"),
+        Lossless.NO: ("failed", "\u2717 not lossless"),
+        Lossless.NOT_DECIDED: ("open", f"? {Lossless.NOT_DECIDED}"),
+        "yes, in Fractions": ("failed", "\u2717 lossless in Fractions only"),
+        "yes, overwrites": ("failed", "\u2717 overwrites its arguments"),
+    }[answer]
     with_code = sorted((each for each in outcomes if each.code), key=by_visibility)
     shown = "".join(f"<h3>{_headline(each)}</h3>\n{_code(each)}" for each in with_code[:1])
     shown += "".join(_folded(_headline(each), _code(each)) for each in with_code[1:])
@@ -154,14 +146,14 @@ def _folded(summary: str, content: str) -> str:
 
 
 def _table(outcomes: Sequence[RuleOutcome]) -> str:
-    rows = []
+    rows, words = [], {"expected": "fails as expected", "unexpected": "passes unexpectedly"}
     for outcome in outcomes:
         evidence, kind = outcome.evidence, verdict(outcome)
         reason = evidence.expected_failure or ("" if outcome.code else evidence.reason)
         numbers = [(str(each.k), str(each.cases), f"{each.seconds:.2f}") for each in evidence.by_k]
         columns = map("<br>".join, zip(*numbers, strict=True)) if numbers else [""] * 3
         name = f"<b>{escape(outcome.check)}</b><small>{escape(outcome.claim)}</small>"
-        said = f'<span class="verdict {kind}">{WORDS.get(kind, kind)}</span><small>{escape(reason)}</small>'
+        said = f'<span class="verdict {kind}">{words.get(kind, kind)}</span><small>{escape(reason)}</small>'
         rows.append((name, said, *columns))
     return table(("property", "verdict", "k", "cases", "seconds"), rows, texts=2) if rows else ""
 

@@ -20,8 +20,6 @@ from .strategies import Strategy, problems
 Check = Callable[[Any, Problem], None]
 # The question that a property helps to answer.
 Category = Literal["lossless", "floats", "arguments", "robust", "claims"]
-# Categories whose failures show that a rule may not be used as it is.
-REFUTING = frozenset({"lossless", "floats", "arguments"})
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,10 @@ class RuleProperty:
         **evidence: Any,
     ) -> Outcome[RuleEvidence]:  # fmt: skip
         """The outcome of the property for a rule. evidence: fields of `RuleEvidence`."""
+        refutes = self.category in {"lossless", "floats", "arguments"}  # a rule that fails may not be used as it is
         return Outcome(
             check=self.name, status=status, claim=self.statement, evidence=RuleEvidence(category=self.category, **evidence),
-            decides=decides and self.category in REFUTING, counterexample=counterexample, seconds=seconds,
+            decides=decides and refutes, counterexample=counterexample, seconds=seconds,
         )  # fmt: skip
 
 

@@ -30,37 +30,10 @@ Draw = Callable[[Any], Any]
 Strategy = Any
 
 LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
-CLOSE = (4, 53, 30, 53, 54)  # p and q differ by 2^-this of one mass: at 53 by one ulp
-VOCABULARIES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000)
 MOST_DRAFTS = 8  # max. number of draft tokens of a problem
-HELD = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300)  # tokens of positive mass
-DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
-MANY_DIFFERENT = ((5, 5, 5), (4, 6, 4), (8, 4, 8))  # n, k, tokens of q: about 4,096 draft tuples, i.i.d.
 # Drawn, not enumerated: all tokens of q have mass. Every k, since a rule may take one k only.
 WIDE = ((4, 3), (64, 4), (64, 6), (64, 7), (300, 1), (300, 2), (300, 5), (1000, MOST_DRAFTS))
-NO_AXES = st.just(())
 MOST_ROWS = ((64,), (8, 8), (2, 32), (32, 2), (4, 4, 4), (16, 2, 2), (2, 16, 2), (2, 2, 16))
-AXES = (
-    (),
-    (1,),
-    (2,),
-    (3,),
-    (5,),
-    (1, 1),
-    (2, 3),
-    (1, 1, 1),
-    (8,),
-    (2, 2, 3),
-    (16,),
-    (33,),
-    (9, 2),
-    (4, 16),
-    (2, 4, 8),
-    *MOST_ROWS,
-)
-ALIKE = ("", "", "p", "q", "pq")  # what all requests of a batch have in common
-RELATIONS = ("same tokens", "all tokens", "some tokens", "near", "other tokens")
-SHAPES = (*["any"] * 4, "same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
 
 
 def as_masses(counts: Any) -> Array:
@@ -89,7 +62,8 @@ def unrelated(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
 @st.composite
 def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
     """p and q over min_n to max_n tokens: unrelated, or related in one of the ways on which rules come to grief."""
-    shape = draw(st.sampled_from(SHAPES))
+    alone = ("same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
+    shape = draw(st.sampled_from((*["any"] * 4, *alone)))
     p, q = draw(unrelated(min_n, max_n))
     n = len(p)
     if shape == "same":
@@ -99,7 +73,8 @@ def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
     if shape == "repeated" and 2 * n <= max_n:
         return np.tile(p, 2) / 2, np.tile(q, 2) / 2
     if shape == "close" and n > 1:
-        return p, _moved(p, draw(st.integers(1, n - 1)), Fraction(1, 2 ** draw(st.sampled_from(CLOSE))))
+        places, bits = draw(st.integers(1, n - 1)), draw(st.sampled_from((4, 53, 30, 53, 54)))
+        return p, _moved(p, places, Fraction(1, 2**bits))  # at 53 bits p and q differ by one ulp
     if shape in {"zeros in p", "rare"}:
         heaviest = q == q.max()
         rare = (q + 3 * as_masses(heaviest)) / 4 if shape == "rare" else q  # what p wants is seldom drafted
@@ -157,23 +132,34 @@ def one_draft(law: DraftLaw) -> Strategy:
 
 
 @st.composite
-def large_problems(draw: Draw, law: DraftLaw, batch: Any = NO_AXES, cells: int = 256_000, tuples: int = 256) -> Problem:
+def large_problems(
+    draw: Draw,
+    law: DraftLaw,
+    batch: Strategy | None = None,
+    cells: int = 256_000,
+    tuples: int = 256,
+    vocabulary_sizes: Sequence[int] = (
+        2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000,
+    ),
+    tokens_of_q: Sequence[int] = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300),
+) -> Problem:  # fmt: skip
     """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
 
     Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; at most `tuples` draft tuples of
     a pair, and at most `cells` tuples times tokens times pairs. The sizes shrink one by one; the masses come from a seed.
     """
-    shape = draw(batch)
+    shape = draw(st.just(()) if batch is None else batch)
     k = draw(st.sampled_from(numbers_of_drafts(law, range(1, MOST_DRAFTS + 1))))
-    n = draw(st.sampled_from([n for n in VOCABULARIES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
+    n = draw(st.sampled_from([n for n in vocabulary_sizes if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
     fewest = (
         1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
     )  # else tokens outside q are drafted, and there are many
     most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= tuples)])
-    held = draw(st.sampled_from(sorted({fewest, *(s for s in HELD if fewest <= s <= most), most})))
-    decades, relation = draw(st.sampled_from(DECADES)), draw(st.sampled_from(RELATIONS))
+    held = draw(st.sampled_from(sorted({fewest, *(s for s in tokens_of_q if fewest <= s <= most), most})))
+    decades = draw(st.sampled_from((0, 1, 3, 6, 9, 12)))  # between the largest mass and the smallest
+    relation = draw(st.sampled_from(("same tokens", "all tokens", "some tokens", "near", "other tokens")))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
-    alike = draw(st.sampled_from(ALIKE)) if shape else ""
+    alike = draw(st.sampled_from(("", "", "p", "q", "pq"))) if shape else ""  # equal in all requests of a batch
     return _of_size(rng, law, shape, (n, k, held), decades, relation, alike)
 
 
@@ -210,13 +196,14 @@ def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
     return as_masses(counts)
 
 
-def single_together(law: DraftLaw) -> list[Problem]:
+def single_together(law: DraftLaw, vocabulary_size: int = 1_000) -> list[Problem]:
     """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats.
 
     Also the most different drafts of which all tuples can be enumerated, with masses large enough for each to count in floats.
     """
-    largest = _together(law, ((),), tuple((VOCABULARIES[-1], MOST_DRAFTS, held) for held in (1, 2)))
-    return [*largest, *_together(law, ((),), MANY_DIFFERENT, 1, "some tokens")]
+    largest = _together(law, ((),), tuple((vocabulary_size, MOST_DRAFTS, held) for held in (1, 2)))
+    many_different = ((5, 5, 5), (4, 6, 4), (8, 4, 8))  # n, k, tokens of q: about 4,096 draft tuples, i.i.d.
+    return [*largest, *_together(law, ((),), many_different, 1, "some tokens")]
 
 
 def batches_together(law: DraftLaw) -> list[Problem]:
@@ -231,7 +218,7 @@ def all_together(law: DraftLaw) -> list[Problem]:
 
 
 def _together(
-    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int = DECADES[-1],
+    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int = 12,
     relation: str = "all tokens",
 ) -> tuple[Problem, ...]:  # fmt: skip
     """Problems of these shapes and sizes (n, at most k, tokens of q), by default with masses over the most decades."""
@@ -270,7 +257,24 @@ def wide_problems(law: DraftLaw, cells: int = 256_000) -> list[Problem]:
 
 def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:
     """Batches of up to 64 requests in up to three axes."""
-    return large_problems(law, st.sampled_from(AXES), cells)
+    few_rows = (
+        (),
+        (1,),
+        (2,),
+        (3,),
+        (5,),
+        (1, 1),
+        (2, 3),
+        (1, 1, 1),
+        (8,),
+        (2, 2, 3),
+        (16,),
+        (33,),
+        (9, 2),
+        (4, 16),
+        (2, 4, 8),
+    )
+    return large_problems(law, st.sampled_from((*few_rows, *MOST_ROWS)), cells)
 
 
 def all_sizes(law: DraftLaw, **few: int) -> Strategy:
@@ -326,8 +330,6 @@ def scarce_or_not(law: DraftLaw) -> Strategy:
 
 
 Pair = tuple[tuple[F, ...], tuple[F, ...]]
-TINY = F(5e-324)  # the smallest subnormal
-LOW, HIGH = F(1, 2) - F(1, 2**54), F(1, 2) + F(1, 2**54)  # one ulp around 1/2
 PAIRS = (
     ((F(1),), (F(1),)),  # one token
     ((F(1, 2), F(1, 3), F(1, 6)), (F(1, 2), F(1, 3), F(1, 6))),  # p == q
@@ -339,15 +341,19 @@ PAIRS = (
     ((F(0), F(2, 5), F(0), F(3, 5)), (F(1, 4),) * 4),  # zeros in p
     ((F(1, 4),) * 4, (F(0), F(2, 5), F(0), F(3, 5))),  # zeros in q
     ((F(0), F(1, 3), F(2, 3), F(0)), (F(0), F(0), F(1, 3), F(2, 3))),  # zeros in both
-    ((LOW, HIGH), (HIGH, LOW)),  # one ulp apart
-    ((F(1, 2), LOW / 2, HIGH / 2), (F(1, 2), HIGH / 2, LOW / 2)),  # one ulp apart in part
+    ((F(2**53 - 1, 2**54), F(2**53 + 1, 2**54)), (F(2**53 + 1, 2**54), F(2**53 - 1, 2**54))),  # one ulp apart
+    (
+        (F(1, 2), F(2**53 - 1, 2**55), F(2**53 + 1, 2**55)),
+        (F(1, 2), F(2**53 + 1, 2**55), F(2**53 - 1, 2**55)),
+    ),  # in part
     ((F(1, 2), F(1, 4), F(1, 8), F(1, 8)), (F(1, 4), F(1, 8), F(5, 16), F(5, 16))),  # ties in p/q
 )
-SUBNORMAL = (
-    ((TINY, 1 - TINY), (1 - TINY, TINY)),
-    ((TINY, F(1, 2), F(1, 2) - TINY), (F(1, 3),) * 3),
-    ((F(1, 3),) * 3, (TINY, F(1, 2), F(1, 2) - TINY)),
-)
+
+
+def subnormal_pairs(tiny: F = F(5e-324)) -> tuple[Pair, ...]:
+    """Pairs (p, q) with a mass that is by default the smallest subnormal number: in both, in p and in q."""
+    rest, thirds = (tiny, F(1, 2), F(1, 2) - tiny), (F(1, 3),) * 3
+    return ((tiny, 1 - tiny), (1 - tiny, tiny)), (rest, thirds), (thirds, rest)
 
 
 def boundary_list(law: DraftLaw) -> list[Problem]:
@@ -360,7 +366,7 @@ def extreme_list(law: DraftLaw) -> list[Problem]:
     no_rows = np.zeros((0, 3), dtype=object)
     most = max(numbers_of_drafts(law, range(3)))
     none = _problems(PAIRS, law, 0, 0)
-    return [*_problems(SUBNORMAL, law, 1), *none, Problem(no_rows, no_rows, most, law)]
+    return [*_problems(subnormal_pairs(), law, 1), *none, Problem(no_rows, no_rows, most, law)]
 
 
 def _problems(pairs: Sequence[Pair], law: DraftLaw, least: int, most: int = 4, tuples: int = 64) -> list[Problem]:

@@ -225,19 +225,16 @@ def _same_rows(problem: Problem, drafts: Array, law: Array, wanted: Array, where
         raise Counterexample(problem, f"drafts {drafts[row].tolist()}{seen}")
 
 
-TRIED = ("plain", "zeros in p", "repeated drafts")
-
-
 def frequency_limit() -> float:
-    """E-value at which frequencies fail: two tests per problem."""
-    return 2 * len(TRIED) / SAMPLING.false_alarm
+    """E-value at which frequencies fail: two tests for each of three problems."""
+    return 2 * 3 / SAMPLING.false_alarm
 
 
 def sampled_problems(law: DraftLaw) -> list[Problem]:
     """Three corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
     allowed = numbers_of_drafts(law, (1, 2, 3))
     tried = []
-    for turn, name in enumerate(TRIED):
+    for turn, name in enumerate(SAMPLING.corners[:3]):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])
         tried.append(Problem(p, q, allowed[turn % len(allowed)], law))
     return tried

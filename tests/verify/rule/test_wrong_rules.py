@@ -19,7 +19,7 @@ import ot_draft as otd
 from ot_draft.arrays import is_torch, normalise
 from ot_draft.verify.rule import lossless, search
 from ot_draft.verify.rule.child import Child
-from ot_draft.verify.rule.properties import FLOATS, LOSSLESS, choose
+from ot_draft.verify.rule.properties import choose, of_category
 from ot_draft.verify.rule.search import Search
 
 # The limits are those of users: a tenth of them is used up before some of these rules go wrong, on a busy machine.
@@ -31,7 +31,8 @@ Array = Any
 def refute(rule: otd.SelectionRule) -> None:
     """Fail unless a property of the first lines refutes the rule: those of an engine's sizes first, which find most."""
     first = ["engine_sizes", "output_law_in_batches", "repeated_calls", "float_distribution", "inputs_unchanged"]
-    chosen = choose([*first, *(each.name for each in (*LOSSLESS, *FLOATS) if each.name not in first)])
+    deciding = (*of_category("lossless"), *of_category("floats"))
+    chosen = choose([*first, *(each.name for each in deciding if each.name not in first)])
     with Child(Search(rule, 100, 0), chosen) as child:
         assert any(child.outcome(each).refutes for each in chosen)
 
@@ -108,7 +109,7 @@ RIGHT = {"mixture": lambda: mixture, "memoised": memoised, "row_by_row": lambda:
 
 def refuted(rule: otd.SelectionRule, seed: int) -> bool:
     """Whether a right rule is refuted by a check with a tenth of the usual time, by any property of the first lines."""
-    chosen = [*LOSSLESS, *FLOATS, *choose(["inputs_unchanged"])]
+    chosen = [*of_category("lossless"), *of_category("floats"), *choose(["inputs_unchanged"])]
     limits = replace(search.LIMITS, large_property_seconds=0.5)
     extent = replace(lossless.EXTENT, unseen_calls_seconds=0.15)
     with patch.object(search, "LIMITS", limits), patch.object(lossless, "EXTENT", extent):
