@@ -13,16 +13,20 @@ from ..arrays import is_exact
 from ..laws import is_defined
 from ..problem import Problem
 from ..selection import SelectionRule
-from .estimate import SETTINGS, closed_form
+from .estimate import EstimateSettings, closed_form
 from .pairs import PairsFound
 from .study import QUICK_RULES, Study, chunk_of
 
-# Seconds of one core, for n = 2 to 32,000, from `timeit` on an AMD EPYC: right within a factor of about 2.
-PROBABILITY = 1e-8  # per probability that a formula or a rule reads
-EXACT = 5e-5  # per probability of an enumeration in Fractions
-EXACT_FORMULA = 1e-6  # per probability that a formula reads in Fractions
-CALL_TOKENS = 1_000  # tokens that take as long as the call of a NumPy function
-TUPLE_TOKENS = 150  # the same per draft tuple and draft
+
+@dataclass(frozen=True)
+class UnitSeconds:
+    """Seconds of one core, for n = 2 to 32,000, from `timeit` on an AMD EPYC: right within a factor of about 2."""
+
+    probability: float = 1e-8  # per probability that a formula or a rule reads
+    exact: float = 5e-5  # per probability of an enumeration in Fractions
+    exact_formula: float = 1e-6  # per probability that a formula reads in Fractions
+    call_tokens: int = 1_000  # tokens that take as long as the call of a NumPy function
+    tuple_tokens: int = 150  # the same per draft tuple and draft
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,10 @@ def affordable(
     """The rules that take at most `budget` seconds of one core together, the quickest first, and QUICK_RULES in any case."""
     first = pairs.choose([0]).load()
     total: dict[SelectionRule, float] = {}
+    unit, settings = UnitSeconds(), EstimateSettings()
     for rule in study.rules:
         total[rule] = sum(
-            _seconds(rule, study.problem(first.p, first.q, k, rule.law), len(pairs), study)
+            _seconds(rule, study.problem(first.p, first.q, k, rule.law), len(pairs), study, unit, settings)
             for k in study.ks
             if is_defined(rule.law, k)
         )
@@ -52,7 +57,9 @@ def affordable(
     return Affordable(fitting, {rule: seconds for rule, seconds in total.items() if rule not in fitting})
 
 
-def _seconds(rule: SelectionRule, problem: Problem, pairs: int, study: Study) -> float:
+def _seconds(
+    rule: SelectionRule, problem: Problem, pairs: int, study: Study, unit: UnitSeconds, settings: EstimateSettings
+) -> float:
     """Estimated seconds of one core for all pairs of the sizes of one problem, by the methods of `evaluate_pairs`."""
     n, k = problem.n, problem.k
     program = rule.cost.seconds(problem.q[0], k)
@@ -60,12 +67,12 @@ def _seconds(rule: SelectionRule, problem: Problem, pairs: int, study: Study) ->
         return 0.0
     cells = n ** (1 + problem.law.count(n, k))
     exact = is_exact(problem.p)
-    if exact and cells <= SETTINGS.exact_cells:
-        return pairs * (program + cells * EXACT)
+    if exact and cells <= settings.exact_cells:
+        return pairs * (program + cells * unit.exact)
     if closed_form(rule, problem) is not None:
         calls = pairs if exact else -(-pairs // chunk_of(n))
-        reads = rule.cost.passes * (pairs * n + calls * CALL_TOKENS)
-        return pairs * program + reads * (EXACT_FORMULA if exact else PROBABILITY)
-    if cells <= SETTINGS.float_cells:
-        return pairs * cells * k * PROBABILITY
-    return pairs * study.samples * k * (n + TUPLE_TOKENS) * PROBABILITY
+        reads = rule.cost.passes * (pairs * n + calls * unit.call_tokens)
+        return pairs * program + reads * (unit.exact_formula if exact else unit.probability)
+    if cells <= settings.float_cells:
+        return pairs * cells * k * unit.probability
+    return pairs * study.samples * k * (n + unit.tuple_tokens) * unit.probability

@@ -37,6 +37,7 @@ from ..selection import SelectionRule, first_time
 __all__ = ["expected_acceptance"]
 
 Method = Literal["formula", "enumerated", "estimated"]
+Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,6 @@ class EstimateSettings:
     float_cells: int = 1 << 18
     exact_cells: int = 1 << 15
     cache_cells: int = 1 << 15
-
-
-SETTINGS = EstimateSettings()
-Place = tuple[int, ...]  # of a pair: the first numbers of its stream's key
 
 
 @dataclass(frozen=True)
@@ -116,15 +113,16 @@ def expected_acceptance(
     """
     if xp.is_torch(problem.p):
         problem = Problem(problem.p.detach().cpu().numpy(), problem.q.detach().cpu().numpy(), problem.k, problem.law)
+    settings = EstimateSettings()
     cells = problem.n ** (1 + problem.law.count(problem.n, problem.k)) * int(np.prod(problem.batch))
-    if xp.is_exact(problem.p) and cells <= SETTINGS.exact_cells:
+    if xp.is_exact(problem.p) and cells <= settings.exact_cells:
         return _enumerate(rule, problem)
     if form := closed_form(rule, problem, optimum):
         return Acceptance(*form, 0 * form[0], "formula")
     if xp.is_exact(problem.p):
         p, q = (masses.astype(np.float64) for masses in (problem.p, problem.q))
         return expected_acceptance(rule, Problem(p, q, problem.k, problem.law), samples, generator)
-    if cells <= SETTINGS.float_cells:
+    if cells <= settings.float_cells:
         return _enumerate(rule, problem)
     return _estimate(rule, problem, samples, generator or np.random.default_rng(0))
 
@@ -134,16 +132,22 @@ def _enumerate(rule: SelectionRule, problem: Problem) -> Acceptance:
     return Acceptance(evaluation.acceptance, evaluation.accept.sum(-1), 0 * evaluation.acceptance, "enumerated")
 
 
-def _estimate(rule: SelectionRule, problem: Problem, samples: int, generator: np.random.Generator) -> Acceptance:
-    drafts = _drawn(problem, samples, generator)  # the same for every rule
-    step = samples if rule.cost.on_host else max(1, SETTINGS.cache_cells // (problem.n * int(np.prod(problem.batch))))
+def _estimate(
+    rule: SelectionRule,
+    problem: Problem,
+    samples: int,
+    generator: np.random.Generator,
+    cache_cells: int = EstimateSettings.cache_cells,
+) -> Acceptance:
+    drafts = _drawn(problem, samples, generator, cache_cells)  # the same for every rule
+    step = samples if rule.cost.on_host else max(1, cache_cells // (problem.n * int(np.prod(problem.batch))))
     originals = problem.p, problem.q, drafts
     p, q, given = map(np.copy, originals)  # the originals are also those of other rules
     parts = [_given(rule, p, q, given[..., start : start + step, :]) for start in range(0, samples, step)]
     if not all(map(np.array_equal, (p, q, given), originals)):
         raise InvalidArgument(f"{rule.name} must not write into its arguments. Write into a copy, such as xp.copy(p).")
     accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
-    control = _control(problem, drafts)
+    control = _control(problem, drafts, cache_cells)
     value, error = mean_and_error(accepted - control)
     return Acceptance(value, mean_and_error(taken - control)[0], error, "estimated")
 
@@ -154,7 +158,7 @@ def mean_and_error(values: Array) -> tuple[Array, Array]:
     return values.mean(-1), values.std(-1, ddof=1) / rows**0.5 if rows > 1 else np.inf + 0 * values[..., 0]
 
 
-def _control(problem: Problem, drafts: Array) -> Array:
+def _control(problem: Problem, drafts: Array, cache_cells: int = EstimateSettings.cache_cells) -> Array:
     """A function of draft tuples (..., rows, k) with expectation 0 under the draft law: (..., rows).
 
     It comes from K-SEQ's tests of the drafts in their order, each with probability t(x) = min(1, p(x) / (g q(x))) for the division
@@ -170,12 +174,12 @@ def _control(problem: Problem, drafts: Array) -> Array:
     if Fact.INDEPENDENT in law.facts:
         return (1 - (q * test).sum(-1)[..., None]) ** drafts.shape[-1] - reached[..., -1]
     before = np.concatenate([np.ones_like(reached[..., :1]), reached[..., :-1]], -1)
-    return (before * (passed - _expected(test, q, drafts, law))).sum(-1)
+    return (before * (passed - _expected(test, q, drafts, law, cache_cells))).sum(-1)
 
 
-def _expected(test: Array, q: Array, drafts: Array, law: DraftLaw) -> Array:
+def _expected(test: Array, q: Array, drafts: Array, law: DraftLaw, cache_cells: int) -> Array:
     """E[t(x_i) | x_1 .. x_(i-1)] for tests t, q (..., n) and drafts (..., rows, k): (..., rows, k)."""
-    step = max(1, SETTINGS.cache_cells // q.size)
+    step = max(1, cache_cells // q.size)
     found = np.empty(drafts.shape)
     for start, i in product(range(0, drafts.shape[-2], step), range(drafts.shape[-1])):
         some = drafts[..., start : start + step, :]
@@ -193,10 +197,12 @@ def _given(rule: SelectionRule, p: Array, q: Array, drafts: Array) -> tuple[Arra
     return taken + (1 - taken) * left, taken
 
 
-def _drawn(problem: Problem, rows: int, generator: np.random.Generator) -> Array:
+def _drawn(
+    problem: Problem, rows: int, generator: np.random.Generator, cache_cells: int = EstimateSettings.cache_cells
+) -> Array:
     """`rows` random drafts for every pair, (..., rows, k), in chunks of rows that fit a core's cache."""
     q, size = problem.q[..., None, :], int(np.prod(problem.batch))
-    step = max(1, SETTINGS.cache_cells // (problem.n * size))
+    step = max(1, cache_cells // (problem.n * size))
     parts = [min(step, rows - done) for done in range(0, rows, step)]
     return np.concatenate(
         [

@@ -32,7 +32,6 @@ TENSORS: dict[str, Callable[[Path], dict[str, Column]]] = {
     ".npz": read_npz, ".npy": read_npy, ".safetensors": tensors, ".parquet": partial(kept, read_parquet),
     ".pt": partial(kept, read_torch), ".pth": partial(kept, read_torch), ".bin": partial(kept, read_torch),
 }  # fmt: skip
-READERS = TENSORS | TEXT | {f"{kind}.gz": read for kind, read in TEXT.items()}
 
 
 def columns(file: Path, draft: Path | None = None) -> dict[str, Column]:
@@ -47,13 +46,13 @@ def columns(file: Path, draft: Path | None = None) -> dict[str, Column]:
                 f"two files must be .npy, p first, got {wrong[0]}. Save both arrays in one .npz file."
             )
         return {"p": stored_array(file, "", HOLDS), "q": stored_array(draft, "", HOLDS)}
-    kind = _ending(file)
-    if kind not in READERS:
+    kind, readers = _ending(file), TENSORS | TEXT | {f"{kind}.gz": read for kind, read in TEXT.items()}
+    if kind not in readers:
         raise InvalidDistribution(
             f"{file} must end in {', '.join((*TENSORS, *TEXT))}, got {kind or 'no ending'!r}. Convert it as in examples/convert.md."
         )
     with reading(file, HOLDS), file.open("rb"):  # a file that cannot be opened is told by the system's reason
-        return by_known_name(READERS[kind](file), str(file))
+        return by_known_name(readers[kind](file), str(file))
 
 
 def _ending(file: Path) -> str:

@@ -16,7 +16,7 @@ from .pairs import PairsFound
 from .study import Row, Study, chunk_of
 from .tables import as_records, csv_text
 
-MANIFEST, ROWS, RESULT = "_compare.json", "pairs.csv", "compare.json"
+RESULT = "compare.json"
 
 
 class Journal:
@@ -27,9 +27,9 @@ class Journal:
     """
 
     def __init__(self, folder: Path, pairs: PairsFound, study: Study) -> None:
-        self._file, self._index, self._each = folder / ROWS, pairs.index, study.rows_a_pair
+        self._file, self._index, self._each = folder / "pairs.csv", pairs.index, study.rows_a_pair
         self._chunk = chunk_of(pairs.n)
-        manifest, result = folder / MANIFEST, folder / RESULT
+        manifest, result = folder / "_compare.json", folder / RESULT
         settings = {
             "made_by": f"ot_draft {__version__}",
             "pairs": pairs.digest(),

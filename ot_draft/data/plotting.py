@@ -19,11 +19,6 @@ Entry = tuple[float, float, str, str]  # x, y, name, colour
 
 FORMATS = ("pdf", "svg", "png")
 WIDTHS = {"column": 3.3, "page": 6.9}  # inches: of a column and of both in the usual two-column styles
-# Sizes in points, of a picture that is printed at its own width; text as text: fonts that every tool can edit and search.
-PAPER = {
-    "font.size": 8, "axes.titlesize": 9, "legend.fontsize": 8, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.grid": True, "axes.grid.axis": "y", "grid.alpha": 0.3, "grid.linewidth": 0.6, "pdf.fonttype": 42, "svg.fonttype": "none",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,8 +51,6 @@ LOOKS = {
     "SpeculativeSampling": Look("#5F5F5F", "x", "-", "first draft only"),
     "NaiveTarget": Look("#A0A0A0", "+", "-", "naive sampling"),
 }
-
-HIDDEN = ("Optimal", "FromCoupling")  # their lines are the optimum's
 
 
 def look(rule: str) -> Look:
@@ -111,7 +104,7 @@ def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
     for rule, law in dict.fromkeys((line.rule, line.law) for line in lines):
         found = [line for line in lines if (line.rule, line.law) == (rule, law) and line.accepted is not None]
         key = f"{rule} {law}" if rule == DUAL and law != "iid" else rule
-        if found and key in LOOKS and key not in HIDDEN:
+        if found and key in LOOKS and key not in ("Optimal", "FromCoupling"):  # their lines are the optimum's
             yield key, found
 
 
@@ -125,7 +118,12 @@ def save_plot(
     """The picture of a comparison in the formats, one panel a group, as wide as a column or a page; caption: below it, or ""."""
     plt = pyplot()
     groups = list(dict.fromkeys(line.group for line in lines))
-    with plt.rc_context(PAPER):
+    # Sizes in points of a plot that is printed at its own width. Text stays text: fonts that every tool can edit and search.
+    style = {
+        "font.size": 8, "axes.titlesize": 9, "legend.fontsize": 8, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.grid": True, "axes.grid.axis": "y", "grid.alpha": 0.3, "grid.linewidth": 0.6, "pdf.fonttype": 42, "svg.fonttype": "none",
+    }  # fmt: skip
+    with plt.rc_context(style):
         # Two panels in a row on a page, one in a column, and room for a legend below.
         across = min(len(groups), 2) if width == "page" else 1
         down = -(-len(groups) // across)

@@ -28,10 +28,9 @@ WITH_PROVENANCE = (
     "setting",
     "value",
 )  # in the project's own measurements, together with `provenance`
-WRITTEN = (*COLUMN_IDS, "pair", "provenance", *WITH_PROVENANCE)  # by ot_draft itself, not needed to compare
 MASSES = frozenset(name for names in LAWS for name in names)
 KNOWN = MASSES | {name for names in LOGITS for name in names}
-READ = KNOWN | {"temperatures", *LABELS, *WRITTEN}
+READ = KNOWN | {"temperatures", *LABELS, *COLUMN_IDS, "pair", "provenance", *WITH_PROVENANCE}
 HOLDS = "p and q, or target_logits and draft_logits, of shape (..., n). Convert other formats as in examples/convert.md"
 
 

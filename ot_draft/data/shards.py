@@ -19,7 +19,6 @@ from ..problem import TOLERANCE, Problem
 from .formats import columns, is_known
 from .records import COLUMN_IDS, KNOWN, LAWS, LOGITS, LOGPROBS
 
-NAMES = f"p and q, or {' and '.join(LOGITS[0])}"
 IN_FOLDERS = (".npz", ".safetensors", ".parquet")  # other files are given one by one
 LARGEST_ROUNDING = Fraction(1, 100)  # max. difference from 1 of the sum of rounded probabilities
 
@@ -29,7 +28,9 @@ def names_in(found: Mapping[str, Column], file: Path) -> tuple[str, str]:
     for names in (*LAWS, *LOGITS):
         if set(names) == KNOWN & found.keys():
             return names
-    raise InvalidDistribution(f"{file} must hold {NAMES}, got {', '.join(found) or 'nothing'}. Rename or add arrays.")
+    raise InvalidDistribution(
+        f"{file} must hold p and q, or {' and '.join(LOGITS[0])}, got {', '.join(found) or 'nothing'}. Rename or add arrays."
+    )
 
 
 def is_rounded(masses: Any) -> bool:

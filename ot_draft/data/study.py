@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path
@@ -172,7 +173,13 @@ def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[
 
 
 DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are not rules
-TOO_LARGE, UNDEFINED = "- too many draft sets", "- no such k under this law"
+
+
+class NoAcceptance(StrEnum):
+    """Method of a row without an acceptance: why there is none."""
+
+    TOO_LARGE = "- too many draft sets"
+    UNDEFINED = "- no such k under this law"
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,7 @@ def block(
         for rule in study.rules:
             problem = problems.get(rule.law)
             if problem is None:
-                yield Row(None, k, rule.name, rule.law.name, None, None, None, None, UNDEFINED)
+                yield Row(None, k, rule.name, rule.law.name, None, None, None, None, NoAcceptance.UNDEFINED)
             else:
                 yield _rule(study, rule, problem, optima[rule.law], place_of, lp_seconds)
 
@@ -228,7 +235,7 @@ def block(
 def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
     about = (None, problem.k, LINEAR_PROGRAM, problem.law.name)
     if max(program_seconds(problem.law, q, problem.k) for q in problem.q) > seconds:
-        return Row(*about, None, None, None, best, TOO_LARGE)
+        return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     solver = "flow" if is_exact(problem.p) else "highs"
     alone = (Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True))
     values = np.array([solve_program(each, solver).acceptance for each in alone])
@@ -240,7 +247,7 @@ def _rule(
 ) -> Row:  # fmt: skip
     about = (None, problem.k, rule.name, rule.law.name)
     if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
-        return Row(*about, None, None, None, best, TOO_LARGE)
+        return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     try:
         found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
     except (InvalidArgument, NotImplementedError) as error:  # how a rule refuses this k

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ..optimum import kseq_bound
 from .pairs import PairsFound
-from .study import DUAL, LINEAR_PROGRAM, TOO_LARGE, UNDEFINED, Row, Study
+from .study import DUAL, LINEAR_PROGRAM, NoAcceptance, Row, Study
 from .summary import Summary
 
 __all__ = ["as_records"]
@@ -33,23 +33,18 @@ TITLES = {  # of laws, by their names
     "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
 }
 NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
-ESTIMATED = "estimated"  # method of a value from random drafts
-REFUTED = " (NOT LOSSLESS)"
-NAME_WIDTH = 30  # columns of a name in a terminal
-MATH = str.maketrans({"±": r"\pm", "≈": r"\approx "})
-LATEX = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
 
 
-def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableType:
-    """One group's summary for a terminal, within its width: a section a draft law, a column a k; the last k last.
+def table(lines: Sequence[Summary], title: str, width: int = 80, name_width: int = 30) -> RenderableType:
+    """One group's summary for a terminal, within its width in characters: a section a draft law, a column a k; the last k last.
 
     The share is that at the largest k that has one. What does not fit goes into tables below. Standard errors are shown for
     estimates, and for other means where there is room for all ks.
     """
     ks = sorted({line.k for line in lines})
-    shares = [_share_of(line) for line in lines if line.k == ks[-1] or line.method == ESTIMATED]
+    shares = [_share_of(line) for line in lines if line.k == ks[-1] or line.method == "estimated"]
     narrowest = len(" 0.0000 ")
-    room = width - NAME_WIDTH - max([narrowest, *(1 + len(share) for share in shares)])
+    room = width - name_width - max([narrowest, *(1 + len(share) for share in shares)])
     across = {
         errors: room // max([narrowest, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
         for errors in (False, True)
@@ -57,19 +52,19 @@ def table(lines: Sequence[Summary], title: str, width: int = 80) -> RenderableTy
     errors = across[True] >= len(ks)
     across_now = max(1, across[errors])
     parts = [ks[start : start + across_now] for start in range(0, len(ks), across_now)]
-    return Group(Text(title), *(_table(lines, part, errors, part is parts[-1]) for part in parts))
+    return Group(Text(title), *(_table(lines, part, errors, part is parts[-1], name_width) for part in parts))
 
 
-def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool) -> Table:
+def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool, name_width: int) -> Table:
     out = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
-    out.add_column("rule", max_width=NAME_WIDTH, overflow="fold")
+    out.add_column("rule", max_width=name_width, overflow="fold")
     for name in (*(f"k = {k}" for k in ks), *(("share",) if last else ())):
         out.add_column(name, justify="right", no_wrap=True)
     for law, rows in _sections(lines, ks, lambda line: _cell(line, errors)):
         out.add_row(f"[bold]{law}[/bold]")
         for (name, *cells), note in rows:
             folded = (
-                wrap(re.sub("(?<=[a-z])(?=W)", " ", name), NAME_WIDTH - 4) if len(name) > NAME_WIDTH - 2 else [name]
+                wrap(re.sub("(?<=[a-z])(?=W)", " ", name), name_width - 4) if len(name) > name_width - 2 else [name]
             )
             shown = "\n    ".join(folded)
             out.add_row(f"  {shown}", *(cells if last else cells[:-1]), style="dim" if note else "")
@@ -90,7 +85,7 @@ def _sections(
                 continue
             last = by_k[max(by_k)]
             cells = [cell(by_k[k]) if k in by_k else "-" for k in ks]
-            rows.append(([NAMES.get(rule, rule) + REFUTED * last.refuted, *cells, _share_of(last)], False))
+            rows.append(([NAMES.get(rule, rule) + " (NOT LOSSLESS)" * last.refuted, *cells, _share_of(last)], False))
             if rule == "KSeq":
                 least = [_sign(by_k[k]) + _share(by_k[k].least_share) if k in by_k else "-" for k in ks]
                 rows.append((["least share of the optimum", *least, ""], True))
@@ -110,7 +105,7 @@ def _cell(line: Summary, errors: bool, longest_fraction: int = 12) -> str:
 
 
 def _sign(line: Summary) -> str:
-    return "≈" if line.method == ESTIMATED else ""
+    return "≈" if line.method == "estimated" else ""
 
 
 def _plus_minus(line: Summary, error: float, wanted: bool) -> str:
@@ -138,7 +133,7 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
     shown = [line for line in lines if line.accepted is not None]
     values = {(line.law, line.rule, line.k) for line in shown}
     cells = len({(line.law, line.rule) for line in shown}) * len({line.k for line in lines})
-    estimated = any(line.method == ESTIMATED for line in shown)
+    estimated = any(line.method == "estimated" for line in shown)
     said = {
         "TV: total variation of p and q. Acceptance: probability that the output is a draft token, accepted or sampled after the"
         " rejection of all. Share: of the draft law's optimum, at the largest k.": True,
@@ -161,7 +156,10 @@ def _left_out(lines: Sequence[Summary], lp_limit: float | None = None) -> str:
         if (line.law, line.rule) not in shown:
             reasons.setdefault((line.law, line.rule), {}).setdefault(line.method, []).append(line.k)
     programs = "linear programs over the time limit" + ("" if lp_limit is None else f" of {lp_limit:g} s (--lp-limit)")
-    words = {UNDEFINED: "the draft law is not defined for k = {}", TOO_LARGE: programs}
+    words: dict[str, str] = {
+        NoAcceptance.UNDEFINED: "the draft law is not defined for k = {}",
+        NoAcceptance.TOO_LARGE: programs,
+    }
     rules: dict[str, list[str]] = {}
     for (law, rule), methods in reasons.items():
         why = ", ".join(
@@ -179,12 +177,14 @@ def latex(lines: Sequence[Summary], title: str) -> str:
     ks = sorted({line.k for line in lines})
     head = " & ".join(["rule", *(f"$k = {k}$" for k in ks), "share"])
     out = [f"% {title}", f"\\begin{{tabular}}{{l{'r' * (len(ks) + 1)}}}", "\\toprule", f"{head} \\\\"]
-    for law, rows in _sections(lines, ks, lambda line: f"${_with_error(line)}$".translate(MATH)):
-        out += ["\\midrule", f"\\multicolumn{{{len(ks) + 2}}}{{l}}{{\\emph{{{law.translate(LATEX)}}}}} \\\\"]
+    in_math = str.maketrans({"±": r"\pm", "≈": r"\approx "})
+    in_text = str.maketrans({sign: "\\" + sign for sign in "&%_#$"})
+    for law, rows in _sections(lines, ks, lambda line: f"${_with_error(line)}$".translate(in_math)):
+        out += ["\\midrule", f"\\multicolumn{{{len(ks) + 2}}}{{l}}{{\\emph{{{law.translate(in_text)}}}}} \\\\"]
         for (name, *cells, share), _ in rows:
-            cells.append(f"${share}$".translate(MATH) if "≈" in share else share)
+            cells.append(f"${share}$".translate(in_math) if "≈" in share else share)
             words, _, formula = name.partition(", ")
-            out.append(f"{words.translate(LATEX)}{f', ${formula}$' if formula else ''} & {' & '.join(cells)} \\\\")
+            out.append(f"{words.translate(in_text)}{f', ${formula}$' if formula else ''} & {' & '.join(cells)} \\\\")
     left_out = [f"% {note}"] if (note := _left_out(lines)) else []
     return "\n".join([*out, "\\bottomrule", "\\end{tabular}", *left_out, ""])
 

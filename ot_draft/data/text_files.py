@@ -22,7 +22,6 @@ from ..errors import InvalidDistribution
 from .records import KNOWN, LAWS, LOGITS, MASSES, by_known_name, known_name, known_names, stack_records
 
 WANTED = 'one object {"p": [...], "q": [...]}, a list of such objects, or one per line'
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def open_text(file: Path) -> IO[str]:
@@ -204,7 +203,7 @@ def _header(file: Path) -> tuple[str, tuple[str, str], tuple[int | None, int, in
         first = next((line for line in stream if line.strip() and not line.lower().startswith("sep=")), "").rstrip(
             "\r\n"
         )
-    for delimiter in DELIMITERS:
+    for delimiter in ",;\t|":
         columns = [known_name(cell.strip()) for cell in next(csv.reader([first], delimiter=delimiter), [])]
         for names in (*LAWS, *LOGITS):
             if set(names) <= set(columns):

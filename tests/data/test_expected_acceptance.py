@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -244,9 +243,9 @@ def test_a_rule_that_plans_on_the_host_plans_once_for_many_drafts(monkeypatch: p
     rule = otd.rules.HeadAndTail()
     found = estimate.expected_acceptance(rule, problem, 20)
     assert plans == 1
-    monkeypatch.setattr(estimate, "SETTINGS", replace(estimate.SETTINGS, cache_cells=1))  # drawn one by one
-    assert estimate.expected_acceptance(rule, problem, 20) == found and plans == 2
-    drafts = estimate._drawn(problem, 20, np.random.default_rng(0))
+    one_by_one = estimate._estimate(rule, problem, 20, np.random.default_rng(0), cache_cells=1)
+    assert one_by_one == found and plans == 2
+    drafts = estimate._drawn(problem, 20, np.random.default_rng(0), cache_cells=1)
     alone = [estimate._given(rule, problem.p, problem.q, drafts[row : row + 1])[0] for row in range(20)]
     control = estimate._control(problem, drafts)
     assert plans == 22 and found.value == estimate.mean_and_error(np.concatenate(alone) - control)[0]
