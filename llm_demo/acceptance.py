@@ -22,7 +22,7 @@ from llm_demo.models.load import load_pair
 from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.data.summary import clustered_error
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, SamplingParams, decode
-from ot_draft.decoding.load import AUTO, DTYPES
+from ot_draft.decoding.load import DTYPES
 from ot_draft.trees import BlockVerification
 
 TEMPERATURES = (0.6, 1.0)
@@ -118,7 +118,7 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
 @click.option("--beside", type=click.Choice(list(DTYPES)), help="In the place of a draft the target itself with such weights: "
               "one minus the total variation between the two.")  # fmt: skip
 @click.option("--along", type=click.IntRange(1), help="By depth of paths of so many drafted tokens.")
-@click.option("--backend", default=AUTO, show_default=True, type=click.Choice((AUTO, *BACKENDS)))
+@click.option("--backend", default="auto", show_default=True, type=click.Choice(("auto", *BACKENDS)))
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table there, too.")
 def main(
     target: str | None, draft: str | None, device: str, dtype: str, beside: str | None, backend: str, **options: Any

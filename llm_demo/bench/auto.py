@@ -32,7 +32,7 @@ from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, Promp
 from ot_draft.decoding.benchmark import Comparison, Measured, compare_methods
 from ot_draft.decoding.benchmark.calls import Call, Watch, calls, nobody
 from ot_draft.decoding.benchmark.peers import peers
-from ot_draft.decoding.load import AUTO, DTYPES
+from ot_draft.decoding.load import DTYPES
 from ot_draft.decoding.methods import Method, auto_method, lookup_method, method_called, shape_of
 
 Shapes = dict[tuple[str, str], Counter[str]]  # what was chosen how often, by kind of text and label of the method
@@ -206,7 +206,7 @@ def show(rows: Sequence[Row]) -> str:
 )
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
-@click.option("--backend", default=AUTO, show_default=True, type=click.Choice((AUTO, *BACKENDS)))
+@click.option("--backend", default="auto", show_default=True, type=click.Choice(("auto", *BACKENDS)))
 @click.option("--texts", default=40, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
 @click.option("--tokens", default=128, show_default=True, type=click.IntRange(2), help="Of every text.")
 @click.option("--batch", multiple=True, type=click.IntRange(1), default=(1, 8), show_default=True)

@@ -24,7 +24,7 @@ from llm_demo.machine import machine
 from llm_demo.models.load import load_pair
 from llm_demo.rows import write
 from ot_draft.decoding import CannotDecode, DecodeOptions, Drafting, Pair, decode_steps
-from ot_draft.decoding.load import AUTO, DTYPES
+from ot_draft.decoding.load import DTYPES
 
 OUT = Path("figures/data/latency_cpu.csv")
 POSITIONS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -89,7 +89,7 @@ def latency(
 @click.option("--draft", help="The same of the draft.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
-@click.option("--backend", default=AUTO, show_default=True, type=click.Choice((AUTO, *BACKENDS)))
+@click.option("--backend", default="auto", show_default=True, type=click.Choice(("auto", *BACKENDS)))
 @click.option("--context", default=CONTEXT, show_default=True, type=click.IntRange(1), help="Tokens in the cache.")
 @click.option("--visits", default=5, show_default=True, type=click.IntRange(1), help="Rounds over all sizes.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")

@@ -16,8 +16,7 @@ from .pair import Pair
 
 __all__ = ["LoadRequest"]
 
-AUTO, TORCH = defaults.BACKEND, "torch"
-GROUP = "ot_draft.backends"  # entry points to objects that satisfy `Backend`
+TORCH = "torch"
 Progress = Callable[[str], object]
 
 
@@ -70,7 +69,7 @@ class Backend(Protocol):
 
 def registered() -> dict[str, Any]:
     """Return the entry points of the registered backends by name, in alphabetical order."""
-    return {entry.name: entry for entry in entry_points_of(GROUP)}
+    return {entry.name: entry for entry in entry_points_of("ot_draft.backends")}
 
 
 def backend_called(name: str) -> Backend:
@@ -78,7 +77,7 @@ def backend_called(name: str) -> Backend:
     known = registered()
     if name not in known:
         raise CannotDecode(
-            f"backend must be one of {', '.join((AUTO, TORCH, *known))}, got {name!r}. The backends of OpenVINO and llama.cpp come with a"
+            f"backend must be one of {', '.join(('auto', TORCH, *known))}, got {name!r}. The backends of OpenVINO and llama.cpp come with a"
             " clone of the repository: run  make .venv  in it."
         )
     backend: Backend = known[name].load()

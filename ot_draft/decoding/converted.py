@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 SIZES = "sizes.json"  # of the other files of a folder: what was cut short is not read
-FORM = 4  # of what a folder holds
 
 
 def cache_folder() -> Path:
@@ -65,7 +64,8 @@ def _move(making: Path, folder: Path) -> None:
 def _name(file: Path) -> str:
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    return f"{file.stem}-{digest}-transformers-{version('transformers')}-{FORM}"
+    layout = 4  # version of what a folder holds
+    return f"{file.stem}-{digest}-transformers-{version('transformers')}-{layout}"
 
 
 def _files(folder: Path) -> dict[str, int]:

@@ -14,8 +14,6 @@ from .cache import with_cache
 
 __all__ = ["StateDraft", "SubsetDraft", "features_of", "shift_right"]
 
-SPACES = ("Ġ", "▁")  # what stands for a space in the tokens of byte-level and of sentencepiece vocabularies
-
 
 class SubsetDraft(nn.Module):
     """A small causal model that shares the target's embedding and scores only a subset of the vocabulary.
@@ -100,9 +98,7 @@ class IntersectionDraft(nn.Module):
 
 def _plain(token: str) -> str:
     """The token with a space where one is meant."""
-    for mark in SPACES:
-        token = token.replace(mark, " ")
-    return token
+    return token.replace("Ġ", " ").replace("▁", " ")  # in byte-level and in sentencepiece vocabularies
 
 
 class StateDraft(SubsetDraft):

@@ -18,7 +18,6 @@ FIELDS = (
     "embedding_length",
     "feed_forward_length",
 )
-FACTORS = "llama.rope.scaling.factor", "llama.rope.scale_linear"  # of positions; the latter in files of 2023
 # Fields outside READ that transformers does not read, by suffix: other values change a model's distribution.
 NEUTRAL: dict[str, tuple[float, ...]] = {
     "attention.causal": (1,),
@@ -36,14 +35,14 @@ NEUTRAL: dict[str, tuple[float, ...]] = {
     "logit_scale": (0, 1),
     "residual_scale": (0, 1),
 }
-EXPERTS = {"expert_count"}
 READ = {
     "gemma3": {"attention.sliding_window"},
     "gemma4": {"attention.sliding_window"},
-    "qwen2moe": EXPERTS,
-    "qwen3moe": EXPERTS,
+    "gpt-oss": {"expert_count"},
+    "minimax-m2": {"expert_count"},
+    "qwen2moe": {"expert_count"},
+    "qwen3moe": {"expert_count"},
 }
-READ |= {"gpt-oss": EXPERTS, "minimax-m2": EXPERTS}
 # Per architecture: the value that transformers assumes for a field that it does not read. TURNED: share of a head's numbers with RoPE.
 TAKEN = {
     ("starcoder2", "rope.freq_base"): 10_000,
@@ -62,7 +61,6 @@ TURNED = {
     "stablelm": 0.25,
     "starcoder2": 1,
 }
-ENDS = "token_embd", "output"  # before and after the layers
 NAMES = {"token_embd": "model.embed_tokens", "output": "lm_head", "attn_output": "self_attn.o_proj"}
 NAMES |= {f"attn_{each}": f"self_attn.{each}_proj" for each in "qkv"}
 NAMES |= {f"ffn_{each}": f"mlp.{each}_proj" for each in ("gate", "up", "down")}
@@ -83,9 +81,13 @@ def check_read_whole(reader: Any, name: str) -> None:
         if lacks := min({f"llama.{each}" for each in FIELDS} - fields.keys(), default=""):
             raise CannotDecode(f"{name} is incomplete: {lacks} is missing. Download it again.")
         if scaling is None:  # which llama.cpp takes for linear
-            factors = {each: fields[each].contents() for each in FACTORS if each in fields}
+            scales = (
+                "llama.rope.scaling.factor",
+                "llama.rope.scale_linear",
+            )  # of positions; the latter in files of 2023
+            factors = {each: fields[each].contents() for each in scales if each in fields}
             left |= {each for each, factor in factors.items() if factor not in (0, 1)}
-        layer = {*(each for each in NAMES if each not in ENDS), "attn_norm", "ffn_norm"}
+        layer = {*(each for each in NAMES if each not in ("token_embd", "output")), "attn_norm", "ffn_norm"}
         layers = range(fields["llama.block_count"].contents())
         whole = {f"blk.{number}.{each}.weight" for number in layers for each in layer}
         whole |= {"token_embd.weight", "output_norm.weight"}

@@ -24,7 +24,6 @@ LIMITS = {
     "attention_chunk_size": "attention chunk size",
     "keep_window_size": "window of its own mask",
 }
-ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 class LanguageModel(DecoderModel):
@@ -262,7 +261,8 @@ def _why_no_trees(model: Any, config: Any) -> str:
 
 
 def _why_no_tree_of(model: Any, config: Any) -> str:
-    kinds = set(getattr(config, "layer_types", None) or ()) - ATTENTION
+    attention = {"full_attention", "sliding_attention", "chunked_attention"}
+    kinds = set(getattr(config, "layer_types", None) or ()) - attention
     if kinds:
         return f"has layers of kind {min(kinds)!r}, whose state cannot go back to where a draft was refused"
     if not type(model).__module__.startswith("transformers."):

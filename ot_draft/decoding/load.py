@@ -20,7 +20,7 @@ import torch
 from .. import defaults
 from ..draft_spec import Chain, DraftSpec, EarlyExit, NamedModel, OtherTokenizer, SkipLayers
 from ..errors import CannotDecode, MissingPackage
-from .backends import AUTO, TORCH, LoadRequest, Progress, backend_called, resolve
+from .backends import TORCH, LoadRequest, Progress, backend_called, resolve
 from .converted import converted
 from .draft_models import IntersectionDraft, StateDraft, SubsetDraft
 from .gguf_files import check_read_whole, write_blocks
@@ -30,7 +30,6 @@ from .text_draft import TextDraft
 from .tokens import Tokenizer
 
 __all__ = [
-    "AUTO",
     "DTYPES",
     "by_transformers",
     "check_one_vocabulary",
@@ -102,14 +101,14 @@ def load_pair(
     named = spec.loaded_with_target
     if dtype not in DTYPES:
         raise CannotDecode(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}. Use one of them.")
-    other = None if backend in (AUTO, TORCH) else backend_called(backend)
+    other = None if backend in ("auto", TORCH) else backend_called(backend)
     where = _device(device) if other is None else torch.device("cpu")
     request = LoadRequest(target, named, assistant, dtype, device, where, device_map, cache, progress, tokens)
     if other is not None:
         other.check(request)
     _check_there(target, named)
     why = ""
-    if backend == AUTO:
+    if backend == "auto":
         fits = request.float32_on_cpu and not spec.needs_torch and Path(target).exists()
         backend, why = resolve(folder_of(Path(target), progress) if fits else None)
         other = None if backend == TORCH else backend_called(backend)

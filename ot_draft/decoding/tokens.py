@@ -11,9 +11,6 @@ from typing import Any
 
 __all__ = ["Tokenizer"]
 
-PLAIN = {"TokenizersBackend", "PreTrainedTokenizerFast"}  # classes that add nothing to what tokenizer.json says
-CHANGES = ("add_bos_token", "add_eos_token", "add_prefix_space", "clean_up_tokenization_spaces", "split_special_tokens")
-
 
 class Encoded(dict[str, list[int]]):
     """Token ids under their name, also as an attribute."""
@@ -36,7 +33,13 @@ class Tokenizer:
     def of(cls, folder: Path) -> Tokenizer | None:
         """Return the tokenizer of a folder's files, or None if they need more than is implemented here."""
         settings, file = _json(folder / "tokenizer_config.json"), folder / "tokenizer.json"
-        plain = settings.get("tokenizer_class") in PLAIN and not any(settings.get(name) for name in CHANGES)
+        # Classes that add nothing to what tokenizer.json says, without settings that change it.
+        plain = settings.get("tokenizer_class") in ("TokenizersBackend", "PreTrainedTokenizerFast") and not any(
+            settings.get(name)
+            for name in (
+                "add_bos_token", "add_eos_token", "add_prefix_space", "clean_up_tokenization_spaces", "split_special_tokens",
+            )
+        )  # fmt: skip
         template = settings.get("chat_template")
         if not plain or not file.is_file() or not isinstance(template, str | None):
             return None

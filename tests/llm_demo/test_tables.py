@@ -30,7 +30,6 @@ from llm_demo.data import capture, capture_settings  # noqa: E402
 from llm_demo.distil import losses  # noqa: E402
 from llm_demo.prompts import Prompt  # noqa: E402
 from ot_draft.decoding import CannotDecode, DecodeOptions, Pair, SamplingParams  # noqa: E402
-from ot_draft.decoding.benchmark.peers import ASSISTED, GENERATE  # noqa: E402
 from ot_draft.decoding.draft_models import SubsetDraft  # noqa: E402
 
 P, Q = np.array([0.5, 0.2, 0.2, 0.1]), np.array([0.1, 0.7, 0.1, 0.1])  # no statistic is the same with the two swapped
@@ -185,9 +184,9 @@ def test_transformers_own_generation_in_the_bench() -> None:
         return efficiencies(bench(pair_of(target, draft), PROMPTS[:1], 1, SHORT, ((1, 1),)), "rule")
 
     found, itself = bench_of(SURE, HALVES), bench_of(P, P)
-    assert found[GENERATE] == itself[GENERATE] == 1
-    assert bench_of(SURE, np.array([1.0, 0, 0, 0]))[ASSISTED] == 1  # a draft that is never right
-    assert itself[ASSISTED] == 2
+    assert found["transformers, plain"] == itself["transformers, plain"] == 1
+    assert bench_of(SURE, np.array([1.0, 0, 0, 0]))["transformers, assisted"] == 1  # a draft that is never right
+    assert itself["transformers, assisted"] == 2
 
 
 def test_the_bench_of_the_shape_that_chooses_itself() -> None:

@@ -29,7 +29,6 @@ from .calls import Call, Watch, calls, nobody
 
 __all__ = ["COSTS", "Comparison", "Measured", "MethodCosts", "calls", "compare_methods", "measure_costs", "peers"]
 
-WARM_UP, TIMED, ROUNDS = 1, 4, 2  # steps of the runs from which costs are taken: the first ones are left out
 COSTS = ("verify", "draft", "select")
 OFF = 0.15  # a prediction further off than this is explained
 Tokens = Sequence[int]
@@ -270,9 +269,9 @@ def measure_costs(
     methods: Sequence[Method],
     options: DecodeOptions,
     progress: Progress = lambda done: None,
-    warm_up: int = WARM_UP,
-    timed: int = TIMED,
-    rounds: int = ROUNDS,
+    warm_up: int = 1,
+    timed: int = 4,
+    rounds: int = 2,
 ) -> dict[Method, MethodCosts]:
     """Measure the costs of a step of every method by short runs, which also warm up.
 

@@ -23,8 +23,6 @@ from .calls import Call, Watch, calls, nobody
 
 __all__ = ["OneByOne", "Peer", "peers"]
 
-GENERATE, ASSISTED, LOOKUP = "transformers, plain", "transformers, assisted", "transformers, prompt lookup"
-
 
 class SubsetHead(nn.Module):
     """The head of a `SubsetDraft` with logits on the whole vocabulary: -inf, that is probability 0, outside the subset."""
@@ -188,7 +186,9 @@ def _settings(pair: Pair, tokens: Tensor, helper: Any, length: int, decoding: De
 def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list[Peer]:
     """Return transformers' methods: autoregressive, assisted by one draft path of each length, and prompt lookup."""
     models = generating(pair)
-    generate = Peer.like(method_called("autoregressive", None, shape_of(1, 1, None)), GENERATE, models=models)
+    generate = Peer.like(
+        method_called("autoregressive", None, shape_of(1, 1, None)), "transformers, plain", models=models
+    )
     assisted = []
     if models.assisting is not None:
         helper, drafted = (
@@ -196,11 +196,11 @@ def peers(pair: Pair, *lengths: int, lookup: PromptLookup | None = None) -> list
             [shape_of(1, length, None) for length in lengths or (defaults.LENGTH,)],
         )
         methods = [method_called("speculativesampling", None, shape) for shape in drafted]
-        assisted = [Peer.like(method, ASSISTED, models=models, helper=helper) for method in methods]
+        assisted = [Peer.like(method, "transformers, assisted", models=models, helper=helper) for method in methods]
     return [
         generate,
         *assisted,
-        Peer.like(lookup_method(lookup), LOOKUP, models=models, lookup=lookup or PromptLookup()),
+        Peer.like(lookup_method(lookup), "transformers, prompt lookup", models=models, lookup=lookup or PromptLookup()),
     ]
 
 

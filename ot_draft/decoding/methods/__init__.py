@@ -21,7 +21,7 @@ from ..watermark import watermarked
 
 __all__ = ["Method", "auto_method", "dynamic_method", "lookup_method", "method_called", "shape_of"]
 
-AUTOREGRESSIVE, AUTO, RACE = "autoregressive", "auto", "race"
+AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
 LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
 
 
@@ -80,9 +80,9 @@ def chain_method(length: int) -> Method:
     return Method.of("block", "iid", "chain of three models", tree.label, Drafting(tree, BlockVerification()))
 
 
-def watermark_method(key: str, paths: int, length: int, rule: str = RACE) -> Method:
+def watermark_method(key: str, paths: int, length: int, rule: str = "race") -> Method:
     """Return K paths drafted by the races of a key; rule: race, or a selection rule."""
-    path_rule = None if rule.lower() == RACE else _rule_called(rule, RACE)
+    path_rule = None if rule.lower() == "race" else _rule_called(rule, "race")
     drafting = watermarked(key, paths, length, path_rule)
     drafts = f"{drafting.tree.label}, by races"
     return Method.of(path_rules.command(drafting.rule), "iid", f"{rule}, with a watermark", drafts, drafting)
