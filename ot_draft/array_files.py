@@ -26,16 +26,6 @@ import numpy as np
 
 from .errors import InvalidDistribution
 
-# Of an encrypted member, and of a compression that is not known, zipfile raises RuntimeErrors, of a member that is not there KeyError;
-# of some wrong headers numpy raises TypeError, IndexError and TokenError.
-BROKEN = (
-    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, TokenError, OverflowError, RuntimeError, MemoryError,
-    BadZipFile, StructError, ZlibError,
-)  # fmt: skip
-LOCAL_HEADER = 30  # bytes of a zip member's header before its name
-PIECE = 1 << 20  # bytes read at a time
-AT_ONCE = 1 << 22  # numbers that are hashed at a time
-
 
 @contextmanager
 def reading(file: Path, holds: str) -> Iterator[None]:
@@ -44,7 +34,12 @@ def reading(file: Path, holds: str) -> Iterator[None]:
         yield
     except InvalidDistribution:
         raise
-    except BROKEN as error:
+    # zipfile raises RuntimeErrors for an encrypted member and for an unknown compression, KeyError for a missing member. numpy raises
+    # TypeError, IndexError and TokenError for some wrong headers.
+    except (
+        OSError, ValueError, EOFError, KeyError, IndexError, TypeError, TokenError, OverflowError, RuntimeError, MemoryError,
+        BadZipFile, StructError, ZlibError,
+    ) as error:  # fmt: skip
         raise InvalidDistribution(f"{file} cannot be read: {_reason(error)}; it should hold {holds}") from error
 
 
@@ -111,7 +106,8 @@ class Column(ABC):
 
     def digest(self) -> str:
         """Hash of all its numbers, its shape and type; checksums that the file has are checked on the way."""
-        step = max(1, AT_ONCE // max(1, self.width))
+        numbers_at_once = 1 << 22
+        step = max(1, numbers_at_once // max(1, self.width))
         blocks = (self.rows(start, min(start + step, self.count)) for start in range(0, self.count, step))
         return hash_of(str(self.shape), (piece for block in blocks for piece in _bytes_of(block)))
 
@@ -157,7 +153,7 @@ class Stored(Column):
     def digest(self) -> str:
         """Hash of all its bytes, its shape and type. Raises InvalidDistribution where they are not those that were written (CRC-32)."""
         with self._member() as stream:
-            return hash_of("", iter(lambda: stream.read(PIECE), b""))
+            return hash_of("", iter(lambda: stream.read(1 << 20), b""))
 
     @contextmanager
     def _member(self) -> Iterator[IO[bytes]]:
@@ -181,8 +177,9 @@ class Stored(Column):
                 member = archive.getinfo(f"{self.name}.npy")
                 if member.compress_type == ZIP_STORED:  # seeking in the archive would read all that is before
                     stream.seek(member.header_offset)
-                    lengths = unpack("<HH", stream.read(LOCAL_HEADER)[-4:])  # of name and extra
-                    begin += member.header_offset + LOCAL_HEADER + sum(lengths)
+                    header = stream.read(30)  # the local header before the member's name
+                    lengths = unpack("<HH", header[-4:])  # of name and extra
+                    begin += member.header_offset + len(header) + sum(lengths)
                 else:
                     stream = stack.enter_context(archive.open(member))
             stream.seek(begin)

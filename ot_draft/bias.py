@@ -78,16 +78,20 @@ def _log(x: Array) -> Array:
     return xp.namespace(x).log(xp.maximum(x, TINY))
 
 
-KULLBACK_LEIBLER = FDivergence("kl", lambda x: x * _log(x), lambda x: _log(x) + 1, inf, kl)
-REVERSE_KULLBACK_LEIBLER = FDivergence(
-    "reverse-kl",
-    lambda x: xp.where(x > 0, -_log(x), inf),
-    lambda x: -1 / xp.maximum(x, TINY),
-    0.0,
-    lambda r, p: kl(p, r),
-)
-CHI_SQUARED = FDivergence("chi-squared", lambda x: (x - 1) ** 2, lambda x: 2 * (x - 1), inf, chi_squared)
-F_DIVERGENCES = {each.name: each for each in (KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, CHI_SQUARED)}
+F_DIVERGENCES = {
+    each.name: each
+    for each in (
+        FDivergence("kl", lambda x: x * _log(x), lambda x: _log(x) + 1, inf, kl),
+        FDivergence(
+            "reverse-kl",
+            lambda x: xp.where(x > 0, -_log(x), inf),
+            lambda x: -1 / xp.maximum(x, TINY),
+            0.0,
+            lambda r, p: kl(p, r),
+        ),
+        FDivergence("chi-squared", lambda x: (x - 1) ** 2, lambda x: 2 * (x - 1), inf, chi_squared),
+    )
+}
 BOUNDED: dict[str, Callable[[Array, Array], Array]] = {  # what a budget can be given in
     "tv": total_variation,
     "ratio": lambda r, p: logarithm(largest_ratio(r, p)),

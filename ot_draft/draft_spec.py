@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from .errors import CannotDecode
 
-FORMS = "a model, lookup, skip:12,20, exit:8, tli:NAME, slem:NAME or chain:Q,R"
-
 
 class DraftSpec:
     """Specification of a draft: one of the subclasses.
@@ -164,4 +162,5 @@ def _numbers(text: str, numbers: str) -> tuple[int, ...]:
 
 
 def _invalid(text: str, action: str) -> CannotDecode:
-    return CannotDecode(f"draft must be {FORMS}, got {text!r}. {action}")
+    forms = "a model, lookup, skip:12,20, exit:8, tli:NAME, slem:NAME or chain:Q,R"
+    return CannotDecode(f"draft must be {forms}, got {text!r}. {action}")

@@ -8,7 +8,6 @@ from typing import TypeVar
 from .errors import InvalidArgument
 
 T = TypeVar("T")
-SEVERAL = 3  # max. number of suggestions
 
 
 def normalised(name: str) -> str:
@@ -27,12 +26,12 @@ def lookup(name: str, known: Mapping[str, T], what: str, aliases: Mapping[str, T
     raise InvalidArgument(f"{what} must be a known name, got {name!r}. {remedy}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], max_suggestions: int = 3) -> str:
     """Return a question with the closest names; empty if no name is close."""
     names: dict[str, str] = {}
     for each in known:
         names.setdefault(normalised(each), each)
     wanted = normalised(name)
     inside = [each for each in names if len(wanted) > 2 and wanted in each]
-    close = inside or get_close_matches(wanted, names, SEVERAL)
-    return f"Did you mean {' or '.join(names[each] for each in close[:SEVERAL])}?" if close else ""
+    close = inside or get_close_matches(wanted, names, max_suggestions)
+    return f"Did you mean {' or '.join(names[each] for each in close[:max_suggestions])}?" if close else ""

@@ -7,7 +7,7 @@ import numpy as np
 
 from . import arrays as xp
 from .arrays import Array
-from .arrays.ratio_classes import EDGE_ROUNDING, OFFSET, by_ratio, edges, layout
+from .arrays.ratio_classes import OFFSET, by_ratio, edges, layout
 from .boundary import int_from
 from .dispatch import accelerated
 from .errors import InvalidArgument, InvalidDrafts
@@ -15,9 +15,6 @@ from .laws import IID, DraftLaw, probability_inside
 from .problem import Problem, common_batch
 
 MANY = 1_024  # tokens from which on they are not sorted
-CLASSES = (
-    1_024  # of nearly equal ratio: few hold tokens that must be sorted, and their masses fit into the fastest memory
-)
 
 
 def optimal_acceptance(p: Any, q: Any, k: int = 2, law: DraftLaw | None = None) -> Any:
@@ -158,13 +155,14 @@ def _by_classes(p: Array, q: Array, k: int) -> Array:
     return xp.from_view(chosen.reshape(p.shape), p)
 
 
-def _of_row(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
+def _of_row(p: np.ndarray, q: np.ndarray, k: int, n_classes: int = 1024) -> np.ndarray:
     """H, bool (n,): where a prefix that ends inside a class may be better than all that end between two, its tokens are sorted.
 
     Inside a class of ratios from a to b, p(H) lies above the line of slope a from the class's begin and that of slope b to its end,
     and -q(H)^k is concave: no prefix of the class is below the smaller of its ends and the point where the two lines meet.
+    Few of n_classes hold tokens that must be sorted, and their masses fit into the fastest memory.
     """
-    classes = layout(CLASSES, 2 * max(k, 1))  # ratios from k on are never in H: the last class has none below
+    classes = layout(n_classes, 2 * max(k, 1))  # ratios from k on are never in H: the last class has none below
     rank = np.empty(len(p), dtype=np.int16)  # a quarter of the memory of a numpy index
     p_mass, q_mass = by_ratio(p, q, classes, OFFSET, 0, rank)  # the last class holds q = 0, which is never in H
     total = q_mass.sum()
@@ -172,7 +170,8 @@ def _of_row(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
     cut = f - t**k
     best = int(cut.argmin())
     low, high = total * (edge := edges(classes))[:-1], total * edge[1:]
-    low, high = low - EDGE_ROUNDING * (low + OFFSET), high + EDGE_ROUNDING * (high + OFFSET)
+    rounding = 2.0**-22  # twice what rounding may move a ratio across the edge of its class, relative to ratio + OFFSET
+    low, high = low - rounding * (low + OFFSET), high + rounding * (high + OFFSET)
     inner = np.flatnonzero((q_mass[:-1] > 0) & (np.arange(classes.number) < classes.number - 1))
     left, right, low, high = f[inner], f[inner + 1], np.maximum(low[inner], 0), high[inner]
     meet = (right - left + low * t[inner] - high * t[inner + 1]) / (low - high)

@@ -15,8 +15,6 @@ from .laws import IID, DraftLaw, check_defined
 
 # How far a sum may be from 1. float32 leaves room for a softmax over 150,000 tokens; Fractions leave none.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
-NEGATIVE = "is negative: masses are >= 0"
-DIGITS = 40  # characters of a Fraction that a message shows
 
 
 @dataclass(frozen=True, init=False)
@@ -185,15 +183,15 @@ def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) ->
 def _check_values(x: Array, name: str) -> None:
     if xp.is_meta(x):
         return
-    exact = xp.is_exact(x)
+    exact, negative = xp.is_exact(x), "is negative: masses are >= 0"
     with np.errstate(invalid="ignore"):
         sums = _exact_sums(x) if exact else x.sum(-1, keepdims=True)
     # Else there is nothing to be refused token by token; NaN is neither finite nor >= 0.
     if exact and any(mass.numerator < 0 for mass in x.flat):
-        _refuse(x < 0, x, name, NEGATIVE)
+        _refuse(x < 0, x, name, negative)
     elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):
         _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: fix the logits it comes from")
-        _refuse(x < 0, x, name, NEGATIVE)
+        _refuse(x < 0, x, name, negative)
     tolerance = 0 if exact else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = sums != 1 if exact else abs(sums - 1) > tolerance
     if wrong.any():
@@ -221,10 +219,10 @@ def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
         raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {_shown(value)} {text}")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, max_characters: int = 40) -> str:
     """A number in a message: Fractions of many digits as decimals, those next to 1 by what they miss."""
     text = str(value)
-    if len(text) <= DIGITS or not isinstance(value, Fraction):
+    if len(text) <= max_characters or not isinstance(value, Fraction):
         return text
     apart = value - (1 if abs(value - 1) < Fraction(1, 10**9) else 0)
     exponent = len(str(abs(apart.numerator))) - len(str(apart.denominator))

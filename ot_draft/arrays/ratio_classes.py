@@ -12,9 +12,6 @@ from .kinds import floats
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
 LARGE = 1e30  # ratios are cut here, so that all are finite
-EDGE_ROUNDING = (
-    2.0**-22
-)  # times ratio + OFFSET: what rounding may move a ratio across the edge of its class, twice over
 
 
 class ClassLayout(NamedTuple):
@@ -39,7 +36,7 @@ def layout(classes: int, k: int) -> ClassLayout:
 
 
 def edges(classes: ClassLayout) -> np.ndarray:
-    """Ratios (C + 1,) between which the exact p/q of every class's tokens lies, in float64: from [c] to [c + 1], up to `EDGE_ROUNDING`."""
+    """Ratios (C + 1,) between which the exact p/q of every class's tokens lies, in float64: from [c] to [c + 1], up to rounding."""
     bits = (classes.first + np.arange(classes.number)) << classes.shift
     lowest = bits.astype(np.int32).view(np.float32).astype(np.float64) - OFFSET
     lowest[0] = 0.0

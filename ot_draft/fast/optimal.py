@@ -12,12 +12,15 @@ from ..selection import Selection
 from .kernels import wanted
 from .loops import REORDERED, installed, loop
 
-MAX_KERNEL_CLASSES = 512  # classes that the kernels take: their work grows with the square
+
+def _kernels_take(p: Array, drafts: Array, classes: int | None, max_classes: int = 512) -> bool:
+    """Whether there are so few classes, since the kernels' work grows with the square, and the kernels take these arrays."""
+    return (classes or CLASSES) <= max_classes and wanted(p, drafts)
 
 
 def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
     """`rules.optimal.rule.select`, by Triton kernels."""
-    if (classes or CLASSES) > MAX_KERNEL_CLASSES or not wanted(p, drafts):
+    if not _kernels_take(p, drafts, classes):
         return NotImplemented
     from .kernels import optimal
 
@@ -26,7 +29,7 @@ def select(p: Array, q: Array, drafts: Array, classes: int | None) -> Selection:
 
 def select_draft(p: Array, q: Array, drafts: Array, classes: int | None = None) -> tuple[Array, Array]:
     """`rules.optimal.rule.select_draft`, by Triton kernels."""
-    if (classes or CLASSES) > MAX_KERNEL_CLASSES or not wanted(p, drafts):
+    if not _kernels_take(p, drafts, classes):
         return NotImplemented
     from .kernels import optimal
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import arrays as xp
 from ..arrays import Array
-from ..bias import CHI_SQUARED, KULLBACK_LEIBLER, REVERSE_KULLBACK_LEIBLER, TINY, FDivergence
+from ..bias import F_DIVERGENCES, TINY, FDivergence
 from .base import Nearest, budget, toward
 from .envelope import Envelope
 
@@ -106,7 +106,7 @@ class KL(WithinDivergence):
     array([0.6, 0.4])
     """
 
-    divergence = KULLBACK_LEIBLER
+    divergence = F_DIVERGENCES["kl"]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class ReverseKL(WithinDivergence):
     array([0.599, 0.401])
     """
 
-    divergence = REVERSE_KULLBACK_LEIBLER
+    divergence = F_DIVERGENCES["reverse-kl"]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class ChiSquared(WithinDivergence):
     array([0.571, 0.429])
     """
 
-    divergence = CHI_SQUARED
+    divergence = F_DIVERGENCES["chi-squared"]
 
 
 def missing_at(

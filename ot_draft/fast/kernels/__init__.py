@@ -1,7 +1,7 @@
 """Triton kernels for the passes over the vocabulary: what array operations do in many launches, in a few.
 
 They answer the same questions as the array code of `rules` and `arrays`, which stays the reference and the fallback. They
-are taken for float32 tensors on a CUDA device, of MIN_TOKENS tokens or more, where triton is installed. The environment
+are taken for float32 tensors on a CUDA device, of 4,096 tokens or more, where triton is installed. The environment
 variable OT_DRAFT_TRITON is for whoever runs a program: 0 never takes them, 1 takes them whatever the size and the device (Triton's
 interpreter runs them on the CPU, under TRITON_INTERPRET=1). It is no field of a rule, because it does not change the law.
 """
@@ -14,10 +14,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-MIN_TOKENS = 4096  # tokens
 
-
-def wanted(mass: Any, index: Any) -> bool:
+def wanted(mass: Any, index: Any, min_tokens: int = 4096) -> bool:
     """Whether the kernels take these masses (..., n), with these drafts or uniforms (..., k). No host sync."""
     switch = os.environ.get("OT_DRAFT_TRITON", "")
     on_cuda = getattr(mass, "is_cuda", False)  # the first question, since most masses are on the CPU
@@ -29,7 +27,7 @@ def wanted(mass: Any, index: Any) -> bool:
         return True
     # Kernels start on the current device, wherever their tensors are.
     here = mass.device.index == sys.modules["torch"].cuda.current_device()
-    return here and (mass.shape[-1] >= MIN_TOKENS or switch == "1")
+    return here and (mass.shape[-1] >= min_tokens or switch == "1")
 
 
 @cache

@@ -23,7 +23,6 @@ from .grid import EXACT
 NONE, DRAWN, FIRST = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 BLOCK = 1024  # tokens that `_draw_children` reads at once
 TOKENS, CHUNK = 64, 64  # rows and columns of a tile of the head
-MAX_CHILDREN = 32
 
 
 @triton.jit
@@ -170,7 +169,7 @@ def takes(law: DraftLaw, n: int, children: int) -> bool:
     known = type(law) in (IID, WithoutReplacement) or (
         type(law) is Hybrid and isinstance(law.top, int) and law.top >= 0
     )
-    return known and children <= MAX_CHILDREN and n < 1 << 30
+    return known and children <= 32 and n < 1 << 30
 
 
 def draw_level(

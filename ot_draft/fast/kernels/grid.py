@@ -9,8 +9,6 @@ from typing import Any
 import triton
 import triton.language as tl
 
-PROGRAMS = 4096  # of one warp each that fill a large device
-SPLITS = 64  # at most so many programs a row
 EXACT = {"enable_fp_fusion": False}  # products are fused with sums where a kernel says so, on every version of triton
 BITS = tl.constexpr(16)  # of the number of drafts
 
@@ -33,9 +31,12 @@ def apart(x: Any, batch: tuple[int, ...]) -> Any:
     return found if found.stride(1) == 1 else found.contiguous()
 
 
-def split(count: int, n: int, block: int) -> tuple[int, int]:
-    """Number of programs that share one of `count` rows of n tokens, a power of 2, and the tokens of each, a multiple of `block`."""
+def split(count: int, n: int, block: int, max_programs_per_row: int = 64, full_device: int = 4096) -> tuple[int, int]:
+    """Number of programs that share one of `count` rows of n tokens, a power of 2, and the tokens of each, a multiple of `block`.
+
+    full_device: number of programs of one warp each that fill a large device.
+    """
     number = 1
-    while number < SPLITS and number * count < PROGRAMS and number * block < n:
+    while number < max_programs_per_row and number * count < full_device and number * block < n:
         number *= 2
     return number, -(-n // (number * block)) * block

@@ -25,7 +25,6 @@ from ...selection import Selection
 from .grid import BITS, EXACT, apart, number_of_drafts, rows, split
 
 BLOCK = 512  # tokens at a time
-FEW = 64  # the same where a token has a row and a column of its own
 TILE = tl.constexpr(
     4
 )  # breakpoints a program of one warp, which then never waits for another; their chords stay in registers
@@ -281,8 +280,9 @@ def _select(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any,
     choice, accept, selected, sums = (p.new_empty(count, size) for size in (k, k, n, parts))
     drafted = {"K": triton.next_power_of_2(k)}
     where, tiles = {"first": first, "shift": shift}, (count, width // TILE.value)
+    # Fewer tokens at a time, because each has a row and a column of its own.
     _class_masses[count, parts](
-        p, q, masses, *steps, n, span, **where, C=width, BLOCK=FEW, num_warps=2, num_stages=1, **EXACT
+        p, q, masses, *steps, n, span, **where, C=width, BLOCK=64, num_warps=2, num_stages=1, **EXACT
     )
     _curves[(count,)](drafts, masses, curve, k, C=width, PARTS=parts, **drafted, num_warps=2, **EXACT)
     _levels[tiles](curve, level, C=width, num_warps=1, **EXACT)

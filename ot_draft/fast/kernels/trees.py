@@ -20,23 +20,21 @@ from ...laws.fixed_last import FixedLast
 from ...rules import KSeq, RecursiveRejection, RecursiveRejectionWithoutReplacement
 from ...trees.rules.token_wise import NaivePath, TokenWise
 from ...trees.tree import DraftTree, PathSelection
+from .draft_level import DRAWN, FIRST, NONE
 from .draw import _stretch
 from .excess import _any_of
 from .grid import EXACT
 
 MOST_NODES = 127
-# Tokens that are taken off q before a child is drawn: none (i.i.d. draws), the elder siblings (draws without replacement), the fixed
-# first children, or the fixed last children and the elder siblings.
-NONE, DRAWN, FIRST, LAST = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+# Tokens that are removed from q before a child is drawn: the fixed last children and the siblings before it. NONE: no token (i.i.d.
+# draws); DRAWN: the siblings before it (draws without replacement); FIRST: the fixed first children.
+LAST = tl.constexpr(3)
 K_SEQ, RECURSIVE, NAIVE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 ALL_BUT_ONE = tl.constexpr(-2)  # number of fixed children under `Hybrid(-1)`
 LARGEST = tl.constexpr(1e30)  # max. 1 / s, as in `trees.rules.batched_traversal`
 GRID = tl.constexpr(128)  # factors of K-SEQ held against a tangent at once
-PASSES = tl.constexpr(12)  # over the vocabulary, at most, for a factor; two or three settle most
-PRECISION = tl.constexpr(1e-6)
 STAGES = tl.constexpr(4)  # blocks of p and q that are on their way at once
 BLOCK = 2048  # tokens
-WARPS = 8
 
 
 @triton.jit
@@ -334,7 +332,7 @@ def _division_factor(p, q, n, count, BLOCK: tl.constexpr):
     grid = tl.arange(0, GRID)
     low, high = tl.sum(grid.to(tl.float64) * 0.0) + 1.0, tl.maximum(count, 1).to(tl.float64)
     factor, reached, passes = tl.exp2(tl.log2(high) * 0.6), low * 0.0 - 1.0, count * 0
-    while (passes < PASSES) & (high - low > PRECISION * high):
+    while (passes < 12) & (high - low > 1e-6 * high):  # two or three passes over the vocabulary settle most
         tried = factor.to(tl.float32)
         factor = tried.to(tl.float64)
         mass, slope = _coverage(p, q, n, tried, BLOCK)
@@ -546,4 +544,4 @@ def _outputs(tree: Any) -> tuple[Any, Any, Any]:
 
 def _sizes(tree: Any) -> dict[str, int]:
     nodes, length = (triton.next_power_of_2(number + 1) for number in (tree.bounds.size, tree.bounds.length))
-    return {"NODES": nodes, "LENGTH": length, "BLOCK": BLOCK, "num_warps": WARPS}
+    return {"NODES": nodes, "LENGTH": length, "BLOCK": BLOCK, "num_warps": 8}
