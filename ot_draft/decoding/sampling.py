@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import defaults
+from ..defaults import SamplingFields
 from ..errors import CannotDecode
 from .cache import SequenceBatch
 from .model import ModelInfo
@@ -72,7 +72,7 @@ class NodeLaws(ABC):
 
 
 @dataclass(frozen=True)
-class SamplingParams(NodeLaws):
+class SamplingParams(SamplingFields, NodeLaws):
     """Temperature and truncations by which logits become probabilities, in the order of transformers' `generate`.
 
     Of tokens that tie with the last one kept, top-k and min-p keep all, and top-p as many as it needs, those that transformers' sort puts
@@ -96,10 +96,6 @@ class SamplingParams(NodeLaws):
     """
 
     recordable: ClassVar[bool] = True
-    temperature: float = defaults.TEMPERATURE
-    top_k: int = defaults.TOP_K
-    top_p: float = defaults.TOP_P
-    min_p: float = defaults.MIN_P
 
     @property
     def undefined(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ... import defaults
+from ...defaults import SamplingFields
 from ...draft_spec import DraftSpec
 from ...errors import CannotDecode, InvalidArgument
 from ...trees import TreeDrafter, drafting
@@ -179,26 +180,30 @@ class SamplingOptions:
     """Settings of sampling, number of tokens of a text, and seed."""
 
     temperature: float = option(
-        "--temperature", type=float, default=defaults.TEMPERATURE, help="Sampling temperature (0: greedy).", **SHOWN
+        "--temperature",
+        type=float,
+        default=SamplingFields.temperature,
+        help="Sampling temperature (0: greedy).",
+        **SHOWN,
     )
     top_k: int = option(
         "--top-k",
         type=int,
-        default=defaults.TOP_K,
+        default=SamplingFields.top_k,
         help="Number of most probable tokens to sample from (0: all).",
         **SHOWN,
     )
     top_p: float = option(
         "--top-p",
         type=float,
-        default=defaults.TOP_P,
+        default=SamplingFields.top_p,
         help="Total probability of the most probable tokens to sample from (1: all).",
         **SHOWN,
     )
     min_p: float = option(
         "--min-p",
         type=float,
-        default=defaults.MIN_P,
+        default=SamplingFields.min_p,
         help="Minimum probability of sampled tokens, relative to the largest probability (0: all).",
         **SHOWN,
     )
@@ -208,7 +213,7 @@ class SamplingOptions:
     seed: int = option(
         "--seed",
         type=int,
-        default=defaults.SEED,
+        default=0,
         help="Random seed. With --shape auto, it determines the output only together with --costs.",
         **SHOWN,
     )
@@ -242,7 +247,7 @@ class DraftOptions:
         "--rule",
         multiple=True,
         help="Verification rule: joint, block, traversal, naive, autoregressive or a selection rule such as KSeq; repeatable with --compare"
-        f" [default: {defaults.RULE}].",
+        " [default: joint].",
     )
     draft_law: str | None = option(
         "--draft-law",

@@ -72,7 +72,7 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
         looked_up = making.lookup_method(lookup_of(drafts, PromptLookup()))
         return [_autoregressive(), looked_up, auto] if compare else [auto if settings.auto else looked_up]
     if settings.models.chained:
-        chain = making.chain_method(drafts.given_size[1] or defaults.CHAIN_LENGTH)
+        chain = making.chain_method(drafts.given_size[1] or 8)
         return [_autoregressive(), chain] if compare else [chain]
     if settings.auto and not compare:
         return [auto]
@@ -108,7 +108,7 @@ def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
             for rule in rules or (None,)
         ]
     shape = shape_of(paths, length, drafts.children)
-    return [method_called(rule, drafts.draft_law, shape) for rule in rules or (defaults.RULE,)]
+    return [method_called(rule, drafts.draft_law, shape) for rule in rules or ("joint",)]
 
 
 def _autoregressive() -> Method:

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from ... import defaults
+from ...defaults import SamplingFields
 from ..options import can_write, can_write_into
 from .options import DraftOptions, ModelOptions, OutputOptions, PromptOptions, SamplingOptions
 
 MAX_NODES, MAX_TOKENS = 4096, 1_000_000
-NEUTRAL = {"top_k": defaults.TOP_K, "top_p": defaults.TOP_P, "min_p": defaults.MIN_P}  # shown where they do something
+# Shown if they have another value.
+NEUTRAL = {"top_k": SamplingFields.top_k, "top_p": SamplingFields.top_p, "min_p": SamplingFields.min_p}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from ...data.merge import TAIL_CLASSES, on_top_tokens
 from ...decoding import DecodeOptions, Step
 from ...decoding.methods import Method
 
-KEPT, ROWS = defaults.TRACE_KEPT, defaults.TRACE_ROWS
 PAIRS_A_FILE = 1024
 Array = NDArray[Any]
 
@@ -31,7 +30,12 @@ class Trace:
     """
 
     def __init__(
-        self, folder: Path, method: Method, options: DecodeOptions, kept: int = KEPT, rows_stored: int = ROWS
+        self,
+        folder: Path,
+        method: Method,
+        options: DecodeOptions,
+        kept: int = 224,
+        rows_stored: int = defaults.TRACE_ROWS,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "steps.jsonl").touch(exist_ok=False)  # FileExistsError where something is traced already
