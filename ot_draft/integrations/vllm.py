@@ -36,7 +36,6 @@ from .host import StepLog, check_choice, check_parameters, installed, step_log
 from .vllm_patches import apply_patches
 from .vllm_runner_v2 import rejection_sample as rejection_sample_v2
 
-KNOWN_RELEASES = ("0.32.0", "0.33.0")  # whose source was read
 VARIABLE = "OT_DRAFT_VLLM"
 
 
@@ -63,7 +62,7 @@ def install(rule: str) -> None:
     options: dict[str, Any] = {"rule": chosen} if log is None else {"rule": chosen, "log": log}
     for module, ours in pairs:
         setattr(module, "rejection_sample", partial(ours, **options))  # noqa: B010  no attribute that mypy knows
-    if release not in KNOWN_RELEASES:
+    if release not in ("0.32.0", "0.33.0"):  # whose source was read
         logger.warning(
             "ot_draft: vLLM %s was not tested, but has the same parameters. Test it with  ot-draft conform vllm",
             release,

@@ -17,9 +17,7 @@ from typing import Any
 from ..arrays import Array, namespace, where
 from .host import check_parameters
 
-SAMPLER, GRAMMAR = "vllm.v1.sample.rejection_sampler", "vllm.v1.structured_output"
-RUNNER = "vllm.v1.worker.gpu_model_runner"  # the CPU's runner is derived from it
-LOGITS = "vllm.v1.sample.logits_processor.builtin"
+SAMPLER = "vllm.v1.sample.rejection_sampler"
 PATCHED = "ot_draft_patched"  # attribute of the sampler's module
 
 
@@ -36,9 +34,11 @@ def apply_patches() -> None:
     if getattr(sampler, PATCHED, False):
         return
     setattr(sampler, PATCHED, True)
-    _patch_min_tokens(sampler.RejectionSampler, import_module(LOGITS).MinTokensLogitsProcessor)
+    processors = import_module("vllm.v1.sample.logits_processor.builtin")
+    _patch_min_tokens(sampler.RejectionSampler, processors.MinTokensLogitsProcessor)
     if on_cpu():
-        manager, runner = import_module(GRAMMAR).StructuredOutputManager, import_module(RUNNER).GPUModelRunner
+        manager = import_module("vllm.v1.structured_output").StructuredOutputManager
+        runner = import_module("vllm.v1.worker.gpu_model_runner").GPUModelRunner  # the CPU's runner is derived from it
         setattr(sampler, "expand_batch_to_tokens", expand_batch_to_tokens)  # noqa: B010  no attribute that mypy knows
         setattr(sampler, "apply_sampling_constraints", _unless_empty(sampler.apply_sampling_constraints))  # noqa: B010
         manager.grammar_bitmask = _rejected_as_padding(manager.grammar_bitmask, manager.validate_tokens)

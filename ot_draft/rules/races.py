@@ -31,7 +31,7 @@ Terms = dict[tuple[Fraction, Fraction], Fraction]  # (a, b) -> c of the sum of c
 Pieces = list[
     tuple[Fraction | None, Terms]
 ]  # a function of u: up to where (None: infinity) it is which sum; 0 beyond the last
-ZERO, ONE = Fraction(0), Fraction(1)
+ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,14 @@ def chance(p: Masses, q: Masses, drafts: tuple[int, ...], winner: int | None = N
     if later and len(first) < len(there):
         return {}
     in_race = _arrivals({z: (q[z], p[z]) for z in there}, first, winner)
-    return _product(in_race, _arrivals({z: (ONE, p[z]) for z in nowhere}, later, winner))
+    return _product(in_race, _arrivals({z: (Fraction(1), p[z]) for z in nowhere}, later, winner))
 
 
 def _arrivals(tokens: dict[int, tuple[Fraction, Fraction]], drafts: Sequence[int], winner: int | None) -> Sum:
     """The same of the tokens of rates above 0; tokens: their (rate, p)."""
     starts = {z: mass / rate for z, (rate, mass) in tokens.items()}
     others = {z: token for z, token in tokens.items() if z not in drafts}
-    pieces: Pieces = [(None, {(ZERO, ZERO): ONE})]
+    pieces: Pieces = [(None, {(ZERO, ZERO): Fraction(1)})]
     for z, token in others.items():  # which arrive later than u
         pieces = _times(pieces, starts[z], token, z == winner)
     for z in reversed(drafts):

@@ -51,9 +51,11 @@ def sampler(name: str) -> Iterator[None]:
     """Everything that mends and bugs change is as it was afterwards."""
     host = sys.modules[SAMPLER]
     classes = [(host.RejectionSampler, ("forward", "apply_penalties", "_get_logprobs_tensors"))]
-    classes += [(sys.modules[vllm_patches.LOGITS].MinTokensLogitsProcessor, ("apply",))]
-    classes += [(sys.modules[vllm_patches.GRAMMAR].StructuredOutputManager, ("validate_tokens", "grammar_bitmask"))]
-    classes += [(sys.modules[vllm_patches.RUNNER].GPUModelRunner, ("_sample", "_bookkeeping_sync"))]
+    classes += [(sys.modules["vllm.v1.sample.logits_processor.builtin"].MinTokensLogitsProcessor, ("apply",))]
+    classes += [
+        (sys.modules["vllm.v1.structured_output"].StructuredOutputManager, ("validate_tokens", "grammar_bitmask"))
+    ]
+    classes += [(sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner, ("_sample", "_bookkeeping_sync"))]
     functions = (
         "rejection_sample",
         "expand_batch_to_tokens",

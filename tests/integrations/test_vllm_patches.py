@@ -78,11 +78,13 @@ def sampler(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
             "RejectionSampler": type("RejectionSampler", (RejectionSampler,), dict(vars(RejectionSampler))),
         },
         V2: {"rejection_sample": eval(f"lambda {', '.join(second[:14])}: None")},
-        vllm_patches.GRAMMAR: {
+        "vllm.v1.structured_output": {
             "StructuredOutputManager": type("StructuredOutputManager", (Manager,), dict(vars(Manager)))
         },
     }
-    modules[vllm_patches.RUNNER] = {"GPUModelRunner": type("GPUModelRunner", (Runner,), dict(vars(Runner)))}
+    modules["vllm.v1.worker.gpu_model_runner"] = {
+        "GPUModelRunner": type("GPUModelRunner", (Runner,), dict(vars(Runner)))
+    }
     installed(monkeypatch, *request.param, modules | of_vllm(on_cpu=True))
     return sys.modules[vllm_patches.SAMPLER]
 
@@ -101,13 +103,13 @@ def test_elsewhere_than_on_a_cpu_its_backend_is_left_alone(sampler: Any, monkeyp
     sys.modules["vllm.platforms"].current_platform.is_cpu = lambda: False  # type: ignore[attr-defined]
     vllm.install("BlockVerification")
     assert sampler.expand_batch_to_tokens is broken
-    assert not hasattr(sys.modules[vllm_patches.RUNNER].GPUModelRunner._sample, "__wrapped__")  # type: ignore[attr-defined]
+    assert not hasattr(sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner._sample, "__wrapped__")  # type: ignore[attr-defined]
     assert hasattr(sampler.RejectionSampler.forward, "__wrapped__")
 
 
 def test_the_token_behind_the_drafts_may_end_a_text_that_is_long_enough_with_them(sampler: Any) -> None:
     vllm_patches.apply_patches()
-    processor = sys.modules[vllm_patches.LOGITS].MinTokensLogitsProcessor  # type: ignore[attr-defined]
+    processor = sys.modules["vllm.v1.sample.logits_processor.builtin"].MinTokensLogitsProcessor  # type: ignore[attr-defined]
     lengths, least = [0, 0, 1, 2], [2, 3, 2, 4]
 
     def hidden(drafts: list[int]) -> list[bool]:
@@ -126,7 +128,7 @@ def test_the_token_behind_the_drafts_may_end_a_text_that_is_long_enough_with_the
 
 def test_outside_a_step_of_drafts_min_tokens_is_the_engines_own(sampler: Any) -> None:
     vllm_patches.apply_patches()
-    processor = sys.modules[vllm_patches.LOGITS].MinTokensLogitsProcessor  # type: ignore[attr-defined]
+    processor = sys.modules["vllm.v1.sample.logits_processor.builtin"].MinTokensLogitsProcessor  # type: ignore[attr-defined]
     logits = processor({1: (2, [5], {0}, False)}).apply(torch.zeros(2, 3))
     assert logits[:, 0].tolist() == [0, -np.inf]
 
@@ -155,7 +157,7 @@ def test_a_step_without_drafts_has_no_constraints(sampler: Any) -> None:
 
 def test_the_first_draft_that_a_grammar_refuses_is_kept_and_hidden_from_its_masks(sampler: Any) -> None:
     vllm_patches.apply_patches()
-    manager = sys.modules[vllm_patches.GRAMMAR].StructuredOutputManager()  # type: ignore[attr-defined]
+    manager = sys.modules["vllm.v1.structured_output"].StructuredOutputManager()  # type: ignore[attr-defined]
     for given, kept in (([1, 7, 2], [1, 7]), ([7], [7]), ([1, 2], [1, 2]), ([], []), ([3, -1, -1], [3])):
         assert manager.validate_tokens(SimpleNamespace(), given) == kept
     drafts = {"a": [1, 7], "b": [2, 3], "c": [9]}
@@ -168,7 +170,7 @@ def test_the_state_of_a_generator_is_put_back_where_the_token_is_thrown_away(sam
     def seeded() -> dict[int, Any]:
         return {row: torch.Generator().manual_seed(row) for row in (0, 2)}
 
-    runner_of = sys.modules[vllm_patches.RUNNER].GPUModelRunner  # type: ignore[attr-defined]
+    runner_of = sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError):  # what is mended
         runner_of([True, False, False], seeded())._bookkeeping_sync([])
     vllm_patches.apply_patches()

@@ -26,7 +26,6 @@ from .grid import BITS, EXACT, number_of_drafts, rows, split
 POINTS = 16  # one more than MAX_KERNEL_DRAFTS of fast.recursive_rejection
 J = tl.constexpr(POINTS)
 BLOCK = 128  # tokens at a time, by one warp
-FINE = tl.constexpr(128)  # factors between two points that are held against the bounds
 
 
 @triton.jit
@@ -140,7 +139,8 @@ def _k_seq_step(
         take = tl.where(offered > 0, tl.minimum(wanted / tl.where(offered > 0, offered, 1.0), 1.0), 0.0)
         _store_in_turn(accept, row, k, take, K)
     else:
-        at = low * tl.exp2(tl.log2(high / low) * (tl.arange(0, FINE).to(tl.float64) / (FINE - 1)))
+        factors: tl.constexpr = 128  # between two points, compared with the bounds
+        at = low * tl.exp2(tl.log2(high / low) * (tl.arange(0, factors).to(tl.float64) / (factors - 1)))
         most = 1.0 - _lower(at, x, e, x_next, e_next) / whole
         e_low, e_high = _pick(e, lane, tl.maximum(here - 1, 1)), _pick(e, lane, here)
         apart = tl.where(high > low, high - low, 1.0)

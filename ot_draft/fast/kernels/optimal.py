@@ -30,8 +30,6 @@ TILE = tl.constexpr(
 )  # breakpoints a program of one warp, which then never waits for another; their chords stay in registers
 STEPS = tl.constexpr(shared.STEPS)
 LOW = tl.constexpr(8)  # columns of the table of classes
-SCALE = tl.constexpr(2.0**15)  # of masses as float16, whose largest number is 65,504
-AT_ONCE = tl.constexpr(8)  # parts of a row whose tables are summed together
 OFFSET = tl.constexpr(ratio_classes.OFFSET)
 LARGE = tl.constexpr(ratio_classes.LARGE)
 
@@ -53,6 +51,7 @@ def _class_of(target, draft, first, shift, C: tl.constexpr):
 @triton.jit
 def _class_masses(p, q, masses, p_step, q_step, n, span, first, shift, C: tl.constexpr, BLOCK: tl.constexpr):
     """masses[row, part, a, b] of p, and [row, part, a, LOW + b] of q, in class LOW a + b."""
+    scale: tl.constexpr = 2.0**15  # of masses as float16, whose largest number is 65,504
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     high, column = tl.arange(0, C // LOW), tl.arange(0, 2 * LOW)
     table = tl.zeros([C // LOW, 2 * LOW], tl.float32)
@@ -61,7 +60,7 @@ def _class_masses(p, q, masses, p_step, q_step, n, span, first, shift, C: tl.con
         target = tl.load(p + row * p_step + token, mask=token < n, other=0.0)
         draft = tl.load(q + row * q_step + token, mask=token < n, other=0.0)
         place = _class_of(target, draft, first, shift, C)
-        target, draft = tl.where(draft > 0, target, 0.0) * SCALE, draft * SCALE
+        target, draft = tl.where(draft > 0, target, 0.0) * scale, draft * scale
         leading_p, leading_q = target.to(tl.float16), draft.to(tl.float16)
         rest_p, rest_q = (
             (target - leading_p.to(tl.float32)).to(tl.float16),
@@ -76,16 +75,17 @@ def _class_masses(p, q, masses, p_step, q_step, n, span, first, shift, C: tl.con
         rest = tl.where(mine, tl.where(of_p, rest_p[None, :], rest_q[None, :]), 0.0).to(tl.float16)
         table = tl.dot(here, tl.trans(rest), table)
     at = (row * tl.num_programs(1) + part) * (2 * C) + high[:, None] * (2 * LOW) + column[None, :]
-    tl.store(masses + at, table / SCALE)
+    tl.store(masses + at, table / scale)
 
 
 @triton.jit
 def _mass_of(masses, row, offset, C: tl.constexpr, PARTS: tl.constexpr):
     """(C,) float64, of p at offset 0 and of q at LOW."""
-    place, one = tl.arange(0, C), tl.arange(0, AT_ONCE)
+    parts_at_once: tl.constexpr = 8
+    place, one = tl.arange(0, C), tl.arange(0, parts_at_once)
     at = masses + row * PARTS * 2 * C + (place // LOW) * 2 * LOW + place % LOW + offset
     total = tl.zeros([C], tl.float64)
-    for part in range(0, PARTS, AT_ONCE):
+    for part in range(0, PARTS, parts_at_once):
         inside = (part + one < PARTS)[:, None]
         total += tl.sum(tl.load(at[None, :] + (part + one)[:, None] * 2 * C, mask=inside, other=0.0).to(tl.float64), 0)
     return total

@@ -31,8 +31,6 @@ MOST_NODES = 127
 LAST = tl.constexpr(3)
 K_SEQ, RECURSIVE, NAIVE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 ALL_BUT_ONE = tl.constexpr(-2)  # number of fixed children under `Hybrid(-1)`
-LARGEST = tl.constexpr(1e30)  # max. 1 / s, as in `trees.rules.batched_traversal`
-GRID = tl.constexpr(128)  # factors of K-SEQ held against a tangent at once
 STAGES = tl.constexpr(4)  # blocks of p and q that are on their way at once
 BLOCK = 2048  # tokens
 
@@ -242,7 +240,7 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
                 gone_now, gone_next = is_fixed | (sibling & (lane < last)), is_fixed | (sibling & (lane < child))
         s, w = _at(scale, lane, node), _at(weight, lane, node)
         if last > 0:
-            apart = tl.minimum(_divide(1.0, s, 0.0), LARGEST)
+            apart = tl.minimum(_divide(1.0, s, 0.0), 1e30)  # as in `trees.rules.batched_traversal`
             m, f = _at(q_mass, lane, node), _at(free, lane, node)
             point = tl.sum(tl.where((lane == last) & is_fixed, 1, 0)) > 0
             if LAW != NONE:
@@ -329,7 +327,8 @@ def _coverage(p, q, n, factor, BLOCK: tl.constexpr):
 @triton.jit
 def _division_factor(p, q, n, count, BLOCK: tl.constexpr):
     """A valid division factor of K-SEQ just above the smallest one, float32, and the mass there: tangents, as `rules.k_seq` has them."""
-    grid = tl.arange(0, GRID)
+    factors_at_once: tl.constexpr = 128
+    grid = tl.arange(0, factors_at_once)
     low, high = tl.sum(grid.to(tl.float64) * 0.0) + 1.0, tl.maximum(count, 1).to(tl.float64)
     factor, reached, passes = tl.exp2(tl.log2(high) * 0.6), low * 0.0 - 1.0, count * 0
     while (passes < 12) & (high - low > 1e-6 * high):  # two or three passes over the vocabulary settle most
@@ -339,7 +338,7 @@ def _division_factor(p, q, n, count, BLOCK: tl.constexpr):
         valid = mass >= _any_of(tl.minimum(mass / factor, 1.0), count)
         low, high = tl.where(valid, low, factor), tl.where(valid, factor, high)
         reached = tl.where(valid, mass, reached)
-        at = low * tl.exp2(tl.log2(high / low) * (grid.to(tl.float64) / (GRID - 1)))
+        at = low * tl.exp2(tl.log2(high / low) * (grid.to(tl.float64) / (factors_at_once - 1)))
         most = tl.maximum(mass + slope * (at - factor), 0.0)  # the mass lies under its tangents
         never = most < _any_of(tl.minimum(most / at, 1.0), count)
         low = tl.minimum(tl.max(tl.where(never, at, low)), high)

@@ -28,8 +28,6 @@ from .forced import Laws
 
 __all__ = ["first_chains"]
 
-USUAL_RULES: tuple[PathRule, ...] = (Joint(), Traversal(), NaivePath())  # the last one is valid under every law
-
 
 @dataclass(frozen=True)
 class FixedTree(TreeDrafter):
@@ -75,7 +73,9 @@ class FixedTree(TreeDrafter):
 
     @property
     def rule(self) -> PathRule:
-        return next(rule for rule in USUAL_RULES if fits(rule, self.shape, self.law)) if self.budget else NaivePath()
+        usual: tuple[PathRule, ...] = (Joint(), Traversal())
+        naive = NaivePath()  # valid under every draft law
+        return next((rule for rule in usual if fits(rule, self.shape, self.law)), naive) if self.budget else naive
 
     @property
     def counts(self) -> DraftCounts:

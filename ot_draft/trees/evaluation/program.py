@@ -31,7 +31,6 @@ from .certificate import PathCertificate, Sets, feasible, price_bound
 __all__ = ["sampled_cap_bound"]
 
 MAX_VARIABLES = 300_000  # HiGHS takes minutes for more
-TOLERANCE = {"highs": 1e-7}  # maximum gap between the certified bounds; 1e-5 for the other solvers
 
 Drafted = Iterable[tuple[Any, Any]]  # drafts, as a path rule takes them, and their probability; all ways, of sum 1
 
@@ -286,7 +285,7 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str, denomina
     lower = feasible(program.variables, tuple(program.sets.values()), program.targets, masses)
     certificate = PathCertificate(lower, price_bound(rounded, program.targets, program.sets), rounded)
     gap = float(certificate.width)
-    if gap > TOLERANCE.get(solver, 1e-5):
+    if gap > (1e-7 if solver == "highs" else 1e-5):
         raise SolverFailed(
             f'{solver} ended "{status}" with bounds {float(certificate.lower):.12g} and {float(certificate.upper):.12g},'
             f' {gap:.1e} apart: take solver="highs"'
