@@ -222,7 +222,7 @@ def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
 def _shown(value: Any, max_characters: int = 40) -> str:
     """A number in a message: Fractions of many digits as decimals, those next to 1 by what they miss."""
     text = str(value)
-    if len(text) <= max_characters or not isinstance(value, Fraction):
+    if len(text) <= max_characters:  # as of every float
         return text
     apart = value - (1 if abs(value - 1) < Fraction(1, 10**9) else 0)
     exponent = len(str(abs(apart.numerator))) - len(str(apart.denominator))

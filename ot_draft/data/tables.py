@@ -240,11 +240,10 @@ def _record(record: Row | Summary) -> dict[str, Any]:
     """Fields by name; a Fraction as decimal, and under name_exact as it is; NaN as None."""
     out: dict[str, Any] = {}
     for name, value in asdict(record).items():
-        out[name] = None if value is None or (isinstance(value, float) and isnan(value)) else value
-        if isinstance(value, Fraction):
-            out[name] = float(value)
+        exact = isinstance(value, Fraction)
+        out[name] = float(value) if exact else None if value != value else value  # NaN alone differs from itself
         if name in ("accepted", "taken", "optimum"):
-            out[f"{name}_exact"] = str(value) if isinstance(value, Fraction) else None
+            out[f"{name}_exact"] = str(value) if exact else None
     return out | ({"share_error": record.share_error} if isinstance(record, Summary) else {})
 
 

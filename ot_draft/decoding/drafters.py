@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeGuard, cast
 
 import torch
 from torch import Tensor
@@ -173,10 +174,10 @@ class FixedTreeDrafter(ModelDrafter):
     Only tokens and q change from step to step. An absent node is read as token 0 in a slot that no other node sees.
     """
 
-    def __init__(self, tree: TreeDrafter, runner: ModelRunner, n: int, number: torch.dtype) -> None:
+    def __init__(self, tree: FixedTree, runner: ModelRunner, n: int, number: torch.dtype) -> None:
         super().__init__(tree, runner, n, number)
-        split, at = runner.model.split_head(), runner.sampling
-        assert split is not None and isinstance(tree, FixedTree) and isinstance(at, SamplingParams)
+        split, at = runner.model.split_head(), cast(SamplingParams, runner.sampling)  # see `takes`
+        assert split is not None
         model, self._head = split
         self._headless, self._temperature, self._scored = (
             replace(runner, model=model),
@@ -198,7 +199,7 @@ class FixedTreeDrafter(ModelDrafter):
                 self.fixed_count[:, nodes] = fixed
 
     @staticmethod
-    def takes(tree: TreeDrafter, runner: ModelRunner, number: torch.dtype) -> bool:
+    def takes(tree: TreeDrafter, runner: ModelRunner, number: torch.dtype) -> TypeGuard[FixedTree]:
         """Whether the kernels draft such trees: by temperature alone, on a CUDA device or where OT_DRAFT_TRITON is 1."""
         at = runner.sampling
         if type(tree) is not FixedTree or type(at) is not SamplingParams or at.top_k or at.top_p < 1 or at.min_p:

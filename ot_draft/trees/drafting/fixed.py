@@ -192,9 +192,10 @@ class FixedGrowth(Growing):
             there = self.slots[:, places, None] >= 0
             drafts = drafts if xp.holds_without_sync(there) else xp.where(there, drafts, -1)
             self._tokens[:, children] = drafts.reshape(len(drafts), -1)
-            if not isinstance(n_fixed, int) or n_fixed:  # else the zeros stay
+            by_node = not isinstance(n_fixed, int)
+            if by_node or n_fixed:  # else the zeros stay
                 of = slice(nodes.start + places.start, nodes.start + places.stop)
-                self._fixed_count[:, of] = n_fixed if isinstance(n_fixed, int) else n_fixed[..., 0]
+                self._fixed_count[:, of] = n_fixed[..., 0] if by_node else n_fixed
         self._depth, self.levels = self._depth + 1, self.levels - 1
         if self.levels:
             self._show_level(self.drafting.steps[self._depth].nodes)
