@@ -1,6 +1,6 @@
 """The audit as a benchmark of evalscope, `token_law`: whether completions of a chat endpoint follow the reported distributions.
 
-`python -m ot_draft.integrations.evalscope eval --model NAME --api-url URL --api-key KEY --datasets token_law` is evalscope's command with
+`python examples/evalscope_token_law.py eval --model NAME --api-url URL --api-key KEY --datasets token_law` is evalscope's command with
 this benchmark (evalscope loads no plugins); or import this module before `evalscope.run_task`. Tested with evalscope 1.14.1.
 
 evalscope sends the requests and keeps the responses with their log-probabilities; `ot_draft.verify.server` tests them afterwards. Requests
@@ -8,12 +8,7 @@ have the configuration of this module only: a temperature, seeds or stops of the
 evalscope and of the client of `openai` would hide responses that were sampled and lost.
 """
 
-# ruff: noqa: E402  a missing evalscope is reported before it is imported
 from __future__ import annotations
-
-from ..optional import require
-
-require("evalscope", extra="evalscope")
 
 import time
 from math import log
@@ -27,11 +22,11 @@ from evalscope.api.registry import register_benchmark
 from evalscope.utils.logger import get_logger
 from openai import APIConnectionError, APITimeoutError
 
-from ..verify.outcome import Status
-from ..verify.server import Audit, CannotAudit
-from ..verify.server.client import DIALECTS, is_busy, may_have_sampled
-from ..verify.server.recorded import RecordedAnswer, audit_recorded, plan_of, sentence
-from ..verify.server.server import PROMPTS, RequestPlan
+from ot_draft.verify.outcome import Status
+from ot_draft.verify.server import Audit, CannotAudit
+from ot_draft.verify.server.client import DIALECTS, is_busy, may_have_sampled
+from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of, sentence
+from ot_draft.verify.server.server import PROMPTS, RequestPlan
 
 NAME, SUBSET, METRIC = "token_law", "default", "log10_e_value"
 DESCRIPTION = """

@@ -22,7 +22,7 @@ from verify.server.completions_server import Handler, serving
 pytest.importorskip("evalscope", reason="evalscope is not installed here: pip install evalscope")
 N, LISTED, LENGTH, REQUESTS = 24, 8, 16, 160
 BROKEN = 0  # in the place of a status: the connection ends without an answer
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def chat(heat: float, refuse: Callable[[int], tuple[int, dict[str, Any]] | None] = lambda number: None) -> Any:
@@ -70,8 +70,7 @@ def evaluated(
     with serving(lambda fields: (np.zeros(0), np.zeros(0)), misbehave=answer) as (url, server):
         command = [
             sys.executable,
-            "-m",
-            "ot_draft.integrations.evalscope",
+            str(ROOT / "examples" / "evalscope_token_law.py"),
             "eval",
             "--model",
             "tiny",

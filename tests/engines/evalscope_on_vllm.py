@@ -39,7 +39,7 @@ def main() -> None:
             report = folder / "reports" / "tiny" / "token_law.json"
             if not report.exists():
                 pair.planted.write_text(error)
-                command = [given.python, "-m", "ot_draft.integrations.evalscope", "eval", "--model", "tiny"]
+                command = [given.python, "examples/evalscope_token_law.py", "eval", "--model", "tiny"]
                 command += ["--api-url", f"{pair.drafting}/v1", "--api-key", "none", "--datasets", "token_law"]
                 command += ["--dataset-args", params]
                 command += ["--eval-batch-size", str(given.together), "--work-dir", str(folder), "--no-timestamp"]
