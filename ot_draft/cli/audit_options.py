@@ -86,6 +86,8 @@ def say(
         json_file.write_text(json.dumps(report.record, indent=1) + "\n", encoding="utf-8")
     console = table_console(140)
     console.print(said, style=STYLES[report.outcomes[0].status], highlight=False, markup=False)
+    if report.outcomes[0].status != Status.UNDECIDED:
+        console.print(report.e_value_meaning, style="dim", highlight=False, markup=False)
     for name, fact in facts:
         console.print(f"{name}: {fact}", style="dim", highlight=False, markup=False)
     if table is not None:

@@ -15,7 +15,7 @@ from ..data import Study, plotting, tables
 from ..data.budget import affordable
 from ..data.journal import RESULT, Journal
 from ..data.pairs import PairsFound, as_pairs, open_pairs
-from ..data.study import Row, chunk_of, compare_parts
+from ..data.study import NoAcceptance, Row, chunk_of, compare_parts
 from ..data.summary import Means, Summary, total_variation
 from ..data.text_files import as_fraction
 from .console import one_line, progress_bar
@@ -32,7 +32,8 @@ taken: probability that a draft token is accepted; accepted also counts a
   draft token that is sampled after the rejection of all.
 share: accepted / optimum. least_share: least taken / optimum of all pairs.
 method: how the value was computed; after "- ", why it is missing.
-suffix _exact: fractions. refuted: the rule is known not to be lossless."""
+suffix _exact: fractions. refuted: the rule is known not to be lossless, or
+  to overwrite its arguments."""
 COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
 FEW = 8  # of its pairs a temperature: some seconds
 
@@ -125,7 +126,7 @@ def compare(
             found = _compare(pairs, study, jobs, out, form == "json")
         lines = marked(found.means.summaries(), refuted)
         if of_study["names"]:
-            _name_rules_without_values(lines, study)
+            _name_missing_values(lines, study)
         if out is not None:
             _write(out, lines, found.rows(), pairs, study)
         if plot and out is not None:
@@ -136,8 +137,11 @@ def compare(
     _print(lines, found, pairs, study, form, omitted)
 
 
-def _name_rules_without_values(lines: Sequence[Summary], study: Study) -> None:
+def _name_missing_values(lines: Sequence[Summary], study: Study) -> None:
     missing = {rule.name for rule in study.rules} - {line.rule for line in lines if line.accepted is not None}
+    for line in lines:
+        if line.rule not in missing and line.method.startswith(NoAcceptance.RAISED):
+            click.echo(f"{line.rule} with k = {line.k} {line.method.removeprefix('- ')}", err=True)
     for name in sorted(missing):
         reason = next((line.method.removeprefix("- ") for line in lines if line.rule == name), "no draft law")
         click.echo(f"{name} has no acceptance for any k: {reason}", err=True)

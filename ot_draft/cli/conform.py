@@ -9,8 +9,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import InvalidArgument
 from ..optional import require
-from .console import table_console
+from .console import one_line, table_console
 from .options import Place
 
 
@@ -65,8 +66,9 @@ def conform(
     if not all(name.isidentifier() and value for name, value in given.items()):
         raise click.UsageError(f"--set must be NAME=VALUE, got {', '.join(options)}. Write it as drafts=ngram.")
     engine, given = _known(engine, given, models, sizes)
-    report = run(engine, given, sizes, requests, level, seconds, models,
-                 lambda row: click.echo(f"{word(row)}: {row.check}", err=True))  # fmt: skip
+    with one_line((InvalidArgument,)):
+        report = run(engine, given, sizes, requests, level, seconds, models,
+                     lambda row: click.echo(f"{word(row)}: {row.check}", err=True))  # fmt: skip
     styles = {Status.PASSED: "green", Status.FAILED: "bold red", Status.UNDECIDED: "yellow", Status.CRASHED: "bold magenta",
               Status.SKIPPED: "dim"}  # fmt: skip
     console, table = table_console(150), Table("row", "tried", "evidence", "bias seen", "verdict")

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from .. import laws, rules
-from ..data.study import library_rule
+from ..data.study import OF_RULE, library_rule
 from ..errors import DraftSelectionError
 from ..names import lookup
 from ..selection import SelectionRule
@@ -79,13 +79,11 @@ def rules_at(text: str) -> dict[str, SelectionRule]:
 
 
 def refuted_rules(text: str, ks: Iterable[int]) -> dict[tuple[str, str], str]:
-    """Messages on the rules of `--rules` that are not lossless on some small problem, by rule and draft law; not the library's own."""
+    """Messages on the rules of `--rules` that are refuted on some small problem, by rule and draft law; not the library's own."""
     found: dict[tuple[str, str], str] = {}
     for name, rule in rules_at(text).items() if OWN.search(text) else ():
         if OWN.search(name) and (wrong := refutation(rule, ks)):
-            found[rule.name, rule.law.name] = (
-                f"{rule.name} is not lossless: {wrong}. To see why: ot-draft check '{name}'"
-            )
+            found[rule.name, rule.law.name] = f"{rule.name} {wrong}. To see why: ot-draft check '{name}'"
     return found
 
 
@@ -101,7 +99,10 @@ def _which_rule(text: str) -> str:
 
 @dataclass
 class RulesOfUser:
-    """A context in which an error that is not the library's was raised by a rule of the user, given in `text`: UsageError."""
+    """A context in which an error of a rule of the user, given in `text`, is a UsageError.
+
+    Such an error has a note of `_rule` of data/study.py, or is neither the library's nor one of files.
+    """
 
     text: str
 
@@ -110,11 +111,14 @@ class RulesOfUser:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         known = (DraftSelectionError, click.ClickException, OSError)
-        if kind is None or not OWN.search(self.text) or issubclass(kind, known) or not issubclass(kind, Exception):
+        if kind is None or not OWN.search(self.text) or not issubclass(kind, Exception):
+            return
+        names = [note.removeprefix(OF_RULE) for note in getattr(error, "__notes__", ()) if note.startswith(OF_RULE)]
+        if issubclass(kind, known) and not names:
             return
         told = " ".join(f"{kind.__name__}: {error}".split())
         raise click.UsageError(
-            f"{self.text}: a rule raised {told}. Run ot-draft check for the smallest example."
+            f"{self.text}: the rule {' '.join([*names, 'raised'])} {told}. Run ot-draft check for the smallest example."
         ) from error
 
 

@@ -66,7 +66,9 @@ def study_of(names: str, laws: str, budget: str | None, **numbers: Any) -> Study
     """The study that was asked for."""
     target = None if budget is None else target_within(budget)
     return Study(
-        rules=under_laws(tuple(rules_at(names).values()) or DEFAULT_RULES, parts(laws)),
+        rules=under_laws(
+            tuple(rules_at(names).values()) or DEFAULT_RULES, parts(laws), max(numbers["ks"], default=None)
+        ),
         target=target,
         **numbers,
     )

@@ -141,11 +141,9 @@ def _estimate(
 ) -> Acceptance:
     drafts = _drawn(problem, samples, generator, cache_cells)  # the same for every rule
     step = samples if rule.cost.on_host else max(1, cache_cells // (problem.n * int(np.prod(problem.batch))))
-    originals = problem.p, problem.q, drafts
-    p, q, given = map(np.copy, originals)  # the originals are also those of other rules
-    parts = [_given(rule, p, q, given[..., start : start + step, :]) for start in range(0, samples, step)]
-    if not all(map(np.array_equal, (p, q, given), originals)):
-        raise InvalidArgument(f"{rule.name} must not write into its arguments. Write into a copy, such as xp.copy(p).")
+    parts = [
+        _given(rule, problem.p, problem.q, drafts[..., start : start + step, :]) for start in range(0, samples, step)
+    ]
     accepted, taken = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     control = _control(problem, drafts, cache_cells)
     value, error = mean_and_error(accepted - control)
@@ -191,7 +189,11 @@ def _expected(test: Array, q: Array, drafts: Array, law: DraftLaw, cache_cells: 
 
 def _given(rule: SelectionRule, p: Array, q: Array, drafts: Array) -> tuple[Array, Array]:
     """Acceptance given the drafts (..., rows, k), and the part that is taken: (..., rows) each."""
-    selection = rule(p[..., None, :], q[..., None, :], drafts)
+    originals = p[..., None, :], q[..., None, :], drafts
+    given = tuple(map(np.copy, originals))  # the originals are also those of other rules
+    selection = rule(*given)
+    if not all(map(np.array_equal, given, originals)):
+        raise InvalidArgument(f"{rule.name} must not write into its arguments. Write into a copy, such as xp.copy(p).")
     taken = selection.accept.sum(-1, keepdims=True)[..., 0]
     left = xp.where(first_time(drafts), xp.gather(selection.residual, drafts), 0).sum(-1)
     return taken + (1 - taken) * left, taken

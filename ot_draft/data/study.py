@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import rules
 from ..arrays import Array, is_exact
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, InvalidDrafts
 from ..laws import DraftLaw, Hybrid, is_defined, law_called
 from ..lossy.base import Target
 from ..lp.program import seconds as program_seconds
@@ -28,6 +28,7 @@ from ..lp.solution import solve_program
 from ..names import lookup
 from ..optimum import optimal_acceptance
 from ..problem import Problem
+from ..sampling import draw
 from ..selection import SelectionRule, under
 from .estimate import Place, evaluate_pairs
 from .pairs import PairsFound
@@ -158,11 +159,13 @@ def library_rule(name: str) -> SelectionRule:
     return lookup(name, known, "rule", {paper: known[own] for paper, own in rules.PAPERS.items()})
 
 
-def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[SelectionRule, ...]:
-    """The rules under the draft laws of these names, as in `choose_rules`."""
+def under_laws(
+    chosen: tuple[SelectionRule, ...], laws: Sequence[str], most: int | None = None
+) -> tuple[SelectionRule, ...]:
+    """The rules under the draft laws of these names, as in `choose_rules`. most: the largest k, as in `law_called`."""
     if not laws:
         return chosen
-    found = [at for law in map(law_called, laws) for rule in chosen if (at := under(rule, law)) is not None]
+    found = [at for law in laws for rule in chosen if (at := under(rule, law_called(law, most))) is not None]
     if not found:
         raise InvalidArgument(
             f"rules must include a rule for {', '.join(laws)}, got {', '.join(r.name for r in chosen)}. Choose other rules or draft laws."
@@ -173,6 +176,7 @@ def under_laws(chosen: tuple[SelectionRule, ...], laws: Sequence[str]) -> tuple[
 
 
 DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are not rules
+OF_RULE = "raised by the rule "  # start of a note on an exception that a rule raised
 
 
 class NoAcceptance(StrEnum):
@@ -180,6 +184,7 @@ class NoAcceptance(StrEnum):
 
     TOO_LARGE = "- too many draft sets"
     UNDEFINED = "- no such k under this law"
+    RAISED = "- raised "  # followed by the error
 
 
 @dataclass(frozen=True)
@@ -250,9 +255,28 @@ def _rule(
         return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     try:
         found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
-    except (InvalidArgument, NotImplementedError) as error:  # how a rule refuses this k
-        return Row(*about, None, None, None, best, f"- {error}")
+    except (InvalidArgument, NotImplementedError) as error:
+        said = " ".join(str(error).split())
+        told = f"{NoAcceptance.RAISED}{type(error).__name__}: {said}" if _takes(rule, problem) else f"- {said}"
+        return Row(*about, None, None, None, best, told)
+    except Exception as error:
+        error.add_note(f"{OF_RULE}{rule.name}")
+        raise
     return Row(*about, found.value, found.taken, found.error, best, found.method)
+
+
+def _takes(rule: SelectionRule, problem: Problem) -> bool:
+    """Whether the rule takes so many drafts, of the uniform distribution of 2, 3 or n tokens: `check` decides it in the same way."""
+    for n in (2, 3, problem.n):
+        q = np.full((1, n), Fraction(1, n) if is_exact(problem.p) else 1 / n)
+        try:
+            rule(q, q.copy(), draw(problem.law, q.astype(float), problem.k, np.random.default_rng(0)))
+        except (InvalidArgument, InvalidDrafts, NotImplementedError):
+            continue
+        except Exception:  # an error that is not about k
+            return True
+        return True
+    return False
 
 
 def chunk_of(n: int, pairs: int = 8, cells: int = 1 << 15) -> int:

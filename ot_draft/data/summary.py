@@ -28,7 +28,7 @@ class Summary:
     `accepted` over texts; NaN for a single text. sampling_error: its part from random draft tuples, 0 if nothing was estimated.
     share: accepted / optimum, of the means. least_share: smallest taken / optimum of all pairs, for comparison with K-SEQ's bound.
     target: name of the target that replaces p, whose acceptance and optimum these are; "" for p itself. refuted: whether the rule is
-    known not to be lossless.
+    known not to be lossless, or to overwrite its arguments.
     """
 
     group: str

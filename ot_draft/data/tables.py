@@ -32,35 +32,30 @@ TITLES = {  # of laws, by their names
     "greedy": "greedy: top k - 1, one draw outside",
     "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
 }
-NAMES = {DUAL: "optimum (dual)", LINEAR_PROGRAM: "optimum (linear program)"}
+NAMES = {DUAL: "optimum", LINEAR_PROGRAM: "optimum (linear program)"}
 
 
 def table(lines: Sequence[Summary], title: str, width: int = 80, name_width: int = 30) -> RenderableType:
     """One group's summary for a terminal, within its width in characters: a section a draft law, a column a k; the last k last.
 
-    The share is that at the largest k that has one. What does not fit goes into tables below. Standard errors are shown for
-    estimates, and for other means where there is room for all ks.
+    The share is that at the largest k that has one. The ks that do not fit go into tables below.
     """
     ks = sorted({line.k for line in lines})
     shares = [_share_of(line) for line in lines if line.k == ks[-1] or line.method == "estimated"]
     narrowest = len(" 0.0000 ")
     room = width - name_width - max([narrowest, *(1 + len(share) for share in shares)])
-    across = {
-        errors: room // max([narrowest, *(1 + len(_cell(line, errors)) for line in lines if line.accepted is not None)])
-        for errors in (False, True)
-    }
-    errors = across[True] >= len(ks)
-    across_now = max(1, across[errors])
-    parts = [ks[start : start + across_now] for start in range(0, len(ks), across_now)]
-    return Group(Text(title), *(_table(lines, part, errors, part is parts[-1], name_width) for part in parts))
+    longest = max([narrowest, *(1 + len(_cell(line)) for line in lines if line.accepted is not None)])
+    across = max(1, room // longest)
+    parts = [ks[start : start + across] for start in range(0, len(ks), across)]
+    return Group(Text(title), *(_table(lines, part, part is parts[-1], name_width) for part in parts))
 
 
-def _table(lines: Sequence[Summary], ks: Sequence[int], errors: bool, last: bool, name_width: int) -> Table:
+def _table(lines: Sequence[Summary], ks: Sequence[int], last: bool, name_width: int) -> Table:
     out = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
     out.add_column("rule", max_width=name_width, overflow="fold")
     for name in (*(f"k = {k}" for k in ks), *(("share",) if last else ())):
         out.add_column(name, justify="right", no_wrap=True)
-    for law, rows in _sections(lines, ks, lambda line: _cell(line, errors)):
+    for law, rows in _sections(lines, ks, _cell):
         out.add_row(f"[bold]{law}[/bold]")
         for (name, *cells), note in rows:
             folded = (
@@ -84,7 +79,8 @@ def _sections(
             if not by_k:  # named in the notes
                 continue
             last = by_k[max(by_k)]
-            cells = [cell(by_k[k]) if k in by_k else "-" for k in ks]
+            failed = {line.k for line in members if line.rule == rule and line.method.startswith(NoAcceptance.RAISED)}
+            cells = [cell(by_k[k]) if k in by_k else "error" if k in failed else "-" for k in ks]
             rows.append(([NAMES.get(rule, rule) + " (NOT LOSSLESS)" * last.refuted, *cells, _share_of(last)], False))
             if rule == "KSeq":
                 least = [_sign(by_k[k]) + _share(by_k[k].least_share) if k in by_k else "-" for k in ks]
@@ -98,10 +94,10 @@ def _title(law: str) -> str:
     return "fixed tokens, draws outside them" if law.startswith("fixed:") else TITLES.get(law, law)
 
 
-def _cell(line: Summary, errors: bool, longest_fraction: int = 12) -> str:
+def _cell(line: Summary, longest_fraction: int = 12) -> str:
     if isinstance(line.accepted, Fraction) and len(str(line.accepted)) <= longest_fraction:
         return str(line.accepted)
-    return f"{_sign(line)}{float(line.accepted):.4f}{_plus_minus(line, _error(line), errors)}"
+    return f"{_sign(line)}{float(line.accepted):.4f}{_plus_minus(line, _error(line), True)}"
 
 
 def _sign(line: Summary) -> str:
@@ -131,21 +127,35 @@ def _share(value: Any) -> str:
 def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
     """Notes on the signs in the table, with the options that change them, and the rules that are not shown."""
     shown = [line for line in lines if line.accepted is not None]
-    values = {(line.law, line.rule, line.k) for line in shown}
-    cells = len({(line.law, line.rule) for line in shown}) * len({line.k for line in lines})
+    named = {(line.law, line.rule) for line in shown}
+    missing = [line for line in lines if line.accepted is None and (line.law, line.rule) in named]
     estimated = any(line.method == "estimated" for line in shown)
     said = {
         "TV: total variation of p and q. Acceptance: probability that the output is a draft token, accepted or sampled after the"
         " rejection of all. Share: of the draft law's optimum, at the largest k.": True,
-        "±: standard error over texts, or over pairs without texts; those that do not fit are in --csv.": not single,
+        "Optimum: the largest acceptance of all rules with the same output distribution and draft law.": True,
+        "Linear program: the same, computed by a solver.": any(line.rule == LINEAR_PROGRAM for line in shown),
+        "±: standard error over texts, or over pairs without texts.": not single,
         f"≈: estimated from {study.samples} draft tuples per pair (--samples), ± standard error.": estimated,
-        "-: this k is not supported (reasons: --csv).": len(values) < cells,
+        "-: no value for this k (reasons: --csv).": any(
+            not line.method.startswith(NoAcceptance.RAISED) for line in missing
+        ),
+        f"error: {_errors(missing)}.": bool(_errors(missing)),
         "K-SEQ's least share of all pairs, and its guarantee, count accepted draft tokens only.": any(
             x.rule == "KSeq" for x in shown
         ),
         _left_out(lines, study.lp_limit): True,
     }
     return " ".join(note for note, stands in said.items() if stands and note)
+
+
+def _errors(lines: Sequence[Summary]) -> str:
+    """The errors that rules raised, by rule and k."""
+    told: dict[str, list[str]] = {}
+    for line in lines:
+        if line.method.startswith(NoAcceptance.RAISED):
+            told.setdefault(f"{line.rule} {line.method.removeprefix('- ')}", []).append(str(line.k))
+    return "; ".join(f"{said} (k = {', '.join(dict.fromkeys(ks))})" for said, ks in told.items())
 
 
 def _left_out(lines: Sequence[Summary], lp_limit: float | None = None) -> str:
@@ -201,7 +211,7 @@ def markdown(lines: Sequence[Summary], title: str) -> str:
 
 
 def _with_error(line: Summary) -> str:
-    value, sign, _ = _cell(line, errors=True).partition(" ±")
+    value, sign, _ = _cell(line).partition(" ±")
     return f"{value} ± {_error(line):.4f}" if sign else value
 
 

@@ -59,14 +59,22 @@ _WITH_NUMBERS: dict[str, tuple[str, Callable[..., DraftLaw]]] = {
 }
 
 
-def law_called(name: str) -> DraftLaw:
-    """Return the draft law of a name on the command line, such as iid or hybrid:3. Raises InvalidArgument for an unknown name."""
+def law_called(name: str, most: int | None = None) -> DraftLaw:
+    """Return the draft law of a name on the command line, such as iid or hybrid:3.
+
+    most: the largest number of draft tokens k, which the J of hybrid:J may not exceed. Raises InvalidArgument, also for an unknown name.
+    """
     for law in ALL:
         if law.name == name:
             return law
     for pattern, make in _WITH_NUMBERS.values():
         if found := re.fullmatch(pattern, name):
-            return make(*found.groups())
+            law = make(*found.groups())
+            if most is not None and isinstance(law, Hybrid) and int(law.top) > most:
+                raise InvalidArgument(
+                    f"draft law must have at most k top tokens, hybrid:{most}, got {name!r}. Use a smaller number or a larger k."
+                )
+            return law
     raise InvalidArgument(f"draft law must be one of {', '.join(names())}, got {name!r}. Use one of them.")
 
 

@@ -80,7 +80,7 @@ def test_a_table_of_long_fractions_fits_too() -> None:
         "--p", "101/503,1/2,301/1006", "--q", "5/13,7/13,1/13", "--k", "1,2,3,4", "--jobs", 1
     ).stdout.splitlines()
     assert max(map(len, shown)) <= 80 and any("optimum (linear program)" in line for line in shown)
-    assert any(re.search(r"optimum \(dual\).* \d{4,}/\d{4,}", line) for line in shown)
+    assert any(re.search(r" optimum  .* \d{4,}/\d{4,}", line) for line in shown)
 
 
 def test_an_estimated_share_has_its_error_and_an_exact_one_has_none(tmp_path: Path) -> None:
@@ -122,7 +122,9 @@ def test_a_rule_of_the_user_may_refuse_a_number_of_drafts_or_crash(tmp_path: Pat
             and "SpecHub: the draft law is not defined for k = 1, 4" in shown
         )
     told = compare(*BERNOULLI, "--rules", f"{place}:Broken", "--jobs", 1)
-    assert told.exit_code == 2 and "Broken: a rule raised ValueError: no rule. Run ot-draft check" in told.stderr
+    assert (
+        told.exit_code == 2 and "Broken: the rule Broken raised ValueError: no rule. Run ot-draft check" in told.stderr
+    )
 
 
 WRONG = """
@@ -365,3 +367,108 @@ def test_pictures_are_as_wide_as_asked_with_text_of_8_and_9_points(width: str, i
     assert (tmp_path / "acceptance.png").read_bytes()[1:4] == b"PNG"
     assert compare(*options, "--no-caption").exit_code == 0
     assert "bars are standard errors" not in (tmp_path / "acceptance.svg").read_text()
+
+
+OWN_ERRORS = """
+import ot_draft as otd
+from ot_draft import arrays as xp
+
+RIGHT = otd.rules.RecursiveRejection()
+
+
+class Own(otd.SelectionRule):
+    law = otd.IID()
+
+
+class OnlyTwo(Own):
+    def __call__(self, p, q, drafts):
+        if drafts.shape[-1] != 2:
+            raise otd.InvalidArgument("two drafts only")
+        return RIGHT(p, q, drafts)
+
+
+class EqualOnly(Own):
+    def __call__(self, p, q, drafts):
+        if drafts.shape[-1] == 2 and (p != q).any():
+            raise otd.InvalidArgument("p must equal q")
+        return RIGHT(p, q, drafts)
+
+
+class Overwrites(Own):
+    def __call__(self, p, q, drafts):
+        selection = RIGHT(p.copy(), q, drafts)
+        p[...] = p[..., ::-1].copy()
+        return selection
+
+
+class OverwritesFloats(Own):
+    def __call__(self, p, q, drafts):
+        selection = RIGHT(p, q.copy(), drafts)
+        if not xp.is_exact(q):
+            q[...] = 0
+        return selection
+
+
+class ReadsFile(Own):
+    def __call__(self, p, q, drafts):
+        return open("no-such-table.txt")
+
+
+class LikeAFile(Own):
+    def __call__(self, p, q, drafts):
+        raise otd.InvalidDistribution("no such distribution")
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("own") / "rules_with_errors.py"
+    file.write_text(OWN_ERRORS)
+    return file
+
+
+def test_an_error_of_a_rule_is_not_an_unsupported_k(own: Path) -> None:
+    options = (*BERNOULLI, "--k", "1,2", "--jobs", 1, "--rules", f"{own}:OnlyTwo,{own}:EqualOnly")
+    found = {
+        (row["rule"], row["k"]): row["method"] for row in json.loads(compare(*options, "--json").stdout)["summary"]
+    }
+    assert found["OnlyTwo", 1] == "- two drafts only" and found["OnlyTwo", 2] == "enumerated"
+    assert found["EqualOnly", 2] == "- raised InvalidArgument: p must equal q"
+    table = compare(*options)
+    words = " ".join(table.stdout.split())
+    assert "OnlyTwo - 13/16" in words and "EqualOnly 3/4 error" in words
+    assert "error: EqualOnly raised InvalidArgument: p must equal q (k = 2)." in words
+    assert (
+        "EqualOnly with k = 2 raised InvalidArgument: p must equal q" in table.stderr and "OnlyTwo" not in table.stderr
+    )
+
+
+@pytest.mark.parametrize("name", ["Overwrites", "OverwritesFloats"])
+def test_a_rule_that_overwrites_its_arguments_is_marked(name: str, own: Path, tmp_path: Path) -> None:
+    found = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--rules", f"{own}:{name}")
+    changed = {"Overwrites": "p", "OverwritesFloats": "q"}[name]
+    assert f"{name} overwrites its argument {changed} at p = " in found.stderr and "LOSSLESS" in found.stdout
+    estimated = compare(pairs_of(tmp_path / "pairs.npz", 400, 1), "--k", 2, "--jobs", 1, "--rules", f"{own}:{name}")
+    assert f"{name} must not write into its arguments" in estimated.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("ReadsFile", "FileNotFoundError: "), ("LikeAFile", "InvalidDistribution: no such distribution")],
+)
+def test_an_error_of_files_in_a_rule_is_an_error_of_the_rule(name: str, error: str, own: Path) -> None:
+    found = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--rules", f"{own}:{name}")
+    assert found.exit_code == 2 and f"{name}: the rule {name} raised {error}" in found.stderr
+
+
+def test_four_numbers_of_drafts_keep_their_standard_errors(tmp_path: Path) -> None:
+    shown = compare(pairs_of(tmp_path / "pairs.npz", 5, 6), "--k", "1,2,4,8", "--jobs", 1, "--rules", "KSeq").stdout
+    rows = [line for line in shown.splitlines() if line.startswith("   KSeq ")]
+    assert len(rows) == 2 and "".join(rows).count("±") == 4 and max(map(len, shown.splitlines())) <= 80
+    assert "Optimum: the largest acceptance" in shown and "dual" not in shown
+
+
+def test_more_top_tokens_than_draft_tokens_are_an_error() -> None:
+    told = compare(*BERNOULLI, "--k", "1,2", "--law", "hybrid:99", "--jobs", 1)
+    assert told.exit_code == 2 and "at most k top tokens, hybrid:2, got 'hybrid:99'" in told.stderr
+    assert compare(*BERNOULLI, "--k", "1,2", "--law", "hybrid:2", "--rules", "Optimal", "--jobs", 1).exit_code == 0

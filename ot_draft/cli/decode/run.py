@@ -17,7 +17,7 @@ from ...decoding import Auto, CannotDecode, DecodeOptions, Pair, PromptLookup, S
 from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
 from ...decoding.watermark import FALSE_ALARM, detect, power, scores
-from ...verify.server import Audit, LogWriter, ServerReport, Token, emitted_with_laws
+from ...verify.server import Audit, LogWriter, ServerReport, emitted_with_laws, read_log
 from ..console import peak_memory
 from ..embedded import load_models
 from ..plan import read_costs
@@ -329,19 +329,21 @@ def encode_prompts(pair: Pair, prompts: Sequence[str], chat: bool | None) -> tup
 
 
 class Audited:
-    """Passes steps on, and takes their tokens down."""
+    """Passes steps on, and writes their tokens to a log."""
 
     def __init__(self, path: Path) -> None:
-        self._audit, self._log = Audit(), LogWriter(path)
+        self._path, self._log = path, LogWriter(path)
 
     def __call__(self, steps: Iterator[Step], prompt: int) -> Iterator[Step]:
         for step in steps:
             for token, p, q in emitted_with_laws(step, 0):
-                self._audit.add(Token.of_law(token, p, request=prompt, draft_probs=q))
                 self._log.add(token, p, request=prompt, draft_probs=q)
             yield step
 
     def close(self) -> ServerReport:
-        """Close the log, and return the report on its tokens."""
+        """Close the log, and return the report of `ot-draft audit` on it."""
         self._log.close()
-        return self._audit.report("decoded tokens")
+        audit = Audit()
+        for token in read_log(self._path, audit.leave_out):
+            audit.add(token)
+        return audit.report("decoded tokens")

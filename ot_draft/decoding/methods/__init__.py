@@ -105,7 +105,7 @@ def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
     if law == "top" or (law is None and path_rule == NaivePath()):
         name, drawn = "top", law_called(f"hybrid:{max(shape.branching)}")
     else:
-        drawn = path_rule.law if law is None else law_called(law)
+        drawn = path_rule.law if law is None else law_called(law, max(shape.branching))
         name = drawn.name
     tree = FixedTree(shape, drawn)
     drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"

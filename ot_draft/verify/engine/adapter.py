@@ -47,6 +47,9 @@ ENGINES: dict[str, tuple[str, dict[str, str]]] = {
 }  # by name: the adapter, and options of its `start`
 
 
+REQUIRED = ("start", "complete", "stop")
+
+
 class Crashed(DraftSelectionError):
     """The engine raised an error, ended or did not answer."""
 
@@ -153,6 +156,8 @@ def _end_with_parent() -> None:
 
 
 def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
+    if function == "missing":
+        return [each for each in REQUIRED if not hasattr(module, each)]
     if function == "describe":
         return {
             "lacks": getattr(module, "LACKS", {}),
@@ -175,9 +180,5 @@ def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
             "; ".join(map(line, report.failures))
             or report["output_distribution"].evidence.reason * (not report.passed),
             max(report.detectable_bias.values(), default=None),
-        )
-    if not hasattr(module, function):
-        raise AttributeError(
-            f"the adapter must define {function}. It needs start, complete and stop (docs/conform.md)."
         )
     return getattr(module, function)(*given, **options)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import InvalidArgument
 from ..outcome import EngineEvidence, Outcome, Status
 from ..report import Report
-from .adapter import Crashed, EngineProcess, engines
+from .adapter import REQUIRED, Crashed, EngineProcess, engines
 from .evidence import PValue, malformed, p_value, p_value_of_groups, p_value_of_pairs
 from .kinds import PLAIN, Kind, ReferencePair, Text, kinds_for
 from .tiny_pair import write
@@ -152,14 +153,26 @@ class EngineTrial:
     settings: SuiteSettings = field(default_factory=SuiteSettings)
 
     def start(self) -> None:
-        """Write the pair and start the engine with it. Raises Crashed."""
+        """Write the pair and start the engine with it. Raises Crashed, and InvalidArgument for an adapter without a required function."""
+        self._begin()
+        if missing := self.call("missing"):
+            raise InvalidArgument(
+                f"ENGINE must be an adapter with the functions {', '.join(REQUIRED)}, got {self.name!r} without {', '.join(missing)}."
+                " Define them (docs/conform.md)."
+            )
         folders = write(self.folder, self.n)
-        self._restart()
+        self._start()
         self.reference = ReferencePair.load(*folders, self._described["presence of prompt"])
 
     def _restart(self) -> None:
         self.close()
+        self._begin()
+        self._start()
+
+    def _begin(self) -> None:
         self.engine = EngineProcess(self.name, Path(tempfile.mkdtemp()) / "engine.txt", self.timeout_s)
+
+    def _start(self) -> None:
         self._facts_of("start", str(self.folder / "target"), str(self.folder / "draft"), **self.options)
         self._described = self.call("describe")
         self.lacks = self._described["lacks"]

@@ -11,6 +11,7 @@ decided.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import process_time
@@ -342,15 +343,21 @@ def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
     drafts, weight = tuples[0]
     padded = [np.insert(drafts, position, -1, axis=1) for position in range(k)]
     for drafted in (*padded, np.full_like(padded[0], -1)):
-        try:
-            output = calls.law_together(rule, problem, (drafted, weight), convert)
-            seen = off(output, problem, slack_of(output))
-        except NoProbabilities as error:
-            seen = Difference(str(error))
-        if seen:
-            absent = "; -1 is an absent draft: accept it with probability 0, or raise otd.InvalidDrafts"
-            said = seen.said(f"drafts like {drafted[-1].tolist()}: ", absent)
-            raise said.counterexample(problem, decides=False)
+        if seen := _wrong_for(rule, problem, (drafted, weight), convert):
+            remedy = "; -1 is an absent draft: accept it with probability 0, or raise otd.InvalidDrafts"
+            with suppress(Exception):  # a rule may take k columns only
+                if _wrong_for(rule, problem, (drafts, weight), convert):  # then absent drafts are not the cause
+                    remedy = ""
+            raise seen.said(f"drafts like {drafted[-1].tolist()}: ", remedy).counterexample(problem, decides=False)
+
+
+def _wrong_for(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> Difference | None:
+    """Describe the error of the output distribution for these draft tuples; None if there is none."""
+    try:
+        output = calls.law_together(rule, problem, tuples, convert)
+        return off(output, problem, slack_of(output))
+    except NoProbabilities as error:
+        return Difference(str(error))
 
 
 @rule_property(cases=pairs_in_turn, category="lossless")

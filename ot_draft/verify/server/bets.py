@@ -337,9 +337,12 @@ def _bets(family: str, *events: tuple[str, str]) -> tuple[Bet, ...]:
 
 def _by_rank_and_id(family: str, *events: tuple[str, str]) -> tuple[Bet, ...]:
     return _bets(
-        family, *((f"{name} by {how}", f"{event}, by {how}") for name, event in events for how in ("rank", "id"))
+        family,
+        *((f"{name} by {how}", f"{event}, tokens sorted by {how}") for name, event in events for how in ("rank", "id")),
     )
 
+
+UNLIKELY = "an unlikely token, weighted by minus the logarithm of its probability"
 
 SCORED_GROUPS = (
     BetGroup(_rank, _bets(
@@ -352,21 +355,22 @@ SCORED_GROUPS = (
     BetGroup(_probability, _bets(
         "mass",
         *((f"mass {least:g}", f"a token of probability {least:g} or more") for least in SETTINGS.min_probabilities),
-        ("surprise", "an unlikely token, by the logarithm of its probability"),
+        ("surprise", UNLIKELY),
     )),
     BetGroup(_entropy, _bets(
         "entropy",
         *((f"{name}, entropy from {low:g}", f"{event}, where the entropy is {low:g} to {high:g}")
-          for name, event in (("most probable", "the most probable token"), ("surprise", "an unlikely token"))
+          for name, event in (("most probable", "the most probable token"), ("surprise", UNLIKELY))
           for low, high in SETTINGS.entropies),
         ("typical", "a token that typical acceptance would accept"),
     )),
     BetGroup(_calibration, _bets(
         "calibration",
-        ("rank middle", "a token far down the list of ranks"),
-        ("id middle", "a token of high id"),
+        ("rank middle", "a high quantile of the distribution, tokens sorted by rank"),
+        ("id middle", "a high quantile of the distribution, tokens sorted by id"),
         *((f"uniform of {SETTINGS.uniform_bits} bits by {how}",
-           f"a token that uniform random numbers of {SETTINGS.uniform_bits} bits favour, by {how}") for how in ("rank", "id")),
+           f"a token that a uniform random number of {SETTINGS.uniform_bits} bits gives too often, tokens sorted by {how}")
+          for how in ("rank", "id")),
     )),
     BetGroup(_learned, _bets(
         "learned",
@@ -374,34 +378,35 @@ SCORED_GROUPS = (
         ("same pair again", "a token that was too frequent so far after the one before"),
         ("same three again", "a token that was too frequent so far after the two before"),
         ("same distribution again", "a token that was too frequent so far under the same distribution"),
-        ("common token", "a token that is more probable on average than here"),
+        ("common token", "a token that was more probable on average so far than here"),
     )),
     BetGroup(_repeats, _bets(
         "repeat",
-        ("repeat of the last", "the token before, again"),
-        ("repeat of the last but one", "the token before the last, again"),
-        *((f"repeat within {w}", f"one of the last {w} tokens, again") for w in SETTINGS.repeat_windows),
+        ("repeat of the last", "the same token as one position before"),
+        ("repeat of the last but one", "the same token as two positions before"),
+        *((f"repeat within {w}", f"one of the last {w} tokens") for w in SETTINGS.repeat_windows),
     )),
     BetGroup(_distribution_before, _bets(
-        "neighbours", ("distribution before", "a token that the distribution of the position before prefers")
+        "neighbours", ("distribution before", "a token that was more probable at the position before")
     )),
     BetGroup(_urns, _bets(
         "requests",
-        *((f"tokens of {last:g} other requests", "a token of other requests at this position, under the same distribution")
+        *((f"tokens of {last:g} other requests", "a token that other requests emitted at this position under the same distribution")
           for _, last in SETTINGS.urns),
     )),
     BetGroup(_draft, _bets(
         "draft distribution",
-        ("draft distribution", "a token that the draft model prefers"),
-        ("overlap with the draft distribution", "a token that is drafted often enough"),
-        ("ratio to the draft distribution", "a token that the draft model strongly prefers"),
+        ("draft distribution", "a token that is more probable under the draft model, weighted by q / (p + q)"),
+        ("overlap with the draft distribution", "a token weighted by min(1, q / p), with p of the server and q of the draft model"),
+        ("ratio to the draft distribution", f"a token weighted by min(1, q / ({SETTINGS.max_draft_ratio:g} p))"),
         ("most probable draft token", "the draft model's most probable token"),
-        ("likely and drafted", f"a token of probability {SETTINGS.min_likely:g} or more that the draft model prefers"),
+        ("likely and drafted",
+         f"a token of probability {SETTINGS.min_likely:g} or more, weighted by min(1, q / ({SETTINGS.max_draft_ratio:g} p))"),
         *((f"drafted {low:g} to {high:g} times", f"a token with q / p from {low:g} to {high:g}") for low, high in SETTINGS.draft_ratios),
-        ("noise of the draft", "a token that the draft's noise, used again, would give"),
-        ("drafted too rarely", "a token of the residual of high id"),
+        ("noise of the draft", "a token that is too frequent if the draft's random noise is used again for the residual"),
+        ("drafted too rarely", "a high quantile of the residual distribution, tokens sorted by id"),
         ("accepted too easily", f"a token that is too frequent if draft tokens are accepted with {SETTINGS.lenient_factor:g} p/q"),
-        ("uniform of other requests", "a token from a uniform number shared with other requests' draft tests"),
+        ("uniform of other requests", "a token that is too frequent if requests share the uniform random number of their acceptance tests"),
     )),
 )  # fmt: skip
 OVERLAP_GROUPS = (
@@ -409,23 +414,24 @@ OVERLAP_GROUPS = (
         "calibration",
         ("rank last quarter", "a token of the least probable quarter of the distribution"),
         ("rank last sixteenth", "a token of the least probable sixteenth of the distribution"),
-        *((f"id quarter {i}", f"a token of quarter {i} of the distribution, by token id") for i in range(1, 5)),
+        *((f"id quarter {i}", f"a token in quarter {i} of the distribution, tokens sorted by id") for i in range(1, 5)),
     )),
     BetGroup(_token_before, _by_rank_and_id(
         "neighbours",
-        ("same number", "the token that the random number of the token before would give"),
+        ("same number", "the token that the uniform random number of the token before gives"),
         ("same side", "a token on the same side of the median as the one before"),
     )),
     BetGroup(_other_requests, _by_rank_and_id(
         "requests",
-        ("number of another request", "the token that another request's random number would give"),
-        ("number of an earlier batch", "the token that an earlier batch's random number would give"),
-        ("numbers of the batch", "a token where the random numbers of the batch's other requests lie"),
+        ("number of another request", "the token that the uniform random number of another request gives"),
+        ("number of an earlier batch", "the token that the uniform random number of an earlier batch gives"),
+        ("numbers of the batch", "a token that the uniform random numbers of the batch's other requests often give"),
     )),
     BetGroup(_step_offsets, _bets(
         "step offset",
         *((f"most probable at step offset {i}", f"the most probable token at step offset {i}") for i in range(SETTINGS.step_offsets)),
-        *((f"middle at step offset {i}", f"a token far down the ranks at step offset {i}") for i in range(SETTINGS.step_offsets)),
+        *((f"middle at step offset {i}", f"a high quantile of the distribution at step offset {i}, tokens sorted by rank")
+          for i in range(SETTINGS.step_offsets)),
     )),
 )  # fmt: skip
 SCORED = tuple(bet for group in SCORED_GROUPS for bet in group.bets)

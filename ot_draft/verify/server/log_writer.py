@@ -12,7 +12,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import CannotAudit
-from .records import Token
+from .records import TOP, Token
 
 
 class LogWriter(AbstractContextManager["LogWriter"]):
@@ -69,10 +69,15 @@ class LogWriter(AbstractContextManager["LogWriter"]):
             If a distribution is not a probability vector, or `token` is not an id below n.
         """
         checked = Token.of_law(token, target_probs, draft_probs=draft_probs)
-        ids, mass, rest = checked.law.cut()
+        p = np.asarray(target_probs, dtype=np.float64)
+        possible = np.flatnonzero(p)
+        if len(possible) > TOP:  # also improbable ones: a list that is shorter than others is not tested
+            possible = np.sort(np.argpartition(-p, TOP - 1)[:TOP])
+        ids = possible[np.argsort(-p[possible], kind="stable")]
+        mass = p[ids] / p.sum()
         line = {"token": checked.token, "ids": ids.tolist(), "probabilities": mass.tolist(), "own": checked.own}
         line |= known
-        if rest == 0:
+        if len(ids) == np.count_nonzero(p):
             line["whole"] = True
         if draft_probs is not None:
             line["draft_probs"] = np.asarray(draft_probs, dtype=np.float64)[ids].tolist()

@@ -87,12 +87,6 @@ class ListedMasses(NamedTuple):
         total = math.fsum(mass.tolist())
         return cls(ids, mass, total if whole else max(total, 1.0), whole, len(ids), error, completed, gaps)
 
-    def cut(self) -> tuple[Array, Array, float]:
-        """Return the TOP most probable tokens in descending order, their probabilities, and that of all others."""
-        order = np.lexsort((self.ids, -self.mass))[:TOP]
-        mass = self.mass[order] / self.total
-        return self.ids[order], mass, 0.0 if self.whole and self.size <= TOP else max(0.0, 1.0 - float(mass.sum()))
-
 
 class Token(NamedTuple):
     """One emitted token with its reported distribution: the input of an `Audit`.

@@ -80,6 +80,15 @@ class ServerReport(Report[ServerEvidence]):
         said = f"{self.word} in {evidence.tokens:,} tokens: {test.claim}; e-value {e_value_text(evidence.log_e_value)}"
         return ". ".join([said, *_limits(evidence)])
 
+    @property
+    def e_value_meaning(self) -> str:
+        """One sentence on what an e-value is."""
+        null = "servers have the same distribution" if self.outcomes[0].check == SAME_SERVERS else "server is unbiased"
+        return (
+            f"e-value: evidence against the hypothesis that the {null}; at least 1/alpha = {1 / self.false_alarm:,.0f} rejects it at "
+            f"level alpha = {self.false_alarm:g}"
+        )
+
     def facts(self) -> Iterator[tuple[str, str]]:
         """Name and text of what it was tried with, of what was left out, and of remarks."""
         for name, value in self.tried.items():

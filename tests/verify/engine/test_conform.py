@@ -355,6 +355,12 @@ def test_too_few_texts_are_not_judged(run: Any, monkeypatch: pytest.MonkeyPatch)
     assert "plain" in wrong(run(requests=400))
 
 
+def test_an_adapter_without_a_required_function_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "no_start.py").write_text("def complete(requests): ...\n\n\ndef stop(): ...\n")
+    done = CliRunner().invoke(main, ["conform", str(tmp_path / "no_start.py")])
+    assert done.exit_code == 2 and "without start. Define them" in done.stderr, done.output
+
+
 @pytest.mark.usefixtures("few_kinds")
 def test_what_an_engine_lacks_is_not_tried(run: Any) -> None:
     report = run(lacks="top_k seed abort", requests=400)

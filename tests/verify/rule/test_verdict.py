@@ -518,6 +518,17 @@ def test_a_rule_that_is_right_for_drafts_that_are_all_there_is_not_refuted() -> 
         assert not outcome.refutes and Answers([outcome, *passed]).lines()[0].startswith(f"lossless: {said}")
 
 
+def no_residual(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    return otd.Selection(right(p, q, drafts).accept, p)
+
+
+def test_the_remedy_for_absent_drafts_is_told_only_where_they_are_the_cause() -> None:
+    """A rule that is wrong without absent drafts, too, gets no advice on -1."""
+    for decide, told in ((ignores_absent, True), (no_residual, False)):
+        outcome = check_rule(Rule(decide), 5, ["padded_drafts"])["padded_drafts"]
+        assert outcome.status == "failed" and ("-1 is an absent draft" in outcome.evidence.reason) == told
+
+
 @pytest.mark.parametrize("k", [2, 4])
 def test_a_rule_for_one_number_of_drafts_is_tried_with_absent_and_with_drawn_drafts(k: int) -> None:
     report = check_rule(Rule(exactly(k)), 12, ["padded_drafts", "drawn_tokens"])

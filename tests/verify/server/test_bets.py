@@ -10,7 +10,7 @@ from ot_draft.verify.server.bets import BETS, SCORED, BetSettings, overlaps, sco
 from ot_draft.verify.server.blocks import Tokens, stack
 from ot_draft.verify.server.bound import Bound
 from ot_draft.verify.server.past import Past, PastSettings, Seen
-from ot_draft.verify.server.records import Token, dense_row, top_row
+from ot_draft.verify.server.records import TOP, ListedMasses, Token, dense_row, top_row
 from ot_draft.verify.server.wealth import Learner, Wealth, WealthSettings, in_context
 
 from . import growth
@@ -221,14 +221,21 @@ def test_the_bound_holds_for_the_bias_that_there_is() -> None:
     assert bound.largest(0.9, 0) < bound.largest(0.999, 0) < bound.largest(0.999999, 0)
 
 
+def cut(law: ListedMasses) -> tuple[np.ndarray, np.ndarray, float]:
+    """The TOP most probable tokens in descending order, their probabilities, and that of all others."""
+    order = np.lexsort((law.ids, -law.mass))[:TOP]
+    mass = law.mass[order] / law.total
+    return law.ids[order], mass, 0.0 if law.whole and law.size <= TOP else max(0.0, 1.0 - float(mass.sum()))
+
+
 def test_a_large_vocabulary_is_cut_by_the_law_alone() -> None:
     generator = np.random.default_rng(4)
     law = generator.dirichlet(np.full(5000, 0.01))
-    ids, mass, rest = dense_row(law).cut()
+    ids, mass, rest = cut(dense_row(law))
     order = np.argsort(-law, kind="stable")[: len(ids)]
     assert ids.tolist() == order.tolist() and np.allclose(mass, law[order])
     assert rest == pytest.approx(1 - law[order].sum())
-    small, _, nothing = dense_row(law[:20] / law[:20].sum()).cut()
+    small, _, nothing = cut(dense_row(law[:20] / law[:20].sum()))
     assert nothing == 0 and len(small) == 20
 
 
@@ -243,7 +250,7 @@ def test_rows_of_all_lengths_become_one_block() -> None:
         rows.append(Token(int(ids[0]), top_row(ids, mass, whole), np.nan, 1, 2, 3, 4, draft))
     block = stack(rows)
     for row, (slot, added) in enumerate(zip(block.slot, rows, strict=True)):
-        ids, mass, rest = added.law.cut()
+        ids, mass, rest = cut(added.law)
         assert block.ids[row, : len(ids)].tolist() == ids.tolist() and set(block.ids[row, len(ids) :]) <= {-1}
         assert np.allclose(block.mass[row, : len(ids)], mass) and not block.mass[row, len(ids) :].any()
         assert block.residual_mass[row] == pytest.approx(rest, abs=1e-12)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,9 +125,9 @@ def test_unverified_drafts_are_found_with_the_draft_models_folder(style: Any, fo
         with serving(sampled(model, draft, share), style) as (url, _):
             done = audit(url, *asked, "--draft", str(tmp_path / "draft"))
         assert done.exit_code == (share > 0), done.output
-        assert (
-            "strongest evidence: a token that the draft model strongly prefers" in " ".join(done.output.split())
-        ) == (share > 0)
+        assert ("strongest evidence: a token weighted by min(1, q / (4 p))" in " ".join(done.output.split())) == (
+            share > 0
+        )
         assert "draft distribution: of" in done.output, done.output
 
 
@@ -175,6 +178,28 @@ def test_decoding_is_audited_and_its_log_can_be_read_again(tmp_path: Path) -> No
     assert e_values[0] == e_values[1]
     refused = CliRunner().invoke(main, [*words, "--audit", str(log)])
     assert refused.exit_code == 2 and "must be a new file" in refused.output
+
+
+def test_decoding_reports_what_the_audit_of_its_log_reports(tmp_path: Path) -> None:
+    """Every line of the log lists 64 tokens, also improbable ones: a shorter list would not be tested."""
+    from ot_draft.cli.decode.run import Audited
+
+    generator, steps = np.random.default_rng(0), []
+    for _ in range(48):
+        p = np.exp(3 * generator.standard_normal(1_000))
+        p /= p.sum()
+        law, token = torch.tensor(p)[None, None], int(generator.choice(1_000, p=p))
+        about = {
+            "number": 0,
+            "nodes": torch.zeros(1, 0, dtype=int),
+            "tokens": partial(lambda token, row: [token], token),
+        }
+        steps.append(SimpleNamespace(p=law, q=law, **about))
+    audited = Audited(tmp_path / "log.jsonl")
+    assert len(list(audited(iter(steps), 0))) == 48
+    evidence = audited.close().evidence
+    again = json.loads(audit(str(tmp_path / "log.jsonl"), "--json", "-").stdout)["outcomes"][0]["evidence"]
+    assert evidence.tokens == again["tokens"] == 48 and evidence.log_e_value == pytest.approx(again["log_e_value"])
 
 
 def test_a_step_without_laws_is_refused() -> None:
