@@ -8,8 +8,8 @@ from pathlib import Path
 
 DISTRIBUTION = "ot_draft"
 CLONE = Path(__file__).parents[1]  # the folder of the clone, if it is one
-# Extras that `make .venv` does not install: two exclude each other, one compiles for minutes.
-APART = ("vllm", "sglang", "llamacpp")
+# Extras that `make .venv` does not install: one pins a version of torch, one compiles for minutes.
+APART = ("vllm", "llamacpp")
 
 
 def how_to_install(package: str, extra: str) -> str:

@@ -387,7 +387,7 @@ def test_the_lock_holds_every_package_of_the_tests(pytestconfig: pytest.Config) 
     )
     assert versions.items() >= pins(MAKEFILE).items()
     for name, (bounds,) in requirements().items():
-        if name not in {"ot-draft", "vllm", "sglang", "llama-cpp-python"}:
+        if name not in {"ot-draft", "vllm", "llama-cpp-python"}:
             assert Requirement(f"{name}{bounds}").specifier.contains(versions[name]), (name, bounds, versions[name])
     if pytestconfig.getoption("newest"):
         pytest.skip("the newest packages may need others than those of the lock")
@@ -412,7 +412,7 @@ def test_the_extra_all_brings_every_other_extra() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (everything,) = map(Requirement, extras["all"])
     assert everything.name == PYPROJECT["project"]["name"]
-    assert everything.extras == set(extras) - {"all", "reproduce", "ortools", "vllm", "sglang", "llamacpp"}
+    assert everything.extras == set(extras) - {"all", "reproduce", "ortools", "vllm", "llamacpp"}
     (what_reproduce_takes,) = map(Requirement, extras["reproduce"])
     assert what_reproduce_takes.extras < everything.extras
 

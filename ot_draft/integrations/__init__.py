@@ -1,1 +1,1 @@
-"""Rules inside vLLM, SGLang and transformers: one module each, loaded only if it is used."""
+"""Rules inside vLLM and transformers: one module each, loaded only if it is used."""

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ot_draft_sglang as sglang
 import pytest
 from host_models import RejectionSampler, installed, of_vllm
 
 from ot_draft import errors
 from ot_draft.errors import MissingPackage
-from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2
+from ot_draft.integrations import host, vllm, vllm_runner_v2
 from ot_draft.integrations.chains import CHAIN_RULES
 
 V1, V2 = "vllm.v1.sample.rejection_sampler", "vllm.v1.worker.gpu.spec_decode.rejection_sampler"

@@ -12,11 +12,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import ot_draft_sglang as sglang  # noqa: E402
 from host_models import FALSE_ALARM, Tables, drawn, p_value  # noqa: E402
 
 import ot_draft as otd  # noqa: E402
 from ot_draft import errors  # noqa: E402
-from ot_draft.integrations import sglang  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
 
 N = 3

@@ -14,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import ot_draft_sglang as sglang  # noqa: E402
 from host_models import Tables  # noqa: E402
 from mutants.plugin import PLANTED, planted  # noqa: E402
 from slow import slow_except  # noqa: E402
@@ -22,7 +23,7 @@ from vllm_calls import LENGTH, Batch, N, run_v1, run_v2  # noqa: E402
 
 import ot_draft as otd  # noqa: E402
 from ot_draft import errors  # noqa: E402
-from ot_draft.integrations import host, sglang, vllm, vllm_runner_v2  # noqa: E402
+from ot_draft.integrations import host, vllm, vllm_runner_v2  # noqa: E402
 from ot_draft.integrations.chains import CHAIN_RULES  # noqa: E402
 from ot_draft.verify.server import read_log  # noqa: E402
 

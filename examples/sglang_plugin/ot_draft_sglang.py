@@ -1,8 +1,9 @@
 """Plugin for SGLang: naive target sampling on its draft trees, speculative sampling or block verification on its chains.
 
-Written for the source of SGLang 0.5.23, and never run inside SGLang. `OT_DRAFT_SGLANG` activates it in every process of SGLang,
-through the entry point `sglang.srt.plugins`; without the variable the plugin does nothing. With `OT_DRAFT_AUDIT_LOG` it writes a log
-for `ot-draft audit`; see `host`. Both functions are in sglang/kernels/ops/speculative/verify_sampling.py:
+Written for the source of SGLang 0.5.23, and never run inside SGLang. `pip install . examples/sglang_plugin` in a clone installs it.
+`OT_DRAFT_SGLANG` activates it in every process of SGLang, through the entry point `sglang.srt.plugins`; without the variable the plugin
+does nothing. With `OT_DRAFT_AUDIT_LOG` it writes a log
+for `ot-draft audit`; see `ot_draft.integrations.host`. Both functions are in sglang/kernels/ops/speculative/verify_sampling.py:
 
 * `NaiveTarget` replaces `tree_speculative_sampling_target_only`, the verification of EAGLE's and DFlash's trees.
 * `SpeculativeSampling` and `BlockVerification` replace `chain_speculative_sampling_triton`, which SGLang uses for chains with
@@ -21,10 +22,10 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 
-from ..arrays import Array, arange, inverse_cdf, namespace, where
-from ..errors import NotLossless
-from .chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms, with_laws
-from .host import StepLog, check_choice, check_parameters, check_version, step_log
+from ot_draft.arrays import Array, arange, inverse_cdf, namespace, where
+from ot_draft.errors import NotLossless
+from ot_draft.integrations.chains import CHAIN_RULES, ChainRule, along_chains, number_of_uniforms, with_laws
+from ot_draft.integrations.host import StepLog, check_choice, check_parameters, check_version, step_log
 
 VARIABLE = "OT_DRAFT_SGLANG"
 MODULE = "sglang.kernels.ops.speculative.verify_sampling"
