@@ -22,7 +22,6 @@ from ..watermark import watermarked
 __all__ = ["Method", "auto_method", "dynamic_method", "lookup_method", "method_called", "shape_of"]
 
 AUTOREGRESSIVE, AUTO = "autoregressive", "auto"
-LAW_LABELS = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,8 @@ def method_called(rule: str, law: str | None, shape: TreeShape) -> Method:
         drawn = path_rule.law if law is None else law_called(law, max(shape.branching))
         name = drawn.name
     tree = FixedTree(shape, drawn)
-    drafts = f"{tree.label}, {LAW_LABELS.get(name, name)}"
+    labels = {"iid": "i.i.d.", "without-replacement": "without replacement", "hybrid:auto": "hybrid, j from q"}
+    drafts = f"{tree.label}, {labels.get(name, name)}"
     return Method.of(
         path_rules.command(path_rule),
         name,

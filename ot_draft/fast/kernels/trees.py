@@ -25,7 +25,6 @@ from .draw import _stretch
 from .excess import _any_of
 from .grid import EXACT
 
-MOST_NODES = 127
 # Tokens that are removed from q before a child is drawn: the fixed last children and the siblings before it. NONE: no token (i.i.d.
 # draws); DRAWN: the siblings before it (draws without replacement); FIRST: the fixed first children.
 LAST = tl.constexpr(3)
@@ -467,10 +466,15 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
     _store_path(length, nodes, following, row, here, after, parent, token, lane, depth, LENGTH)
 
 
+def _is_small(tree: DraftTree, max_nodes: int = 127) -> bool:
+    """Whether the kernels take a tree of so many nodes."""
+    return tree.bounds.size <= max_nodes
+
+
 def traversal(tree: DraftTree, uniforms: Any) -> PathSelection:
     """Return what `Traversal` selects, in one launch; NotImplemented for trees that the kernel does not take."""
     law = _law_of(tree)
-    if law is None or tree.bounds.size > MOST_NODES:
+    if law is None or not _is_small(tree):
         return NotImplemented
     code, fixed = law
     per_node = not isinstance(fixed, int)
@@ -486,7 +490,7 @@ def traversal(tree: DraftTree, uniforms: Any) -> PathSelection:
 def token_wise(path_rule: TokenWise, tree: DraftTree, uniforms: Any) -> PathSelection:
     """Return what a token-wise path rule selects, in one launch; NotImplemented for rules and trees that the kernel does not take."""
     rule = path_rule.rule
-    if tree.bounds.size > MOST_NODES:
+    if not _is_small(tree):
         return NotImplemented
     if type(path_rule) is NaivePath:
         kind, law = NAIVE, NONE
