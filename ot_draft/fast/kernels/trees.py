@@ -518,10 +518,10 @@ def _law_of(tree: DraftTree) -> tuple[Any, Any] | None:
         FixedLast.conditional,
     ):
         return None
-    code = FIRST if isinstance(law, FixedFirst) else LAST
+    code = FIRST if type(law).conditional is FixedFirst.conditional else LAST
     if tree.fixed_count is not None:
         return code, tree.fixed_count.long()
-    if isinstance(law, Hybrid) and law.top == -1:
+    if law == Hybrid(-1):
         return code, ALL_BUT_ONE.value
     fixed = (
         law.n_fixed(tree.q, tree.bounds.max_children) if law.n_fixed_is_constant and not law.n_fixed_by_node else None
