@@ -19,6 +19,7 @@ import pytest
 import ot_draft as otd
 from ot_draft.verify.outcome import Outcome, RuleEvidence, Status, Tried
 from ot_draft.verify.rule import RuleReport, check_rule
+from ot_draft.verify.rule.properties import properties_of
 from ot_draft.verify.rule.report_files import is_wrong, reports_of, summary_lines, verdict, write_reports
 
 USER_TEST = """
@@ -42,6 +43,10 @@ def test_rule(rule, check):
 def test_other(record_property):
     record_property("mine", 1)
 """
+
+
+class OwnLaw(otd.IID):
+    """A draft law that is not the library's."""
 
 
 @pytest.fixture
@@ -289,3 +294,17 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_tests(place: s
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ot-report", "json", "--ot-report-dir", place)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines([f"*--ot-report-dir must be a writable folder, got {str(place)!r}*"])
+
+
+def test_torch_is_loaded_and_problems_are_drawn_once_for_all_tests() -> None:
+    """Not in the child process of every test. A draft law of the user is not called in this process."""
+    from ot_draft.verify.rule.report import check_property
+    from ot_draft.verify.rule.search import drawn_problems
+
+    (claim,) = properties_of(otd.rules.NaiveTarget(), ["output_distribution"])
+    drawn_problems.cache_clear()
+    for _ in range(2):
+        assert check_property(claim, otd.rules.NaiveTarget(), 5).status == Status.PASSED
+    assert (drawn_problems.cache_info().misses, drawn_problems.cache_info().hits) == (1, 1)
+    assert check_property(claim, otd.rules.NaiveTarget(OwnLaw()), 5).status == Status.PASSED
+    assert drawn_problems.cache_info().misses == 1

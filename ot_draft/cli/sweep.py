@@ -12,7 +12,7 @@ from ..data.study import QUICK_RULES
 from ..data.sweep import Progress
 from .console import one_line, print_json, progress_bar, without_nan
 from .options import DEFAULTS, Place, can_write_into, form_of
-from .rule_target import RulesOfUser, refuted_rules
+from .rule_target import refuted_rules
 from .study import marked, print_summaries, reading_options, study_of, study_options
 
 
@@ -63,8 +63,7 @@ def sweep(
                 said = f"pairs, {len(progress.trouble)} worker failures" if progress.trouble else "pairs"
                 move(said, to=progress.rows)
 
-            with RulesOfUser(of_study["names"]):
-                trouble = run_sweep(work, out, tries, advance)
+            trouble = run_sweep(work, out, tries, advance)
         means = marked(summarise_sweep(out), refuted_rules(of_study["names"], study.ks))
     for line in trouble:
         click.echo(f"worker processes died, and their parts were repeated: {line}", err=True)

@@ -245,7 +245,9 @@ def _settled(outcomes: list[RuleOutcome], claim: RuleProperty) -> str:
 
 def check_property(claim: RuleProperty, rule: SelectionRule, max_examples: int = 100, seed: int = 0) -> RuleOutcome:
     """Outcome of one property for one rule."""
-    with Child(Search(rule, max_examples, seed), [claim]) as child:
+    search = Search(rule, max_examples, seed)
+    search.prepare(claim)
+    with Child(search, [claim]) as child:
         return child.outcome(claim)
 
 

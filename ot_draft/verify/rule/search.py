@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from importlib import import_module
 from operator import ge
 from time import perf_counter, process_time
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 
+from ... import laws
 from ...boundary import int_from
 from ...laws import DraftLaw, is_defined
 from ...problem import Problem
@@ -22,7 +24,7 @@ from ..outcome import Outcome, RuleEvidence, Status, Tried
 from ..ranges import Range
 from ..source import Counterexample, RuleSource
 from .recording import Crash, RecordingRule, Refusal, check_once, only_overwrites
-from .rule_property import RuleProperty, possible_drafts
+from .rule_property import RuleProperty, possible_drafts, without_torch
 from .strategies import MOST_DRAFTS, ONLY, Strategy
 from .time_limit import WALL_PER_CPU, NoLimit
 
@@ -253,10 +255,8 @@ class Search:
     def _search(self, claim: RuleProperty, only: frozenset[int] | None) -> Outcome[RuleEvidence]:
         first = Attempts(claim, self.rule, self.limit, self.limits, only)
         self.tries, self.begun = [first], perf_counter()
-        # Fewer for a rule that solves a program for every problem.
-        few: Sizes = (("cells", self.limits.program_cells),) if claim.large and self.rule.cost.solves_program else ()
+        few, number = self._sizes(claim)
         cases = claim.cases(self.rule.law, **dict(few))
-        number = min(self.max_examples * (self.limits.large_property_problems if claim.large else 1), claim.most)
         if isinstance(cases, list):
             first.first_failure(cases)
         else:
@@ -268,6 +268,27 @@ class Search:
                 self.tries[-1].shrink(cases, number, self.seed, first.counterexample)
         self._find_cause(claim)
         return self._shown().outcome(self.source, perf_counter() - self.begun)
+
+    def _sizes(self, claim: RuleProperty) -> tuple[Sizes, int]:
+        """Limits of the problems, smaller for a rule that solves a program for every problem, and their number."""
+        few: Sizes = (("cells", self.limits.program_cells),) if claim.large and self.rule.cost.solves_program else ()
+        return few, min(self.max_examples * (self.limits.large_property_problems if claim.large else 1), claim.most)
+
+    def prepare(self, claim: RuleProperty) -> None:
+        """Load torch and draw the problems of a property in this process, once for all child processes that are forked later.
+
+        Problems of a draft law of the user are drawn in the child, since its code may not return.
+        """
+        if claim.category in ("floats", "arguments", "robust") and not without_torch(self.rule):
+            import_module("torch")
+        few, number = self._sizes(claim)
+        of_library = type(self.rule.law) in {type(law) for law in laws.ALL}
+        if (
+            of_library
+            and not claim.skipped(self.rule)
+            and not isinstance(claim.cases(self.rule.law, **dict(few)), list)
+        ):
+            self._problems(claim, few, number)
 
     def _find_cause(self, claim: RuleProperty) -> None:
         """Note in the counterexample whether it is there only because the rule writes into its arguments."""

@@ -225,3 +225,11 @@ def test_a_law_that_can_be_known() -> None:
 def test_a_law_that_cannot_be_known_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(CannotAudit, match=said):
         Reported(**given)
+
+
+def test_the_report_says_what_an_e_value_is(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(each) + "\n" for each in lines(None, 40, True)))
+    shown = " ".join(audit(str(log), "--level", "0.001").stdout.split())
+    assert "e-value: evidence against the hypothesis that the server is unbiased" in shown
+    assert "at least 1/alpha = 1,000 rejects it at level alpha = 0.001" in shown
