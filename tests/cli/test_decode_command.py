@@ -38,7 +38,7 @@ from ot_draft.cli.plan import read_costs  # noqa: E402
 from ot_draft.decoding import Auto, DecodeOptions, PromptLookup, SamplingParams, decode, decode_steps, reference_decode  # noqa: E402
 from ot_draft.decoding.benchmark.peers import peers  # noqa: E402
 from ot_draft.decoding.methods import auto_method, lookup_method, method_called, methods_to_compare, shape_of  # noqa: E402
-from ot_draft.errors import CannotDecode  # noqa: E402
+from ot_draft.errors import CannotDecode, InvalidArgument  # noqa: E402
 from ot_draft.trees.evaluation.wall_clock import Efficiency  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -361,3 +361,8 @@ def test_the_embedded_pair(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "Paris" in result.stdout
     assert page.stat().st_size > 10_000 and (trace / "pairs-00000.npz").is_file()
+
+
+def test_more_top_tokens_than_paths_are_an_error() -> None:
+    with pytest.raises(InvalidArgument, match="at most k top tokens, hybrid:3, got 'hybrid:99'"):
+        method_called("Optimal", "hybrid:99", shape_of(3, 2, None))

@@ -156,7 +156,7 @@ def _end_with_parent() -> None:
 
 
 def _call(module: ModuleType, function: str, given: Any, options: Any) -> Any:
-    if function == "missing":
+    if function == "load":
         return [each for each in REQUIRED if not hasattr(module, each)]
     if function == "describe":
         return {

@@ -155,7 +155,7 @@ class EngineTrial:
     def start(self) -> None:
         """Write the pair and start the engine with it. Raises Crashed, and InvalidArgument for an adapter without a required function."""
         self._begin()
-        if missing := self.call("missing"):
+        if missing := self.call("load"):
             raise InvalidArgument(
                 f"ENGINE must be an adapter with the functions {', '.join(REQUIRED)}, got {self.name!r} without {', '.join(missing)}."
                 " Define them (docs/conform.md)."

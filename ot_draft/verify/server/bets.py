@@ -343,6 +343,7 @@ def _by_rank_and_id(family: str, *events: tuple[str, str]) -> tuple[Bet, ...]:
 
 
 UNLIKELY = "an unlikely token, weighted by minus the logarithm of its probability"
+P_AND_Q = "p reported, q of the draft model"
 
 SCORED_GROUPS = (
     BetGroup(_rank, _bets(
@@ -396,13 +397,14 @@ SCORED_GROUPS = (
     )),
     BetGroup(_draft, _bets(
         "draft distribution",
-        ("draft distribution", "a token that is more probable under the draft model, weighted by q / (p + q)"),
-        ("overlap with the draft distribution", "a token weighted by min(1, q / p), with p of the server and q of the draft model"),
-        ("ratio to the draft distribution", f"a token weighted by min(1, q / ({SETTINGS.max_draft_ratio:g} p))"),
+        ("draft distribution", f"a token weighted by q / (p + q), {P_AND_Q}"),
+        ("overlap with the draft distribution", f"a token weighted by min(1, q / p), {P_AND_Q}"),
+        ("ratio to the draft distribution", f"a token weighted by min(1, q / ({SETTINGS.max_draft_ratio:g} p)), {P_AND_Q}"),
         ("most probable draft token", "the draft model's most probable token"),
         ("likely and drafted",
-         f"a token of probability {SETTINGS.min_likely:g} or more, weighted by min(1, q / ({SETTINGS.max_draft_ratio:g} p))"),
-        *((f"drafted {low:g} to {high:g} times", f"a token with q / p from {low:g} to {high:g}") for low, high in SETTINGS.draft_ratios),
+         f"a token of probability {SETTINGS.min_likely:g} or more, weighted by min(1, q / ({SETTINGS.max_draft_ratio:g} p)), {P_AND_Q}"),
+        *((f"drafted {low:g} to {high:g} times", f"a token with q / p from {low:g} to {high:g}, {P_AND_Q}")
+          for low, high in SETTINGS.draft_ratios),
         ("noise of the draft", "a token that is too frequent if the draft's random noise is used again for the residual"),
         ("drafted too rarely", "a high quantile of the residual distribution, tokens sorted by id"),
         ("accepted too easily", f"a token that is too frequent if draft tokens are accepted with {SETTINGS.lenient_factor:g} p/q"),
