@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from ..optional import load
-from .study import DUAL
+from .study import OptimumRow
 from .summary import Summary
 
 __all__ = ["Entry", "Look", "look", "plot_acceptance", "pyplot"]
@@ -31,10 +31,10 @@ class Look:
     label: str
 
 
-LOOKS = {
-    DUAL: Look("#000000", "", "-", "optimum, i.i.d. (rule Optimal)"),
-    f"{DUAL} without-replacement": Look("#000000", "", ":", "optimum, without replacement"),
-    f"{DUAL} hybrid:auto": Look("#332288", "*", "-.", "optimum, hybrid drafting, j from q"),
+LOOKS: dict[str, Look] = {
+    OptimumRow.DUAL: Look("#000000", "", "-", "optimum, i.i.d. (rule Optimal)"),
+    f"{OptimumRow.DUAL} without-replacement": Look("#000000", "", ":", "optimum, without replacement"),
+    f"{OptimumRow.DUAL} hybrid:auto": Look("#332288", "*", "-.", "optimum, hybrid drafting, j from q"),
     "Optimal": Look("#000000", "o", "-", "Optimal"),
     "Optimal, 1024 classes": Look("#000000", "p", "--", "Optimal, 1,024 classes"),
     "FromCoupling": Look("#000000", "s", "-", "LP coupling"),
@@ -89,7 +89,7 @@ def plot_acceptance(axes: Any, lines: Sequence[Summary]) -> tuple[list[Entry], l
         barred.update(places)
         options = {"color": style.colour, "marker": style.marker or None, "ls": style.line, "ms": 4.5, "lw": 1.4}
         options["label"] = style.label
-        axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(DUAL) else 2, **options)
+        axes.errorbar(ks, means, errors, elinewidth=0.8, zorder=3 if key.startswith(OptimumRow.DUAL) else 2, **options)
         single = len(found) == 1 and found[0].k < every_k[-1]
         (points if single else ends).append((ks[-1], means[-1], style.label, style.colour))
     axes.set_xscale("log", base=2)
@@ -103,7 +103,7 @@ def _curves(lines: Sequence[Summary]) -> Iterator[tuple[str, list[Summary]]]:
     """The lines that are drawn, by the key of their look."""
     for rule, law in dict.fromkeys((line.rule, line.law) for line in lines):
         found = [line for line in lines if (line.rule, line.law) == (rule, law) and line.accepted is not None]
-        key = f"{rule} {law}" if rule == DUAL and law != "iid" else rule
+        key = f"{rule} {law}" if rule == OptimumRow.DUAL and law != "iid" else rule
         if found and key in LOOKS and key not in ("Optimal", "FromCoupling"):  # their lines are the optimum's
             yield key, found
 

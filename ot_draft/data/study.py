@@ -175,8 +175,14 @@ def under_laws(
     )  # Optimal is a default rule twice
 
 
-DUAL, LINEAR_PROGRAM = "optimum", "optimum by LP"  # rows that are not rules
 OF_RULE = "raised by the rule "  # start of a note on an exception that a rule raised
+
+
+class OptimumRow(StrEnum):
+    """Name of a row that is not a rule: the optimum, by the dual or by a linear program."""
+
+    DUAL = "optimum"
+    LINEAR_PROGRAM = "optimum by LP"
 
 
 class NoAcceptance(StrEnum):
@@ -226,7 +232,7 @@ def block(
         problems = {law: study.problem(p, q, k, law) for law in laws}
         optima = {law: optimal_acceptance(problem.p, q, k, law) for law, problem in problems.items()}
         for law, best in optima.items():
-            yield Row(None, k, DUAL, law.name, best, best, 0 * best, best, "dual")
+            yield Row(None, k, OptimumRow.DUAL, law.name, best, best, 0 * best, best, "dual")
             if lp_seconds is not None:
                 yield _linear_program(problems[law], best, lp_seconds)
         for rule in study.rules:
@@ -238,7 +244,7 @@ def block(
 
 
 def _linear_program(problem: Problem, best: Array, seconds: float) -> Row:
-    about = (None, problem.k, LINEAR_PROGRAM, problem.law.name)
+    about = (None, problem.k, OptimumRow.LINEAR_PROGRAM, problem.law.name)
     if max(program_seconds(problem.law, q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     solver = "flow" if is_exact(problem.p) else "highs"

@@ -19,7 +19,7 @@ from ..laws import is_defined
 from ..optional import load
 from ..version import __version__
 from .shards import Shard
-from .study import DUAL, QUICK_RULES, Study, block
+from .study import QUICK_RULES, OptimumRow, Study, block
 
 MANIFEST = "_sweep.json"  # readers of parquet folders pass over such names
 
@@ -185,7 +185,7 @@ def _table(sweep: Sweep, part: Part, cells: int = 1 << 16) -> Any:
         p, q = part.shard.read(start, start + len(rows), sweep.temperature)
         groups = [(word, len(list(same))) for word, same in groupby(part.shard.groups(start, start + len(rows)))]
         for found in block(study, p, q, lambda row, start=start: (file, start + row)):  # type: ignore[misc]
-            if found.rule == DUAL or found.accepted is None:
+            if found.rule == OptimumRow.DUAL or found.accepted is None:
                 continue
             numbers = {"row": rows, "k": np.full(len(rows), found.k, np.int16), "acceptance": found.accepted}
             numbers |= {name: getattr(found, name) for name in ("taken", "error", "optimum")}

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from ..optimum import kseq_bound
 from .pairs import PairsFound
-from .study import DUAL, LINEAR_PROGRAM, NoAcceptance, Row, Study
+from .study import NoAcceptance, OptimumRow, Row, Study
 from .summary import Summary
 
 __all__ = ["as_records"]
@@ -32,7 +32,7 @@ TITLES = {  # of laws, by their names
     "greedy": "greedy: top k - 1, one draw outside",
     "hybrid:auto": "hybrid: j top tokens, j chosen from q, draws outside",
 }
-NAMES = {DUAL: "optimum", LINEAR_PROGRAM: "optimum (linear program)"}
+NAMES: dict[str, str] = {OptimumRow.DUAL: "optimum", OptimumRow.LINEAR_PROGRAM: "optimum (linear program)"}
 
 
 def table(lines: Sequence[Summary], title: str, width: int = 80, name_width: int = 30) -> RenderableType:
@@ -134,7 +134,9 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
         "TV: total variation of p and q. Acceptance: probability that the output is a draft token, accepted or sampled after the"
         " rejection of all. Share: of the draft law's optimum, at the largest k.": True,
         "Optimum: the largest acceptance of all rules with the same output distribution and draft law.": True,
-        "Linear program: the same, computed by a solver.": any(line.rule == LINEAR_PROGRAM for line in shown),
+        "Linear program: the same, computed by a solver.": any(
+            line.rule == OptimumRow.LINEAR_PROGRAM for line in shown
+        ),
         "±: standard error over texts, or over pairs without texts.": not single,
         f"≈: estimated from {study.samples} draft tuples per pair (--samples), ± standard error.": estimated,
         "-: no value for this k (reasons: --csv).": any(

@@ -30,8 +30,6 @@ from ..trees.drafting.growing import Growing, TreeDraws
 from ..trees.rules.survivors import Draws, Survivors
 from .drafting import Drafting
 
-FALSE_ALARM = 0.01
-
 
 @lru_cache(maxsize=64)
 def exponentials(key: str, text: int, place: int, number: int, n: int) -> np.ndarray:
@@ -153,12 +151,12 @@ def sum_chance(total: float, tokens: int) -> float:
     return math.exp(min(0.0, largest + math.log(sum(math.exp(term - largest) for term in terms))))
 
 
-def power(found: np.ndarray, tokens: int) -> float:
-    """Return the detection power for texts of `tokens` tokens at FALSE_ALARM, by a normal with mean and variance of these scores."""
+def power(found: np.ndarray, tokens: int, false_positive_rate: float) -> float:
+    """Return the detection power for texts of this number of tokens, by a normal with mean and variance of these scores."""
     low, high = float(tokens), 4.0 * tokens + 40
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if sum_chance(middle, tokens) > FALSE_ALARM else (low, middle)
+        low, high = (middle, high) if sum_chance(middle, tokens) > false_positive_rate else (low, middle)
     spread = float(found.std()) * math.sqrt(tokens)
     return 0.5 * math.erfc((high - tokens * float(found.mean())) / max(spread, 1e-9) / math.sqrt(2))
 

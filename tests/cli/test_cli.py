@@ -20,7 +20,7 @@ import ot_draft as otd
 from figures.about import as_summaries
 from ot_draft import cli
 from ot_draft.cli import CLONE, main
-from ot_draft.data.study import DUAL, LINEAR_PROGRAM
+from ot_draft.data.study import OptimumRow
 from ot_draft.data.summary import clustered_error
 
 BERNOULLI = ("--p", "1/2,1/2", "--q", "3/4,1/4")
@@ -52,7 +52,7 @@ def test_bernoulli_pair_is_exact() -> None:
     assert float(iid["KSeq", 2].accepted) == pytest.approx(0.8476, abs=1e-4)
     assert {line.method for line in lines.values()} == {"dual", "lp", "enumerated", "- no such k under this law"}
     for (rule, k), line in lines.items():
-        if rule in (LINEAR_PROGRAM, "FromCoupling", "Greedy", "SpecHub") and line.accepted is not None:
+        if rule in (OptimumRow.LINEAR_PROGRAM, "FromCoupling", "Greedy", "SpecHub") and line.accepted is not None:
             assert line.accepted == line.optimum, (rule, k)
 
 
@@ -73,15 +73,15 @@ def test_the_table_shows_fractions_bounds_and_what_signs_mean() -> None:
 def test_every_rule_once_and_the_optimum_of_every_law() -> None:
     lines = summary(*BERNOULLI, "--k", 2)
     known = {rule.name for rule in otd.rules.ALL if not rule.cost.slow}
-    assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, *known}  # slow ones: when asked for only
+    assert {name for name, _ in lines} == {*OptimumRow, *known}  # slow ones: when asked for only
     result = compare(*BERNOULLI, "--k", 2, "--csv").stdout
     for law in ("iid", "without-replacement", "greedy", "hub", "hybrid:auto"):
-        assert f"{DUAL},{law}," in result
+        assert f"{OptimumRow.DUAL},{law}," in result
 
 
 def test_rules_and_laws_are_chosen() -> None:
     lines = summary(*BERNOULLI, "--k", 2, "--rules", "optimal,naive-target", "--law", "hybrid:1")
-    assert {name for name, _ in lines} == {DUAL, LINEAR_PROGRAM, "Optimal", "NaiveTarget"}
+    assert {name for name, _ in lines} == {*OptimumRow, "Optimal", "NaiveTarget"}
     assert {line.law for line in lines.values()} == {"hybrid:1"}
     assert all(line.accepted == 1 for line in lines.values())  # both tokens are drafted
 
@@ -235,7 +235,7 @@ def test_a_mean_over_some_of_the_pairs_is_not_shown() -> None:
     """Under hybrid:auto the program is small for the pairs where nearly all drafts are fixed: the row says '-', not their mean."""
     lines = summary(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal")
     programs = compare(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal", "--csv").stdout
-    assert lines[LINEAR_PROGRAM, 2].accepted is None and "- too many draft sets" in programs
+    assert lines[OptimumRow.LINEAR_PROGRAM, 2].accepted is None and "- too many draft sets" in programs
     assert lines["Optimal", 2].accepted is not None
 
 

@@ -26,7 +26,7 @@ import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise, summarise_sweep
 from ot_draft.data.estimate import expected_acceptance
-from ot_draft.data.study import DUAL, LINEAR_PROGRAM, QUICK_RULES
+from ot_draft.data.study import QUICK_RULES, OptimumRow
 from ot_draft.data.sweep import Progress
 from ot_draft.lossy.frontier import target_within
 
@@ -369,7 +369,7 @@ def test_compare_and_sweep_are_one_study(tmp_path: Path) -> None:
     compared = {
         (row.pair, row.k, row.rule): (row.accepted, row.taken, row.optimum)
         for row in compare_rules(read_pairs(tmp_path / "shard.npz"), study)
-        if row.rule not in (DUAL, LINEAR_PROGRAM) and row.accepted is not None
+        if row.rule not in tuple(OptimumRow) and row.accepted is not None
     }
     assert compared == swept and len(swept) == 8 * (2 * 5 + 1)
 

@@ -16,7 +16,7 @@ from ... import defaults
 from ...decoding import Auto, CannotDecode, DecodeOptions, Pair, PromptLookup, SamplingParams, Step, decode_steps
 from ...decoding import methods as making
 from ...decoding.methods import Method, method_called, shape_of
-from ...decoding.watermark import FALSE_ALARM, detect, power, scores
+from ...decoding.watermark import detect, power, scores
 from ...verify.server import Audit, LogWriter, ServerReport, emitted_with_laws, read_log
 from ..console import peak_memory
 from ..embedded import load_models
@@ -174,8 +174,9 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
     found, said = scores(text, key, number, paths, n), f"watermark: {detect(text, key, number, paths, n)}"
     if len(found) < 2:
         return said
-    powers = ", ".join(f"{power(found, tokens):.0%} for {tokens} tokens" for tokens in (50, 200))
-    return f"{said}; estimated detection power at a false positive rate of {FALSE_ALARM:.0%}: {powers}"
+    rate = 0.01
+    powers = ", ".join(f"{power(found, tokens, rate):.0%} for {tokens} tokens" for tokens in (50, 200))
+    return f"{said}; estimated detection power at a false positive rate of {rate:.0%}: {powers}"
 
 
 class Baseline:

@@ -22,7 +22,7 @@ from .grid import EXACT
 # Tokens that later siblings are not drawn from: none, all that are drawn before them, or the top tokens that are drafted first.
 NONE, DRAWN, FIRST = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 BLOCK = 1024  # tokens that `_draw_children` reads at once
-TOKENS, CHUNK = 64, 64  # rows and columns of a tile of the head
+TOKENS = 64  # rows of a tile of the head
 
 
 @triton.jit
@@ -190,7 +190,7 @@ def draw_level(
     _scores[parts, triton.cdiv(count, together)](
         rows, head.weight if head.norm is None else head.norm, head.weight, scores, largest, sums, count, n,
         rows.shape[1], head.epsilon, temperature or 1.0, rows.stride(0), NORMS=head.norm is not None, ROWS=together,
-        BLOCK=TOKENS, CHUNK=CHUNK, num_warps=4, **EXACT,
+        BLOCK=TOKENS, CHUNK=64, num_warps=4, **EXACT,
     )  # fmt: skip
     codes: dict[type, Any] = {IID: NONE, WithoutReplacement: DRAWN, Hybrid: FIRST}
     code = codes[type(law)]
