@@ -18,7 +18,7 @@ from ..errors import DraftSelectionError
 from ..verify.outcome import Status
 from ..verify.server import Audit, ServerReport
 from ..verify.server.lookup import LookupLaws
-from ..verify.server.page import HEADS, html_page, strongest
+from ..verify.server.page import html_page, strongest
 from ..verify.server.reported import MODES, Reported
 from .audit_options import Prompt, options_of_servers, say
 from .console import one_line, progress_bar
@@ -27,23 +27,6 @@ from .options import Numbers, Place, can_write
 if TYPE_CHECKING:
     from ..verify.server.answers import Answer
     from ..verify.server.reference import DraftLaws, LocalModel, Reference
-
-FOLDER = click.Path(exists=True, file_okay=False)
-LOOKUP = re.compile(r"ngram(?::([1-9]\d?))?")
-OPTIONS_OF_LOGS = (
-    "subject",
-    "level",
-    "confidence",
-    "tolerance",
-    "json_file",
-    "html",
-    "temperature",
-    "top_k",
-    "top_p",
-    "mode",
-)
-LOG_PROCESSED = "Log the distribution that is sampled from (vLLM: --logprobs-mode processed_logprobs)."
-SERVERS = "servers"  # instead of a URL: the command for two servers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +70,10 @@ class Draft(click.ParamType):
     name = "folder|ngram[:N]"
 
     def convert(self, value: Any, param: Any, context: Any) -> Path | int:
-        if (said := LOOKUP.fullmatch(str(value))) is not None:
+        if (said := re.fullmatch(r"ngram(?::([1-9]\d?))?", str(value))) is not None:
             return int(said[1] or LookupLaws.longest)
-        return Path(str(FOLDER.convert(value, param, context)))
+        folder = click.Path(exists=True, file_okay=False)
+        return Path(str(folder.convert(value, param, context)))
 
 
 class AuditCommand(click.Command):
@@ -99,10 +83,10 @@ class AuditCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Return the context of `audit servers` or `audit`."""
-        if args[:1] == [SERVERS]:
+        if args[:1] == ["servers"]:
             from .audit_servers import servers
 
-            return servers.make_context(f"{info_name} {SERVERS}", args[1:], parent, **extra)
+            return servers.make_context(f"{info_name} servers", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
@@ -175,8 +159,9 @@ def audit(
 def _temperature_of_raw(options: ServerOptions) -> float:
     """Temperature that the distributions of a log do not include; 1.0 if they are those that are sampled from."""
     heat, mode = options.temperature, options.mode
+    remedy = "Log the distribution that is sampled from (vLLM: --logprobs-mode processed_logprobs)."
     if mode != "processed" and (options.top_k, options.top_p) != (0, 1):
-        raise click.UsageError(f"--top-k and --top-p of a log require --logprobs processed. {LOG_PROCESSED}")
+        raise click.UsageError(f"--top-k and --top-p of a log require --logprobs processed. {remedy}")
     if mode in ("raw", "tempered") and heat is None:
         raise click.UsageError(f"--logprobs {mode} of a log requires --temperature. State the sampling temperature.")
     if heat not in (None, 1) and mode is None:
@@ -186,7 +171,7 @@ def _temperature_of_raw(options: ServerOptions) -> float:
             "processed_logprobs). Pass one of them."
         )
     if heat is not None and not (0 < heat < inf or (heat == 0 and mode == "processed")):
-        raise click.UsageError(f"--temperature of a log must be above 0, got {heat:g}. {LOG_PROCESSED}")
+        raise click.UsageError(f"--temperature of a log must be above 0, got {heat:g}. {remedy}")
     return heat if heat is not None and mode == "raw" else 1.0
 
 
@@ -202,9 +187,21 @@ def _read(log: str, judge: Audit, options: ServerOptions) -> ServerReport:
     if options.draft is not None:
         raise click.UsageError("--draft requires a server. In a log, set draft_probs in each line.")
     context = click.get_current_context()
+    of_logs = {
+        "subject",
+        "level",
+        "confidence",
+        "tolerance",
+        "json_file",
+        "html",
+        "temperature",
+        "top_k",
+        "top_p",
+        "mode",
+    }
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.DEFAULT
-        if given and parameter.name not in OPTIONS_OF_LOGS:
+        if given and parameter.name not in of_logs:
             raise click.UsageError(f"{parameter.opts[0]} requires a server. Pass its URL instead of a log.")
     judge.temperature = _temperature_of_raw(options)
     notes = ResponseNotes(judge.charge)
@@ -276,7 +273,8 @@ def _write(report: ServerReport, json_file: Path | None, html: Path | None) -> N
     evidence, table = report.evidence, None
     said = f"{report}."
     if report.outcomes[0].status != Status.UNDECIDED:
-        table = Table("event of the test", *HEADS[1:], title=f"{evidence.tokens:,} tokens", title_justify="left")
+        heads = ("event of the test", "tokens", "observed", "reported", "e-value")
+        table = Table(*heads, title=f"{evidence.tokens:,} tokens", title_justify="left")
         for row in strongest(report):
             table.add_row(*row)
         bounds = evidence.for_bounds.items()

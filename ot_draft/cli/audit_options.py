@@ -16,9 +16,6 @@ from .console import one_line, print_json, table_console
 from .options import Numbers, Place
 
 Prompt = str | list[int]
-ENGINES = ("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")
-STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.UNDECIDED: "yellow"}
-FILE = click.Path(exists=True, dir_okay=False)
 
 
 class Prompts(click.ParamType):
@@ -27,7 +24,8 @@ class Prompts(click.ParamType):
     name = "file"
 
     def convert(self, value: Any, param: Any, context: Any) -> list[Prompt]:
-        path, prompts = Path(str(FILE.convert(value, param, context))), list["Prompt"]()
+        file = click.Path(exists=True, dir_okay=False)
+        path, prompts = Path(str(file.convert(value, param, context))), list["Prompt"]()
         with one_line((OSError, UnicodeDecodeError)):
             lines = path.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines, 1):
@@ -56,7 +54,8 @@ def options_of_servers(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option("--model", default="", help="Model name on the server [default: its first model]."),
-            click.option("--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+            click.option("--engine", type=click.Choice(("auto", "vllm", "sglang", "llamacpp", "llama-cpp-python", "openai")),
+                         default="auto", show_default=True,
                          help="Engine whose request fields are sent; auto: detected; openai: standard fields only."),
             click.option("--prompts", type=Prompts(),
                          help="File of prompts, one per line: text, JSON string or list of token ids [default: built-in]."),
@@ -85,7 +84,8 @@ def say(
     if json_file is not None:
         json_file.write_text(json.dumps(report.record, indent=1) + "\n", encoding="utf-8")
     console = table_console(140)
-    console.print(said, style=STYLES[report.outcomes[0].status], highlight=False, markup=False)
+    styles = {Status.PASSED: "green", Status.FAILED: "bold red", Status.UNDECIDED: "yellow"}
+    console.print(said, style=styles[report.outcomes[0].status], highlight=False, markup=False)
     if report.outcomes[0].status != Status.UNDECIDED:
         console.print(report.e_value_meaning, style="dim", highlight=False, markup=False)
     for name, fact in facts:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arrays import Array
 from ...errors import CannotAudit
-from .bets import overlaps, scores
+from .bets import Bets
 from .blocks import Tokens, stack
 from .bound import Bound
 from .evidence import DecisionLimits, LeftOut, outcome_of
@@ -17,9 +17,7 @@ from .past import ListLengths, Order, Past
 from .records import Token
 from .report import ServerReport
 from .rounding import NOTHING, Rounding
-from .wealth import Learner, Wealth, in_context
-
-BLOCK = 512  # tokens whose bets are settled together
+from .wealth import Learner, Wealth, WealthSettings, in_context
 
 
 class Audit:
@@ -93,8 +91,11 @@ class Audit:
                 f"temperature must be above 0 and finite, got {temperature}. Pass the sampling temperature."
             )
         self.level, self.confidence, self.tolerance, self.temperature = level, confidence, tolerance, temperature
-        self._past, self._wealth, self._bound, self._no_mass = Past(), Wealth(tolerance), Bound(), 0
-        self._learner, self._rounding, self._order = Learner(), Rounding(rounding), Order()
+        self._bets, self._past, self._bound, self._no_mass = Bets(), Past(), Bound(), 0
+        self._stakes = WealthSettings()
+        self._wealth = Wealth(tolerance, self._bets.placed, self._past.settings.tilts, self._stakes)
+        self._learner = Learner(len(self._bets.scored), self._stakes)
+        self._rounding, self._order = Rounding(rounding), Order()
         self._lengths = ListLengths()
         self._rows: list[Token] = []
         self._owed = 0  # number of tokens that every bet will be charged for
@@ -115,7 +116,7 @@ class Audit:
         """
         for token in tokens:
             self._rows.append(token)
-            if len(self._rows) == BLOCK:
+            if len(self._rows) == 512:  # bets on so many tokens are settled together
                 self._flush()
 
     def _flush(self) -> None:
@@ -145,11 +146,12 @@ class Audit:
         seen = self._past.read(tokens)
         slack, nothing = self._rounding.read(tokens.mass, tokens.residual_mass, tokens.total, tokens.size, tokens.whole,
                                              tokens.relative, tokens.decimals)  # fmt: skip
-        scored = scores(tokens, self._past, seen)
+        scored = self._bets.scores(tokens, self._past, seen)
         y_scored, m_scored = scored.outcomes(tokens)
-        y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), overlaps(tokens, seen), strict=True))
+        y, m = (np.hstack(sides) for sides in zip((y_scored, m_scored), self._bets.overlaps(tokens, seen), strict=True))
         self._wealth.settle(y, m, slack)
-        combined, context = self._learner.bet(tokens, scored, m_scored), in_context(tokens, self._past, seen)
+        combined = self._learner.bet(tokens, scored, m_scored)
+        context = in_context(tokens, self._past, seen, self._stakes.reach)
         self._wealth.settle_learned(combined, context, slack, self._learner.reach)
         # An unlisted token counts as one of all unlisted ones: servers write -9999, -100 or -inf as unknown log-probability.
         beyond = np.where(tokens.whole, np.fmin(tokens.own, tokens.residual_mass), tokens.residual_mass)

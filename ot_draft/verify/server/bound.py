@@ -23,8 +23,6 @@ from .bets import overlap
 from .blocks import Tokens
 
 CELLS = 8  # of each partition
-# all unions of cells, each or its complement
-UNIONS = ((np.arange(1, 2 ** (CELLS - 1))[:, None] >> np.arange(CELLS)) & 1).astype(float)
 
 
 class DeviationSums:
@@ -36,7 +34,14 @@ class DeviationSums:
     def __init__(self, partitions: int, slopes: Array | None = None) -> None:
         self.count = np.zeros(partitions, dtype=int)
         self.sum, self._square = np.zeros((partitions, CELLS)), np.zeros((partitions, CELLS, CELLS))
+        # all unions of cells, each or its complement
+        self._unions = ((np.arange(1, 2 ** (CELLS - 1))[:, None] >> np.arange(CELLS)) & 1).astype(float)
         self._slopes = 2.0 ** -np.arange(1, 14) if slopes is None else slopes
+
+    @property
+    def events(self) -> int:
+        """Number of the sets of tokens that `largest` holds for: all unions of cells and their complements."""
+        return len(self.count) * len(self._unions) * 2
 
     def add(self, partition: int, x: Array) -> None:
         """Count x (T, CELLS)."""
@@ -51,20 +56,25 @@ class DeviationSums:
         """
         if not self.count.all():
             return 1.0
-        share = (1 - confidence) / (len(self.count) * len(UNIONS) * 2 * len(self._slopes))
-        spread = np.einsum("uj,pjk,uk->pu", UNIONS, self._square, UNIONS)
+        share = (1 - confidence) / (self.events * len(self._slopes))
+        spread = np.einsum("uj,pjk,uk->pu", self._unions, self._square, self._unions)
         psi = -np.log1p(-self._slopes) - self._slopes
         room = ((-log(share) + psi * (spread[..., None] + unseen)) / self._slopes).min(-1)
-        return min(1.0, float(((np.abs(self.sum @ UNIONS.T) + room + unseen) / (self.count[:, None] + unseen)).max()))
+        return min(
+            1.0, float(((np.abs(self.sum @ self._unions.T) + room + unseen) / (self.count[:, None] + unseen)).max())
+        )
 
 
 class Bound:
     """Bound on the bias by rank, by probability, and on the unit interval by rank and by id. Constant memory."""
 
-    partitions = 4
-
     def __init__(self) -> None:
-        self._sums, self._slack, self._rest = DeviationSums(self.partitions), 0.0, 0.0
+        self._sums, self._slack, self._rest = DeviationSums(partitions=4), 0.0, 0.0
+
+    @property
+    def events(self) -> int:
+        """Number of the sets of tokens that it holds for."""
+        return self._sums.events
 
     @property
     def count(self) -> int:
@@ -98,9 +108,6 @@ class Bound:
     def seen(self) -> float:
         """Total variation distance between the averages of the emitted tokens and of the reports, largest over the partitions."""
         return float((np.abs(self._sums.sum).sum(1) / 2 / max(self.count, 1)).max())
-
-
-EVENTS = 2 * Bound.partitions * len(UNIONS)
 
 
 def _ranks(tokens: Tokens, last_ranks: tuple[int, ...] = (0, 1, 2, 4, 7, 15)) -> tuple[Array, Array]:

@@ -247,10 +247,12 @@ class Client:
                         raise BadAnswer(f"the response is longer than {most:,} bytes")
         except TimeoutError as error:
             raise BadAnswer(f"the response is not complete after {self._timeout_s:g} seconds") from error
+        except self._unreachable as error:
+            raise BadAnswer(self._shown(error)) from error
+        except self._broken as error:
+            raise Busy(self._shown(error)) from error
         except self._errors as error:
-            shown = f"{type(error).__name__}: {self._clean(str(error))}"
-            broken = isinstance(error, self._broken) and not isinstance(error, self._unreachable)
-            raise (Busy if broken else BadAnswer)(shown) from error
+            raise BadAnswer(self._shown(error)) from error
         self._check_status(answer, path, body)
         return bytes(body)
 
@@ -270,6 +272,10 @@ class Client:
             raise RefusedRequest(
                 f"{address} redirects (status {status}), which is not followed. Pass the final address."
             )
+
+    def _shown(self, error: Exception) -> str:
+        """Return the type and the words of an error."""
+        return f"{type(error).__name__}: {self._clean(str(error))}"
 
     def _clean(self, text: str) -> str:
         """Return words of the server, short, on one line, without the key that it may echo."""

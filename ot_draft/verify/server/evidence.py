@@ -10,12 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from ..outcome import BetResult, Outcome, ServerEvidence, Status
-from .bets import BETS
-from .bound import EVENTS, Bound
+from .bound import Bound
 from .rounding import NOTHING
-from .wealth import NO_MASS, Wealth
-
-FOLLOWS_REPORTS = "reported_distributions"  # the check of an audit
+from .wealth import Wealth
 
 
 @dataclass(frozen=True)
@@ -123,12 +120,12 @@ def outcome_of(
         },
     )
     claim = (
-        f"observed and reported frequencies differ by less than {most:.2g} on average over all tokens, on each of {EVENTS:,} sets of "
+        f"observed and reported frequencies differ by less than {most:.2g} on average over all tokens, on each of {bound.events:,} sets of "
         f"ranks, of probabilities and of intervals of the unit interval, with confidence {audit.confidence:.4g} (no bound for a bias whose "
         "sign changes from context to context)"
     )
     return Outcome(
-        check=FOLLOWS_REPORTS,
+        check="reported_distributions",
         status=status,
         claim=claim if status == Status.PASSED else "",
         evidence=evidence,
@@ -140,9 +137,9 @@ def _bets(wealth: Wealth, tokens: int, no_mass: int) -> tuple[BetResult, ...]:
     """All bets with their own e-values, in descending order of these."""
     shares = (wealth.came / np.maximum(wealth.tokens, 1), wealth.expected / np.maximum(wealth.tokens, 1))
     numbers = (column.tolist() for column in (wealth.tokens.astype(int), *shares, wealth.bets()))
-    rows = [(bet.name, bet.family, bet.event, *row) for bet, *row in zip(BETS, *numbers, strict=True)]
+    rows = [(bet.name, bet.family, bet.event, *row) for bet, *row in zip(wealth.placed, *numbers, strict=True)]
     event = f"a token of probability below {NOTHING:g}"
-    rows.append((NO_MASS, NO_MASS, event, tokens, no_mass / max(tokens, 1), 0.0, wealth.no_mass))
+    rows.append(("no mass", "no mass", event, tokens, no_mass / max(tokens, 1), 0.0, wealth.no_mass))
     names = ("name", "family", "event", "tokens", "observed", "reported", "log_e_value")
     bets = [BetResult(**dict(zip(names, row, strict=True))) for row in rows]
     return tuple(sorted(bets, key=lambda bet: -bet.log_e_value))

@@ -26,15 +26,19 @@ from ...arrays import Array
 
 BINS = 16  # of the unit interval
 SLOTS = 16_384  # of a table of keys
-HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: products spread neighbours
+
+
+def scattered(key: Array) -> Array:
+    """Return a hash of one integer per row, which moves neighbours far apart: the product with 2^64 over the golden ratio."""
+    return key * np.uint64(0x9E3779B97F4A7C15)
 
 
 def hashed(*keys: Array) -> Array:
     """Return one hash of several integers per row: (T,) each -> (T,)."""
     found = np.zeros(1, dtype=np.uint64)
     for key in keys:
-        found = (found ^ (found >> np.uint64(29))) * HASH_FACTOR + key.astype(np.uint64)
-    found = (found ^ (found >> np.uint64(32))) * HASH_FACTOR
+        found = scattered(found ^ (found >> np.uint64(29))) + key.astype(np.uint64)
+    found = scattered(found ^ (found >> np.uint64(32)))
     return found ^ (found >> np.uint64(29))
 
 

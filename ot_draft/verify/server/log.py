@@ -5,6 +5,7 @@ A line is a token in the log's own format, or what an API returned (`log_respons
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import zlib
@@ -20,15 +21,8 @@ from ...arrays import Array
 from ...boundary import unique_keys
 from ...errors import CannotAudit, InvalidDistribution
 from .evidence import LeftOut
-from .log_responses import RESPONSE_KEYS, WRAPPERS, Entry, ResponseNotes, is_response, tokens_of_response
+from .log_responses import RESPONSE_KEYS, Entry, ResponseNotes, is_response, tokens_of_response
 from .records import ENTRY, Token
-
-GZIP = b"\x1f\x8b"  # first bytes
-UNSUPPORTED = {b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file", b"\x28\xb5\x2f\xfd": "compressed by zstd",
-               b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz", b"\x93NUMPY": "a single array"}  # fmt: skip
-UTF8_MARK = b"\xef\xbb\xbf"
-IGNORED = ("drafts", "accepted")  # keys that the engines' plugins add
-HOLDS = "the arrays token, and target_probs or ids with probabilities"
 
 
 def read_log(
@@ -157,7 +151,7 @@ def _items(path: Path, max_whole: int = 2**30, max_line: int = 64 * 2**20) -> It
 
 def _single_value(first: bytes, file: IO[bytes] | gzip.GzipFile, max_whole: int) -> list[Any] | None:
     """The items of a file that is one JSON list, or one object on several lines; None for other files. first: its first line."""
-    if not first.removeprefix(UTF8_MARK).lstrip().startswith((b"[", b"{")) or isinstance(_value(first), dict):
+    if not first.removeprefix(codecs.BOM_UTF8).lstrip().startswith((b"[", b"{")) or isinstance(_value(first), dict):
         return None
     whole = _value(first + file.read(max_whole))
     return whole if isinstance(whole, list) else None if whole is None else [whole]
@@ -174,10 +168,12 @@ def _value(text: bytes) -> Any:
 def _unpacked(raw: IO[bytes], path: Path) -> IO[bytes] | gzip.GzipFile:
     head = raw.read(6)
     raw.seek(0)
-    for mark, name in UNSUPPORTED.items():
+    unsupported = {b"PAR1": "a Parquet file", b"PK\x03\x04": "a zip file", b"\x28\xb5\x2f\xfd": "compressed by zstd",
+                   b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz", b"\x93NUMPY": "a single array"}  # fmt: skip
+    for mark, name in unsupported.items():
         if head.startswith(mark):
             raise CannotAudit(f"{path} is {name}. Write JSON lines, plain or compressed by gzip, or an .npz file.")
-    return gzip.open(raw) if head.startswith(GZIP) else raw
+    return gzip.open(raw) if head.startswith(b"\x1f\x8b") else raw
 
 
 def _entry_of_line(line: bytes, max_line: int) -> Entry:
@@ -194,12 +190,13 @@ def _checked(entry: Any) -> Entry:
     """A parsed line: a response or a part of one, or the values of a token that are not null."""
     if not isinstance(entry, dict):
         raise CannotAudit(f"{str(entry)[:40]} is not an object. Write one object per line.")
-    for wrapper in WRAPPERS:
+    for wrapper in ("response", "body"):  # of a response in the output of OpenAI's Batch API
         inner = entry.get(wrapper)
         entry = inner if type(inner) is dict else entry
     if is_response(entry):
         return entry
-    entry = {name: value for name, value in entry.items() if value is not None and name not in IGNORED}
+    of_plugins = ("drafts", "accepted")  # keys that the engines' plugins add
+    entry = {name: value for name, value in entry.items() if value is not None and name not in of_plugins}
     if unknown := sorted(set(entry) - ENTRY):
         keys = f"{', '.join(sorted(ENTRY))}; or one of {', '.join(sorted(RESPONSE_KEYS))} for a response"
         raise CannotAudit(f"{unknown[0]!r:.40} is not a key of a log. Use {keys}.")
@@ -220,14 +217,15 @@ def _rows(path: Path, rows_at_once: int = 4096) -> Iterator[_Item]:
 
 def _arrays(path: Path) -> dict[str, Array]:
     """The arrays of a file; CannotAudit unless they have the same length. `Token.of_entry` checks their types."""
+    wanted = "the arrays token, and target_probs or ids with probabilities"
     try:
-        arrays = read_arrays(path, array_names(path, HOLDS), HOLDS)
+        arrays = read_arrays(path, array_names(path, wanted), wanted)
     except InvalidDistribution as error:
         raise CannotAudit(str(error)) from error
     if unknown := sorted(set(arrays) - ENTRY):
         raise CannotAudit(f"{path}: {unknown[0]!r} is not an array of a log. Use {', '.join(sorted(ENTRY))}.")
     if "token" not in arrays or not {"target_probs", "ids"} & set(arrays):
-        raise CannotAudit(f"{path} must hold {HOLDS}, got {', '.join(arrays) or 'none'}.")
+        raise CannotAudit(f"{path} must hold {wanted}, got {', '.join(arrays) or 'none'}.")
     if short := [name for name, array in arrays.items() if array.ndim < 1 or len(array) != arrays["token"].size]:
         name = short[0]
         raise CannotAudit(

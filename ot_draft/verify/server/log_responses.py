@@ -16,10 +16,9 @@ from .answers import LARGEST_ID, BadAnswer, Emitted, read_answer
 from .consistency import HiddenEnds
 from .log_copies import Copies
 from .records import NUMBERS, UNNAMED_TOKEN, ListedMasses, Token, names
-from .reported import DOUBTFUL, Lists, Reported
+from .reported import Lists, ListState, Reported
 
 RESPONSE_KEYS = {"choices", "outputs", "token_ids", "content", "top_logprobs"}
-WRAPPERS = ("response", "body")  # keys that hold a response in the output of OpenAI's Batch API
 Entry = dict[str, Any]  # parsed JSON object
 
 
@@ -170,7 +169,7 @@ def _ambiguous(emitted: Emitted) -> str:
             "the keys of top_logprobs are strings, and several tokens may have the same one. Let the server name tokens by ids "
             "(vLLM: return_tokens_as_token_ids), or use its chat endpoint"
         )
-    if Lists(Reported()).state(emitted) == DOUBTFUL:
+    if Lists(Reported()).state(emitted) == ListState.DOUBTFUL:
         return "several listed tokens have the string of the emitted one. Log token ids"
     return ""
 

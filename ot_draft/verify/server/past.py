@@ -13,7 +13,7 @@ import numpy as np
 
 from ...arrays import Array
 from .blocks import NO_TOKEN, Tokens
-from .grouped import BINS, HASH_FACTOR, Groups, Last, SharedKeyStats, SharedUniform, hashed
+from .grouped import BINS, Groups, Last, SharedKeyStats, SharedUniform, hashed, scattered
 from .records import TOP, UNNAMED
 
 NO_PREDECESSOR = -2  # instead of a token before the first
@@ -32,8 +32,10 @@ class PastSettings:
     tilt_precisions: tuple[float, ...] = (60.0, 1500.0)  # of a prior of a cell's tilt, for biases of about 5 % and 1 %
     shrinkage: float = 30.0  # variance that the prior of a cell's relative excess counts as
 
-
-SETTINGS = PastSettings()
+    @property
+    def tilts(self) -> int:
+        """Number of tilts of a token: one for each table and precision."""
+        return len(self.table_sizes) * len(self.tilt_precisions)
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ class CellExcess:
     """Excess of the emitted tokens of each cell over their probabilities, and its variance."""
 
     cells: int
+    settings: PastSettings
     excess: Array = field(init=False)
     variance: Array = field(init=False)
 
@@ -157,11 +160,11 @@ class CellExcess:
 
     def scores(self, cells: Array) -> Array:
         """Return 1/2 plus the relative excess of each cell, shrunk, in [0, 1]."""
-        return np.clip(0.5 + self.excess[cells] / (self.variance[cells] + SETTINGS.shrinkage), 0.0, 1.0)
+        return np.clip(0.5 + self.excess[cells] / (self.variance[cells] + self.settings.shrinkage), 0.0, 1.0)
 
     def tilts(self, cells: Array) -> Array:
         """Return the posterior mean of each cell's tilt under each prior: (P, T, N)."""
-        return self.excess[cells] / (self.variance[cells] + np.array(SETTINGS.tilt_precisions)[:, None, None])
+        return self.excess[cells] / (self.variance[cells] + np.array(self.settings.tilt_precisions)[:, None, None])
 
     def learn(self, cells: Array, mass: Array, came: Array) -> None:
         """Count probabilities (T, N) of the cells, and which of them were emitted (T, N)."""
@@ -181,26 +184,27 @@ class End:
     length: int
 
     @classmethod
-    def empty(cls) -> End:
+    def empty(cls, settings: PastSettings) -> End:
         """Return the end of a request without tokens."""
-        before, listed = np.full(SETTINGS.tokens_before, NO_PREDECESSOR), SETTINGS.listed_before
+        before, listed = np.full(settings.tokens_before, NO_PREDECESSOR), settings.listed_before
         return cls(before, np.full(listed, NO_TOKEN), np.zeros(listed), np.zeros(4), 0)
 
 
 class Past:
     """Everything that was read, as far as the bets use it."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: PastSettings | None = None) -> None:
+        self.settings = settings = settings or PastSettings()
         self._ends: OrderedDict[int, End] = OrderedDict()
         self._last, self._earlier = Last(np.zeros(4)), Last(np.zeros(4))
         self._shared, self._uniform = SharedKeyStats(), SharedUniform()
-        self._same_law = Last(np.array([NO_PREDECESSOR]), SETTINGS.other_requests)
-        self._tables = tuple(CellExcess(cells) for cells in SETTINGS.table_sizes)
-        self._masses = np.zeros(SETTINGS.table_sizes[0])
+        self._same_law = Last(np.array([NO_PREDECESSOR]), settings.other_requests)
+        self._tables = tuple(CellExcess(cells, settings) for cells in settings.table_sizes)
+        self._masses = np.zeros(settings.table_sizes[0])
 
     def read(self, tokens: Tokens) -> Seen:
         """Return the past of a block that is sorted by request, and remember the block's ends."""
-        window, listed = SETTINGS.tokens_before, SETTINGS.listed_before
+        window, listed = self.settings.tokens_before, self.settings.listed_before
         own = np.stack([*tokens.by_rank, *tokens.by_id], axis=1)
         kept = min(listed, tokens.ids.shape[1])
         laws = [np.full((len(tokens), listed), NO_TOKEN), np.zeros((len(tokens), listed))]
@@ -210,7 +214,7 @@ class Past:
         starts = np.flatnonzero(np.r_[True, tokens.request[1:] != tokens.request[:-1]]).tolist()
         for group, (start, end) in enumerate(zip(starts, [*starts[1:], len(tokens)], strict=True)):
             request = int(tokens.request[start])
-            last = self._ends.pop(request, None) or End.empty()
+            last = self._ends.pop(request, None) or End.empty(self.settings)
             ids[start], mass[start], intervals[start] = last.ids, last.mass, last.interval
             every += [last.before, tokens.token[start:end]]
             at[start:end] += group * window
@@ -219,7 +223,7 @@ class Past:
             before = np.concatenate(every[-2:])[-window:].copy()
             top = [side[end - 1].copy() for side in laws]
             self._ends[request] = End(before, top[0], top[1], own[end - 1].copy(), last.length + end - start)
-        while len(self._ends) > SETTINGS.max_requests:
+        while len(self._ends) > self.settings.max_requests:
             self._ends.popitem(last=False)
         groups = Groups.of(hashed(tokens.batch, position))
         other, density = self._last.read(groups, own)[:, 0], self._shared.read(groups, tokens.shares)
@@ -231,7 +235,7 @@ class Past:
         if not np.isnan(tokens.draft_residual_mass).all():
             came = tokens.by_uniform[np.arange(len(tokens)), :, tokens.slot]  # slot -1: the rest, which is the last
             uniform = self._uniform.read(Groups.of(hashed(tokens.batch, position, tokens.step_offset)), came)
-        cells = _cells(tokens, windows)
+        cells = _cells(tokens, windows, self.settings.table_sizes)
         return Seen(windows, matched, intervals, same[:, :, 0], other, earlier, density, uniform, cells)
 
     def tables(self, seen: Seen) -> Iterator[tuple[CellExcess, Array]]:
@@ -250,14 +254,14 @@ class Past:
         np.add.at(self._masses, seen.cells[0].ravel(), tokens.mass.ravel())
 
 
-def _cells(tokens: Tokens, before: Array) -> tuple[Array, ...]:
+def _cells(tokens: Tokens, before: Array, table_sizes: tuple[int, ...]) -> tuple[Array, ...]:
     """Cells of every listed token: by itself, with the token before, with the two before, and with the distribution."""
     ids = tokens.ids.astype(np.uint64)
     second, last = (before[:, [-back]].astype(np.uint64) for back in (2, 1))
     pair = ids + last * np.uint64(1_000_003)
     keys = (ids, pair, pair + second * np.uint64(998_244_353), ids + tokens.context[:, None])
-    hashes = [((key * HASH_FACTOR) >> np.uint64(40)).astype(np.int64) for key in keys]
-    return tuple(hash_ & (cells - 1) for hash_, cells in zip(hashes, SETTINGS.table_sizes, strict=True))
+    hashes = [(scattered(key) >> np.uint64(40)).astype(np.int64) for key in keys]
+    return tuple(hash_ & (cells - 1) for hash_, cells in zip(hashes, table_sizes, strict=True))
 
 
 def _matched(ids: Array, other_ids: Array, other_mass: Array) -> Array:

@@ -6,17 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors import CannotAudit
 from ..outcome import Status
 from .answers import BadAnswer
 from .audit import Audit
-from .report import EVENT, ServerReport
+from .client import T
+from .report import ServerReport
 from .reported import Reported
 from .server import PROMPTS, Prompt, RequestPlan, audit_server
-
-T = TypeVar("T")
 
 
 def plan_of(requests: int, together: int, length: int, prompts: Sequence[Prompt] = PROMPTS) -> RequestPlan:
@@ -88,6 +87,7 @@ def sentence(report: ServerReport, plan: RequestPlan) -> str:
     if report.status != Status.PASSED:
         return ". ".join([f"{tried}: {report}", *report.evidence.remarks])
     return (
-        f"{tried}: {report}. A bias of {report.evidence.distance:.2g} in {EVENT} in every token is missed with probability 1e-6. The "
-        "result does not hold for other prompts, temperatures, lengths and numbers of concurrent requests, and not which model is served"
+        f"{tried}: {report}. A bias of {report.evidence.distance:.2g} in an event of probability 1/2 in every token is missed with "
+        "probability 1e-6. The result does not hold for other prompts, temperatures, lengths and numbers of concurrent requests, and "
+        "not which model is served"
     )

@@ -16,7 +16,6 @@ from ...errors import CannotAudit
 from .rounding import OFF, explains, log_error, step_of
 
 TOP = 64  # max. number of tokens of a distribution that are kept separately
-LIGHT = 2.0**-10  # tokens below this probability are not among the TOP ones of a larger vocabulary, which saves sorting
 MOST_IDS = 2**62  # bound on token ids (also digests of strings), positions and step offsets
 UNNAMED_TOKEN = MOST_IDS - 1  # a token whose string does not identify it: it is not a listed one
 UNNAMED = -(2**62)  # the sequence of a token without a name of its sequence
@@ -25,7 +24,6 @@ LEFT_OUT = (
     "the emitted token is not in the list, although it is more probable than a listed one. List the most probable tokens, whatever was "
     "emitted"
 )
-_SMALL = np.arange(TOP)
 NUMBERS = ("request", "position", "batch", "step_offset")  # optional keys of an entry that hold numbers or names
 # Keys of an entry of a log.
 ENTRY = {*NUMBERS, "token", "target_probs", "ids", "probabilities", "logprobs", "own", "whole", "draft_probs"}
@@ -366,8 +364,8 @@ def dense_row(law: Array, name: str = "target_probs") -> ListedMasses:
     if not (least >= 0 and near):  # `not >=` is true of NaN
         raise CannotAudit(f"{name} must be probabilities with sum 1, got sum {total:.6g} and least entry {least:.6g}.")
     if len(law) <= TOP:
-        return ListedMasses(_SMALL[: len(law)], law.astype(np.float64), total, True, len(law))
-    ids = np.flatnonzero(law > LIGHT)
+        return ListedMasses(np.arange(len(law)), law.astype(np.float64), total, True, len(law))
+    ids = np.flatnonzero(law > 2.0**-10)  # less probable tokens are not among the TOP ones, which saves sorting
     return ListedMasses(ids, law[ids].astype(np.float64), total, True, len(law))
 
 

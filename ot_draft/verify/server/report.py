@@ -9,12 +9,7 @@ from ..e_values import e_value_text
 from ..outcome import Outcome, ServerEvidence, Status
 from ..report import Report
 
-EVENT = "an event of probability 1/2"  # that ServerEvidence.distance is about
 SAME_SERVERS = "equal_distributions"  # the check of two servers
-WORDS = {Status.PASSED: "no bias found", Status.FAILED: "biased", Status.UNDECIDED: "cannot be decided"}
-WORDS_OF_TWO = WORDS | {Status.PASSED: "no difference found", Status.FAILED: "the servers differ"}
-REPORT_THRESHOLD = 0.001  # probability beyond the lists, and error by rounding, from which the text mentions them
-
 ServerOutcome = Outcome[ServerEvidence]
 
 
@@ -61,7 +56,12 @@ class ServerReport(Report[ServerEvidence]):
     def word(self) -> str:
         """The status of the test of all tokens in the words of the text."""
         test = self.outcomes[0]
-        return (WORDS_OF_TWO if test.check == SAME_SERVERS else WORDS)[test.status]
+        two = test.check == SAME_SERVERS
+        return {
+            Status.PASSED: "no difference found" if two else "no bias found",
+            Status.FAILED: "the servers differ" if two else "biased",
+            Status.UNDECIDED: "cannot be decided",
+        }[test.status]
 
     @property
     def exit_status(self) -> int:
@@ -97,16 +97,19 @@ class ServerReport(Report[ServerEvidence]):
         yield from (("remark", remark) for remark in self.evidence.remarks)
 
 
-def _limits(evidence: ServerEvidence) -> Iterator[str]:
-    """Sentences on what the test did not see."""
+def _limits(evidence: ServerEvidence, min_reported: float = 0.001) -> Iterator[str]:
+    """Sentences on what the test did not see.
+
+    min_reported: probability beyond the lists, and error by rounding, from which they are mentioned.
+    """
     if evidence.reason:
         yield evidence.reason
-    if evidence.unlisted > REPORT_THRESHOLD:
+    if evidence.unlisted > min_reported:
         yield (
             f"Tokens with {evidence.unlisted:.1%} of the probability are not distinguished: they are not in the lists, or not among the "
             "most probable ones that are tested"
         )
-    if evidence.rounding > REPORT_THRESHOLD:
+    if evidence.rounding > min_reported:
         yield (
             f"The distributions have an error of up to {evidence.rounding:.2g}, by rounding or by unlisted tokens at another temperature; "
             "no number of tokens brings the bound below it"
@@ -117,7 +120,7 @@ def _limits(evidence: ServerEvidence) -> Iterator[str]:
     if lost and evidence.distance is not None:
         yield (
             f"Every bet is charged its largest loss for {lost:,} tokens that are lost or ambiguous, possibly because of their values: a "
-            f"bias of less than about {evidence.distance:.2g} in {EVENT} may be missed"
+            f"bias of less than about {evidence.distance:.2g} in an event of probability 1/2 may be missed"
         )
     if evidence.more_tokens is not None:
         yield f"There is weak evidence of a bias: about {evidence.more_tokens:,} more tokens would decide"

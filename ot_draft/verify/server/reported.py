@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from .answers import TOLERANCES, Answer, Emitted
 from .rounding import VOCABULARY
 
 MODES = ("raw", "tempered", "processed")
-PROCESSED = "let the server report the processed distribution (vLLM: --logprobs-mode processed_logprobs) and pass --logprobs processed"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Reported:
             raise CannotAudit(
                 f"the distribution at temperature {self.temperature:g} with top-k or top-p cannot be computed from raw log-probabilities "
                 f"of {self.listed} tokens, because the probability of the others is then unknown. Request temperature 1, or top-k up to "
-                f"the number listed, or {PROCESSED}"
+                "the number listed, or let the server report the processed distribution (vLLM: --logprobs-mode processed_logprobs) and "
+                "pass --logprobs processed"
             )
         if self.mode != "processed" and self.top_k > self.listed:
             seen = f"the distribution under top-k {self.top_k} cannot be computed from {self.listed} tokens"
@@ -131,7 +132,12 @@ class Reported:
         return float(np.expm1(min(np.log1p(off) / temperature, 1.0)))
 
 
-KNOWN, SHORT, DOUBTFUL = "known", "short", "doubtful"
+class ListState(StrEnum):
+    """What is known of the distribution behind a list, see `Lists`. SHORT depends on the distribution alone, DOUBTFUL may not."""
+
+    KNOWN = "known"
+    SHORT = "short"
+    DOUBTFUL = "doubtful"
 
 
 class Lists:
@@ -195,20 +201,21 @@ class Lists:
             if full and not _is_whole(emitted):
                 self._shortest = min(self._shortest, len(emitted.logs))
 
-    def state(self, emitted: Emitted) -> str:
-        """Return KNOWN, SHORT, which depends on the distribution alone, or DOUBTFUL, which may depend on the emitted token."""
+    def state(self, emitted: Emitted) -> ListState:
+        """Return the state of the list of a token."""
         known = not emitted.keyed or _length(emitted) >= self._longest or (self._small and _is_whole(emitted))
         if known:
             # With strings as keys, the entry may be a sum of several tokens. A list of objects would have the token itself.
             contradicts = emitted.apart and (emitted.keyed or emitted.log > emitted.logs[-1] + TOLERANCES.same_token)
             unclear = not emitted.keyed and emitted.twice
-            return DOUBTFUL if contradicts or unclear else KNOWN
-        return DOUBTFUL if self._small or (emitted.own_last and len(emitted.logs) == self._longest) else SHORT
+            return ListState.DOUBTFUL if contradicts or unclear else ListState.KNOWN
+        doubtful = self._small or (emitted.own_last and len(emitted.logs) == self._longest)
+        return ListState.DOUBTFUL if doubtful else ListState.SHORT
 
     def compared(self, emitted: Emitted) -> int:
         """Return the number of entries that another report for this context must have, too: 0 if strings may be hidden."""
         whole = emitted.keyed and _is_whole(emitted)
-        return self.unconditional(emitted) if whole or self.state(emitted) == KNOWN else 0
+        return self.unconditional(emitted) if whole or self.state(emitted) == ListState.KNOWN else 0
 
     def unconditional(self, emitted: Emitted) -> int:
         """Return the number of entries, the most probable ones, that are listed whatever was emitted.
@@ -227,7 +234,7 @@ class Lists:
         """Return tokens, their probabilities and the relative error of these; None if unknown, which depends on the distribution alone."""
         kept = self.unconditional(emitted)
         ids, logs = emitted.ids[:kept], emitted.logs[:kept]
-        if self.state(emitted) != KNOWN:
+        if self.state(emitted) != ListState.KNOWN:
             return None
         if self._reported.whole:
             mass = self._reported.distribution(logs, emitted.slack)

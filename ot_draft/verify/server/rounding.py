@@ -22,11 +22,10 @@ import numpy as np
 from ...arrays import Array
 
 OFF = 1e-3  # max. deviation of a sum of probabilities from 1 without rounding: sums of float32 and of float16
-FLOAT16, BFLOAT16 = 2.0**-10, 2.0**-8  # relative size of a unit in the last place
 SMALLEST = 2.0**-24  # smallest positive float16
 EXACT = 99  # stands for "not written in few decimals"
-DECIMALS = range(8, 1, -1)  # numbers of decimals that are recognised
-SINGLE = 6  # max. number of decimals that are recognised in float32
+MOST_DECIMALS = 8  # max. number of decimals that are recognised
+SINGLE = 6  # the same in float32
 NOTHING = 1e-15  # probabilities below this count as 0
 VOCABULARY = 2**20  # max. number of tokens
 
@@ -42,17 +41,17 @@ def relative_of(mass: Array) -> Array:
         return ((single == mass) & ((single.view(np.uint32) & 0xFFFF) == 0)).all(1)
 
     found = np.zeros(len(mass))
-    for error, held in ((FLOAT16, in_float16), (BFLOAT16, in_bfloat16)):
+    for error, held in ((2.0**-10, in_float16), (2.0**-8, in_bfloat16)):  # relative size of a unit in the last place
         rows = np.flatnonzero(held(mass[:, :1]) & (mass[:, 0] > 0))
         found[rows[held(mass[rows])]] = error
     return found
 
 
-def decimals_of(mass: Array, tried: range = DECIMALS) -> Array:
+def decimals_of(mass: Array, tried: range = range(MOST_DECIMALS, 1, -1)) -> Array:
     """Return the fewest of the tried decimals (T,) that write all probabilities of each row (T, N), or EXACT."""
     found = np.full(len(mass), EXACT)
     first = mass[:, :1]
-    rows = np.flatnonzero(_written(first, DECIMALS[0]) | _written(first, SINGLE))
+    rows = np.flatnonzero(_written(first, MOST_DECIMALS) | _written(first, SINGLE))
     for decimals in tried if len(rows) else ():
         found[rows[_written(mass[rows], decimals)]] = decimals
     return found
@@ -136,7 +135,7 @@ def _between(mass: Array) -> Array:
 def step_of(mass: Array) -> float:
     """Return the absolute error of reported probabilities (m,), from their decimals; 0 if these are not few."""
     inner = mass[(mass > 0) & (mass < 1)]
-    decimals = int(decimals_of(inner[None], range(DECIMALS[0], 0, -1))[0]) if inner.size else EXACT
+    decimals = int(decimals_of(inner[None], range(MOST_DECIMALS, 0, -1))[0]) if inner.size else EXACT
     return 10.0**-decimals / 2 if decimals < EXACT else 0.0
 
 
@@ -145,7 +144,7 @@ def _may_be_rounded(value: float) -> bool:
     single = np.float32(value)
     if float(np.float16(value)) == value or (float(single) == value and not int(single.view(np.uint32)) & 0xFFFF):
         return True
-    if round(value * 10.0 ** DECIMALS[0]) / 10.0 ** DECIMALS[0] == value:
+    if round(value * 10.0**MOST_DECIMALS) / 10.0**MOST_DECIMALS == value:
         return True
     near = round(value * 10.0**SINGLE) / 10.0**SINGLE
     return near == value or float(np.float32(near)) == value
@@ -156,5 +155,5 @@ def log_error(logs: Array) -> float:
     finite = -logs[(logs > np.log(NOTHING)) & (logs < 0)][None]
     if not finite.size or not _may_be_rounded(float(finite[0, 0])):
         return 0.0
-    relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite, range(DECIMALS[0], 0, -1))[0])
+    relative, decimals = float(relative_of(finite)[0]), int(decimals_of(finite, range(MOST_DECIMALS, 0, -1))[0])
     return float(np.expm1(max(relative * finite.max(), 10.0**-decimals / 2 if decimals < EXACT else 0.0)))

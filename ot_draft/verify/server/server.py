@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ...arrays import Array
 from ...errors import CannotAudit
 from ..outcome import ServerEvidence
 from .answers import Answer, BadAnswer, NoLogprobs, draft_count, json_object, read_answer
 from .audit import Audit
-from .client import DIALECTS, Client, Dialect, RefusedRequest, engine_of
+from .client import DIALECTS, Client, Dialect, RefusedRequest, T, engine_of
 from .consistency import Contexts, Ends
 from .lookup import LookupLaws
 from .records import UNNAMED_TOKEN, ListedMasses, Token
 from .reference import DraftLaws, Reference
 from .report import ServerReport
-from .reported import DOUBTFUL, SHORT, Lists, Reported
+from .reported import Lists, ListState, Reported
 
 PROMPTS = (
     "The old lighthouse keeper climbed the stairs and",
@@ -43,7 +43,6 @@ PROMPTS = (
 # the remedy if lists name tokens by their texts
 NAME_BY_IDS = "let the server name tokens by ids (return_tokens_as_token_ids, which --engine vllm sends)"
 
-T = TypeVar("T")
 Prompt = str | list[int]
 
 
@@ -263,7 +262,13 @@ class AuditRun:
         requests = [self._fields | {"prompt": prompt, "max_tokens": shape[1]} for prompt in prompts]
         answers = self._client.complete(requests, self._read)
         self._batches, self._asked = self._batches + 1, self._asked + len(numbers)
-        failed = [(i, answer) for i, answer in zip(numbers, answers, strict=True) if isinstance(answer, BadAnswer)]
+        failed: list[tuple[int, BadAnswer]] = []
+        good: list[tuple[int, Prompt, Answer]] = []
+        for i, prompt, answer in zip(numbers, prompts, answers, strict=True):
+            if isinstance(answer, BadAnswer):
+                failed.append((i, answer))
+            else:
+                good.append((i, prompt, answer))
         bad = [answer for _, answer in failed]
         if self._leave_out(shape, bad):
             return []
@@ -272,8 +277,6 @@ class AuditRun:
         self._audit.charge(self._client.lost())
         for i, each in failed:
             self._audit.leave_out(str(each), f"answer {i}", shape[1])
-        good = [(i, prompt, answer) for i, prompt, answer in zip(numbers, prompts, answers, strict=True)
-                if not isinstance(answer, BadAnswer)]  # fmt: skip
         self._lists.learn(answer for _, _, answer in good)
         for request, prompt, answer in good:
             self._ends.add(prompt, answer, shape[1])
@@ -307,11 +310,11 @@ class AuditRun:
 
     def _bet(self, answer: Answer, request: int, rows: Array | tuple[()]) -> None:
         for position, emitted in enumerate(answer.tokens):
-            if self._lists.state(emitted) == DOUBTFUL:
+            if self._lists.state(emitted) == ListState.DOUBTFUL:
                 self._audit.charge(1)
                 self.doubtful += 1
                 continue
-            self.hidden += self._lists.state(emitted) == SHORT
+            self.hidden += self._lists.state(emitted) == ListState.SHORT
             law = self._lists.distribution(emitted)
             if law is None or self._lists.outside(emitted):
                 self._audit.skip()

@@ -19,6 +19,7 @@ f(emitted) minus their means, C the sums of their covariances under the distribu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -26,7 +27,7 @@ import numpy as np
 
 from ...arrays import Array
 from ..e_values import MISS, log_bets
-from .bets import BETS, SCORED, Scores
+from .bets import Bet, Bets, Scores
 from .blocks import Tokens
 from .past import Past, PastSettings, Seen
 
@@ -34,7 +35,6 @@ FAMILIES = {  # weight of each family of bets; its bets share it equally
     "rank": 0.11, "mass": 0.11, "entropy": 0.12, "calibration": 0.12, "learned": 0.08, "repeat": 0.05, "neighbours": 0.06,
     "requests": 0.05, "step offset": 0.06, "draft distribution": 0.15,
 }  # fmt: skip
-NO_MASS = "no mass"  # name of the bet on tokens of probability 0
 Payout = tuple[Array, Array, Array]  # y, its mean, and its absolute mean (`Scores.spread`): (T, C) each
 
 
@@ -54,30 +54,35 @@ class WealthSettings:
     reach: float = 0.9  # largest absolute learned score; below 1 the wealth stays positive
 
 
-SETTINGS = WealthSettings()
-
-
 class Wealth:
-    """Wealth of every bet at every tilt. tolerance: t of the lemma, relative error of the reported probabilities."""
+    """Wealth of every bet at every tilt.
 
-    def __init__(self, tolerance: float) -> None:
-        tilts = SETTINGS.tilts
+    tolerance: t of the lemma, relative error of the reported probabilities. placed: the bets, by default those of `Bets`. contexts: number
+    of the tilts of `in_context`.
+    """
+
+    def __init__(
+        self, tolerance: float, placed: Sequence[Bet] = (), contexts: int = 0, settings: WealthSettings | None = None
+    ) -> None:
+        self.placed = placed = tuple(placed or Bets().placed)
+        self._settings = settings = settings or WealthSettings()
+        tilts = settings.tilts
         steps = np.concatenate([np.expm1(tilts), np.expm1(np.negative(tilts))])
         self._slope, self._bound = steps, steps * np.where(steps > 0, 1 + tolerance, 1 - tolerance)
         self._most = np.log1p(np.where(steps > 0, self._bound, 1 / (1 + steps) - 1))  # largest loss of a bet per token
-        self._log = np.zeros((len(BETS), len(steps)))
-        sizes = {name: sum(bet.family == name for bet in BETS) for name in FAMILIES}
-        each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in BETS])
-        each *= (1 - SETTINGS.no_mass_share - SETTINGS.combined_share - SETTINGS.context_share) / each.sum()
-        tilt_weights = np.tile(SETTINGS.tilt_weights, 2) / (2 * sum(SETTINGS.tilt_weights))
+        self._log = np.zeros((len(placed), len(steps)))
+        sizes = {name: sum(bet.family == name for bet in placed) for name in FAMILIES}
+        each = np.array([FAMILIES[bet.family] / sizes[bet.family] for bet in placed])
+        each *= (1 - settings.no_mass_share - settings.combined_share - settings.context_share) / each.sum()
+        tilt_weights = np.tile(settings.tilt_weights, 2) / (2 * sum(settings.tilt_weights))
         self._weights = np.log(each)[:, None] + np.log(tilt_weights)
-        self._stakes = np.array(SETTINGS.no_mass_stakes)
+        self._stakes = np.array(settings.no_mass_stakes)
         self._no_mass, self._tolerance = np.zeros(len(self._stakes)), tolerance
-        self._combined = np.zeros(len(SETTINGS.combined_precisions))
-        self._context = np.zeros(len(PastSettings.table_sizes) * len(PastSettings.tilt_precisions))
+        self._combined = np.zeros(len(settings.combined_precisions))
+        self._context = np.zeros(contexts or PastSettings().tilts)
         self._charged, self._reach = 0, np.zeros(len(self._combined))  # number of charged tokens, largest reach so far
         # For each bet: number of times that its event occurred, the expected number, and the number of tokens that it applied to.
-        self.came, self.expected, self.tokens = (np.zeros(len(BETS)) for _ in range(3))
+        self.came, self.expected, self.tokens = (np.zeros(len(placed)) for _ in range(3))
 
     def settle(self, y: Array, m: Array, slack: Array) -> None:
         """Settle a block of bets: y, m (T, K); slack (T,): largest error of the reported distributions (`rounding`)."""
@@ -93,16 +98,17 @@ class Wealth:
         self._log[used] += log_bets(y, high, low, self._slope, self._bound).T
 
     def settle_learned(
-        self, combined: Payout, context: Payout, slack: Array, reach: Array | float = SETTINGS.reach
+        self, combined: Payout, context: Payout, slack: Array, reach: Array | float | None = None
     ) -> None:
         """Settle the learner's bets, with y in [-reach, reach], all at c = 1.
 
         A relative error t of the probabilities moves the mean m by at most t times the mean of |y|, a total variation by twice the reach.
-        reach (3,): largest |y| in `combined`.
+        reach (3,): largest |y| in `combined`, by default that of the settings.
         """
-        room = 2 * SETTINGS.reach * slack[:, None]
+        largest = self._settings.reach
+        room = 2 * largest * slack[:, None]
         paid = [np.log((1 + y) / (1 + np.minimum(m + self._tolerance * spread + room, most * (1 + self._tolerance)))).sum(axis=0)
-                for (y, m, spread), most in ((combined, reach), (context, SETTINGS.reach))]  # fmt: skip
+                for (y, m, spread), most in ((combined, largest if reach is None else reach), (context, largest))]  # fmt: skip
         self._combined += paid[0]
         self._context += paid[1]
 
@@ -114,17 +120,20 @@ class Wealth:
         self._no_mass += np.count_nonzero(~came) * np.log1p(-self._stakes)
         self._no_mass += np.log1p(-self._stakes + self._stakes / most[came, None]).sum(axis=0)
 
-    def charge(self, tokens: int, reach: Array | float = SETTINGS.reach) -> None:
-        """Reduce every bet by its largest loss, for unknown tokens. reach (3,): largest absolute combined scores from now on.
+    def charge(self, tokens: int, reach: Array | float | None = None) -> None:
+        """Reduce every bet by its largest loss, for unknown tokens.
+
+        reach (3,): largest absolute combined scores from now on, by default that of the settings.
 
         A token may be charged before the tokens that precede it are settled. Hence each costs the largest reach so far, and more once
         the reach grows.
         """
         self._log -= tokens * self._most
+        reach = self._settings.reach if reach is None else reach
         paid, self._reach = self._charged * self._most_learned(self._reach), np.maximum(self._reach, reach)
         self._charged += tokens
         self._combined -= self._charged * self._most_learned(self._reach) - paid
-        self._context -= tokens * self._most_learned(SETTINGS.reach)
+        self._context -= tokens * self._most_learned(self._settings.reach)
         self._no_mass += tokens * np.log1p(-self._stakes)
 
     def _most_learned(self, reach: Array | float) -> Array | float:
@@ -152,9 +161,9 @@ class Wealth:
     @property
     def total(self) -> float:
         """Logarithm of the whole wealth; it starts at 0."""
-        mine = [(self._log + self._weights).ravel(), self._no_mass + log(SETTINGS.no_mass_share / len(self._stakes)),
-                self._combined + log(SETTINGS.combined_share / self._combined.size),
-                self._context + log(SETTINGS.context_share / self._context.size)]  # fmt: skip
+        mine = [(self._log + self._weights).ravel(), self._no_mass + log(self._settings.no_mass_share / len(self._stakes)),
+                self._combined + log(self._settings.combined_share / self._combined.size),
+                self._context + log(self._settings.context_share / self._context.size)]  # fmt: skip
         with np.errstate(invalid="ignore"):
             found = float(np.logaddexp.reduce(np.concatenate(mine)))
         if not np.isfinite(found):
@@ -174,10 +183,10 @@ class Wealth:
         return np.logaddexp.reduce(self._log + weights, axis=1)
 
 
-def in_context(tokens: Tokens, past: Past, seen: Seen) -> Payout:
+def in_context(tokens: Tokens, past: Past, seen: Seen, reach: float) -> Payout:
     """Return tilts of the emitted tokens, in [-reach, reach], by every table of the past and every prior."""
     tilts = np.concatenate([table.tilts(cells) for table, cells in past.tables(seen)])
-    listed = np.where(tokens.ids >= 0, np.clip(tilts, -SETTINGS.reach, SETTINGS.reach), 0.0)
+    listed = np.where(tokens.ids >= 0, np.clip(tilts, -reach, reach), 0.0)
     return _payout(Scores(listed, np.zeros(listed.shape[:2])), tokens)
 
 
@@ -186,22 +195,23 @@ def _payout(tilts: Scores, tokens: Tokens) -> Payout:
 
 
 class Learner:
-    """Ridge regression of the emitted tokens on the scores, and its weights for the next block."""
+    """Ridge regression of the emitted tokens on the scores of J bets, and its weights for the next block: (J, 3)."""
 
-    def __init__(self) -> None:
-        self._sum, self._covariance = np.zeros(len(SCORED)), np.zeros((len(SCORED), len(SCORED)))
-        self.weights: Array = np.zeros((len(SCORED), len(SETTINGS.combined_precisions)))
+    def __init__(self, bets: int, settings: WealthSettings | None = None) -> None:
+        self._settings = settings or WealthSettings()
+        self._sum, self._covariance = np.zeros(bets), np.zeros((bets, bets))
+        self.weights: Array = np.zeros((bets, len(self._settings.combined_precisions)))
 
     @property
     def reach(self) -> Array:
         """Largest absolute combined scores under any distribution, since scores and their means are in [0, 1]: (3,)."""
-        return np.minimum(np.abs(self.weights).sum(axis=0) * (1 + 1e-5), SETTINGS.reach)
+        return np.minimum(np.abs(self.weights).sum(axis=0) * (1 + 1e-5), self._settings.reach)
 
     def bet(self, tokens: Tokens, scores: Scores, m: Array) -> Payout:
         """Return combined scores of the emitted tokens, in [-reach, reach], for every precision; m (T, J): means of the scores."""
-        weights, shape, reach = self.weights.T, tokens.mass.shape, SETTINGS.reach
+        weights, shape, reach = self.weights.T, tokens.mass.shape, self._settings.reach
         centre = weights @ m.T
-        listed = weights.astype(np.float32) @ scores.listed.reshape(len(SCORED), -1)
+        listed = weights.astype(np.float32) @ scores.listed.reshape(len(self._sum), -1)
         listed = listed.reshape(-1, *shape) - centre[:, :, None].astype(np.float32)
         rest = weights @ scores.rest - centre
         return _payout(Scores(np.clip(listed, -reach, reach), np.clip(rest, -reach, reach)), tokens)
@@ -209,9 +219,9 @@ class Learner:
     def learn(self, tokens: Tokens, scores: Scores, y: Array, m: Array) -> None:
         """Count a block and compute the weights for the next one."""
         # Single precision suffices: all weights are valid. A matrix times its own transpose takes half the products.
-        flat = scores.listed.reshape(len(SCORED), -1) * np.sqrt(tokens.mass, dtype=np.float32).ravel()
+        flat = scores.listed.reshape(len(self._sum), -1) * np.sqrt(tokens.mass, dtype=np.float32).ravel()
         self._sum += (y - m).sum(0)
         self._covariance += flat @ flat.T - m.T @ m
         self._covariance += (scores.rest * tokens.residual_mass) @ scores.rest.T
-        prior = np.array(SETTINGS.combined_precisions)[:, None, None] * np.eye(len(SCORED))
+        prior = np.array(self._settings.combined_precisions)[:, None, None] * np.eye(len(self._sum))
         self.weights = np.linalg.solve(self._covariance + prior, self._sum[:, None])[..., 0].T

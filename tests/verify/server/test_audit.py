@@ -14,7 +14,7 @@ from slow import slow, slow_except
 import ot_draft as otd
 from ot_draft.verify.outcome import Status
 from ot_draft.verify.server import Audit, CannotAudit, Token, read_log
-from ot_draft.verify.server.bets import BETS
+from ot_draft.verify.server.bets import Bets
 from ot_draft.verify.server.wealth import Wealth
 
 from . import right_ones
@@ -203,7 +203,8 @@ def test_a_wealth_that_is_no_number_is_an_error_of_ours() -> None:
 def test_what_is_left_out_costs_what_it_could_have_cost(pair: Pair) -> None:
     """No token, whatever its law, takes more from a bet than `charge` does."""
     generator = np.random.default_rng(4)
-    y, m = generator.random((400, len(BETS))), generator.random((400, len(BETS)))
+    size = (400, len(Bets().placed))
+    y, m = generator.random(size), generator.random(size)
     y[:100], y[100:200], m[50:150], m[150:250] = 0, 1, 0, 1
     charged = Wealth(1e-4)
     charged.charge(1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ot_draft.arrays import Array
-from ot_draft.verify.server.bets import BETS, SCORED, BetSettings, overlaps, scores
+from ot_draft.verify.server.bets import Bets, BetSettings
 from ot_draft.verify.server.blocks import Tokens, stack
 from ot_draft.verify.server.bound import Bound
 from ot_draft.verify.server.past import Past, PastSettings, Seen
@@ -19,6 +19,7 @@ from .growth import emitted, entropy_to, listed_alone, pairs
 from .language import SAMPLERS
 
 N = 12
+BETS = Bets()
 NONE = np.zeros(1)  # slack of one law
 
 
@@ -56,12 +57,12 @@ def with_token(tokens: Tokens, token: int) -> Tokens:
 
 def state(generator: np.random.Generator, listed: int) -> tuple[Past, Learner, Tokens, Seen]:
     """A past of several blocks, and one more block of which nothing is settled yet."""
-    past, learner = Past(), Learner()
+    past, learner = Past(), Learner(len(BETS.scored))
     for _ in range(4):
         tokens = block(generator, listed)
         tokens = tokens.take(np.argsort(tokens.request, kind="stable"))
         seen = past.read(tokens)
-        scored = scores(tokens, past, seen)
+        scored = BETS.scores(tokens, past, seen)
         learner.learn(tokens, scored, *scored.outcomes(tokens))
         past.learn(tokens, seen)
     last = block(generator, listed)
@@ -82,20 +83,20 @@ def atoms(tokens: Tokens) -> list[tuple[Array, Tokens]]:
 def test_every_bet_has_the_mean_that_it_says(listed: int) -> None:
     generator = np.random.default_rng(listed)
     past, learner, tokens, seen = state(generator, listed)
-    means = np.zeros((len(tokens), len(BETS)))
+    means = np.zeros((len(tokens), len(BETS.placed)))
     combined, contexts = (
         np.zeros((len(tokens), len(WealthSettings.combined_precisions))),
-        np.zeros((len(tokens), len(PastSettings.table_sizes) * len(PastSettings.tilt_precisions))),
+        np.zeros((len(tokens), PastSettings().tilts)),
     )
     for mass, each in atoms(tokens):
-        scored = scores(each, past, seen)
-        sides = (scored.outcomes(each), overlaps(each, seen))
+        scored = BETS.scores(each, past, seen)
+        sides = (scored.outcomes(each), BETS.overlaps(each, seen))
         y, m = (np.hstack(side) for side in zip(*sides, strict=True))
         assert np.all((y >= 0) & (y <= 1 + 1e-12))
         means += mass[:, None] * y
-        score, centre, spread = learner.bet(each, scored, m[:, : len(SCORED)])
+        score, centre, spread = learner.bet(each, scored, m[:, : len(BETS.scored)])
         combined += mass[:, None] * score
-        tilt, tilt_centre, tilt_spread = in_context(each, past, seen)
+        tilt, tilt_centre, tilt_spread = in_context(each, past, seen, WealthSettings.reach)
         assert np.all(np.abs(tilt) <= WealthSettings.reach)
         contexts += mass[:, None] * tilt
     assert learner.weights.any()
@@ -113,7 +114,7 @@ def test_suspects_earn_what_there_is_to_be_earned() -> None:
     p, q = laws(np.random.default_rng(0), 200), laws(np.random.default_rng(1), 200)
     tokens = stack(Token.of_arrays(np.zeros(200, dtype=int), p, draft_probs=q))
     past = Past()
-    scored, names = scores(tokens, past, past.read(tokens)), [bet.name for bet in SCORED]
+    scored, names = BETS.scores(tokens, past, past.read(tokens)), [bet.name for bet in BETS.scored]
     for name, (taken, refused, _) in (
         ("accepted too easily", (np.minimum(BetSettings.lenient_factor * p, q), residual(p, q), p)),
         ("noise of the draft", SAMPLERS["noise_again"](p, q)),
@@ -134,7 +135,7 @@ def test_a_tolerance_covers_every_error_of_its_size() -> None:
     learner.weights = 20 * learner.weights  # bold bets
     means, worst = 0.0, 0.0
     for mass, each in atoms(tokens):
-        scored = scores(each, past, seen)
+        scored = BETS.scores(each, past, seen)
         y, m, spread = learner.bet(each, scored, scored.outcomes(each)[1])
         means, worst = means + mass[:, None] * y, worst + mass[:, None] * (y + 0.1 * np.abs(y))
     assert np.allclose(worst, means + 0.1 * spread)
@@ -154,8 +155,8 @@ def test_the_wealth_is_fair_at_every_tilt() -> None:
             first = Seen(
                 *(tuple(x[:1] for x in side) if type(side) is tuple else side[:1] for side in seen.__dict__.values())
             )
-            scored = scores(each, past, first)
-            sides = (scored.outcomes(each), overlaps(each, first))
+            scored = BETS.scores(each, past, first)
+            sides = (scored.outcomes(each), BETS.overlaps(each, first))
             y, m = (np.hstack(side) for side in zip(*sides, strict=True))
             wealth = Wealth(tolerance)
             wealth.settle(y, m, np.zeros(1))
@@ -182,7 +183,7 @@ def test_what_can_be_earned_at_most_on_real_laws() -> None:
 
 def test_settling_in_groups_is_settling_one_by_one() -> None:
     generator = np.random.default_rng(2)
-    y, m = generator.random((100, len(BETS))), generator.random((100, len(BETS)))
+    y, m = generator.random((100, len(BETS.placed))), generator.random((100, len(BETS.placed)))
     at_once, singly = Wealth(1e-4), Wealth(1e-4)
     at_once.settle(y, m, np.zeros(100))
     for i in range(100):

@@ -18,7 +18,7 @@ import pytest
 from ot_draft.arrays import Array
 from ot_draft.verify.server import Audit
 from ot_draft.verify.server.answers import Answer, BadAnswer, Emitted, json_object, read_answer
-from ot_draft.verify.server.reported import DOUBTFUL, Lists, Reported
+from ot_draft.verify.server.reported import Lists, ListState, Reported
 from ot_draft.verify.server.server import RequestPlan, audit_server
 
 from .completions_server import completion
@@ -82,7 +82,7 @@ def largest_mean(law: Array, listed: int, name: Name, show: Show) -> tuple[float
             emitted = answered(law, token, listed, name, show)
         except BadAnswer:  # left out, and charged
             continue
-        if lists.state(emitted) == DOUBTFUL:
+        if lists.state(emitted) == ListState.DOUBTFUL:
             continue
         known = lists.distribution(emitted)
         if known is None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from contributing import example
 
-from ot_draft.verify.server import Token, wealth
-from ot_draft.verify.server.bets import BETS, Scores
+from ot_draft.verify.server import Token
+from ot_draft.verify.server.bets import Bets, Scores
 from ot_draft.verify.server.blocks import stack
+from ot_draft.verify.server.wealth import Wealth
 
 
 def test_it_is_fair_and_no_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,8 +22,7 @@ def test_it_is_fair_and_no_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
         y, m = Scores(listed[None], np.full((1, 5), rest)).outcomes(tokens)
         mean += laws[:, [token]] * y
     assert np.allclose(mean, m) and m.min() > 0.1 and m.max() < 0.9
-    before = np.exp(wealth.Wealth(1e-4)._weights)
-    monkeypatch.setattr(wealth, "BETS", (*BETS, module.EVEN))
-    after = np.exp(wealth.Wealth(1e-4)._weights)
-    others = np.array([bet.family != module.EVEN.family for bet in BETS])
+    bets = Bets().placed
+    before, after = (np.exp(Wealth(1e-4, placed)._weights) for placed in (bets, (*bets, module.EVEN)))
+    others = np.array([bet.family != module.EVEN.family for bet in bets])
     assert np.isclose(after.sum(), before.sum()) and np.allclose(after[:-1][others], before[others])

@@ -20,7 +20,7 @@ from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server import client
 from ot_draft.verify.server.answers import Answer, Emitted, json_object, read_answer
-from ot_draft.verify.server.reported import DOUBTFUL, KNOWN, SHORT, Lists, Reported
+from ot_draft.verify.server.reported import Lists, ListState, Reported
 
 from .chains import random_pair, run, softmax
 from .completions_server import Handler, completion, evidence_of, serving
@@ -108,7 +108,7 @@ def read(law: Array, token: int, listed: int, name: Name, own: str, stays: str) 
 @pytest.mark.parametrize(("own", "stays"), [*product(("first", "last", "nowhere"), ("first", "last"))])
 def test_what_is_bet_on_is_a_function_of_the_law_or_every_bet_is_charged(own: str, stays: str) -> None:
     """Of every law and every way to share texts: of the tokens that are not charged all are bet on under one law, or none is."""
-    generator, seen = np.random.default_rng(0), {KNOWN: 0, SHORT: 0, DOUBTFUL: 0}
+    generator, seen = np.random.default_rng(0), {ListState.KNOWN: 0, ListState.SHORT: 0, ListState.DOUBTFUL: 0}
     for turn in range(400):
         n, listed = int(generator.integers(3, 9)), int(generator.integers(2, 5))
         law = generator.dirichlet(np.full(n, generator.choice([0.3, 1.0, 30.0]))) + 1e-9
@@ -122,8 +122,8 @@ def test_what_is_bet_on_is_a_function_of_the_law_or_every_bet_is_charged(own: st
         states = [lists.state(each) for each in every]
         for each in states:
             seen[each] += 1
-        assert len(set(states) - {DOUBTFUL}) <= 1
-        laws = [lists.distribution(each) for each, state in zip(every, states, strict=True) if state == KNOWN]
+        assert len(set(states) - {ListState.DOUBTFUL}) <= 1
+        laws = [lists.distribution(each) for each, state in zip(every, states, strict=True) if state == ListState.KNOWN]
         if not laws:
             continue
         assert all((a is None) == (laws[0] is None) for a in laws)
@@ -134,9 +134,13 @@ def test_what_is_bet_on_is_a_function_of_the_law_or_every_bet_is_charged(own: st
             np.array_equal(ids, other[0]) and np.array_equal(mass, other[1]) for other in laws if other is not None
         )
         for token, each, state in zip(range(n), every, states, strict=True):
-            if state == KNOWN and each.token in ids:  # it is this token's own mass that is listed
+            if state == ListState.KNOWN and each.token in ids:  # it is this token's own mass that is listed
                 assert mass[ids == each.token] == pytest.approx(law[token])
-        came = [each.token for each, state in zip(every, states, strict=True) if state == KNOWN and each.token in ids]
+        came = [
+            each.token
+            for each, state in zip(every, states, strict=True)
+            if state == ListState.KNOWN and each.token in ids
+        ]
         assert len(came) == len(set(came))  # and no two tokens count as one
     assert min(seen.values()) > 50
 
@@ -145,22 +149,22 @@ def test_a_small_vocabulary_is_known_until_a_text_hides_one() -> None:
     law = np.array([0.4, 0.3, 0.2, 0.1])
     unique, shared = names(), names((0, 1))
     lists = Lists(Reported(listed=20))
-    for state in (SHORT, KNOWN, KNOWN):
+    for state in (ListState.SHORT, ListState.KNOWN, ListState.KNOWN):
         wave = [read(law, token, 20, unique, "first", "last") for token in range(4)]
         lists.learn([Answer(tuple(wave), "length")])
         assert {lists.state(each) for each in wave} == {state}
     hidden = [read(law, token, 20, shared, "first", "last") for token in range(4)]
     lists.learn([Answer(tuple(hidden), "length")])
-    assert {lists.state(each) for each in hidden} == {DOUBTFUL}
+    assert {lists.state(each) for each in hidden} == {ListState.DOUBTFUL}
     lists.learn([Answer(tuple(wave), "length")])
-    assert {lists.state(each) for each in (*wave, *hidden)} == {SHORT}
+    assert {lists.state(each) for each in (*wave, *hidden)} == {ListState.SHORT}
 
 
 def test_two_probabilities_of_one_text_that_no_right_list_has_are_charged() -> None:
     """Another token of this text is no heavier than the last that is listed: here the emitted one is said to be."""
     emitted = read(np.array([0.4, 0.3, 0.2, 0.1]), 0, 3, names(), "first", "last")
     apart = Emitted(-3, np.log(0.35), emitted.ids, emitted.logs, True, keyed=True, apart=True)
-    assert Lists(Reported(listed=3)).state(apart) == DOUBTFUL
+    assert Lists(Reported(listed=3)).state(apart) == ListState.DOUBTFUL
 
 
 def test_a_list_that_sums_the_tokens_of_a_text_pays_for_each_of_them() -> None:
@@ -172,7 +176,7 @@ def test_a_list_that_sums_the_tokens_of_a_text_pays_for_each_of_them() -> None:
         shown = {name(x): float(np.log(sums[x])) for x in (0, 1, 2)}
         made = {"tokens": [name(token)], "token_logprobs": [float(np.log(law[token]))], "top_logprobs": [shown]}
         emitted = read_answer(json_object(json.dumps(completion(np.array([token]), made)).encode()), 1).tokens[0]
-        assert lists.state(emitted) == DOUBTFUL
+        assert lists.state(emitted) == ListState.DOUBTFUL
 
 
 # Right servers.
