@@ -19,8 +19,6 @@ from .options import DEFAULTS, Place
 if TYPE_CHECKING:
     from ..verify.vectors.run import VectorReport
 
-FILE = Place(dir_okay=False, exists=True)
-
 
 @click.group(invoke_without_command=True)
 @click.pass_context
@@ -42,7 +40,9 @@ def vectors(context: click.Context) -> None:
 @click.option("--from", "folder", type=Place(exists=True, file_okay=False), show_default=False,
               help="Folder of the vectors [default: those of the package].")  # fmt: skip
 @click.option(
-    "--known", type=FILE, help="File of vectors that are expected to fail, one id per line, with # for comments."
+    "--known",
+    type=Place(dir_okay=False, exists=True),
+    help="File of vectors that are expected to fail, one id per line, with # for comments.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output instead of a table.")
 def run(
@@ -143,7 +143,7 @@ def show(name: str | None) -> None:
 
 
 def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, Any]]) -> None:
-    from ..verify.vectors.files import CORPUS, READERS
+    from ..verify.vectors.files import CORPUS
 
     console, table = table_console(120), Table("rule", "replay", "law", "joint")
     for rule, vectors in corpus.items():
@@ -155,4 +155,5 @@ def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, A
         shown.add_row(name, str(len(fault["vectors"])), fault["modelled"])
     console.print(shown)
     click.echo(f"files: {CORPUS}")
-    click.echo(f"readers: {READERS} ({', '.join(sorted(file.name for file in READERS.glob('read.*')))})")
+    readers = CORPUS.parent / "readers"
+    click.echo(f"readers: {readers} ({', '.join(sorted(file.name for file in readers.glob('read.*')))})")

@@ -9,7 +9,6 @@ from math import prod
 from operator import le
 from typing import Any, cast
 
-BATCHES_SAID = 2  # sizes of batches in a sentence
 # n; tokens of positive mass in q; k; different tokens in one draft tuple; decades down to the smallest mass of p and q.
 Size = tuple[int, int, int, int, int]
 
@@ -65,7 +64,7 @@ class Range:
         for shape in sorted(rows, key=lambda shape: (shape.count(" x "), shape)):
             if rows[shape] == most[shape.count(" x ")]:
                 alike.setdefault(max(self.sizes[shape], key=_extent), []).append(shape)
-        largest = sorted(alike, key=lambda size: -_extent(size))[:BATCHES_SAID]
+        largest = sorted(alike, key=lambda size: -_extent(size))[:2]
         parts += [f"batches of {', '.join(alike[size])} with {_said(size)}" for size in largest]
         return [*parts, f"{self.calls:,} calls"]
 

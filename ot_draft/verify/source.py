@@ -8,6 +8,7 @@ import sysconfig
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ import numpy as np
 from ..arrays import Array
 from ..problem import Problem
 
-DIGITS = 20  # of a fraction, in all; one next to a float's last place has 33, one with a subnormal mass hundreds
-NEAREST = Context(prec=17)  # decimals of a float64; unlike a float itself they tell subnormal numbers apart
 
+def is_long(value: Any, max_digits: int = 20) -> bool:
+    """Whether a number is a fraction that nobody can read.
 
-def is_long(value: Any) -> bool:
-    """Whether a number is a fraction that nobody can read."""
-    return isinstance(value, Fraction) and len(f"{value.numerator}{value.denominator}") > DIGITS
+    max_digits: in all. A fraction next to a float's last place has 33, one with a subnormal mass hundreds.
+    """
+    return isinstance(value, Fraction) and len(f"{value.numerator}{value.denominator}") > max_digits
 
 
 def number(value: Any) -> str:
@@ -32,7 +33,8 @@ def number(value: Any) -> str:
     near = float(value)
     if Fraction(near) == value:
         return repr(near)
-    return f"≈{NEAREST.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()}"
+    decimals = Context(prec=17)  # of a float64; unlike a float itself they tell subnormal numbers apart
+    return f"≈{decimals.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()}"
 
 
 def numbers(values: Array) -> str:
@@ -77,27 +79,53 @@ def rule_source(rule: Any) -> RuleSource:
     return RuleSource(tuple(dict.fromkeys(imports)), expression)
 
 
+@singledispatch
 def value_source(value: Any, imports: list[str], name: str = "") -> str:
     """A value as an expression; the lines that it needs are added to imports. name: for a function that has none."""
-    if isinstance(value, Fraction):
-        return fraction_source(value)
-    if isinstance(value, str | int | float | bool | None):
-        return repr(value)
-    if isinstance(value, np.ndarray):
-        return f"np.array({value_source(value.tolist(), imports)})"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {value_source(each, imports)}" for key, each in value.items()) + "}"
-    if isinstance(value, tuple | list):
-        inside = ", ".join(value_source(each, imports) for each in value)
-        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
-    if isinstance(value, Problem):
-        return problem_source(value, imports)
     if inspect.ismethod(value):
         return f"{value_source(value.__self__, imports)}.{value.__name__}"
     if callable(value) and hasattr(value, "__qualname__"):
         return _named(value, imports, name)
     arguments = [f"{name}={value_source(each, imports)}" for name, each in _arguments(value).items()]
     return f"{_named(type(value), imports)}({', '.join(arguments)})"
+
+
+@value_source.register(Fraction)
+def _fraction(value: Fraction, imports: list[str], name: str = "") -> str:
+    return fraction_source(value)
+
+
+@value_source.register(str)
+@value_source.register(int)
+@value_source.register(float)
+@value_source.register(type(None))
+def _literal(value: object, imports: list[str], name: str = "") -> str:
+    return repr(value)
+
+
+@value_source.register(np.ndarray)
+def _array(value: Array, imports: list[str], name: str = "") -> str:
+    return f"np.array({value_source(value.tolist(), imports)})"
+
+
+@value_source.register(dict)
+def _dictionary(value: dict[Any, Any], imports: list[str], name: str = "") -> str:
+    return "{" + ", ".join(f"{key!r}: {value_source(each, imports)}" for key, each in value.items()) + "}"
+
+
+@value_source.register(list)
+def _list(value: list[Any], imports: list[str], name: str = "") -> str:
+    return f"[{', '.join(value_source(each, imports) for each in value)}]"
+
+
+@value_source.register(tuple)
+def _tuple(value: tuple[Any, ...], imports: list[str], name: str = "") -> str:
+    return f"({', '.join(value_source(each, imports) for each in value)}{',' * (len(value) == 1)})"
+
+
+@value_source.register(Problem)
+def _problem(value: Problem, imports: list[str], name: str = "") -> str:
+    return problem_source(value, imports)
 
 
 def _arguments(value: Any) -> dict[str, Any]:

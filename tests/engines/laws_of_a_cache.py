@@ -21,9 +21,10 @@ from errors_in_vllm import ERRORS, planted
 from power_in_vllm import Model
 
 from ot_draft.integrations import vllm_patches
-from ot_draft.verify.engine.tiny_pair import N, write
+from ot_draft.verify.engine.tiny_pair import write
 
 ERROR = "last request has the output of the first"
+N = 8  # tokens of the tiny pair
 LENGTH, DRAFTS = 12, 3
 
 

@@ -28,10 +28,11 @@ from errors_in_vllm import CUT, ERRORS, planted
 
 from ot_draft.integrations import vllm_patches
 from ot_draft.verify.engine.kinds import Kind
-from ot_draft.verify.engine.tiny_pair import N, write
+from ot_draft.verify.engine.tiny_pair import write
 from ot_draft.verify.server import Audit, Token
 from ot_draft.verify.server.against import Setting, TwoServerTest
 
+N = 8  # tokens of the tiny pair
 COUNT = 16  # prompts
 OPTIONS = {"plain": (1.0, {}), "cut": (0.6, {"top_k": 5})}
 WAVES = ((8, 16), (32, 16), (4, 32))  # of the audit by laws: requests and tokens an answer

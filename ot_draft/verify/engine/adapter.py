@@ -40,13 +40,6 @@ from ...errors import DraftSelectionError, MissingPackage
 from ...optional import entry_points_of
 from ..outcome import Status
 
-ENGINES: dict[str, tuple[str, dict[str, str]]] = {
-    "vllm": ("ot_draft.verify.engine.engines.vllm", {}),
-    "transformers": ("ot_draft.verify.engine.engines.transformers", {"loop": "assisted"}),
-    "multi-draft": ("ot_draft.verify.engine.engines.transformers", {"loop": "multi-draft"}),
-}  # by name: the adapter, and options of its `start`
-
-
 REQUIRED = ("start", "complete", "stop")
 
 
@@ -70,7 +63,13 @@ def adapter(name: str) -> ModuleType:
 
 def engines() -> dict[str, tuple[str, dict[str, str]]]:
     """Return adapters and options of their `start` by engine: the built-in ones, and those of installed packages."""
-    return ENGINES | {entry.name: (entry.value, {}) for entry in entry_points_of("ot_draft.engines")}
+    transformers = "ot_draft.verify.engine.engines.transformers"
+    ours: dict[str, tuple[str, dict[str, str]]] = {
+        "vllm": ("ot_draft.verify.engine.engines.vllm", {}),
+        "transformers": (transformers, {"loop": "assisted"}),
+        "multi-draft": (transformers, {"loop": "multi-draft"}),
+    }
+    return ours | {entry.name: (entry.value, {}) for entry in entry_points_of("ot_draft.engines")}
 
 
 class EngineProcess:

@@ -20,10 +20,6 @@ from .evidence import PValue, malformed, p_value, p_value_of_groups, p_value_of_
 from .kinds import PLAIN, Kind, ReferencePair, Text, kinds_for
 from .tiny_pair import write
 
-COUNTED = {  # rows that pass if a counter is above 0: the counter, and the kind of request that it needs
-    "drafts are accepted": ("accepted drafts", PLAIN),
-    "prompts come from a cache": ("cached tokens", "long prompt"),
-}
 EngineOutcome = Outcome[EngineEvidence]
 
 
@@ -216,7 +212,8 @@ class EngineTrial:
             ("streams", ("stream",), self._streams),
             ("with aborted requests", ("abort",), self._aborted),
             ("one to five at a time", ("mixed batches",), self._small_batches),
-            *((each, (), self._counted) for each in COUNTED),
+            ("drafts are accepted", (), self._drafts_accepted),
+            ("prompts come from a cache", (), self._prompts_cached),
             ("draft noise with verification", (), self._step),
         ):
             lacking = [self.lacks[each] for each in needs if each in self.lacks]
@@ -341,9 +338,17 @@ class EngineTrial:
         found = p_value_of_groups(sent, self.kinds, self.reference, self.generator)
         return self._judged(name, f"{count} batches", found)
 
-    def _counted(self, name: str) -> EngineOutcome:
-        """Test whether there was speculation, or a cache, at all: without it, the other rows do not test it."""
-        counted, needs = COUNTED[name]
+    def _drafts_accepted(self, name: str) -> EngineOutcome:
+        return self._counted(name, "accepted drafts", PLAIN)
+
+    def _prompts_cached(self, name: str) -> EngineOutcome:
+        return self._counted(name, "cached tokens", "long prompt")
+
+    def _counted(self, name: str, counted: str, needs: str) -> EngineOutcome:
+        """Test whether there was speculation, or a cache, at all: without it, the other rows do not test it.
+
+        counted: counter that must be above 0. needs: kind of request without which it is not tested.
+        """
         counters = self._facts_of("counters") if "counters" in self._described["functions"] else {}
         if counted not in counters or needs not in self.kinds:
             reason = "its kind of request is not tried" if counted in counters else "the adapter does not count them"

@@ -8,11 +8,10 @@ from pathlib import Path
 __all__ = ["CONTEXT", "END", "letter"]
 
 END = "</s>"
-N = 8  # tokens
 CONTEXT = 256  # tokens
 
 
-def write(folder: Path, n: int = N) -> tuple[Path, Path]:
+def write(folder: Path, n: int = 8) -> tuple[Path, Path]:
     """Write target and draft model of n tokens below the folder, unless they exist. Return their two folders.
 
     The last token is the end-of-sequence token. A token is a letter, from the eighth on a character of Unicode's private area.
@@ -27,7 +26,8 @@ def write(folder: Path, n: int = N) -> tuple[Path, Path]:
 
 def letter(token: int) -> str:
     """Return the text of a token, except the last one."""
-    return "abcdefg"[token] if token < N - 1 else chr(0xE000 + token)
+    letters = "abcdefg"
+    return letters[token] if token < len(letters) else chr(0xE000 + token)
 
 
 def _models(target: Path, draft: Path, n: int) -> None:

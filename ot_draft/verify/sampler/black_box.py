@@ -16,11 +16,6 @@ from ...selection import SelectionRule
 from ..corners import LabelledProblem, is_used_up
 from .views import View
 
-USED_UP_REMEDY = (
-    "Fewer than k tokens have positive probability: draw the others uniformly from the remaining tokens, and return -1 when no"
-    " token remains. If this never occurs, pass problems=[otd.Problem(p, q, k, law)]"
-)
-
 
 class Impossible(Exception):  # what came out of a sampler, no error of this library
     """An outcome that no right sampler has. case: on which problem; the text says what came out of what."""
@@ -108,7 +103,12 @@ class BlackBox(ABC):
 
     def _impossible(self, case: LabelledProblem, error: BaseException, where: str) -> Impossible:
         said = f"{_said(error)}; {where}"
-        return Impossible(case, f"{said}. {USED_UP_REMEDY}" if self.fills and is_used_up(case.problem) else said)
+        if self.fills and is_used_up(case.problem):
+            said += (
+                ". Fewer than k tokens have positive probability: draw the others uniformly from the remaining tokens, and return -1 when"
+                " no token remains. If this never occurs, pass problems=[otd.Problem(p, q, k, law)]"
+            )
+        return Impossible(case, said)
 
 
 class NoOutcome(ValueError):

@@ -22,14 +22,6 @@ from .black_box import BlackBox
 from .samplers import DraftSampler, PathStepSampler, StepSampler, TokenSampler
 from .trial import Trial
 
-BOXES: dict[str, Callable[[bool], BlackBox]] = {
-    "check_sampler": lambda batched: TokenSampler(print, batched, None),
-    "check_draws": lambda batched: DraftSampler(print, batched),
-    "check_step": lambda batched: StepSampler(print, batched, None),
-    "check_step, path": lambda batched: PathStepSampler(print, batched, None),
-}  # the function is never called
-AUDIT = "audit"
-
 
 def detectable_bias(run: Report[Any]) -> dict[str, float]:
     """Return the bias that a finished run would have missed with probability 1e-6 at most.
@@ -97,17 +89,24 @@ def required_samples(
         raise InvalidArgument(
             f"bias={bias}, n={n}, k={k}, problems={problems}, level={level}: give 0 < bias < 1, 0 < level < 1, counts"
         )
-    if check == AUDIT:
+    if check == "audit":
         from ..server.audit import Audit
         from ..server.wealth import Wealth
 
         wealth = Wealth(Audit().tolerance)
         return _least(lambda tokens: float(wealth.missed(min(bias, 0.5), tokens, 0, level)), 1)
-    if check not in BOXES:
-        raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*BOXES, AUDIT])}")
+    # The function is never called.
+    boxes: dict[str, Callable[[], BlackBox]] = {
+        "check_sampler": lambda: TokenSampler(print, batched, None),
+        "check_draws": lambda: DraftSampler(print, batched),
+        "check_step": lambda: StepSampler(print, batched, None),
+        "check_step, path": lambda: PathStepSampler(print, batched, None),
+    }
+    if check not in boxes:
+        raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*boxes, 'audit'])}")
     flat = np.full(n, 1 / n)
     cases = [LabelledProblem(str(i), Problem(flat, flat, k, IID())) for i in range(problems)]
-    trial = Trial(BOXES[check](batched), [cases], 1 << 40, level, 0)
+    trial = Trial(boxes[check](), [cases], 1 << 40, level, 0)
     views = [(view.share, int((view.laws[0] > 0).sum(-1).max()), len(view.laws[0])) for view in trial.main[0].views]
 
     def worst(samples: int) -> float:

@@ -52,9 +52,6 @@ class TrialSettings:
     growth: int = 8
 
 
-SETTINGS = TrialSettings()
-
-
 def examine(
     box: BlackBox,
     problems: Iterable[Problem] | None,
@@ -65,8 +62,9 @@ def examine(
 ) -> SamplerReport:
     """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
     samples, seconds, false_alarm, seed = calls
+    settings = TrialSettings()
     if samples is None:
-        samples = SETTINGS.batched_samples if box.batched else SETTINGS.samples
+        samples = settings.batched_samples if box.batched else settings.samples
     default_law = IID() if law is None else law
     check_is_law(default_law)
     int_from("samples", samples, 1)
@@ -81,7 +79,8 @@ def examine(
     tried = corner_problems(default_law, k, used_up=box.fills) if asked is None else labelled(asked)
     _check_asked(box, list(tried.values()), law, k)
     start = perf_counter()
-    trial = Trial(box, in_groups([LabelledProblem(*each) for each in tried.items()]), samples, false_alarm, seed)
+    groups = in_groups([LabelledProblem(*each) for each in tried.items()])
+    trial = Trial(box, groups, samples, false_alarm, seed, settings)
     outcomes = trial.outcomes(seconds)
     made = samples if trial.stopped else trial.main[0].samples
     given: dict[str, Any] = {"law": default_law, "k": k} if asked is None else {"problems": asked}
@@ -191,9 +190,17 @@ class Group:
 class Trial:
     """All checks of one black box. `outcomes` runs them."""
 
-    def __init__(self, box: BlackBox, groups: list[list[LabelledProblem]], samples: int, false_alarm: float, seed: int):
+    def __init__(
+        self,
+        box: BlackBox,
+        groups: list[list[LabelledProblem]],
+        samples: int,
+        false_alarm: float,
+        seed: int,
+        settings: TrialSettings | None = None,
+    ) -> None:
         self.box, self.samples = box, samples
-        settings = SETTINGS
+        self.settings = settings = settings or TrialSettings()
         sizes = settings.small_batches if box.batched else ()
         seeds = iter(np.random.SeedSequence(seed).spawn(len(groups) + len(sizes)))
         most = settings.batch_rows if box.batched else settings.array_numbers
@@ -237,7 +244,9 @@ class Trial:
         """The same state of the generator twice: the same tokens, the same state after."""
         failed, still, fixed = None, None, False
         for group in self.groups:
-            which, rows = group.arguments(group.size if group.small else SETTINGS.repeated_calls * len(group.cases))
+            which, rows = group.arguments(
+                group.size if group.small else self.settings.repeated_calls * len(group.cases)
+            )
             first, second = (copy.deepcopy(group.generator) for _ in range(2))
             one, two = (group.run(which, tuple(x.copy() for x in rows), each)[0] for each in (first, second))
             if (one != two).any() and failed is None:
@@ -258,7 +267,7 @@ class Trial:
     def _sequential(self, end: float) -> None:
         """Calls in growing rounds, a look at the evidence after each."""
         calls, done, most = (
-            max(1, SETTINGS.first_look // self.turns) if self.box.batched else 1,
+            max(1, self.settings.first_look // self.turns) if self.box.batched else 1,
             0,
             self.samples // self.turns,
         )
@@ -276,12 +285,12 @@ class Trial:
             if (
                 done >= most
                 and largest >= np.log(self.suspicious)
-                and most < SETTINGS.growth * (self.samples // self.turns)
+                and most < self.settings.growth * (self.samples // self.turns)
             ):
                 most *= 2  # an e-value stays valid however many calls follow
             for group in self.groups:
                 group.dependence.choose_pairs()
-            grown, now = max(calls, min(2 * calls, SETTINGS.between_looks // self.turns)), perf_counter()
+            grown, now = max(calls, min(2 * calls, self.settings.between_looks // self.turns)), perf_counter()
             calls = min(grown, most - done)
             if calls and now + (now - start) * calls / before > end:
                 made = f"{self.main[0].samples:,} of {self.samples:,} calls"
@@ -344,7 +353,7 @@ class Trial:
         )  # fmt: skip
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
         seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
-        doubt = f"{seen}: a correct sampler has such an e-value with probability at most {SETTINGS.suspicious}; give more samples"
+        doubt = f"{seen}: a correct sampler has such an e-value with probability at most {self.settings.suspicious}; give more samples"
         few = f"{group.samples:,} calls detect no bias, however large, with probability 1 - 1e-6; give more samples"
         undecided = self.undecided or (doubt if suspicious else few)
         reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: undecided}.get(status, seen)
@@ -360,7 +369,8 @@ class Trial:
         try:
             for group in self.groups:
                 group.run(
-                    *group.arguments(group.size if group.small else SETTINGS.end_calls * len(group.cases)), group.ends
+                    *group.arguments(group.size if group.small else self.settings.end_calls * len(group.cases)),
+                    group.ends,
                 )
         except Impossible as impossible:
             return _verdict("end_uniforms", (impossible.case, str(impossible)))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-CORPUS, READERS = (Path(__file__).parent / name for name in ("corpus", "readers"))
+CORPUS = Path(__file__).parent / "corpus"
 
 
 def read(folder: Path = CORPUS) -> dict[str, list[dict[str, Any]]]:

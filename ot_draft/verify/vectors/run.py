@@ -15,11 +15,6 @@ from .files import CORPUS, read
 from .readers.read import ALARM, LEVELS, failures
 
 VectorOutcome = Outcome[VectorEvidence]
-CLAIMS = {
-    "replay": "The emitted tokens are as expected.",
-    "law": "The frequency of every outcome is within Chernoff's bound of its probability.",
-    "joint": "The frequency of every outcome, with the draft tokens, is within Chernoff's bound of its probability.",
-}
 
 
 @dataclass(frozen=True)
@@ -96,13 +91,18 @@ def run(
     report : VectorReport
         One outcome per vector.
     """
+    claims = {
+        "replay": "The emitted tokens are as expected.",
+        "law": "The frequency of every outcome is within Chernoff's bound of its probability.",
+        "joint": "The frequency of every outcome, with the draft tokens, is within Chernoff's bound of its probability.",
+    }
     about, outcomes = selected(folder, rules, levels), list[VectorOutcome]()
     for name, wrong in failures(function, folder, list(rules), list(levels)):
         of, is_known = about[name], name in known
         evidence = VectorEvidence(reason=wrong or "", rule=of.rule, level=of.level, bugs=of.bugs, known=is_known)
         status = Status.FAILED if wrong else Status.PASSED
         outcomes.append(
-            Outcome(check=name, status=status, claim=CLAIMS[of.level], evidence=evidence, decides=not is_known)
+            Outcome(check=name, status=status, claim=claims[of.level], evidence=evidence, decides=not is_known)
         )
         on_outcome(outcomes[-1])
     tried = {"folder": str(folder), "rules": list(rules), "levels": list(levels), "known": sorted(known)}

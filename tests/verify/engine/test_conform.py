@@ -661,6 +661,7 @@ def test_the_bias_that_a_row_says_it_would_have_seen_is_seen(count: int, referen
 def test_a_law_without_drafts_or_a_cache_says_nothing_of_them(counters: dict[str, int], verdicts: list[str]) -> None:
     trial = suite.EngineTrial("", {}, Path(), 8, None, 1e-6, 1.0, np.random.default_rng(0), kinds=kinds_for(8))
     trial._described, trial.call = {"functions": ["counters"]}, lambda function: counters  # type: ignore[method-assign]
-    assert [trial._counted(name).status for name in suite.COUNTED] == verdicts
+    drafts, cache = trial._drafts_accepted("drafts are accepted"), trial._prompts_cached("prompts come from a cache")
+    assert [drafts.status, cache.status] == verdicts
     trial.kinds = kinds_for(2000)  # of them none is long enough for a block of a cache
-    assert trial._counted("prompts come from a cache").status == Status.SKIPPED
+    assert trial._prompts_cached("prompts come from a cache").status == Status.SKIPPED

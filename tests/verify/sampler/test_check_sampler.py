@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -488,7 +488,7 @@ def equal_drafts_once(p: Array, q: Array, drafts: Array, generator: np.random.Ge
 def test_evidence_below_the_limit_is_no_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 10,000 calls the e-value is 10^9 to 10^10, of 10^10.7: more calls decide, and without them nothing is decided."""
     assert check_sampler(equal_drafts_once, k=2, seed=seed)["output_distribution"].status == "failed"
-    monkeypatch.setattr(trial, "SETTINGS", replace(trial.SETTINGS, growth=1))
+    monkeypatch.setattr(trial, "TrialSettings", partial(trial.TrialSettings, growth=1))
     short = check_sampler(equal_drafts_once, k=2, seed=seed)
     assert short["output_distribution"].status == "not decided" and short.status == "not decided"
     assert "give more samples" in short["output_distribution"].evidence.reason
