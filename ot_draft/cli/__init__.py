@@ -46,19 +46,6 @@ CLONE = {  # not installed with the package
     "prove": "proofs_checks.__main__:main",
     "survey": "proofs_checks.survey.command:main",
 }
-PURPOSE = {  # help of these commands where they cannot be imported
-    "survey": "Check which published verification rules are lossless.",
-    "figures": "Create figures and their report.",
-    "prove": "Check the statements of the theory by computer.",
-}
-NEEDS = {  # package and extra without which a command does nothing
-    "capture": ("transformers", "llm"),
-    "check": ("hypothesis", "check"),
-    "conform": ("transformers", "llm"),
-    "decode": ("transformers", "llm"),
-    "skip": ("transformers", "llm"),
-    "sweep": ("pyarrow", "sweep"),
-}
 
 
 class LazyGroup(click.Group):
@@ -98,7 +85,15 @@ class LazyGroup(click.Group):
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what works here, and how to get the rest."""
-        missing = {name: how_to_install(*needed) for name, needed in NEEDS.items() if find_spec(needed[0]) is None}
+        needs = {  # package and extra without which a command does nothing
+            "capture": ("transformers", "llm"),
+            "check": ("hypothesis", "check"),
+            "conform": ("transformers", "llm"),
+            "decode": ("transformers", "llm"),
+            "skip": ("transformers", "llm"),
+            "sweep": ("pyarrow", "sweep"),
+        }
+        missing = {name: how_to_install(*needed) for name, needed in needs.items() if find_spec(needed[0]) is None}
         missing |= dict.fromkeys((name for name in CLONE if not _is_here(name)), "run in the folder of a clone")
         here = [name for name in self.list_commands(context) if name not in missing]
         if missing:
@@ -126,6 +121,11 @@ def _is_here(name: str) -> bool:
 
 def _outside_a_clone(name: str) -> click.Command:
     where = f"ot-draft {name} must be run in the folder of a clone"
+    purpose = {
+        "survey": "Check which published verification rules are lossless.",
+        "figures": "Create figures and their report.",
+        "prove": "Check the statements of the theory by computer.",
+    }[name]
 
     def refuse(arguments: tuple[str, ...]) -> None:
         raise click.UsageError(f"{where}, got {Path.cwd()}. Change to the folder of a clone.")
@@ -135,7 +135,7 @@ def _outside_a_clone(name: str) -> click.Command:
         callback=refuse,
         params=[click.Argument(["arguments"], nargs=-1)],
         context_settings={"ignore_unknown_options": True},
-        help=f"{PURPOSE[name]}\n\n{where}: the package does not install its files.",
+        help=f"{purpose}\n\n{where}: the package does not install its files.",
     )
 
 

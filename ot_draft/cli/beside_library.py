@@ -18,37 +18,47 @@ from ..sampling import draw
 from ..selection import SelectionRule, under
 from .study import print_summaries
 
-KS, PAIRS, N, LONG, ROUNDS = (1, 2, 4), 16, 1_000, 32_000, 3
 
+def print_beside_library(
+    rule: SelectionRule,
+    refuted: bool,
+    ks: Sequence[int] = (1, 2, 4),
+    count: int = 16,
+    n: int = 1_000,
+    timed_n: int = 32_000,
+) -> None:
+    """Print a table of acceptances on `count` simulated pairs of n tokens, and the time per call for `timed_n` tokens.
 
-def print_beside_library(rule: SelectionRule, refuted: bool) -> None:
-    """Print a table of acceptances on simulated pairs, and the time per call. refuted: whether the rule is marked as not lossless."""
+    refuted: whether the rule is marked as not lossless.
+    """
     valid = [under(other, rule.law) for other in rules.ALL if not (other.cost.slow or other.cost.solves_program)]
     others = [other for other in valid if other is not None and other.name != rule.name]
-    study = Study(KS, (rule, *others), lp_limit=0)
-    _, p, q = _pairs(PAIRS, N)
+    study = Study(tuple(ks), (rule, *others), lp_limit=0)
+    _, p, q = _pairs(count, n)
     pairs = as_pairs({"p": p, "q": q}, "simulated", True)
     means = summarise(compare_rules(pairs, study), pairs, study)
     lines = [replace(line, refuted=refuted and line.rule == rule.name) for line in means]
-    title = f"\n{rule.name} and the library's rules on {PAIRS} simulated pairs, n = {N:,}: softmax of Gaussian logits"
+    title = f"\n{rule.name} and the library's rules on {count} simulated pairs, n = {n:,}: softmax of Gaussian logits"
     print_summaries("", [(lines, title)], "", tables.notes(lines, study, False))
     taken = [line.k for line in lines if line.rule == rule.name and line.accepted is not None]
     if taken:
-        times = sorted((in_softmaxes(each, max(taken)), each.name) for each in study.rules)
+        times = sorted((in_softmaxes(each, max(taken), timed_n), each.name) for each in study.rules)
         listed = ", ".join(f"{name} {time:.3g}" for time, name in times if time < np.inf)
         print_summaries(
             "",
             [],
             "",
-            f"Time per call for one context, n = {LONG:,}, k = {max(taken)}, NumPy float64, in softmaxes of one row: {listed}.",
+            f"Time per call for one context, n = {timed_n:,}, k = {max(taken)}, NumPy float64, in softmaxes of one row: {listed}.",
         )
 
 
-def in_softmaxes(rule: SelectionRule, k: int, clock: Callable[[], float] = perf_counter) -> float:
-    """Time of one selection over that of one softmax, the median of some rounds; infinite if the rule does not take k drafts."""
+def in_softmaxes(
+    rule: SelectionRule, k: int, n: int, clock: Callable[[], float] = perf_counter, rounds: int = 3
+) -> float:
+    """Time of one selection over that of one softmax of n tokens, the median of `rounds`; infinite if the rule does not take k drafts."""
     if not is_defined(rule.law, k):
         return np.inf
-    logits, p, q = _pairs(1, LONG)
+    logits, p, q = _pairs(1, n)
     drafts = draw(rule.law, q, k, np.random.default_rng(0))
 
     def seconds(call: Callable[..., object], *arguments: object) -> float:
@@ -60,7 +70,7 @@ def in_softmaxes(rule: SelectionRule, k: int, clock: Callable[[], float] = perf_
         rule(p, q, drafts)  # may compile
     except (InvalidArgument, NotImplementedError):
         return np.inf
-    return median(seconds(rule, p, q, drafts) / seconds(softmax, logits) for _ in range(ROUNDS))
+    return median(seconds(rule, p, q, drafts) / seconds(softmax, logits) for _ in range(rounds))
 
 
 def _pairs(count: int, n: int) -> Sequence[np.ndarray]:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..verify.rule.answers import RuleOutcome
     from ..verify.rule.report import RuleReport
 
-NOT_LOSSLESS, FINDINGS, NOTHING_CHECKED = 1, 2, 64  # exit status; 64 is EX_USAGE of sysexits.h
-
 
 @contextmanager
 def nothing_checked() -> Iterator[None]:
@@ -28,7 +26,7 @@ def nothing_checked() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.exit_code = NOTHING_CHECKED  # type: ignore[misc]  # of this error, not of its class
+        error.exit_code = 64  # type: ignore[misc]  # EX_USAGE of sysexits.h; of this error, not of its class
         raise
 
 
@@ -100,15 +98,15 @@ def check(
 
 
 def status_of(reports: Sequence[RuleReport], strict: bool) -> int:
-    """The exit status."""
+    """The exit status: 1 for a rule that may not be used as it is, 2 for findings (1 if strict), else 0."""
     from ..verify.outcome import Status
 
     if any(report.answers.refuted for report in reports):
-        return NOT_LOSSLESS
+        return 1
     outcomes = [outcome for report in reports for outcome in report.outcomes]
     unseen = any(outcome.evidence.category == "lossless" and outcome.status == Status.SKIPPED for outcome in outcomes)
     findings = unseen or any(report.findings for report in reports)
-    return (NOT_LOSSLESS if strict else FINDINGS) if findings else 0
+    return (1 if strict else 2) if findings else 0
 
 
 def _reports(

@@ -23,7 +23,12 @@ from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .rule_target import RulesOfUser, refuted_rules
 from .study import BUDGET, marked, print_summaries, reading_options, study_of, study_options
 
-COLUMNS = """\b
+FEW = 8  # pairs per temperature of the clone's file: some seconds
+
+
+@click.command(
+    context_settings=DEFAULTS,
+    epilog="""\b
 Columns of --csv and fields of --json:
 group: temperature. accepted: acceptance. optimum: that of the draft law.
 error: standard error of accepted over texts, or over pairs without texts.
@@ -33,12 +38,8 @@ taken: probability that a draft token is accepted; accepted also counts a
 share: accepted / optimum. least_share: least taken / optimum of all pairs.
 method: how the value was computed; after "- ", why it is missing.
 suffix _exact: fractions. refuted: the rule is known not to be lossless, or
-  to overwrite its arguments."""
-COMMITTED = Path("figures/data/smollm2_pairs.npz")  # of a clone
-FEW = 8  # of its pairs a temperature: some seconds
-
-
-@click.command(context_settings=DEFAULTS, epilog=COLUMNS)
+  to overwrite its arguments.""",
+)
 @click.argument("file", required=False, type=Place())
 @click.argument("draft_file", required=False, type=Place())
 @click.option(
@@ -164,12 +165,13 @@ def _pairs(
             for name, text in texts.items()
         }
         return as_pairs(masses, "command line", normalise)
-    clone = Path(__file__).parents[2] / COMMITTED
-    if file is None and not COMMITTED.is_file() and not clone.is_file():
+    committed = Path("figures/data/smollm2_pairs.npz")
+    clone = Path(__file__).parents[2] / committed
+    if file is None and not committed.is_file() and not clone.is_file():
         raise click.UsageError(
-            f"FILE is missing, and {COMMITTED} is not in this folder. Pass a file, or --p 1/2,1/2 --q 1/4,3/4."
+            f"FILE is missing, and {committed} is not in this folder. Pass a file, or --p 1/2,1/2 --q 1/4,3/4."
         )
-    file = file or (COMMITTED if COMMITTED.is_file() else clone)
+    file = file or (committed if committed.is_file() else clone)
     return open_pairs(file, normalise, pad, temperature, draft_file, logits)
 
 

@@ -28,7 +28,6 @@ from ..errors import DraftSelectionError
 
 Advance = Callable[..., None]
 FIRST, EVERY = 1.0, 10.0  # seconds to the first line of progress without a terminal, and between lines
-FINISHED = 3  # min. number of finished items for an estimate of the remaining time
 
 
 @contextmanager
@@ -36,7 +35,7 @@ def progress_bar(total: int, said: str, alike: bool = True) -> Iterator[Advance]
     """Show progress on standard error: a bar in a terminal, which disappears at the end, elsewhere a line when it has changed.
 
     Yields advance(said=None, by=1, to=None, line=""), which moves the bar by or to a number, and prints a line above it. alike: whether
-    the items take about the same time. Only then is the remaining time shown, extrapolated from all finished items once there are FINISHED
+    the items take about the same time. Only then is the remaining time shown, extrapolated from all finished items once there are three
     of them.
     """
     columns: list[ProgressColumn] = [
@@ -63,11 +62,16 @@ def progress_bar(total: int, said: str, alike: bool = True) -> Iterator[Advance]
         yield advance
 
 
+def _can_extrapolate(task: Task) -> bool:
+    """Whether enough items are finished for an estimate of the remaining time."""
+    return bool(task.fields["finished"] >= 3)
+
+
 class TimeLeft(TimeRemainingColumn):
     """Remaining time, empty until enough items are finished."""
 
     def render(self, task: Task) -> Text:
-        return super().render(task) if task.fields["finished"] >= FINISHED else Text("")
+        return super().render(task) if _can_extrapolate(task) else Text("")
 
 
 @contextmanager
@@ -78,7 +82,7 @@ def _lines(task: Task, alike: bool) -> Iterator[None]:
     def write() -> None:
         wait, last = FIRST, ""
         while not ended.wait(wait):
-            seconds = task.time_remaining if alike and task.fields["finished"] >= FINISHED else None
+            seconds = task.time_remaining if alike and _can_extrapolate(task) else None
             left = f", about {seconds:.0f} s left" if seconds else ""
             line = f"{task.description}: {task.completed:,} of {task.total:,}{left}"
             if line != last:

@@ -15,8 +15,6 @@ from ..optional import entry_points_of
 if TYPE_CHECKING:
     from ..decoding import Pair
 
-GROUP = "ot_draft.models"  # entry points to functions that are called like `load_models`, the first by name is taken
-
 
 def load_models(target: str | None, draft: str | None, *settings: Any, **options: Any) -> Pair:
     """Call `ot_draft.decoding.load_pair`, with the pair of an installed package if target or draft is None.
@@ -33,7 +31,8 @@ def load_models(target: str | None, draft: str | None, *settings: Any, **options
 
 def default_pair_entry_point() -> EntryPoint:
     """Return the pair that an installed package offers, not loaded yet; raises UsageError, with the alternatives, without one."""
-    for entry in entry_points_of(GROUP):
+    # Entry points to functions that are called like `load_models`; the first by name is taken.
+    for entry in entry_points_of("ot_draft.models"):
         return entry
     raise click.UsageError(
         "--target and --draft are required, because no bundled models are installed. Pass two models with one vocabulary (directory, GGUF"

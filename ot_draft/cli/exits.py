@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import IntEnum
 from typing import Any, NoReturn
 
 import click
@@ -14,9 +15,13 @@ import click
 from ..errors import MissingPackage
 from ..version import __version__
 
-# EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE
-INTERNAL, INTERRUPTED, PIPE_CLOSED = 70, 130, 141
-EXTRAS = {"sympy": "proofs", "z3": "proofs"}  # extras of packages that are imported without `optional.load`
+
+class ExitStatus(IntEnum):
+    """Exit statuses that are not verdicts: EX_SOFTWARE of sysexits.h; 128 and the numbers of SIGINT and SIGPIPE."""
+
+    INTERNAL = 70
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
 
 
 class Ended(SystemExit):
@@ -74,25 +79,26 @@ def no_verdict() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt as error:
         click.echo("interrupted", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from error
+        raise click.exceptions.Exit(ExitStatus.INTERRUPTED) from error
     except Ended as error:
         click.echo(f"error: imported code ended the process by {error}, without a result", err=True)
-        raise click.exceptions.Exit(INTERNAL) from error
+        raise click.exceptions.Exit(ExitStatus.INTERNAL) from error
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # as rich ends then
             _leave_pipe()
-            raise click.exceptions.Exit(PIPE_CLOSED) from error
+            raise click.exceptions.Exit(ExitStatus.PIPE_CLOSED) from error
         raise
     except BrokenPipeError as error:
         _leave_pipe()
-        raise click.exceptions.Exit(PIPE_CLOSED) from error
+        raise click.exceptions.Exit(ExitStatus.PIPE_CLOSED) from error
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            raise click.UsageError(str(MissingPackage(error.name, EXTRAS[error.name]))) from error
+        extras = {"sympy": "proofs", "z3": "proofs"}  # of packages that are imported without `optional.load`
+        if isinstance(error, ModuleNotFoundError) and error.name in extras:
+            raise click.UsageError(str(MissingPackage(error.name, extras[error.name]))) from error
         click.echo(traceback.format_exc().encode(errors="backslashreplace").decode(), err=True)
         said = f"this is a bug in ot_draft {__version__}, and the command has no result"
         click.echo(f"internal error: {said}. Please report it with the command and the lines above.", err=True)
-        raise click.exceptions.Exit(INTERNAL) from error
+        raise click.exceptions.Exit(ExitStatus.INTERNAL) from error
 
 
 def _leave_pipe() -> None:

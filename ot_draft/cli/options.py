@@ -11,18 +11,16 @@ from typing import Any
 
 import click
 
-MOST_DRAFTS = 256  # of a pair: some rules take seconds a pair there, and minutes beyond
-DEFAULTS = {"show_default": True}  # settings of a command whose help says the defaults of its options
-JOBS = click.IntRange(1, 1024)
-SAMPLES = 1_000_000
+# Settings of an option, or of all options of a command, whose help says the default.
+DEFAULTS: dict[str, Any] = {"show_default": True}
 
 
 class Numbers(click.ParamType):
-    """Distinct positive integers, such as 1,2,4,8."""
+    """Distinct positive integers up to `most`, such as 1,2,4,8. Of 256 draft tokens some rules take seconds per pair, of more minutes."""
 
     name = "numbers"
 
-    def __init__(self, most: int = MOST_DRAFTS) -> None:
+    def __init__(self, most: int = 256) -> None:
         self._most = most
 
     def convert(self, value: Any, param: Any, context: Any) -> tuple[int, ...]:

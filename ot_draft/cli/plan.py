@@ -29,19 +29,24 @@ from ..trees.model import SimulatedModel
 from .console import one_line, print_csv, print_json, progress_bar, table_console, without_nan
 from .options import DEFAULTS, Numbers, Place, form_of, form_options, parts
 
-PLANNED_RULES = ",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))])
-EXAMPLE_JSON = """\
+EXAMPLES = {  # of files of costs, by format
+    "json": """\
 {"verify": {"1": 1, "17": 1.1, "65": 1.4},
  "draft": {"1": 0.06, "8": 0.08},
- "select": {"": 0.01, "Joint": 0.03}}"""
-EXAMPLE_CSV = """\
+ "select": {"": 0.01, "Joint": 0.03}}""",
+    "csv": """\
 what,at,cost
 verify,1,1
 verify,65,1.4
 draft,1,0.06
 draft,8,0.08
-select,Joint,0.03"""
-EXAMPLE = f"""\b
+select,Joint,0.03""",
+}
+
+
+@click.command(
+    context_settings=DEFAULTS,
+    epilog=f"""\b
 Costs in a common unit, here one autoregressive step:
 verify: one target call, by number of positions (nodes + 1).
 draft: one draft model call, by number of paths K or width of a tree.
@@ -51,17 +56,12 @@ The output of `ot-draft decode --compare json` is valid, too.
 
 \b
 As JSON:
-{EXAMPLE_JSON}
+{EXAMPLES["json"]}
 
 \b
 As CSV:
-{EXAMPLE_CSV}"""
-NOTE = """K, L: K paths of L tokens; of a tree, L levels of at most K nodes.
-step cost: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.
-alike: not slower than the best by more than two standard errors of the difference."""
-
-
-@click.command(context_settings=DEFAULTS, epilog=EXAMPLE)
+{EXAMPLES["csv"]}""",
+)
 @click.option(
     "--costs", "costs_file", required=True, type=Place(), help="JSON or CSV file of costs, in the format below."
 )
@@ -73,7 +73,7 @@ alike: not slower than the best by more than two standard errors of the differen
     help="Mean of sum min(p, q) over contexts: in `ot-draft compare`, the optimum at k = 1 [default: that of the simulator].",
 )
 @click.option("--temperature", type=float, default=1.0, help="Temperature of the simulated models.")
-@click.option("--rules", "names", default=PLANNED_RULES,
+@click.option("--rules", "names", default=",".join(["Joint", "Traversal", *(rule.name for rule in reversed(SEVERAL_DRAFTS))]),
               help="Comma-separated list of path rules, or of selection rules for i.i.d. drafts (applied token by token).")  # fmt: skip
 @click.option(
     "--paths",
@@ -229,7 +229,12 @@ def _print(rows: Sequence[Planned], shown: int, source: str, iterations: int | N
         rule = row.rule if row.nodes == row.K * row.L else f"{row.rule}, tree"
         out.add_row(alike if place else "best", rule, str(row.K), str(row.L), str(row.nodes), *numbers, style=style)
     console.print(out)
-    console.print(NOTE, style="dim")
+    console.print(
+        "K, L: K paths of L tokens; of a tree, L levels of at most K nodes.\n"
+        "step cost: in autoregressive steps; speed-up: over autoregressive decoding, ± standard error from the block efficiency.\n"
+        "alike: not slower than the best by more than two standard errors of the difference.",
+        style="dim",
+    )
     if rows[0].speed_up < 1:
         console.print("No speed-up at these costs: autoregressive decoding is fastest.", style="bold")
     for line in findings(rows, iterations):

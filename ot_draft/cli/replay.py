@@ -118,7 +118,6 @@ def _print(rows: Rows, title: str) -> None:
 
 Floats = NDArray[np.float64]
 MERGED = "distributions must be stored for all tokens, got merged ones (--top). Capture without --top."
-ABOUT = ("token", "position", "text")  # what a capture says of each row besides its laws
 
 
 def survivors(rule: SelectionRule, p: Floats, q: Floats, token: int, alive: int, draws: int, generator: Any) -> Floats:
@@ -192,7 +191,7 @@ def following(shard: Shard) -> NDArray[Any]:
     """Return the token after each row; raises UsageError unless the rows are consecutive contexts of one sequence."""
     if "slots" in shard.columns:
         raise click.UsageError(f"{shard.file}: {MERGED}")
-    about = {name: shard.columns[name].whole() for name in ABOUT if name in shard.columns}
+    about = {name: shard.columns[name].whole() for name in ("token", "position", "text") if name in shard.columns}
     if len(about) < 3 or (np.diff(about["position"]) != 1).any() or (np.diff(about["text"]) != 0).any():
         raise click.UsageError(
             f"{shard.file} must hold consecutive contexts of one text. Capture with --sample N or --positions 0."

@@ -23,10 +23,6 @@ from ..selection import SelectionRule
 from ..verify.refutation import refutation
 from ..verify.source import RuleSource, import_lines, rule_source
 
-TARGET = re.compile(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_][\w -]*)(?P<call>\(.*\))?$", re.DOTALL)
-OWN = re.compile(r"[:(]|\.py$")  # in the text of what `rule_at` finds, and not the library by its name
-COMMA = re.compile(r",(?![^()]*\))")  # outside brackets of one level
-
 
 @dataclass(frozen=True)
 class NamedRule:
@@ -41,7 +37,7 @@ def rule_at(text: str) -> NamedRule:
 
     Arguments in brackets are literals (numbers, texts, tuples) or draft laws; nothing else is evaluated.
     """
-    match = TARGET.match(text)
+    match = re.match(r"^(?:(?P<place>.+?):)?(?P<name>[A-Za-z_][\w -]*)(?P<call>\(.*\))?$", text, re.DOTALL)
     if match is None or (match["place"] is None and text.endswith(".py")):
         raise click.UsageError(_which_rule(text))
     place, name, call = match["place"], match["name"], match["call"]
@@ -74,17 +70,23 @@ def rule_at(text: str) -> NamedRule:
 
 def rules_at(text: str) -> dict[str, SelectionRule]:
     """The rules of `--rules` by their texts: names of the library's rules in any case, or as in `rule_at`; commas separate them."""
-    found = [name.strip() for name in COMMA.split(text) if name.strip()]
-    return {name: rule_at(name).rule if OWN.search(name) else library_rule(name) for name in found}
+    outside_brackets = r",(?![^()]*\))"  # of one level
+    found = [name.strip() for name in re.split(outside_brackets, text) if name.strip()]
+    return {name: rule_at(name).rule if _may_be_own(name) else library_rule(name) for name in found}
 
 
 def refuted_rules(text: str, ks: Iterable[int]) -> dict[tuple[str, str], str]:
     """Messages on the rules of `--rules` that are refuted on some small problem, by rule and draft law; not the library's own."""
     found: dict[tuple[str, str], str] = {}
-    for name, rule in rules_at(text).items() if OWN.search(text) else ():
-        if OWN.search(name) and (wrong := refutation(rule, ks)):
+    for name, rule in rules_at(text).items() if _may_be_own(text) else ():
+        if _may_be_own(name) and (wrong := refutation(rule, ks)):
             found[rule.name, rule.law.name] = f"{rule.name} {wrong}. To see why: ot-draft check '{name}'"
     return found
+
+
+def _may_be_own(text: str) -> bool:
+    """Whether the text of `rule_at` names more than a rule of the library without arguments."""
+    return re.search(r"[:(]|\.py$", text) is not None
 
 
 def _which_rule(text: str) -> str:
@@ -111,7 +113,7 @@ class RulesOfUser:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         known = (DraftSelectionError, click.ClickException, OSError)
-        if kind is None or not OWN.search(self.text) or not issubclass(kind, Exception):
+        if kind is None or not _may_be_own(self.text) or not issubclass(kind, Exception):
             return
         names = [note.removeprefix(OF_RULE) for note in getattr(error, "__notes__", ()) if note.startswith(OF_RULE)]
         if issubclass(kind, known) and not names:
@@ -197,11 +199,11 @@ def _make_importable(file: Path, name: str) -> None:
 
 def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
     try:
-        node = ast.parse(f"rule{call}", mode="eval").body
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            raise ValueError
-        options = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-        return [_value(argument) for argument in node.args], options
+        match ast.parse(f"rule{call}", mode="eval").body:
+            case ast.Call(func=ast.Name(), args=arguments, keywords=keywords):
+                options = {str(keyword.arg): _value(keyword.value) for keyword in keywords}
+                return [_value(argument) for argument in arguments], options
+        raise ValueError
     except (SyntaxError, ValueError, TypeError) as error:
         known = ", ".join(f"{name}()" for name in _laws())
         raise click.UsageError(
@@ -211,9 +213,10 @@ def _arguments(call: str, text: str) -> tuple[list[Any], dict[str, Any]]:
 
 def _value(node: ast.expr) -> Any:
     """A literal, or a draft law of literals."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _laws():
-        options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-        return _laws()[node.func.id](*map(ast.literal_eval, node.args), **options)
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords) if name in _laws():
+            options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in keywords}
+            return _laws()[name](*map(ast.literal_eval, arguments), **options)
     return ast.literal_eval(node)
 
 

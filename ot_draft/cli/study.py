@@ -15,7 +15,7 @@ from ..data.summary import Summary
 from ..laws import names
 from ..lossy.frontier import target_within
 from .console import table_console
-from .options import JOBS, SAMPLES, Numbers, form_options, parts
+from .options import Numbers, form_options, parts
 from .rule_target import rules_at
 
 BUDGET = 45.0  # estimated seconds of one core, of all rules together, for a comparison without --rules
@@ -33,10 +33,10 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
         click.option("--budget", help="Divergence budget, such as tv=0.05, kl=0.02 or ratio=0.3: rules become lossy and use the "
                      "target within this budget of p that has the largest acceptance [default: none]."),
         click.option("--k", "ks", type=Numbers(), default=ks, help="Comma-separated numbers of draft tokens k."),
-        click.option("--samples", type=click.IntRange(1, SAMPLES), default=256,
+        click.option("--samples", type=click.IntRange(1, 1_000_000), default=256,
                      help="Number of random draft tuples per pair, for rules without a formula for the acceptance."),
         click.option("--seed", type=click.IntRange(0), default=0, help="Random seed of the draft tuples."),
-        click.option("--jobs", type=JOBS, default=os.cpu_count() or 1, show_default=False,
+        click.option("--jobs", type=click.IntRange(1, 1024), default=os.cpu_count() or 1, show_default=False,
                      help="Number of worker processes [default: one per core]."),
         form_options("csv", "json", "latex", "markdown"),
     )  # fmt: skip

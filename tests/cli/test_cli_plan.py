@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ot_draft.cli import main
-from ot_draft.cli.plan import EXAMPLE_CSV, EXAMPLE_JSON, findings, is_slower
+from ot_draft.cli.plan import EXAMPLES, findings, is_slower
 from ot_draft.trees.evaluation.wall_clock import Planned
 
 COSTS = {"verify": {"1": 1, "17": 1.1, "65": 1.4}, "draft": {"1": 0.06, "8": 0.08}, "select": {"": 0.01, "Joint": 0.03}}
@@ -126,7 +126,7 @@ def test_sizes_not_asked_for_stay_within_the_costs(tmp_path: Path) -> None:
 
 def test_the_example_of_the_help_works(tmp_path: Path, traces: Path) -> None:
     shown = run("--help").output
-    for name, text in (("costs.json", EXAMPLE_JSON), ("costs.csv", EXAMPLE_CSV)):
+    for name, text in ((f"costs.{kind}", text) for kind, text in EXAMPLES.items()):
         (tmp_path / name).write_text(text)
         assert run("--costs", tmp_path / name, "--traces", traces).exit_code == 0
         assert all(line.strip() in shown for line in text.splitlines())

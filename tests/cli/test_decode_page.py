@@ -18,7 +18,7 @@ import ot_draft as otd
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from ot_draft.cli.decode.live import ACCEPTED, AUTOREGRESSIVE, BONUS, CORRECTED, origins  # noqa: E402
+from ot_draft.cli.decode.live import Origin, origins  # noqa: E402
 from ot_draft.cli.decode.page import PageText, chance, mass_of, number, page  # noqa: E402  # noqa: E402
 from ot_draft.decoding import DecodeOptions, Pair, Step, decode_steps  # noqa: E402
 from ot_draft.decoding.methods import method_called, shape_of  # noqa: E402
@@ -68,13 +68,13 @@ def test_tokens_and_trees_are_those_of_the_steps(rule: str, law: str | None, siz
     for index, step in enumerate(steps):
         here = [token for token in found["tokens"] if token["step"] == index]
         length, made = int(step.length[0]), len(step.tokens(0))
-        assert [token["origin"] == ACCEPTED for token in here] == [depth < length for depth in range(made)]
+        assert [token["origin"] == Origin.ACCEPTED for token in here] == [depth < length for depth in range(made)]
         if made == length + 1 and shape.size:
-            assert here[-1]["origin"] == (BONUS if length == shape.length else CORRECTED)
+            assert here[-1]["origin"] == (Origin.BONUS if length == shape.length else Origin.CORRECTED)
         if shape.size:
             check_tree(found["trees"][index], step, shape, made)
         else:
-            assert here[0]["origin"] == AUTOREGRESSIVE and found["trees"][index] == ""
+            assert here[0]["origin"] == Origin.AUTOREGRESSIVE and found["trees"][index] == ""
 
 
 def check_tree(svg: str, step: Step, shape: otd.trees.TreeShape, made: int) -> None:
@@ -133,7 +133,7 @@ def test_the_chance_is_how_often_the_rule_takes_the_token(rule: str) -> None:
 
 def test_no_chance_where_the_whole_path_decides() -> None:
     text, steps = decoded("joint", None, (2, 3, None))
-    assert all(token["chance"] is None for token in text.tokens if token["origin"] != BONUS)
+    assert all(token["chance"] is None for token in text.tokens if token["origin"] != Origin.BONUS)
     born = origins(steps[0], 0, text.method.drafting)[0]
     assert mass_of(steps[0], 0, 0, born.token).q is not None
 

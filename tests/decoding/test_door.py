@@ -26,7 +26,7 @@ from tiny_models import tiny_llama  # noqa: E402
 
 from ot_draft.cli import embedded, main  # noqa: E402
 from ot_draft.cli.decode import run  # noqa: E402
-from ot_draft.cli.decode.live import COLOURS, coloured, legend  # noqa: E402
+from ot_draft.cli.decode.live import ORIGIN_STYLES, coloured, legend  # noqa: E402
 from ot_draft.cli.decode.run import Baseline, speed_up  # noqa: E402
 from ot_draft.decoding import (  # noqa: E402
     CannotDecode,
@@ -143,7 +143,7 @@ def a_distribution(folder: Path, module: str) -> Path:
     about = folder / "a_pair-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: a_pair\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[{embedded.GROUP}]\na_pair = {module}:load\n")
+    (about / "entry_points.txt").write_text(f"[ot_draft.models]\na_pair = {module}:load\n")
     return folder
 
 
@@ -204,7 +204,7 @@ def test_kinds_of_tokens_have_different_colours_in_every_terminal(system: Any) -
     with coloured(console):
         console.print(legend())
     found = re.findall(r"\x1b\[([\d;]*)m■", written.getvalue())
-    assert len(found) == len(set(found)) == len(COLOURS)
+    assert len(found) == len(set(found)) == len(ORIGIN_STYLES)
 
 
 def windowed(**settings: Any) -> Pair:

@@ -49,14 +49,10 @@ def test_a_batch_is_a_loop_over_its_contexts(kind: str) -> None:
     np.testing.assert_allclose(found.output(drafts), wanted.output(drafts), atol=1e-6)
 
 
-def test_a_rule_is_compared_with_the_library(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"KS": (1, 2), "PAIRS": 2, "N": 20, "LONG": 50}.items():
-        monkeypatch.setattr(f"ot_draft.cli.beside_library.{name}", value)
-    print_beside_library(RULE, refuted=False)
+def test_a_rule_is_compared_with_the_library(capsys: pytest.CaptureFixture[str]) -> None:
+    print_beside_library(RULE, refuted=False, ks=(1, 2), count=2, n=20, timed_n=50)
     shown = capsys.readouterr().out
     assert "first_draft" in shown and "Optimal" in shown and "in softmaxes of one row" in " ".join(shown.split())
     ticks = iter([0, 6, 6, 8] * 3)  # a call of 6, a softmax of 2
-    assert in_softmaxes(RULE, 2, lambda: next(ticks)) == 3
-    assert in_softmaxes(otd.rules.SpecHub(), 3) == np.inf
+    assert in_softmaxes(RULE, 2, 50, lambda: next(ticks)) == 3
+    assert in_softmaxes(otd.rules.SpecHub(), 3, 50) == np.inf

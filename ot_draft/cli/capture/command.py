@@ -18,17 +18,16 @@ from ..console import one_line, progress_bar
 from ..options import DEFAULTS, Place, can_write_into
 from ..replay import MANIFEST
 
-PACKAGES = ("torch", "transformers", "ot_draft")
-LOOKED_AT = 1024  # numbers of a weight
-EPILOG = """\b
+
+@click.command(
+    context_settings=DEFAULTS,
+    epilog="""\b
 ot-draft capture --text book.txt --out captured
 ot-draft sweep captured --out swept --k 2,4,8
 ot-draft capture --text prompts.jsonl --sample 128 --out written
 ot-draft replay written --csv > traces.csv
-ot-draft plan --costs costs.json --traces traces.csv"""
-
-
-@click.command(context_settings=DEFAULTS, epilog=EPILOG)
+ot-draft plan --costs costs.json --traces traces.csv""",
+)
 @click.option("--text", "files", multiple=True, required=True, type=Place(exists=True, dir_okay=False),
               help="Text file, or .jsonl file with one `text` per line, after optional `messages`; repeatable.")  # fmt: skip
 @click.option("--out", required=True, type=Place(file_okay=False),
@@ -116,7 +115,7 @@ def check_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -
     """Raise UsageError if the folder holds another capture; in a new folder, write the manifest once the weights are in the settings."""
     wanted = settings | {
         "texts": [[file.name, hashlib.sha256(file.read_bytes()).hexdigest()] for file in files],
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": {name: importlib.metadata.version(name) for name in ("torch", "transformers", "ot_draft")},
     }
     manifest = out / MANIFEST
     if manifest.exists():
@@ -132,12 +131,12 @@ def check_folder(out: Path, settings: dict[str, Any], files: tuple[Path, ...]) -
         write_json(manifest, wanted)
 
 
-def fingerprint(model: Any) -> str:
+def fingerprint(model: Any, numbers_per_weight: int = 1024) -> str:
     """Hash of some numbers of every weight: another model has another, however it was trained, but for a few changed numbers."""
     hashed = hashlib.blake2b(digest_size=16)
     for name, weight in sorted(model.state_dict().items()):
         numbers = weight.detach().flatten()
-        some = numbers[:: max(1, len(numbers) // LOOKED_AT)].cpu().double().numpy()
+        some = numbers[:: max(1, len(numbers) // numbers_per_weight)].cpu().double().numpy()
         hashed.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + some.tobytes())
     return hashed.hexdigest()
 

@@ -18,7 +18,6 @@ from ...decoding.loop import AUTOREGRESSIVE
 from ...decoding.pair import entry_tokens
 
 Arrays = dict[str, NDArray[Any]]
-SLOTS = "slots"  # of merged laws: the token of each column, TAIL for a class
 
 
 @dataclass(frozen=True)
@@ -133,4 +132,4 @@ def _stored(target: torch.Tensor, draft: torch.Tensor, reading: Reading) -> Arra
         return dict(zip(("p", "q"), laws, strict=True))
     merged = [on_top_tokens(p, q, reading.top) for p, q in zip(*laws, strict=True)]
     p, q, slots = (np.stack(rows) for rows in zip(*merged, strict=True))
-    return {"p": p, "q": q, SLOTS: slots}
+    return {"p": p, "q": q, "slots": slots}  # slots: the token of each column, TAIL for a class

@@ -14,8 +14,6 @@ from ..console import peak_memory, print_csv, print_json, progress_bar, table_co
 from .run import Job, close_traces, lookup_of, open_trace
 from .table import csv_rows, footnotes, interim, records, table
 
-WIDE = 192  # columns of the table without a terminal
-
 
 def compare(job: Job, methods: Sequence[Method]) -> None:
     """Every method on every prompt, transformers' own where no methods were named, and the table."""
@@ -51,7 +49,7 @@ def compare(job: Job, methods: Sequence[Method]) -> None:
     elif output.compare == "csv":
         print_csv(csv_rows(comparison))
     else:
-        console, count = table_console(WIDE), len(job.prompts)
+        console, count = table_console(192), len(job.prompts)
         title = f"{count} prompt{'s' * (count > 1)}, up to {job.options.max_tokens} tokens each"
         title += f", temperature {job.options.sampling.temperature:g}"
         console.print(table(comparison, title))

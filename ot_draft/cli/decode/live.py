@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from io import StringIO
 
 import click
@@ -17,16 +18,34 @@ from rich.theme import Theme
 from ...decoding import Drafting, Pair, Step
 from ...trees import TreeShape
 
-ACCEPTED, CORRECTED, BONUS, AUTOREGRESSIVE = "accepted", "corrected", "bonus", "autoregressive"
-MEANING = {
-    ACCEPTED: "accepted draft token",
-    CORRECTED: "sampled after all draft tokens were rejected",
-    BONUS: "sampled after a fully accepted path",
-    AUTOREGRESSIVE: "sampled from the target without a draft",
+
+class Origin(StrEnum):
+    """How a token came about."""
+
+    ACCEPTED = "accepted"
+    CORRECTED = "corrected"
+    BONUS = "bonus"
+    AUTOREGRESSIVE = "autoregressive"
+
+
+@dataclass(frozen=True)
+class OriginStyle:
+    """How tokens of one origin are shown.
+
+    colour: by Okabe and Ito. of_sixteen: a colour of any terminal; the nearest ones to `colour` are not four distinct ones.
+    """
+
+    meaning: str
+    colour: str
+    of_sixteen: str
+
+
+ORIGIN_STYLES = {
+    Origin.ACCEPTED: OriginStyle("accepted draft token", "#009E73", "green"),
+    Origin.CORRECTED: OriginStyle("sampled after all draft tokens were rejected", "#D55E00", "yellow"),
+    Origin.BONUS: OriginStyle("sampled after a fully accepted path", "#0072B2", "blue"),
+    Origin.AUTOREGRESSIVE: OriginStyle("sampled from the target without a draft", "#7F7F7F", "bright_black"),
 }
-COLOURS = {ACCEPTED: "#009E73", CORRECTED: "#D55E00", BONUS: "#0072B2", AUTOREGRESSIVE: "#7F7F7F"}  # Okabe and Ito
-# The nearest terminal colours are not four distinct ones.
-OF_SIXTEEN = {ACCEPTED: "green", CORRECTED: "yellow", BONUS: "blue", AUTOREGRESSIVE: "bright_black"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,7 @@ class TokenOrigin:
     """
 
     token: int
-    origin: str
+    origin: Origin
     parent: int
     node: int | None
     refused: tuple[int, ...]
@@ -55,13 +74,13 @@ def origins(step: Step, row: int, drafting: Drafting) -> list[TokenOrigin]:
         refused = tuple(child for child in offered if drafted[child - 1] != token)
         taken = nodes[depth] if depth < length else None
         kind = (
-            ACCEPTED
+            Origin.ACCEPTED
             if taken is not None
-            else AUTOREGRESSIVE
+            else Origin.AUTOREGRESSIVE
             if not drafting.tree.bounds.size
-            else CORRECTED
+            else Origin.CORRECTED
             if offered
-            else BONUS
+            else Origin.BONUS
         )
         tokens.append(TokenOrigin(token, kind, parent, taken, refused))
     return tokens
@@ -104,7 +123,7 @@ class Speed:
     def add(self, emitted: Sequence[TokenOrigin], step: Step) -> None:
         """One step and the tokens that it emitted."""
         self.tokens, self.calls = self.tokens + len(emitted), self.calls + 1
-        self.accepted += sum(token.origin == ACCEPTED for token in emitted)
+        self.accepted += sum(token.origin == Origin.ACCEPTED for token in emitted)
         self.seconds += step.seconds.total
 
     @property
@@ -158,8 +177,11 @@ def stream(console: Console, view: LiveView, steps: Iterable[Step]) -> Iterator[
 
 def coloured(console: Console) -> AbstractContextManager[object]:
     """The styles named by origins, in colours that the console can tell apart."""
-    colours = COLOURS if console.color_system in ("truecolor", "256") else OF_SIXTEEN
-    return console.use_theme(Theme({origin: f"not dim {colour}" for origin, colour in colours.items()}))
+    many = console.color_system in ("truecolor", "256")
+    styles = {
+        origin.value: f"not dim {style.colour if many else style.of_sixteen}" for origin, style in ORIGIN_STYLES.items()
+    }
+    return console.use_theme(Theme(styles))
 
 
 def picture(views: Sequence[LiveView], title: str, width: int = 100) -> str:
@@ -176,7 +198,7 @@ def picture(views: Sequence[LiveView], title: str, width: int = 100) -> str:
 def legend() -> Text:
     """The colours with their meaning."""
     line = Text()
-    for name, meaning in MEANING.items():
-        line.append("■ ", style=name)
-        line.append(f"{name}: {meaning}   ", style="dim")
+    for origin, style in ORIGIN_STYLES.items():
+        line.append("■ ", style=origin)
+        line.append(f"{origin}: {style.meaning}   ", style="dim")
     return line

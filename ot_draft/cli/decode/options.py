@@ -15,13 +15,7 @@ from ...defaults import SamplingFields
 from ...draft_spec import DraftSpec
 from ...errors import CannotDecode, InvalidArgument
 from ...trees import TreeDrafter, drafting
-from ..options import Place, option, whole_numbers
-
-AUTO = "auto"
-DEVICE_MAPS = "auto", "balanced", "balanced_low_0", "sequential"  # of accelerate
-WATERMARK = "watermark:"
-FILE = Place(dir_okay=False)
-SHOWN: dict[str, Any] = {"show_default": True}
+from ..options import DEFAULTS, Place, option, whole_numbers
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ class ShapeType(click.ParamType):
         if isinstance(value, Shape):
             return value
         text = str(value).lower()
-        if text == AUTO:
+        if text == "auto":
             return Shape(auto=True)
         if text.startswith(drafting.FAMILY):
             try:
@@ -127,32 +121,33 @@ class ModelOptions:
         "--dtype",
         default=defaults.DTYPE,
         help="Data type of weights and activations. Types other than float32 run on backend torch.",
-        **SHOWN,
+        **DEFAULTS,
     )
     backend: str = option(
         "--backend",
         default=defaults.BACKEND,
         help="Inference backend: torch, or one that an installed package registers, as a clone of the repository does for OpenVINO and"
         " llama.cpp (docs/backends.md). auto: the fastest backend for float32 weights that is installed and reads the target, else torch.",
-        **SHOWN,
+        **DEFAULTS,
     )
     device: str = option(
         "--device",
         default=defaults.DEVICE,
         help="Device of the models, such as cpu or cuda; auto: the target on all devices by accelerate's device_map.",
-        **SHOWN,
+        **DEFAULTS,
     )
     cache: bool = option(
         "--cache/--no-cache",
         default=True,
         help="Cache converted GGUF files, which then load about ten times as fast.",
-        **SHOWN,
+        **DEFAULTS,
     )
 
     @property
     def placement(self) -> tuple[str, str | None]:
         """Device and device map."""
-        return (defaults.DEVICE, self.device) if self.device in DEVICE_MAPS else (self.device, None)
+        device_maps = {"auto", "balanced", "balanced_low_0", "sequential"}  # of accelerate
+        return (defaults.DEVICE, self.device) if self.device in device_maps else (self.device, None)
 
     @property
     def spec(self) -> DraftSpec | None:
@@ -184,38 +179,42 @@ class SamplingOptions:
         type=float,
         default=SamplingFields.temperature,
         help="Sampling temperature (0: greedy).",
-        **SHOWN,
+        **DEFAULTS,
     )
     top_k: int = option(
         "--top-k",
         type=int,
         default=SamplingFields.top_k,
         help="Number of most probable tokens to sample from (0: all).",
-        **SHOWN,
+        **DEFAULTS,
     )
     top_p: float = option(
         "--top-p",
         type=float,
         default=SamplingFields.top_p,
         help="Total probability of the most probable tokens to sample from (1: all).",
-        **SHOWN,
+        **DEFAULTS,
     )
     min_p: float = option(
         "--min-p",
         type=float,
         default=SamplingFields.min_p,
         help="Minimum probability of sampled tokens, relative to the largest probability (0: all).",
-        **SHOWN,
+        **DEFAULTS,
     )
     max_tokens: int = option(
-        "--max-tokens", type=int, default=defaults.MAX_TOKENS, help="Maximum number of new tokens per prompt.", **SHOWN
+        "--max-tokens",
+        type=int,
+        default=defaults.MAX_TOKENS,
+        help="Maximum number of new tokens per prompt.",
+        **DEFAULTS,
     )
     seed: int = option(
         "--seed",
         type=int,
         default=0,
         help="Random seed. With --shape auto, it determines the output only together with --costs.",
-        **SHOWN,
+        **DEFAULTS,
     )
 
 
@@ -233,7 +232,7 @@ class DraftOptions:
     )
     costs: Path | None = option(
         "--costs",
-        type=FILE,
+        type=Place(dir_okay=False),
         help="File with the output of --compare json. --shape auto uses its costs instead of measured times.",
     )
     lookup: tuple[int, ...] | None = option(
@@ -259,8 +258,8 @@ class DraftOptions:
     @property
     def watermark(self) -> str | None:
         """Key of the watermark."""
-        law = self.draft_law or ""
-        return law.removeprefix(WATERMARK) if law.startswith(WATERMARK) else None
+        kind, colon, key = (self.draft_law or "").partition(":")
+        return key if (kind, colon) == ("watermark", ":") else None
 
     @property
     def children(self) -> tuple[int, ...] | None:
@@ -310,7 +309,7 @@ class OutputOptions:
     )
     files: tuple[Path, ...] = option(
         "--out",
-        type=FILE,
+        type=Place(dir_okay=False),
         multiple=True,
         metavar="FILE",
         help="Output file: .html for a page that explains every token, .svg for an image of the terminal; repeatable.",
@@ -322,7 +321,7 @@ class OutputOptions:
     )
     audit: Path | None = option(
         "--audit",
-        type=FILE,
+        type=Place(dir_okay=False),
         help="Output file, new: .jsonl log of the emitted tokens and target distributions, which are tested against each other.",
     )
 

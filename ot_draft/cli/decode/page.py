@@ -15,9 +15,7 @@ from ...decoding import Drafting, Pair, Step
 from ...decoding.methods import Method
 from ...trees import TreeShape
 from ...trees.rules.path_rule import output_distribution
-from .live import ACCEPTED, COLOURS, MEANING, Speed, TokenOrigin, living, origins
-
-TEMPLATE = Path(__file__).with_name("page.html")
+from .live import ORIGIN_STYLES, Origin, Speed, TokenOrigin, living, origins
 
 
 @dataclass
@@ -47,19 +45,20 @@ def page(texts: Sequence[PageText], settings: Sequence[tuple[str, str]]) -> str:
     """The whole page, as HTML without any reference to another file. settings: names and values, shown below the title."""
     used = dict.fromkeys(token["origin"] for text in texts for token in text.tokens)
     legend = "".join(
-        f'<span class="key {name}">{name}</span> <small>{escape(MEANING[name])}</small> '
-        for name in MEANING
-        if name in used
+        f'<span class="key {origin}">{origin}</span> <small>{escape(style.meaning)}</small> '
+        for origin, style in ORIGIN_STYLES.items()
+        if origin in used
     )
     sections = [_section(number, text) for number, text in enumerate(texts)]
     data = [{"tokens": text.tokens, "trees": text.trees} for text in texts]
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    return Template(template).substitute(
         title=escape(": ".join(filter(None, (texts[0].method.label, texts[0].method.drafts)))),
         settings=" · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in settings),
         legend=legend,
         sections="\n".join(sections),
         data=json.dumps(data).replace("<", "\\u003c"),  # no token may end the script
-        **COLOURS,
+        **{origin.value: style.colour for origin, style in ORIGIN_STYLES.items()},
     )
 
 
@@ -149,16 +148,12 @@ def step_svg(step: Step, row: int, drafting: Drafting, spell: Spell) -> str:
         hint = f"{said}: {spell(token)!r}, {mass}, rank {mass.p_rank} of the target, {mass.q_rank} of the draft model"
         boxes.append(Box(spell(token), state, str(mass), hint))
     ending = emitted[-1]
-    if ending.origin == ACCEPTED:
+    if ending.origin == Origin.ACCEPTED:
         return tree_svg(shape, boxes, Box("the text ends", "root"), ending.node or 0)
     mass = mass_of(step, row, ending.parent, ending.token)
     hint = f"{ending.origin}: {mass}, rank {mass.p_rank} of the target"
     box = Box(spell(ending.token), ending.origin, f"p {number(mass.p)}", hint)
     return tree_svg(shape, boxes, box, ending.parent)
-
-
-WIDE, HIGH, GAP_X, GAP_Y = 92, 36, 26, 8  # pixels of a node, and between nodes
-LETTERS = 11  # of a label; what is longer is cut
 
 
 @dataclass(frozen=True)
@@ -171,27 +166,37 @@ class Box:
     hint: str = ""
 
 
-def tree_svg(shape: TreeShape, boxes: Sequence[Box | None], ending: Box, after: int) -> str:
+def tree_svg(
+    shape: TreeShape,
+    boxes: Sequence[Box | None],
+    ending: Box,
+    after: int,
+    width_px: int = 92,
+    height_px: int = 36,
+    gaps_px: tuple[int, int] = (26, 8),
+) -> str:
     """The root on the left, every depth a column. boxes: of nodes 0 .. N, None where absent; ending: the token that was
-    chosen at last, hung below node `after`.
+    chosen at last, hung below node `after`. width_px, height_px: of a node; gaps_px: between columns and between rows.
     """
     last = len(boxes)
     parents = {node: parent for node, parent in enumerate(shape.parents, 1) if boxes[node] is not None} | {last: after}
     shown = {node: box for node, box in enumerate((*boxes, ending)) if box is not None}
     depths = {node: shape.depths[node] for node in shown if node != last} | {last: shape.depths[after] + 1}
     rows = _rows(parents, 0)
-    places = {node: (2 + depths[node] * (WIDE + GAP_X), 2 + rows[node] * (HIGH + GAP_Y)) for node in shown}
-    width = max(x for x, _ in places.values()) + WIDE + 2
-    height = max(y for _, y in places.values()) + HIGH + 2
+    places = {
+        node: (2 + depths[node] * (width_px + gaps_px[0]), 2 + rows[node] * (height_px + gaps_px[1])) for node in shown
+    }
+    width = max(x for x, _ in places.values()) + width_px + 2
+    height = max(y for _, y in places.values()) + height_px + 2
     size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="drafted tree">']
     for node, parent in parents.items():
         (x0, y0), (x1, y1) = places[parent], places[node]
-        x0, y0, y1 = x0 + WIDE, y0 + HIGH / 2, y1 + HIGH / 2
+        x0, y0, y1 = x0 + width_px, y0 + height_px / 2, y1 + height_px / 2
         middle = (x0 + x1) / 2
         curve = f"M{x0:.0f} {y0:.0f}C{middle:.0f} {y0:.0f} {middle:.0f} {y1:.0f} {x1:.0f} {y1:.0f}"
         parts.append(f'<path class="edge {shown[node].state}" d="{curve}"/>')
-    parts += [_node(*places[node], box) for node, box in shown.items()]
+    parts += [_node(*places[node], box, width_px, height_px) for node, box in shown.items()]
     return "".join([*parts, "</svg>"])
 
 
@@ -212,13 +217,15 @@ def _rows(parents: dict[int, int], root: int) -> dict[int, float]:
     return rows
 
 
-def _node(x: float, y: float, box: Box) -> str:
+def _node(x: float, y: float, box: Box, width_px: int, height_px: int, max_letters: int = 11) -> str:
     label = box.label.replace("\n", "↵").replace("\t", "⇥").strip() or "␣"
-    label = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
+    label = label if len(label) <= max_letters else label[: max_letters - 1] + "…"
     line = y + (15 if box.note else 22)
-    note = f'<text class="note" x="{x + WIDE / 2:.0f}" y="{y + 29:.0f}">{escape(box.note)}</text>' if box.note else ""
+    note = (
+        f'<text class="note" x="{x + width_px / 2:.0f}" y="{y + 29:.0f}">{escape(box.note)}</text>' if box.note else ""
+    )
     return (
         f'<g class="node {box.state}"><title>{escape(box.hint or label)}</title>'
-        f'<rect x="{x:.0f}" y="{y:.0f}" width="{WIDE}" height="{HIGH}" rx="6"/>'
-        f'<text x="{x + WIDE / 2:.0f}" y="{line:.0f}">{escape(label)}</text>{note}</g>'
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{width_px}" height="{height_px}" rx="6"/>'
+        f'<text x="{x + width_px / 2:.0f}" y="{line:.0f}">{escape(label)}</text>{note}</g>'
     )

@@ -27,11 +27,6 @@ from .page import PageText, page
 from .settings import DecodeSettings
 from .trace import Trace
 
-AUTOREGRESSIVE = "autoregressive"
-BASELINE_STEPS = 12  # that a speed is compared with, at least
-RARELY = 0.2  # share of steps with draft tokens up to which drafting does not pay
-SPREAD = 20  # of them come while the tokens asked for do, at most; in longer texts one comes every several steps
-
 
 @dataclass(frozen=True)
 class Job:
@@ -104,7 +99,7 @@ def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
             else None
         )
         return [
-            _autoregressive() if rule == AUTOREGRESSIVE else making.dynamic_method(grower, rule, lookup)
+            _autoregressive() if rule == making.AUTOREGRESSIVE else making.dynamic_method(grower, rule, lookup)
             for rule in rules or (None,)
         ]
     shape = shape_of(paths, length, drafts.children)
@@ -112,7 +107,7 @@ def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
 
 
 def _autoregressive() -> Method:
-    return method_called(AUTOREGRESSIVE, None, shape_of(1, 1, None))
+    return method_called(making.AUTOREGRESSIVE, None, shape_of(1, 1, None))
 
 
 def lookup_of(drafts: DraftOptions, otherwise: PromptLookup) -> PromptLookup:
@@ -182,13 +177,15 @@ def _key_found(text: Sequence[int], key: str, number: int, paths: int, n: int) -
 class Baseline:
     """Speed of a run relative to autoregressive decoding, by autoregressive steps in the run and interleaved ones.
 
-    Interleaved steps are taken between the run's own, because the speed of a machine drifts.
+    Interleaved steps are taken between the run's own, because the speed of a machine drifts. min_steps: autoregressive steps that a
+    speed is compared with. max_interleaved: steps that are interleaved while the tokens are generated; in longer texts one comes every
+    several steps.
     """
 
-    def __init__(self, job: Job, method: Method) -> None:
-        self._job, self._method = job, method
+    def __init__(self, job: Job, method: Method, min_steps: int = 12, max_interleaved: int = 20) -> None:
+        self._job, self._method, self._min_steps = job, method, min_steps
         self._baseline, self._tokens, self._seconds = list[float](), list[int](), list[float]()
-        self._often = min(max(job.options.max_tokens * len(job.tokens) // SPREAD, 1), SPREAD)
+        self._often = min(max(job.options.max_tokens * len(job.tokens) // max_interleaved, 1), max_interleaved)
         self._drafted = 0  # steps with draft tokens
         self._since = 0  # the last autoregressive step
         self._beside: Iterator[Step] | None = None
@@ -214,7 +211,7 @@ class Baseline:
             return False
         try:
             if self._beside is None:
-                most = max(self._job.options.max_tokens, BASELINE_STEPS + 1)
+                most = max(self._job.options.max_tokens, self._min_steps + 1)
                 options = replace(self._job.options, max_tokens=most, stop=(), laws=False, rows=[0])
                 self._beside = decode_steps(self._job.pair, [self._job.tokens[0]], _autoregressive().policy, options)
                 next(self._beside, None)  # takes memory
@@ -225,9 +222,9 @@ class Baseline:
             self._took(step)
         return step is not None
 
-    def advice(self) -> str:
-        """Return the advice for a run in which `auto` hardly drafted; empty otherwise."""
-        if self._method.rule != making.AUTO or self._drafted > RARELY * len(self._seconds):
+    def advice(self, max_drafted_share: float = 0.2) -> str:
+        """Return the advice for a run in which `auto` drafted in at most this share of the steps; empty otherwise."""
+        if self._method.rule != making.AUTO or self._drafted > max_drafted_share * len(self._seconds):
             return ""
         return (
             f"auto drafted in {self._drafted} of {len(self._seconds)} steps: drafting does not pay for these models on this machine. Use"
@@ -238,7 +235,7 @@ class Baseline:
         """The ratio, its interval of 95 % and what it rests on; empty for autoregressive decoding itself, and where nothing can be said."""
         if self._method == _autoregressive():
             return ""
-        while len(self._baseline) < BASELINE_STEPS and self._one_beside():
+        while len(self._baseline) < self._min_steps and self._one_beside():
             pass
         if min(len(self._seconds), len(self._baseline)) < 2:
             return ""
@@ -288,18 +285,15 @@ def close_traces(traces: Sequence[Trace]) -> None:
         click.echo(f"trace: {trace.folder}, {trace.steps} steps{limit}", err=True)
 
 
-# Written for this project: a story, an explanation, code. Three: the default comparison is to end within minutes on two cores.
-DEFAULT_PROMPTS = (
-    "Write a short story about a fox who finds a clock in the forest.",
-    "Explain in a few sentences how bread rises when it is baked.",
-    "Write a Python function that counts the words in a text file.",
-)
-
-
 def read_prompts(texts: Sequence[str], file: Path | None) -> list[str]:
-    """Prompts as text: those texts and those of the file, one a line; else DEFAULT_PROMPTS."""
+    """Prompts as text: those texts and those of the file, one a line; else a story, an explanation and code."""
     if file is None:
-        return list(texts) or list(DEFAULT_PROMPTS)
+        # Three: the default comparison is to end within minutes on two cores.
+        return list(texts) or [
+            "Write a short story about a fox who finds a clock in the forest.",
+            "Explain in a few sentences how bread rises when it is baked.",
+            "Write a Python function that counts the words in a text file.",
+        ]
     try:
         # Some editors write a byte order mark.
         lines = file.read_bytes().decode("utf-8-sig").splitlines()

@@ -13,10 +13,6 @@ from ...defaults import SamplingFields
 from ..options import can_write, can_write_into
 from .options import DraftOptions, ModelOptions, OutputOptions, PromptOptions, SamplingOptions
 
-MAX_NODES, MAX_TOKENS = 4096, 1_000_000
-# Shown if they have another value.
-NEUTRAL = {"top_k": SamplingFields.top_k, "top_p": SamplingFields.top_p, "min_p": SamplingFields.min_p}
-
 
 @dataclass(frozen=True)
 class DecodeSettings:
@@ -33,13 +29,11 @@ class DecodeSettings:
             if excluded(self):
                 raise click.UsageError(message)
         max_tokens, nodes = self.sampling.max_tokens, self.drafts.nodes
-        if not 1 <= max_tokens <= MAX_TOKENS:
+        if not 1 <= max_tokens <= 1_000_000:
+            raise click.UsageError(f"--max-tokens must be from 1 to 1,000,000, got {max_tokens}. Use such a number.")
+        if nodes > 4096:
             raise click.UsageError(
-                f"--max-tokens must be from 1 to {MAX_TOKENS:,}, got {max_tokens}. Use such a number."
-            )
-        if nodes > MAX_NODES:
-            raise click.UsageError(
-                f"number of draft tokens per step must be at most {MAX_NODES}, got {nodes}. Reduce the size of the draft."
+                f"number of draft tokens per step must be at most 4096, got {nodes}. Reduce the size of the draft."
             )
         self._check_files()
 
@@ -104,9 +98,9 @@ class DecodeSettings:
         sampling, shown = self.sampling, list[tuple[str, Any]]()
         shown += [(name, getattr(self.models, name)) for name in ("target", "draft", "backend", "dtype", "device")]
         shown += [(name, getattr(sampling, name)) for name in ("temperature", "max_tokens", "seed")]
-        shown += [
-            (name, getattr(sampling, name)) for name, neutral in NEUTRAL.items() if getattr(sampling, name) != neutral
-        ]
+        # Shown if they have another value.
+        neutral = {"top_k": SamplingFields.top_k, "top_p": SamplingFields.top_p, "min_p": SamplingFields.min_p}
+        shown += [(name, getattr(sampling, name)) for name in neutral if getattr(sampling, name) != neutral[name]]
         return [
             (name.replace("_", "-"), "embedded" if x is None else f"{x:g}" if isinstance(x, float) else str(x))
             for name, x in shown

@@ -9,14 +9,7 @@ from rich.table import Table
 
 from ...decoding.benchmark import COSTS, OFF, Comparison, Measured, MethodCosts
 
-UNKNOWN = MethodCosts(*[float("nan")] * 3)
 PARTS = ("draft", "verify", "select", "cache")
-
-NOTES = """tokens per target call: block efficiency ± standard error over {texts}.
-acceptance by position: share accepted at depth 1, 2, ... of the steps that accepted all earlier positions.
-draft, verify, select, cache: parts of a step, in ms; step: their total. tokens/s and speed-up exclude the prefill.
-predicted: wall-clock model, tokens per target call x autoregressive step / (draft + verify + select), with costs from short runs before;
-select includes cache. If it is off by more than {off:.0%}, the last column names the cost that changed most."""
 
 
 def table(comparison: Comparison, title: str) -> Table:
@@ -66,7 +59,12 @@ def _spread(error: float) -> str:
 def footnotes(comparison: Comparison) -> str:
     """Text below the table: meaning of the columns, and why speculation gains or loses here, with the measured costs."""
     texts = "prompts" if len({call.text for call in comparison.rows[0].calls}) > 1 else "steps"
-    return NOTES.format(texts=texts, off=OFF) + "\n" + why(comparison)
+    notes = f"""tokens per target call: block efficiency ± standard error over {texts}.
+acceptance by position: share accepted at depth 1, 2, ... of the steps that accepted all earlier positions.
+draft, verify, select, cache: parts of a step, in ms; step: their total. tokens/s and speed-up exclude the prefill.
+predicted: wall-clock model, tokens per target call x autoregressive step / (draft + verify + select), with costs from short runs before;
+select includes cache. If it is off by more than {OFF:.0%}, the last column names the cost that changed most."""
+    return f"{notes}\n{why(comparison)}"
 
 
 def why(comparison: Comparison) -> str:
@@ -98,10 +96,10 @@ def why(comparison: Comparison) -> str:
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
     """One dictionary a method; seconds, and NaN where a number is not known."""
-    found = []
+    found, unknown = [], MethodCosts(*[float("nan")] * 3)
     for row in comparison.rows:
         (speed_up, error), predicted = comparison.speed_up(row), comparison.predicted(row)
-        tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, UNKNOWN)
+        tree, costs = row.method.drafting.tree, comparison.costs.get(row.method, unknown)
         record: dict[str, Any] = {
             "rule": row.method.rule, "law": row.method.law, "drafts": row.method.drafts, "nodes": tree.bounds.size,
             "length": tree.bounds.length, "steps": len(row.calls), "prompts": len(row.groups),

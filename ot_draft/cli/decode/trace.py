@@ -18,7 +18,6 @@ from ...data.merge import TAIL_CLASSES, on_top_tokens
 from ...decoding import DecodeOptions, Step
 from ...decoding.methods import Method
 
-PAIRS_A_FILE = 1024
 Array = NDArray[Any]
 
 
@@ -71,7 +70,7 @@ class Trace:
                 p, q = (laws[row, node].double().numpy() for laws in (step.p, step.q))
                 about = {"text": prompt, "position": position + depth}
                 self._pairs.append(stored_laws(p, q, self.kept) | about)
-            self._write(PAIRS_A_FILE)
+            self._write(least=1024)
 
     def _write(self, least: int) -> None:
         if len(self._pairs) < least:
