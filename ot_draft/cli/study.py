@@ -28,7 +28,7 @@ def study_options(rules: str, ks: str) -> Callable[[Callable[..., Any]], Callabl
                      help="Comma-separated list of rules, such as KSeq,my_rule.py:MyRule" + ("." if rules else " [default: the library's "
                      f"fast rules; without --out only those that take at most about {BUDGET:g} s on one core together, by an estimate "
                      "from n, k and the number of pairs].")),
-        click.option("--law", "laws", default="", show_default=False, help="Comma-separated list of draft laws: "
+        click.option("--draft-law", "laws", default="", show_default=False, help="Comma-separated list of draft laws: "
                      f"{', '.join(names())} [default: each rule's own draft law]."),
         click.option("--budget", help="Divergence budget, such as tv=0.05, kl=0.02 or ratio=0.3: rules become lossy and use the "
                      "target within this budget of p that has the largest acceptance [default: none]."),

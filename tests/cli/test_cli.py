@@ -80,7 +80,7 @@ def test_every_rule_once_and_the_optimum_of_every_law() -> None:
 
 
 def test_rules_and_laws_are_chosen() -> None:
-    lines = summary(*BERNOULLI, "--k", 2, "--rules", "optimal,naive-target", "--law", "hybrid:1")
+    lines = summary(*BERNOULLI, "--k", 2, "--rules", "optimal,naive-target", "--draft-law", "hybrid:1")
     assert {name for name, _ in lines} == {*OptimumRow, "Optimal", "NaiveTarget"}
     assert {line.law for line in lines.values()} == {"hybrid:1"}
     assert all(line.accepted == 1 for line in lines.values())  # both tokens are drafted
@@ -204,8 +204,8 @@ def test_bad_files_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
 def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("No such file", tmp_path / "missing.npz")
     refuse("rule must be a known name, got 'Foo'. Use one of SpeculativeSampling,", *BERNOULLI, "--rules", "Foo")
-    refuse("draft law must be one of iid", *BERNOULLI, "--law", "foo")
-    refuse("must include a rule for hub, got KSeq", *BERNOULLI, "--rules", "KSeq", "--law", "hub")
+    refuse("draft law must be one of iid", *BERNOULLI, "--draft-law", "foo")
+    refuse("must include a rule for hub, got KSeq", *BERNOULLI, "--rules", "KSeq", "--draft-law", "hub")
     refuse("p sums to 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
     refuse("--p must be a fraction or a decimal of at most 1000 digits, got '1/0'", "--p", "1/0,1", "--q", "1/2,1/2")
     refuse("must be given together", "--p", "1")
@@ -233,8 +233,8 @@ def refuse(message: str, *arguments: object) -> None:
 
 def test_a_mean_over_some_of_the_pairs_is_not_shown() -> None:
     """Under hybrid:auto the program is small for the pairs where nearly all drafts are fixed: the row says '-', not their mean."""
-    lines = summary(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal")
-    programs = compare(REAL, "--k", 2, "--limit", 8, "--law", "hybrid:auto", "--rules", "Optimal", "--csv").stdout
+    lines = summary(REAL, "--k", 2, "--limit", 8, "--draft-law", "hybrid:auto", "--rules", "Optimal")
+    programs = compare(REAL, "--k", 2, "--limit", 8, "--draft-law", "hybrid:auto", "--rules", "Optimal", "--csv").stdout
     assert lines[OptimumRow.LINEAR_PROGRAM, 2].accepted is None and "- too many draft sets" in programs
     assert lines["Optimal", 2].accepted is not None
 

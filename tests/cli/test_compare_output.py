@@ -257,7 +257,7 @@ def test_small_linear_programs_are_solved_and_the_option_is_named(tmp_path: Path
     assert "Not shown: optimum (linear program): linear programs over the time limit of 0 s (--lp-limit)" in " ".join(
         without.split()
     )
-    whole = compare("--p", "1/2,1/2", "--q", "3/4,1/4", "--k", 2, "--rules", "Optimal", "--law", "iid").stdout
+    whole = compare("--p", "1/2,1/2", "--q", "3/4,1/4", "--k", 2, "--rules", "Optimal", "--draft-law", "iid").stdout
     assert not any(sign in whole for sign in ("--lp-limit", "--samples", "±", "K-SEQ"))  # what the table does not show
 
 

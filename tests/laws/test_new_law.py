@@ -56,7 +56,7 @@ def test_rules_the_optimum_and_the_linear_program_agree(law: Any) -> None:
 
 
 def test_compare(law: Any, tmp_path: Path) -> None:
-    said = run("compare", "--p", "1/2,1/3,1/6", "--q", "1/4,1/4,1/2", "--k", "2", "--law", "sharpened", "--csv")
+    said = run("compare", "--p", "1/2,1/3,1/6", "--q", "1/4,1/4,1/2", "--k", "2", "--draft-law", "sharpened", "--csv")
     rows = {row["rule"]: row for row in csv.DictReader(io.StringIO(said))}
     assert {"optimum", "optimum by LP", "NaiveTarget", "FromCoupling"} == set(rows)
     assert {row["law"] for row in rows.values()} == {"sharpened"}
@@ -83,7 +83,7 @@ def test_sweep(law: Any, tmp_path: Path) -> None:
         shard,
         "--out",
         out,
-        "--law",
+        "--draft-law",
         "sharpened",
         "--rules",
         "NaiveTarget",
