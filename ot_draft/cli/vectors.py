@@ -35,7 +35,7 @@ def vectors(context: click.Context) -> None:
 @vectors.command(context_settings=DEFAULTS)
 @click.argument("target", metavar="MODULE:FUNCTION")
 @click.option("--rule", "rules", multiple=True, help="Name of a rule whose vectors are run; repeatable [default: all].")
-@click.option("--level", "levels", multiple=True, type=click.Choice(["replay", "law", "joint"]),
+@click.option("--level", "levels", multiple=True, type=click.Choice(["replay", "distribution", "joint"]),
               help="Level of the vectors to run; repeatable [default: all].")  # fmt: skip
 @click.option("--from", "folder", type=Place(exists=True, file_okay=False), show_default=False,
               help="Folder of the vectors [default: those of the package].")  # fmt: skip
@@ -135,8 +135,8 @@ def show(name: str | None) -> None:
         click.echo(f"{len(corpus[name])} vectors: {corpus[name][0]['id']} to {corpus[name][-1]['id']}")
     elif name in faults:
         fault = faults[name]
-        click.echo(f"{fault['modelled']}\n{fault['source'] or 'made up'}\nin {', '.join(fault['rules'])}")
-        click.echo(f"fails {' '.join(fault['vectors'])}")
+        click.echo(f"{fault['description']}\n{fault['source'] or 'injected fault'}\nin {', '.join(fault['rules'])}")
+        click.echo(f"detected by {' '.join(fault['vectors'])}")
     else:
         remedy = did_you_mean(name, (*corpus, *faults)) or "List rules and bugs with: ot-draft vectors show"
         raise click.UsageError(f"NAME must be a vector, rule or bug, got {name!r}. {remedy}")
@@ -145,14 +145,14 @@ def show(name: str | None) -> None:
 def _list(corpus: dict[str, list[dict[str, Any]]], faults: dict[str, dict[str, Any]]) -> None:
     from ..verify.vectors.files import CORPUS
 
-    console, table = table_console(120), Table("rule", "replay", "law", "joint")
+    console, table = table_console(120), Table("rule", "replay", "distribution", "joint")
     for rule, vectors in corpus.items():
         levels = Counter(vector["level"] for vector in vectors)
-        table.add_row(rule, *(str(levels[level]) for level in ("replay", "law", "joint")))
+        table.add_row(rule, *(str(levels[level]) for level in ("replay", "distribution", "joint")))
     console.print(table)
     shown = Table("bug", "vectors", "description")
     for name, fault in faults.items():
-        shown.add_row(name, str(len(fault["vectors"])), fault["modelled"])
+        shown.add_row(name, str(len(fault["vectors"])), fault["description"])
     console.print(shown)
     click.echo(f"files: {CORPUS}")
     readers = CORPUS.parent / "readers"

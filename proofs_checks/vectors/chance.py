@@ -1,6 +1,6 @@
-"""Where a rule's random numbers come from: from a vector, from a generator, or from everywhere, which gives the law.
+"""Sources of random numbers: those of a vector, a generator, or all outcomes, which gives the exact output distribution.
 
-A rule asks for three things, each by the number of the uniform, or of the row of noise, that it uses: `below`, `place`, `race`.
+A rule has three operations, each with the index of the uniform number or noise row that it uses: `below`, `cumulative`, `race`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 
 class Chance(Protocol):
-    """Three questions to the random numbers. An equal number used twice is one number, however it is asked."""
+    """Operations on random numbers. Operations with the same index share their random number."""
 
     def below(self, number: int, part: Any, whole: Any, closed: bool) -> bool:
-        """Whether u whole < part, or, if closed, u whole <= part with part > 0: a token of mass 0 is never taken."""
+        """Whether u whole < part, or, if closed, u whole <= part with part > 0: probability 0 is never accepted."""
 
-    def place(self, number: int, weights: Row) -> int:
+    def cumulative(self, number: int, weights: Row) -> int:
         """The first token at which the running sum of the weights is above u times their sum."""
 
     def race(self, number: int, weights: Row) -> int:
@@ -31,9 +31,9 @@ class Chance(Protocol):
 
 
 class Recorded:
-    """The numbers of a vector: uniforms, and rows of noise.
+    """The uniform numbers and noise rows of a vector.
 
-    margin: how near the nearest decision was to the other outcome, in relation; those by a uniform that is `edge` do not count.
+    margin: smallest relative distance of a decision from its boundary, without decisions by a uniform number equal to `edge`.
     """
 
     def __init__(self, uniforms: Any, noise: Sequence[Row] = (), gumbel: bool = False, edge: Any = None) -> None:
@@ -46,8 +46,8 @@ class Recorded:
         self._near(abs(reached - part) / max(reached, part) if part > 0 else 1, self.uniforms[number])
         return part > 0 and (reached <= part if closed else reached < part)
 
-    def place(self, number: int, weights: Row) -> int:
-        """See Chance. Beyond all of them, where u is 1, it is the last token with a weight."""
+    def cumulative(self, number: int, weights: Row) -> int:
+        """See Chance. At u = 1, the last token of positive weight."""
         sums = list(accumulate(weights))
         reached = self.uniforms[number] * sums[-1]
         ends = [end for end, weight in zip(sums, weights, strict=True) if weight > 0]
@@ -74,7 +74,7 @@ class Recorded:
 
 
 class Generated(Recorded):
-    """Numbers of a generator, drawn when they are first asked for."""
+    """Numbers of a generator, drawn at first use."""
 
     def __init__(self, generator: random.Random) -> None:
         super().__init__(Drawn(generator.random), ())
@@ -90,7 +90,7 @@ class Generated(Recorded):
 
 
 class Drawn(dict[int, float]):
-    """Uniforms by their number."""
+    """Uniform numbers by index."""
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self.draw = draw
@@ -101,15 +101,17 @@ class Drawn(dict[int, float]):
 
 
 class Branch:
-    """One of all outcomes of the random numbers: the first choices are prescribed, the first option is taken in all later ones."""
+    """One outcome of the random numbers: the first decisions are prescribed, later ones take their first option."""
 
     def __init__(self, prescribed: Sequence[int]) -> None:
         self.prescribed = prescribed
         self.taken: list[int] = []
         self.open: list[list[int]] = []
         self.factors: list[Fraction] = []
-        self.spans: dict[int, tuple[Fraction, Fraction]] = {}  # where each uniform lies, by what was asked of it
-        self.races: dict[int, tuple[Row, int]] = {}  # the weights of a row's first race, and who won
+        self.spans: dict[
+            int, tuple[Fraction, Fraction]
+        ] = {}  # interval of each uniform number, by the decisions so far
+        self.races: dict[int, tuple[Row, int]] = {}  # weights and winner of a row's first race
 
     def below(self, number: int, part: Any, whole: Any, closed: bool) -> bool:
         """See Chance."""
@@ -119,7 +121,7 @@ class Branch:
         self.spans[number] = (low, cut) if taken else (cut, high)
         return taken
 
-    def place(self, number: int, weights: Row) -> int:
+    def cumulative(self, number: int, weights: Row) -> int:
         """See Chance."""
         low, high = self.spans.get(number, (ZERO, ONE))
         whole = sum(weights)
@@ -130,7 +132,7 @@ class Branch:
         return token
 
     def race(self, number: int, weights: Row) -> int:
-        """See Chance. A row's second race is decided by what the first says of its noise; a third is not worked out."""
+        """See Chance. A row's second race is conditional on the first; a third race is not supported."""
         if number not in self.races:
             token = self._choose([Fraction(weight) / sum(weights) for weight in weights])
             self.races[number] = (weights, token)
@@ -140,8 +142,8 @@ class Branch:
 
     def _choose(self, masses: Row) -> int:
         options = [option for option, mass in enumerate(masses) if mass]
-        place = len(self.taken)
-        option = self.prescribed[place] if place < len(self.prescribed) else options[0]
+        step = len(self.taken)
+        option = self.prescribed[step] if step < len(self.prescribed) else options[0]
         self.taken.append(option)
         self.open.append([other for other in options if other > option])
         self.factors.append(masses[option])
@@ -149,7 +151,7 @@ class Branch:
 
 
 def law_of(program: Callable[[Any], Sequence[int]]) -> Law:
-    """The exact law of what program(chance) gives."""
+    """The exact distribution of program(chance)."""
     law: Law = {}
     for outcome, mass in _branches(program):
         law[outcome] = law.get(outcome, ZERO) + mass
@@ -161,8 +163,8 @@ def _branches(program: Callable[[Any], Sequence[int]]) -> Iterator[tuple[tuple[i
     while waiting:
         branch = Branch(waiting.pop())
         outcome = tuple(program(branch))
-        for place in range(len(branch.prescribed), len(branch.taken)):
-            waiting += [[*branch.taken[:place], other] for other in branch.open[place]]
+        for step in range(len(branch.prescribed), len(branch.taken)):
+            waiting += [[*branch.taken[:step], other] for other in branch.open[step]]
         yield outcome, prod(branch.factors, start=ONE)
 
 
@@ -173,10 +175,10 @@ def normalised(weights: Row) -> tuple[Fraction, ...]:
 
 
 def second_race(q: Row, r: Row, winner: int) -> list[Fraction]:
-    """Law of argmin E/r given that argmin E/q is the winner, for one row of exponentials E; q, r: laws.
+    """Distribution of argmin E/r given the winner argmin E/q, for one row of exponentials E; q, r: distributions.
 
-    With E_x = t q_x and E_y = s r_y for the two winners x and y, z = s/t runs through [q_y/r_y, q_x/r_x]; what is left after t
-    is the integral of q_x r_y / D(z)^2 with D(z) = sum of max(q_i, z r_i), which is linear between the places z = q_i/r_i.
+    With E_x = t q_x and E_y = s r_y for the two winners x and y, z = s/t runs through [q_y/r_y, q_x/r_x]; what remains after t
+    is the integral of q_x r_y / D(z)^2 with D(z) = sum of max(q_i, z r_i), which is linear between the points z = q_i/r_i.
     """
     x, law = winner, []
     for y, mass in enumerate(r):
@@ -194,7 +196,7 @@ def second_race(q: Row, r: Row, winner: int) -> list[Fraction]:
 
 
 def _piece(q: Row, r: Row, start: Fraction, end: Fraction | None) -> Fraction:
-    """The integral of 1 / (a + b z)^2 from start to end, without end if None: there max(q_i, z r_i) keeps its larger side."""
+    """The integral of 1 / (a + b z)^2 from start to end (None: infinity), where each max(q_i, z r_i) keeps its larger side."""
     rising = [bool(b) and a / b <= start for a, b in zip(q, r, strict=True)]
     a = sum((mass for mass, up in zip(q, rising, strict=True) if not up), ZERO)
     b = sum((mass for mass, up in zip(r, rising, strict=True) if up), ZERO)

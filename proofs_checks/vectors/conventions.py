@@ -1,4 +1,4 @@
-"""Convention of each rule: which random number is used where, as text that programs read (field `convention` of its vectors)."""
+"""Convention of each rule: which random number is used where (field `convention` of its file of vectors)."""
 
 GITHUB = "https://github.com/"
 CUMULATIVE = "the first token, in the order of ids, at which the running sum of the weights is above u times their sum"
@@ -20,7 +20,7 @@ TREE_KERNEL = (
 PYEXECUTOR = GITHUB + "NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/_torch/pyexecutor"
 V1 = {
     "source": FIRST_RUNNER,
-    "keeps": "q > 0 and p/q >= u, p > 0",
+    "accepts": "q > 0 and p/q >= u, p > 0",
     "draws": RACE,
     "weights": REST,
     "uniforms": "one per draft token",
@@ -28,20 +28,20 @@ V1 = {
 }
 V2 = {
     "source": SECOND_RUNNER,
-    "keeps": "p > u q",
+    "accepts": "p > u q",
     "draws": GUMBEL,
     "weights": REST,
     "uniforms": "one per draft token, in (0, 1]",
     "noise": "Gumbel: row i for the token that is sampled after i accepted draft tokens; the engine takes logarithms of p and q",
 }
 BLOCK = V2 | {
-    "keeps": "the longest chain whose last test passes: u <= R/(R + 1 - w) before the last draft token, u <= w there; w is the product of"
+    "accepts": "the longest chain whose last test passes: u <= R/(R + 1 - w) before the last draft token, u <= w there; w is the product of"
     " p/q, capped at 1 after every draft token, R the sum of (w p - q)+ at the next position",
     "weights": "(w p - q)+ with the w of the accepted tokens, w = 1 at the root; p if that is empty, and after the last draft token",
 }
 FLASHINFER = {
     "source": GITHUB + "flashinfer-ai/flashinfer/blob/main/include/flashinfer/sampling.cuh, ChainSpeculativeSampling",
-    "keeps": "u q < p",
+    "accepts": "u q < p",
     "draws": CUMULATIVE,
     "weights": REST,
     "noise": "none",
@@ -74,7 +74,7 @@ CONVENTIONS: dict[str, dict[str, str]] = {
     "sglang-tree": TREE
     | {
         "source": TREE_KERNEL,
-        "keeps": "u <= the sum of p over the children up to this one, p > 0; thresholds 1",
+        "accepts": "u <= the sum of p over the children up to this one, p > 0; thresholds 1",
         "weights": "p without the rejected children",
         "uniforms": "number 0 for the root's children, number i + 1 for those of draft token i; the next one samples the last token",
     },
@@ -82,18 +82,18 @@ CONVENTIONS: dict[str, dict[str, str]] = {
     "tensorrt-llm": MULTINOMIAL
     | {
         "source": PYEXECUTOR + "/sampling_utils.py, get_rejected_indices, sample_rejected",
-        "keeps": "u <= min(1, p/q), p > 0",
+        "accepts": "u <= min(1, p/q), p > 0",
     },
     "transformers": MULTINOMIAL
     | {
         "source": GITHUB
         + "huggingface/transformers/blob/main/src/transformers/generation/utils.py, _speculative_sampling of 5.24",
-        "keeps": "u <= p/q, p > 0; the engine takes logarithms of p and q",
+        "accepts": "u <= p/q, p > 0; the engine takes logarithms of p and q",
     },
     "llama.cpp-server": {
         "source": GITHUB
         + "ggml-org/llama.cpp/blob/master/common/sampling.cpp, common_sampler_sample_and_accept_n; src/llama-sampler.cpp",
-        "keeps": "the target's own sample is the draft token",
+        "accepts": "the target's own sample is the draft token",
         "draws": CUMULATIVE + ", which is the order of the candidates",
         "weights": "p",
         "uniforms": "number i for the sample after i accepted draft tokens",
@@ -102,7 +102,7 @@ CONVENTIONS: dict[str, dict[str, str]] = {
     },
     "greedy": {
         "source": "any engine at temperature 0",
-        "keeps": "p is largest at the draft token; of equal probabilities the first token counts",
+        "accepts": "p is largest at the draft token; of equal probabilities the first token counts",
         "draws": "the most probable token, the first of equal ones",
         "weights": "p",
         "uniforms": "none",
@@ -111,20 +111,20 @@ CONVENTIONS: dict[str, dict[str, str]] = {
     "recursive-rejection": TREE
     | {
         "source": "https://arxiv.org/abs/2305.09781, multi-step speculative sampling",
-        "keeps": "u q < p",
+        "accepts": "u q < p",
         "weights": "the residual: after each rejection norm((p - q)+), p if that is empty",
         "uniforms": "number i for draft token i; the next one samples the last token",
     },
     "recursive-rejection-distinct": TREE
     | {
         "source": "https://arxiv.org/abs/2402.12374, SWOR",
-        "keeps": "u q < p",
+        "accepts": "u q < p",
         "weights": "the residual: after each rejection norm((p - q)+), p if that is empty; q loses the rejected token and is normalised",
         "uniforms": "number i for draft token i; the next one samples the last token",
     },
     "k-seq": {
         "source": "https://arxiv.org/abs/2310.15141, K-SEQ with factor k",
-        "keeps": "u k q < p",
+        "accepts": "u k q < p",
         "draws": CUMULATIVE,
         "noise": "none",
         "weights": "(p - c min(q, p/k))+ with c = (1 - (1 - b)^k)/b, b the sum of min(q, p/k); after an accepted draft token the row of p"

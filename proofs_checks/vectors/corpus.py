@@ -1,4 +1,4 @@
-"""The corpus as files: one file for each rule, one for the faults, and a JSON schema for all of them."""
+"""Files of the corpus: one per rule, one for the faults, and a JSON schema."""
 
 from __future__ import annotations
 
@@ -11,42 +11,45 @@ from .conventions import CONVENTIONS
 from .faults import FAULTS
 from .make import Vector, vectors_of
 
-VERSION = 1
-TEXT, PLACE = {"type": "string"}, {"type": "integer", "minimum": -1}
+VERSION = 2
+TEXT, PARENT = {"type": "string"}, {"type": "integer", "minimum": -1}
 ROW = {"type": "string", "pattern": r"^(masses:\d+:\d+|noise:\d+|((0x[01](\.[0-9a-f]+)?p-?\d+|-0x[01](\.[0-9a-f]+)?p-?\d+|nan) ?)*)$",
-       "description": "hexadecimal floats; or masses:SEED:SHIFT or noise:SEED, which readers/read.py says how to make"}  # fmt: skip
+       "description": "hexadecimal floats; or masses:SEED:SHIFT or noise:SEED, generated as in readers/read.py"}  # fmt: skip
 TOKENS = {"type": "array", "items": {"type": "integer"}}
 FRACTION = {"type": "string", "pattern": r"^\d+/\d+$"}
 ALL = {
-    "id": TEXT, "level": {"enum": ["replay", "law", "joint"]}, "place": TEXT, "tokens": {"type": "integer", "minimum": 1},
-    "p": {"type": "array", "items": ROW, "description": "the target's row at the root, and behind each draft"},
-    "q": {"type": ["array", "null"], "items": ROW, "description": "the law of the drafts, by the node that they stand behind"},
+    "id": TEXT, "level": {"enum": ["replay", "distribution", "joint"]}, "category": TEXT, "tokens": {"type": "integer", "minimum": 1},
+    "p": {"type": "array", "items": ROW, "description": "target distributions at the root and after each draft token"},
+    "q": {"type": ["array", "null"], "items": ROW,
+          "description": "draft distributions by node (0: the root); null for deterministic draft tokens"},
     "drafts": TOKENS | {"description": "empty at the level joint"},
-    "parents": {"type": "array", "items": PLACE, "description": "at which draft each hangs, -1 at the root"},
-    "kills": {"type": "array", "items": TEXT, "description": "the planted faults that fail this vector"},
+    "parents": {"type": "array", "items": PARENT, "description": "index of each draft token's parent, -1 for the root"},
+    "detects": {"type": "array", "items": TEXT, "description": "faults that this vector detects"},
 }  # fmt: skip
 REPLAY = {
     "uniforms": ROW, "noise": {"type": "array", "items": ROW},
-    "expected": {"type": "array", "items": TOKENS, "minItems": 1, "description": "what may be emitted: one list, but for NaN rows"},
-    "refusal": {"type": "boolean", "description": "whether an error is an answer, too"},
+    "expected": {"type": "array", "items": TOKENS, "minItems": 1,
+                 "description": "token lists that pass: one, or several for rows with NaN"},
+    "error_allowed": {"type": "boolean", "description": "whether raising an error passes, too"},
 }  # fmt: skip
-LAW = {
-    "law": {"type": "array", "items": {"type": "array", "prefixItems": [TOKENS, FRACTION], "minItems": 2, "maxItems": 2},
-            "description": "every outcome, at the level joint drafts and then what is emitted, with its probability"},
-    "accepted": FRACTION | {"description": "expected number of kept drafts"},
-    "runs": {"type": "integer", "minimum": 1, "description": "after so many, both errors are at most 1e-6 for the faults named"},
+OUTCOMES = {
+    "distribution": {"type": "array", "items": {"type": "array", "prefixItems": [TOKENS, FRACTION], "minItems": 2, "maxItems": 2},
+            "description": "every outcome with its probability; at the level joint, outcomes are draft tokens followed by emitted tokens"},
+    "accepted": FRACTION | {"description": "expected number of accepted draft tokens"},
+    "runs": {"type": "integer", "minimum": 1,
+             "description": "number of runs; a false alarm, and a missed fault of `detects`, have probability at most 1e-6 each"},
 }  # fmt: skip
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a file of vectors."""
-    of_level = {"replay": REPLAY, "law": LAW, "joint": LAW}
+    of_level = {"replay": REPLAY, "distribution": OUTCOMES, "joint": OUTCOMES}
     cases = [
         {"type": "object", "properties": ALL | more | {"level": {"const": level}}, "required": [*ALL, *more], "additionalProperties": False}
         for level, more in of_level.items()
     ]  # fmt: skip
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Test vectors for verifiers of drafts", "type": "object",
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Test vectors for draft verifiers", "type": "object",
         "properties": {"version": {"const": VERSION}, "rule": TEXT, "convention": {"type": "object", "additionalProperties": TEXT},
                        "vectors": {"type": "array", "items": {"oneOf": cases}}},
         "required": ["version", "rule", "convention", "vectors"], "additionalProperties": False,
@@ -54,20 +57,20 @@ def schema() -> dict[str, Any]:
 
 
 def text_of_rule(rule: str, vectors: list[Vector]) -> str:
-    """A file of vectors, a line a vector."""
+    """Text of a file of vectors, one line per vector."""
     head = json.dumps({"version": VERSION, "rule": rule, "convention": CONVENTIONS[rule]}, indent=1)
     lines = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors)
     return f'{head[:-2]},\n "vectors": [\n{lines}\n]}}\n'
 
 
 def text_of_faults(vectors: Iterable[Vector]) -> str:
-    """The faults, each with the vectors that show it."""
+    """Text of the file of faults, each with the vectors that detect it."""
     shown: dict[str, list[str]] = {name: [] for name in FAULTS}
     for vector in vectors:
-        for name in vector["kills"]:
+        for name in vector["detects"]:
             shown[name].append(vector["id"])
     found = {
-        name: {"modelled": each.modelled, "source": each.source or None, "rules": sorted(each.programs), "vectors": shown[name]}
+        name: {"description": each.description, "source": each.source or None, "rules": sorted(each.programs), "vectors": shown[name]}
         for name, each in FAULTS.items()
     }  # fmt: skip
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
@@ -75,7 +78,7 @@ def text_of_faults(vectors: Iterable[Vector]) -> str:
 
 
 def write(folder: Path, on_rule: Callable[[str], None] = lambda name: None) -> list[Path]:
-    """Make all vectors anew and write them into the folder: the same bytes on every machine."""
+    """Generate all vectors and write them into the folder: the same bytes on every machine."""
     folder.mkdir(parents=True, exist_ok=True)
     texts, everything = {"schema.json": json.dumps(schema(), indent=1) + "\n"}, []
     for rule in CONVENTIONS:

@@ -1,7 +1,7 @@
-"""What went wrong in verifiers, planted: a rule with one part exchanged, by the name of the fault and the rule that it is planted in.
+"""Faults to inject into rules: bugs found in engines, and mistakes that an implementation could make.
 
-A historic fault has an address; `modelled` says how its description or code became a change here. It was planted in the rules here,
-not in the engine: whether an engine has it, a run of the engine says. The others are what an implementation could get wrong.
+A bug of an engine has a source, and `description` states how it is modelled. Faults are injected into the rules of this package, not
+into the engine: only a run of the engine shows whether it has the bug.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ GITHUB = "https://github.com/"
 
 @dataclass(frozen=True)
 class Fault:
-    """programs: the rule with the fault in it, by the rule's name. source: where it was seen, empty for one that is made up.
+    """programs: faulty rules, by rule name. source: address of the bug, empty if no engine is known to have it.
 
-    drafts: it lies in how drafts are drawn, and the programs draw them: only vectors of the level joint can show it.
+    drafts: the fault is in the sampling of draft tokens, so that only vectors of the level joint can detect it.
     """
 
     name: str
-    modelled: str
+    description: str
     programs: dict[str, Program]
     source: str = ""
     drafts: bool = False
 
 
 def changed(names: Iterable[str], **parts: Any) -> dict[str, Program]:
-    """The rules of these names, with these fields exchanged."""
+    """The rules of these names, with these fields replaced."""
     return {name: replace(RULES[name], **parts) for name in names}  # type: ignore[type-var]
 
 
@@ -67,11 +67,11 @@ def squared(row: Row) -> list[Any]:
 
 
 def with_rows(p: Any = None, q: Any = None) -> dict[str, Any]:
-    """Test and rest of a chain that read other rows: p(case, node), q(case, node)."""
+    """Fields `test` and `rest` of a chain that read the rows p(case, node) and q(case, node)."""
 
     def seen(case: Case, node: int) -> Case:
         rows = [list(row) for row in case.p]
-        drafted = [list(case.draft_row(place)) for place in range(len(case.drafts))]
+        drafted = [list(case.draft_row(index)) for index in range(len(case.drafts))]
         if p is not None:
             rows[node] = p(case, node)
         if q is not None:
@@ -93,7 +93,7 @@ def always(case: Case, node: int) -> tuple[Any, Any]:
     return 1, 0
 
 
-def upside_down(case: Case, node: int) -> tuple[Any, Any]:
+def inverted(case: Case, node: int) -> tuple[Any, Any]:
     return standard_test(case, node)[::-1]
 
 
@@ -104,7 +104,7 @@ def or_same_sample(case: Case, node: int) -> tuple[Any, Any]:
 
 
 def before_the_row(case: Case, node: int) -> tuple[Any, Any]:
-    """The mass in front of the row, where the draft is -1."""
+    """For draft token -1: the probability stored before its row."""
     if case.drafts[node] != -1 or node == 0 or case.q is None:
         return standard_test(case, node)
     return case.p[node - 1][-1], case.q[node - 1][-1]
@@ -129,14 +129,14 @@ def rest_as_chosen(case: Case, node: int) -> Row:
     return or_else([0 if token == case.drafts[node] else mass for token, mass in enumerate(row)], row)
 
 
-def row_behind(case: Case, node: int) -> Row:
-    """The target's row one place late."""
+def next_row(case: Case, node: int) -> Row:
+    """p of the next position."""
     return case.p[min(node + 1, len(case.p) - 1)]
 
 
 @dataclass(frozen=True)
-class Told:
-    """A rule that is handed its random numbers through `chance`."""
+class Wrapped:
+    """A rule whose random numbers are replaced by `chance(random numbers)`."""
 
     rule: Any
     chance: Callable[[Any], Any]
@@ -148,7 +148,7 @@ class Told:
 
 @dataclass(frozen=True)
 class ZeroPasses:
-    """Random numbers that take a token of mass 0 when the coin is 0: u <= p / q, and nothing else."""
+    """Random numbers that accept a token with p = 0 if u = 0: the test is u <= p / q alone."""
 
     under: Any
 
@@ -164,15 +164,15 @@ class ZeroPasses:
 
 @dataclass(frozen=True)
 class LastToken:
-    """Random numbers that give the vocabulary's last token where u lies beyond all weights, or where there are none."""
+    """Random numbers that sample the last token of the vocabulary if u is not below 1."""
 
     under: Any
 
-    def place(self, number: int, weights: Row) -> int:
+    def cumulative(self, number: int, weights: Row) -> int:
         """See Chance."""
         if hasattr(self.under, "uniforms") and not self.under.uniforms[number] < 1:
             return len(weights) - 1
-        return int(self.under.place(number, weights))
+        return int(self.under.cumulative(number, weights))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.under, name)
@@ -180,15 +180,15 @@ class LastToken:
 
 @dataclass(frozen=True)
 class AtOrAbove:
-    """Random numbers that draw the first token whose running sum is u times the sum, or above: at u = 0 a token of mass 0."""
+    """Random numbers that sample the first token at u = 0, even if its weight is 0."""
 
     under: Any
 
-    def place(self, number: int, weights: Row) -> int:
+    def cumulative(self, number: int, weights: Row) -> int:
         """See Chance."""
         if hasattr(self.under, "uniforms") and self.under.uniforms[number] <= 0:
             return 0
-        return int(self.under.place(number, weights))
+        return int(self.under.cumulative(number, weights))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.under, name)
@@ -196,7 +196,7 @@ class AtOrAbove:
 
 @dataclass(frozen=True)
 class NanToken:
-    """A chain that gives `token(n)` at the first row with a NaN, of p or of q."""
+    """A chain that emits `token(n)` at the first row of p, or of q, with a NaN."""
 
     rule: Chain
     of_q: bool
@@ -212,7 +212,7 @@ class NanToken:
 
 @dataclass(frozen=True)
 class EmptyRest:
-    """A chain that gives `token(n)` where (p - q)+ is empty."""
+    """A chain that emits `token(n)` if (p - q)+ is 0."""
 
     rule: Any
     token: Callable[[int], int]
@@ -228,24 +228,24 @@ class EmptyRest:
 
 
 def greedy_tree(case: Case, chance: Chance) -> Outcome:
-    """The likeliest token at every node, whatever the coins say."""
+    """The most probable token at every node, for any random numbers."""
     node, emitted = 0, []
     while True:
         emitted.append(first_best(case.p[node]))
-        onward = [place for place in case.children(node) if case.drafts[place] == emitted[-1]]
+        onward = [index for index in case.children(node) if case.drafts[index] == emitted[-1]]
         if not onward:
             return tuple(emitted)
         node = onward[0] + 1
 
 
 def running_products(case: Case, chance: Any) -> Outcome:
-    """Product of min(p/q, ..) against the product of coins; the rest is that of one token. Needs the numbers themselves."""
-    ratio, coins, kept = 1.0, 1.0, 0
+    """Test of the capped product of p/q against the product of the uniform numbers; token-wise residual. Reads `chance.uniforms`."""
+    ratio, product, kept = 1.0, 1.0, 0
     for node in range(len(case.drafts)):
         part, whole = standard_test(case, node)
         ratio = min(1.0, ratio * part / whole) if whole else float(part > 0)
-        coins *= chance.uniforms[node]
-        if part > 0 and ratio >= coins:
+        product *= chance.uniforms[node]
+        if part > 0 and ratio >= product:
             kept = node + 1
     row = case.p[kept] if kept == len(case.drafts) else standard_rest(case, kept)
     return (*case.drafts[:kept], chance.race(kept, row))
@@ -280,7 +280,7 @@ HISTORIC_CHAINS = (
     Fault(
         "openvino-4190",
         "after a rejection the token is sampled from p of the next position",
-        changed(ALL_CHAINS, rest=row_behind),
+        changed(ALL_CHAINS, rest=next_row),
         GITHUB + "openvinotoolkit/openvino.genai/issues/4190",
     ),
     Fault(
@@ -291,13 +291,13 @@ HISTORIC_CHAINS = (
     ),
     Fault(
         "vllm-45060",
-        "first runner: a NaN in p gives the token id n, outside the vocabulary",
+        "V1 model runner: a NaN in p gives the token id n, outside the vocabulary",
         {name: NanToken(V1, False, lambda n: n) for name in ("vllm-v1", "vllm-v1-chosen")},
         GITHUB + "vllm-project/vllm/pull/45060",
     ),
     Fault(
         "vllm-50183",
-        "second runner: a NaN in p gives the token id n, outside the vocabulary",
+        "V2 model runner: a NaN in p gives the token id n, outside the vocabulary",
         {name: NanToken(V2, False, lambda n: n) for name in ("vllm-v2", "vllm-v2-chosen")},
         GITHUB + "vllm-project/vllm/pull/50183",
     ),
@@ -328,19 +328,19 @@ HISTORIC_CHAINS = (
     Fault(
         "transformers-28166",
         "an index is wrong: p is read one position late",
-        changed(("transformers",), **with_rows(p=row_behind)),
+        changed(("transformers",), **with_rows(p=next_row)),
         GITHUB + "huggingface/transformers/pull/28166",
     ),
     Fault(
         "transformers-zero",
         "u <= p / q alone: u = 0 accepts a token with p = 0 (code of 5.24, as read)",
-        {"transformers": Told(MULTINOMIAL, ZeroPasses)},
+        {"transformers": Wrapped(MULTINOMIAL, ZeroPasses)},
         GITHUB + "huggingface/transformers/blob/v5.24.0/src/transformers/generation/utils.py",
     ),
     Fault(
         "tensorrt-llm-15098",
         "the wrong slice of logits: p is read one position late",
-        changed(("tensorrt-llm",), **with_rows(p=row_behind)) | changed(("sglang-tree",), row=row_behind),
+        changed(("tensorrt-llm",), **with_rows(p=next_row)) | changed(("sglang-tree",), row=next_row),
         GITHUB + "NVIDIA/TensorRT-LLM/pull/15098",
     ),
     Fault(
@@ -390,13 +390,13 @@ HISTORIC_OTHERS = (
     Fault(
         "sglang-35771",
         "u = 0 accepts a token with p = 0",
-        {"sglang-tree": Told(RULES["sglang-tree"], ZeroPasses)},
+        {"sglang-tree": Wrapped(RULES["sglang-tree"], ZeroPasses)},
         GITHUB + "sgl-project/sglang/issues/35771",
     ),
     Fault(
         "sglang-22643",
         "u above the sum of all probabilities gives the last token of the vocabulary",
-        {"sglang-tree": Told(RULES["sglang-tree"], LastToken)},
+        {"sglang-tree": Wrapped(RULES["sglang-tree"], LastToken)},
         GITHUB + "sgl-project/sglang/pull/22643",
     ),
     Fault(
@@ -424,11 +424,11 @@ HISTORIC_OTHERS = (
         "https://arxiv.org/abs/2601.05724",
     ),
 )
-MADE_UP = (
+INVENTED = (
     Fault(
-        "last-coin-zero",
+        "first-token-at-zero-uniform",
         "u = 0 samples the first token even if its probability is 0: the first running sum at or above u",
-        {name: Told(RULES[name], AtOrAbove) for name in ZERO_TRIED},
+        {name: Wrapped(RULES[name], AtOrAbove) for name in ZERO_TRIED},
     ),
     Fault(
         "threshold-scaled",
@@ -448,45 +448,45 @@ MADE_UP = (
         | changed(("sglang-tree",), without=False),
     ),
     Fault(
-        "residual-upside-down",
+        "residual-reversed",
         "after a rejection the token is sampled from (q - p)+",
         changed(CHAINS, rest=lambda case, node: or_else(excess(case.draft_row(node), case.p[node]), case.p[node]))
         | changed(RECURSIVE, update=lambda p, q: excess(q, p)),
     ),
-    Fault("test-upside-down", "acceptance at q/p", changed(CHAINS, test=upside_down)),
+    Fault("ratio-inverted", "acceptance at q/p", changed(CHAINS, test=inverted)),
     Fault(
-        "bonus-of-last-draft",
+        "bonus-from-previous-p",
         "the token after the last draft token is sampled from p of the position before",
         changed((*ALL_CHAINS, *BLOCKS), bonus=lambda case: case.p[len(case.drafts) - 1]),
     ),
     Fault(
-        "stale-q",
+        "q-of-previous-position",
         "q is that of the position before",
         changed(CHAINS, **with_rows(q=lambda case, node: case.draft_row(max(node - 1, 0)))),
     ),
     Fault(
-        "colder-q",
+        "q-at-half-temperature",
         "q squared and normalised",
         changed(CHAINS, **with_rows(q=lambda case, node: squared(case.draft_row(node)))),
     ),
     Fault(
-        "colder-p",
+        "p-at-half-temperature",
         "p squared and normalised",
         changed(ALL_CHAINS, **with_rows(p=lambda case, node: squared(case.p[node]))),
     ),
     Fault(
-        "one-coin",
+        "one-uniform-for-all",
         "one uniform random number for all positions",
-        changed((*ALL_CHAINS, *BLOCKS, "sglang-tree", "llama.cpp-server", *RECURSIVE, "k-seq"), coin=lambda node: 0),
+        changed((*ALL_CHAINS, *BLOCKS, "sglang-tree", "llama.cpp-server", *RECURSIVE, "k-seq"), uniform=lambda node: 0),
     ),
-    Fault("row-behind", "p is read one position late", changed(("llama.cpp-server", "greedy"), row=row_behind)),
+    Fault("p-of-next-position", "p is read one position late", changed(("llama.cpp-server", "greedy"), row=next_row)),
     Fault(
-        "last-of-equals",
+        "last-of-ties",
         "of equal probabilities the last",
         changed(("greedy",), best=lambda row: max(range(len(row)), key=lambda y: (row[y], y))),
     ),
     Fault(
-        "sampled-squared",
+        "target-at-half-temperature",
         "the target distribution at half its temperature",
         changed(("llama.cpp-server", "sglang-tree"), row=lambda case, node: squared(case.p[node])),
     ),
@@ -496,25 +496,29 @@ MADE_UP = (
         changed(("sglang-tree",), children=lambda case, node: case.children(node)),
     ),
     Fault(
-        "empty-rest",
+        "empty-residual",
         "an empty residual (p - q)+ gives token 0",
         {name: EmptyRest(RULES[name], lambda n: 0) for name in CHAINS if not name.startswith("vllm-v2")},
     ),
     Fault(
-        "refused-q-kept",
+        "rejected-token-kept-in-q",
         "q keeps the rejected token",
         changed(("recursive-rejection-distinct",), drop=lambda q, token: q),
     ),
     Fault(
-        "refused-q-dropped",
+        "q-not-renormalised",
         "q loses the rejected token and is not normalised",
         changed(("recursive-rejection-distinct",), drop=dropped_only),
     ),
     Fault("factor-one", "K-SEQ with division factor 1", changed(("k-seq",), factor=lambda k: 1)),
-    Fault("residual-of-one", "the residual is that of one draft token", changed(("k-seq",), repeat=lambda k: 1)),
+    Fault(
+        "residual-of-one-draft-token",
+        "the residual is that of one draft token",
+        changed(("k-seq",), repeat=lambda k: 1),
+    ),
     Fault("uncapped-weights", "the weights of a block exceed 1", changed(("vllm-v2-block",), weights=uncapped)),
     Fault(
-        "block-rest-of-one",
+        "block-residual-of-one-token",
         "the residual of one token after a block",
         changed(("vllm-v2-block",), rest=token_wise_rest),
     ),
@@ -524,7 +528,7 @@ MADE_UP = (
         changed(BLOCKS, weights=token_wise_weights),
     ),
     Fault(
-        "comparison-turned",
+        "comparison-at-equality",
         "u q < p instead of u q <= p, or the reverse",
         {
             name: replace(RULES[name], closed=not RULES[name].closed)  # type: ignore[type-var,attr-defined]
@@ -532,34 +536,33 @@ MADE_UP = (
         },
     ),
     Fault(
-        "zero-passes",
+        "accepted-at-zero-uniform",
         "u = 0 accepts a token with p = 0",
-        {name: Told(RULES[name], ZeroPasses) for name in ("vllm-v1", "vllm-v1-chosen", "tensorrt-llm")},
+        {name: Wrapped(RULES[name], ZeroPasses) for name in ("vllm-v1", "vllm-v1-chosen", "tensorrt-llm")},
     ),
 )
 
 
-# How drafts are drawn: numbers from FRESH on are used by nothing else.
-FRESH = 64
+FRESH = 64  # first number of the random numbers that sample draft tokens; rules use smaller ones
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """A rule whose drafts are drawn first, one a node: (drafts, what is emitted). seen: the law that they are really drawn by."""
+    """A rule that samples its draft tokens first: (draft tokens, emitted tokens). seen: distribution from which they are sampled."""
 
     rule: Any
     seen: Callable[[Case, int], Row] = lambda case, node: case.draft_row(node)
-    number: Callable[[int], int] = lambda place: FRESH + place
+    number: Callable[[int], int] = lambda index: FRESH + index
     by: str = "race"
     distinct: bool = False
 
     def __call__(self, case: Case, chance: Chance) -> Outcome:
         drafts: list[int] = []
-        for place, parent in enumerate(case.parents):
+        for index, parent in enumerate(case.parents):
             row = self.seen(case, parent + 1)
             if self.distinct:
                 row = [0 if token in drafts else mass for token, mass in enumerate(row)]
-            drafts.append(getattr(chance, self.by)(self.number(place), row))
+            drafts.append(getattr(chance, self.by)(self.number(index), row))
         return (*drafts, *self.rule(replace(case, drafts=tuple(drafts)), chance))
 
 
@@ -569,7 +572,7 @@ DRAFTED: dict[str, Program] = {
 }
 
 
-def likeliest(case: Case, node: int) -> Row:
+def most_probable(case: Case, node: int) -> Row:
     row = case.draft_row(node)
     return [int(token == first_best(row)) for token in range(len(row))]
 
@@ -581,7 +584,7 @@ def top_two(case: Case, node: int) -> Row:
 
 
 def rounded(case: Case, node: int) -> Row:
-    """The law of rounded logits, where two of them meet: neighbours in the order of their masses share what they have."""
+    """q after rounding of logits: tokens of neighbouring rank have equal probability."""
     row = list(case.draft_row(node))
     order = sorted((token for token in range(len(row)) if row[token]), key=lambda token: (-row[token], token))
     for a, b in zip(order[::2], order[1::2], strict=False):
@@ -590,7 +593,7 @@ def rounded(case: Case, node: int) -> Row:
 
 
 def top_of_all(case: Case, chance: Any) -> Outcome:
-    """The likeliest tokens as children, tested with q as if they had been drawn."""
+    """The most probable tokens as children, tested with q as if they were sampled from it."""
     row = case.draft_row(0)
     best = sorted(range(len(row)), key=lambda token: (-row[token], token))[: len(case.parents)]
     drafts = tuple(best)
@@ -598,7 +601,7 @@ def top_of_all(case: Case, chance: Any) -> Outcome:
 
 
 def drawn(names: Iterable[str], **parts: Any) -> dict[str, Program]:
-    """The rules of these names with drafts that are drawn in another way."""
+    """The rules of these names with other sampling of draft tokens."""
     return {name: replace(DRAFTED[name], **parts) for name in names}  # type: ignore[type-var]
 
 
@@ -606,13 +609,13 @@ _IN_DRAFTS = (
     Fault(
         "vllm-54282",
         "the recovered token uses the noise that sampled the draft token",
-        drawn(("vllm-v2", "vllm-v2-block"), number=lambda place: place),
+        drawn(("vllm-v2", "vllm-v2-block"), number=lambda index: index),
         GITHUB + "vllm-project/vllm/pull/54282",
     ),
     Fault(
         "transformers-30778",
         "draft tokens are the most probable ones, tested with q as if they were sampled from it (reverted by 33534)",
-        drawn(("transformers",), seen=likeliest),
+        drawn(("transformers",), seen=most_probable),
         GITHUB + "huggingface/transformers/pull/33534",
     ),
     Fault(
@@ -630,13 +633,13 @@ _IN_DRAFTS = (
     Fault(
         "llama.cpp-example",
         "one sequence: the most probable candidate is tested with p/q as if it were sampled from q",
-        drawn(("recursive-rejection",), seen=likeliest),
+        drawn(("recursive-rejection",), seen=most_probable),
         GITHUB + "ggml-org/llama.cpp/blob/master/examples/speculative/speculative.cpp",
     ),
     Fault(
         "redrafter",
         "beams of a deterministic search are tested with p/q; here the first beam",
-        drawn(("tensorrt-llm",), seen=likeliest),
+        drawn(("tensorrt-llm",), seen=most_probable),
         GITHUB + "apple/ml-recurrent-drafter",
     ),
     Fault(
@@ -645,19 +648,19 @@ _IN_DRAFTS = (
         {"recursive-rejection": top_of_all},
     ),
     Fault(
-        "drafts-of-colder-q",
+        "drafts-at-half-temperature",
         "draft tokens are sampled at half the reported temperature",
         drawn(DRAFTED, seen=lambda case, node: squared(case.draft_row(node))),
     ),
     Fault(
-        "drafts-of-place-before",
+        "drafts-from-previous-q",
         "draft tokens are sampled from q of the position before",
         drawn((*CHAINS, "vllm-v2-block"), seen=lambda case, node: case.draft_row(max(node - 1, 0))),
     ),
     Fault(
-        "coin-drew-the-draft",
+        "uniform-reused-from-drafting",
         "the uniform random number of the test also sampled the draft token",
-        drawn((*CHAINS, *RECURSIVE, "k-seq"), by="place", number=lambda place: place),
+        drawn((*CHAINS, *RECURSIVE, "k-seq"), by="cumulative", number=lambda index: index),
     ),
     Fault(
         "drawn-with-replacement",
@@ -671,19 +674,19 @@ _IN_DRAFTS = (
     ),
 )
 IN_DRAFTS = tuple(replace(fault, drafts=True) for fault in _IN_DRAFTS)
-FAULTS: dict[str, Fault] = {fault.name: fault for fault in (*HISTORIC_CHAINS, *HISTORIC_OTHERS, *IN_DRAFTS, *MADE_UP)}
+FAULTS: dict[str, Fault] = {fault.name: fault for fault in (*HISTORIC_CHAINS, *HISTORIC_OTHERS, *IN_DRAFTS, *INVENTED)}
 
 
-def planted_in(rule: str, drafts: bool) -> dict[str, Program]:
-    """The rule with each of the faults that concern it, by the fault's name."""
+def injected_in(rule: str, drafts: bool) -> dict[str, Program]:
+    """The rule with each of its faults, by name of the fault."""
     return {
         name: each.programs[rule] for name, each in FAULTS.items() if rule in each.programs and each.drafts == drafts
     }
 
 
 def right(rule: str, drafts: bool) -> Program:
-    """The rule without a fault; with its own drafting, if wanted."""
+    """The rule without a fault. drafts: whether it samples its draft tokens, too."""
     return DRAFTED[rule] if drafts else RULES[rule]
 
 
-__all__ = ["CHOSEN", "FAULTS", "FLASHINFER", "planted_in", "right"]
+__all__ = ["CHOSEN", "FAULTS", "FLASHINFER", "injected_in", "right"]

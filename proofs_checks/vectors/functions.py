@@ -1,4 +1,4 @@
-"""Functions of three arguments, as the readers call them: the right one, and one with a fault in it."""
+"""Functions for the readers: the right verifier, and one with an injected fault."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Function = Callable[[str, dict[str, Any], Any], list[int]]
 
 
 def right(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
-    """The tokens that the rule emits. Raises InvalidDistribution for a row that is no law."""
+    """Return the tokens that the rule emits. Raises InvalidDistribution for a row that is not a distribution."""
     return list(_call(right_program(rule, _draws(case)), rule, checked(_case(case)), numbers))
 
 
-def planted(fault: str) -> Function:
-    """The same with a fault in the rules that it concerns."""
+def with_fault(fault: str) -> Function:
+    """Return the function with a fault in the rules that the fault concerns."""
 
     def function(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
         each = FAULTS[fault]

@@ -1,7 +1,7 @@
-"""The cases: plain ones, and the hard places where verifiers went wrong, by the name of the place.
+"""The cases by category: generic ones, and boundary cases in which verifiers failed.
 
-Masses and numbers are small multiples of powers of two: sums, differences and products of them are exact in float32, whatever the
-order. Where a place is about rounding, its text says which arithmetic is meant.
+Probabilities and random numbers are small multiples of powers of two, so that their sums, differences and products are exact in
+float32 in every order. Categories about rounding name their arithmetic in the docstring.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Rows = tuple[Row, ...]
 
 
 class Source(random.Random):
-    """A generator of which only bits are used: they are the same in every version of Python."""
+    """A generator used for its bits only, which are the same in every version of Python."""
 
     def below(self, n: int) -> int:
-        """A whole number in [0, n)."""
+        """An integer in [0, n)."""
         return self.getrandbits(32) % n
 
     def masses(self, n: int, whole: int = WHOLE, least: int = 1) -> list[int]:
-        """n whole numbers, none under `least`, with this sum."""
+        """n integers >= `least` with this sum."""
         left = whole - n * least
         cuts = sorted(self.below(left + 1) for _ in range(n - 1))
         return [least + b - a for a, b in zip([0, *cuts], [*cuts, left], strict=True)]
 
     def law(self, n: int) -> list[Fraction]:
-        """A law in 64ths."""
+        """A distribution in multiples of 1/64."""
         return [Fraction(mass, WHOLE) for mass in self.masses(n)]
 
     def drafted(self, row: Row) -> int:
-        """A token with mass, the likely ones more often."""
+        """A token of positive probability; probable ones are preferred."""
         held = [token for token, mass in enumerate(row) if mass > 0]
         return max((held[self.below(len(held))] for _ in range(2)), key=lambda token: row[token])
 
@@ -57,31 +57,31 @@ class RandomNumbers:
 
 @dataclass(frozen=True)
 class Written:
-    """A case as a vector holds it. texts: of generated rows of p and q. edge: the uniform that is set, where the place is about one."""
+    """A case of a vector. texts: generated rows of p and q, as text. edge: value of the uniform number that the category is about."""
 
-    place: str
+    category: str
     case: Case
     texts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     edge: Fraction | None = None
-    allowed: tuple[tuple[int, ...], ...] = ()  # outcomes, where it is about what may come out at all
+    allowed: tuple[tuple[int, ...], ...] = ()  # outcomes that are not wrong, for rows with NaN
 
 
 def shape(source: Source, rule: str, most: int = 8) -> tuple[int, ...]:
-    """Parents: a chain, a tree, or children of one node, of one to eight drafts."""
+    """Parents: a chain, a tree, or children of one node, with one to `most` draft tokens."""
     size = 1 + min(source.below(most), source.below(most))
     if rule == "k-seq":
         return (-1,) * size
     if rule in ("sglang-tree", "recursive-rejection", "recursive-rejection-distinct"):
-        return tuple(-1 if place < 2 else source.below(place // 2 + 1) - 1 for place in range(size))
+        return tuple(-1 if index < 2 else source.below(index // 2 + 1) - 1 for index in range(size))
     return chain(*range(size))
 
 
 def filled(source: Source, rule: str, parents: tuple[int, ...], n: int, make: Callable[[int], tuple[Row, Row]]) -> Case:
-    """A case of this shape; make(node) gives p and q there. Siblings are distinct where the rule wants that, as far as n allows."""
+    """A case of this shape; make(node) returns p and q. Siblings are distinct for rules that need it, if n allows."""
     laws = [make(node) for node in range(len(parents) + 1)]
     drafts: list[int] = []
     for parent in parents:
-        siblings = [drafts[place] for place in range(len(drafts)) if parents[place] == parent]
+        siblings = [drafts[index] for index in range(len(drafts)) if parents[index] == parent]
         row = list(laws[parent + 1][0] if rule in CHOSEN else laws[parent + 1][1])
         if rule in ("sglang-tree", "recursive-rejection-distinct"):
             row = [
@@ -95,27 +95,27 @@ def filled(source: Source, rule: str, parents: tuple[int, ...], n: int, make: Ca
 
 
 def size_of(source: Source, rule: str, parents: tuple[int, ...]) -> int:
-    """A number of tokens: few as a rule, enough for distinct siblings."""
+    """Vocabulary size: small, but large enough for distinct siblings."""
     widest = max(parents.count(parent) for parent in parents)
     return max((2, 3, 3, 4, 4, 5, 6, 8)[source.below(8)], widest + 1)
 
 
 def plain(source: Source, rule: str, most: int = 8) -> Written:
-    """Laws in 64ths."""
+    """Distributions in multiples of 1/64."""
     parents = shape(source, rule, most)
     n = size_of(source, rule, parents)
     return Written("plain", filled(source, rule, parents, n, lambda node: (source.law(n), source.law(n))))
 
 
 def one_hot(n: int, token: int) -> list[Fraction]:
-    """All mass on a token."""
+    """Probability 1 at one token."""
     return [Fraction(int(y == token)) for y in range(n)]
 
 
 def of_rows(
     name: str, make: Callable[[Source, int], tuple[Row, Row]], least: int = 3
 ) -> Callable[[Source, str], Written]:
-    """A place that lies in the laws: make(source, n) gives p and q."""
+    """A category that concerns the distributions: make(source, n) returns p and q of a node."""
 
     def written(source: Source, rule: str) -> Written:
         parents = shape(source, rule, 4)
@@ -126,7 +126,7 @@ def of_rows(
 
 
 def cut(source: Source, n: int) -> list[Fraction]:
-    """A law with tokens of mass 0, the last one among them."""
+    """A distribution with tokens of probability 0, the last one among them."""
     held = source.masses(n - n // 2)
     where = sorted({source.below(n - 1) for _ in range(2 * n)})[: len(held)]
     held = [*held[: len(where) - 1], WHOLE - sum(held[: len(where) - 1])]
@@ -140,7 +140,7 @@ def disjoint(source: Source, n: int) -> tuple[Row, Row]:
 
 
 def tiny(source: Source, n: int) -> tuple[Row, Row]:
-    """Masses of 2^-30, about 1e-9, beside 1/2 and more."""
+    """Masses of 2^-30, about 1e-9, next to 1/4 and 1/2."""
     least = Fraction(1, 1 << 30)
     p = [least] * (n - 2) + [Fraction(1, 2)] * 2
     q = [Fraction(1, 4)] * 2 + [least] * (n - 3) + [Fraction(1, 2)]
@@ -148,7 +148,7 @@ def tiny(source: Source, n: int) -> tuple[Row, Row]:
 
 
 def in_float(source: Source, n: int, short: bool) -> list[Fraction]:
-    """A law rounded to float32 or bfloat16, as softmax leaves it: its sum is 1 up to rounding."""
+    """A distribution rounded to float32 or bfloat16, as after softmax: its sum is 1 up to rounding."""
     masses = source.masses(n, 1000)
     return [rounded(mass / 1000, short) for mass in masses]
 
@@ -172,135 +172,135 @@ ROWS = {
     "one-hot q": lambda source, n: (source.law(n), one_hot(n, source.below(n))),
     "p = q": same,
     "disjoint p and q": disjoint,
-    "p cut to its top tokens": lambda source, n: (cut(source, n), source.law(n)),
-    "q cut to its top tokens": lambda source, n: (source.law(n), cut(source, n)),
-    "both cut": lambda source, n: (cut(source, n), cut(source, n)),
-    "masses of 2^-30": tiny,
-    "rows of float32": lambda source, n: (in_float(source, n, False), in_float(source, n, False)),
-    "rows of bfloat16": lambda source, n: (in_float(source, n, True), in_float(source, n, True)),
+    "p truncated": lambda source, n: (cut(source, n), source.law(n)),
+    "q truncated": lambda source, n: (source.law(n), cut(source, n)),
+    "p and q truncated": lambda source, n: (cut(source, n), cut(source, n)),
+    "probabilities of 2^-30": tiny,
+    "probabilities rounded to float32": lambda source, n: (in_float(source, n, False), in_float(source, n, False)),
+    "probabilities rounded to bfloat16": lambda source, n: (in_float(source, n, True), in_float(source, n, True)),
 }
 ONLY_P = (
     "one-hot q",
     "p = q",
     "disjoint p and q",
-    "q cut to its top tokens",
-    "both cut",
-)  # nothing new where q is not looked at
+    "q truncated",
+    "p and q truncated",
+)  # skipped for rules that do not read q
 
 
-def refused_draft(source: Source, rule: str) -> Written:
-    """A draft outside what the target's top-k left: p is 0 there."""
-    written = ROW_PLACES["p cut to its top tokens"](source, rule)
+def zero_p_draft(source: Source, rule: str) -> Written:
+    """A draft token outside the target's truncated support: p is 0 there."""
+    written = ROW_CATEGORIES["p truncated"](source, rule)
     case, drafts = written.case, list(written.case.drafts)
-    place = source.below(len(drafts))
-    parent = case.parents[place]
-    siblings = [drafts[i] for i in range(len(drafts)) if case.parents[i] == parent and i != place]
+    index = source.below(len(drafts))
+    parent = case.parents[index]
+    siblings = [drafts[i] for i in range(len(drafts)) if case.parents[i] == parent and i != index]
     outside = [y for y, mass in enumerate(case.p[parent + 1]) if mass == 0 and y not in siblings]
-    drafts[place] = outside[source.below(len(outside))] if outside else drafts[place]
-    return Written("draft outside the target's top-k", replace(case, drafts=tuple(drafts)))
+    drafts[index] = outside[source.below(len(outside))] if outside else drafts[index]
+    return Written("draft token with p = 0", replace(case, drafts=tuple(drafts)))
 
 
-def impossible_draft(source: Source, rule: str) -> Written:
-    """A draft to which q gives 0, and p gives mass."""
-    written = ROW_PLACES["q cut to its top tokens"](source, rule)
+def zero_q_draft(source: Source, rule: str) -> Written:
+    """A draft token with q = 0."""
+    written = ROW_CATEGORIES["q truncated"](source, rule)
     case, drafts = written.case, list(written.case.drafts)
-    place = source.below(len(drafts))
+    index = source.below(len(drafts))
     assert case.q is not None
-    row = case.q[case.parents[place] + 1]
-    drafts[place] = row.index(0)
-    return Written("draft with q = 0", replace(case, drafts=tuple(drafts)))
+    row = case.q[case.parents[index] + 1]
+    drafts[index] = row.index(0)
+    return Written("draft token with q = 0", replace(case, drafts=tuple(drafts)))
 
 
-def absent_draft(source: Source, rule: str) -> Written:
-    """An id that is no token, -1 or beyond the vocabulary: refused, and nothing of p is taken off for it."""
+def invalid_draft(source: Source, rule: str) -> Written:
+    """An id outside the vocabulary, -1 or >= n: it is rejected, and the residual is p."""
     case = plain(source, rule, 4).case
-    place = source.below(len(case.drafts))
-    drafts = [*case.drafts[:place], *[(-1, case.n, case.n + 7)[source.below(3)]] * (len(case.drafts) - place)]
-    if rule == "flashinfer-chain":  # padded with -1, and rows of zeros for it, as its callers do
-        place = min(1, len(case.drafts) - 1)
-        drafts = [*case.drafts[:place], *[-1] * (len(case.drafts) - place)]
-    q = None if case.q is None else (*case.q[:place], *[[Fraction(0)] * case.n] * (len(case.q) - place))
-    return Written("draft outside the vocabulary", replace(case, drafts=tuple(drafts), q=q))
+    index = source.below(len(case.drafts))
+    drafts = [*case.drafts[:index], *[(-1, case.n, case.n + 7)[source.below(3)]] * (len(case.drafts) - index)]
+    if rule == "flashinfer-chain":  # callers pad with -1, and rows of zeros
+        index = min(1, len(case.drafts) - 1)
+        drafts = [*case.drafts[:index], *[-1] * (len(case.drafts) - index)]
+    q = None if case.q is None else (*case.q[:index], *[[Fraction(0)] * case.n] * (len(case.q) - index))
+    return Written("draft token outside the vocabulary", replace(case, drafts=tuple(drafts), q=q))
 
 
-def nothing_left(source: Source, rule: str) -> Written:
-    """p = q, and a draft of mass 0 in both: it is refused, and nothing is left of p - q; then p is due."""
+def empty_residual(source: Source, rule: str) -> Written:
+    """p = q, and a draft token of probability 0: it is rejected, (p - q)+ is 0, and the token is sampled from p."""
     parents = chain(*range(1 + source.below(3)))
     n = 4 + source.below(3)
     rows = [cut(source, n) for _ in range(len(parents) + 1)]
     drafts = [source.drafted(row) for row in rows[:-1]]
-    place = source.below(len(drafts))
-    drafts[place] = [y for y, mass in enumerate(rows[place]) if mass == 0][-1]
+    index = source.below(len(drafts))
+    drafts[index] = [y for y, mass in enumerate(rows[index]) if mass == 0][-1]
     return Written("empty residual", Case(tuple(rows), tuple(rows[:-1]), tuple(drafts), parents))
 
 
-def zero_coin(source: Source, rule: str) -> Written:
-    """A coin of exactly 0 and a draft of mass 0 in p."""
-    return replace(refused_draft(source, rule), place="coin 0, draft with p = 0", edge=Fraction(0))
+def zero_uniform(source: Source, rule: str) -> Written:
+    """A uniform number of exactly 0 and a draft token with p = 0."""
+    return replace(zero_p_draft(source, rule), category="uniform = 0, draft token with p = 0", edge=Fraction(0))
 
 
-def nearly_one(source: Source, rule: str) -> Written:
-    """The last number is 1 - 2^-24, and p's last tokens have mass 0. Arithmetic: float32, in which all sums here are exact."""
+def last_uniform_below_one(source: Source, rule: str) -> Written:
+    """The last uniform number is 1 - 2^-24, and p is 0 at the last token. Sums are exact in float32."""
     return replace(
-        ROW_PLACES["p cut to its top tokens"](source, rule),
-        place="number below 1 by 2^-24",
+        ROW_CATEGORIES["p truncated"](source, rule),
+        category="uniform = 1 - 2^-24",
         edge=1 - Fraction(1, 1 << 24),
     )
 
 
-def one_itself(source: Source, rule: str) -> Written:
-    """The last number is 1, as a generator on (0, 1] gives it: the last token that has mass is due."""
-    return replace(ROW_PLACES["p cut to its top tokens"](source, rule), place="number 1", edge=Fraction(1))
+def last_uniform_one(source: Source, rule: str) -> Written:
+    """The last uniform number is 1, as from a generator on (0, 1]: the last token of positive probability is expected."""
+    return replace(ROW_CATEGORIES["p truncated"](source, rule), category="uniform = 1", edge=Fraction(1))
 
 
-def number_zero(source: Source, rule: str) -> Written:
-    """The last number is 0, and p's first tokens have mass 0: the first token that has mass is due."""
-    written = of_rows("number 0", lambda source, n: (cut(source, n)[::-1], source.law(n)))(source, rule)
+def last_uniform_zero(source: Source, rule: str) -> Written:
+    """The last uniform number is 0, and p is 0 at the first token: the first token of positive probability is expected."""
+    written = of_rows("uniform = 0", lambda source, n: (cut(source, n)[::-1], source.law(n)))(source, rule)
     return replace(written, edge=Fraction(0))
 
 
 def on_the_threshold(source: Source, rule: str) -> Written:
-    """The first coin is p/q exactly, with q = 1/2: u q and p/q are exact, and < and <= part."""
+    """The first uniform number is exactly p/q with q = 1/2, so that < and <= differ; for deterministic draft tokens it is p."""
     parents = chain(*range(1 + source.below(2)))
     n = 3 + source.below(2)
     rows = [source.law(n) for _ in range(len(parents) + 1)]
     laws: list[Row] = [source.law(n) for _ in parents]
     token = min(range(n), key=lambda y: (rows[0][y], y))
     laws[0] = [Fraction(1, 2) if y == token else Fraction(1, 2) / (n - 1) for y in range(n)]
-    if n == 4:  # thirds are no binary fractions
+    if n == 4:  # multiples of 1/3 are not exact in binary
         laws[0] = [Fraction(1, 2) if y == token else Fraction((1, 1, 2)[(y - token) % n - 1], 8) for y in range(n)]
     drafts = (token, *(source.drafted(law) for law in laws[1:]))
     written = Case(tuple(rows), None if rule in CHOSEN else tuple(laws), drafts, parents)
     edge = rows[0][token] if rule in CHOSEN else 2 * rows[0][token]
-    return Written("coin on the threshold", written, edge=edge)
+    return Written("uniform equal to the threshold", written, edge=edge)
 
 
 def above_one(source: Source, rule: str) -> Written:
-    """A one-hot row of q whose mass rounded to 1 + 2^-23, the float32 behind 1."""
-    written = ROW_PLACES["one-hot q"](source, rule)
+    """A one-hot row of q whose mass rounded to 1 + 2^-23, the next float32 after 1."""
+    written = ROW_CATEGORIES["one-hot q"](source, rule)
     q = tuple([mass * (1 + Fraction(1, 1 << 23)) for mass in row] for row in written.case.q or ())
-    return replace(written, place="q above 1 by rounding", case=replace(written.case, q=q))
+    return replace(written, category="q above 1 by rounding", case=replace(written.case, q=q))
 
 
 def nan_p(source: Source, rule: str) -> Written:
-    """The first row of p is NaN: a refusal, or any token of the vocabulary, and no other id."""
+    """The first row of p is NaN: an error or any token of the vocabulary is right."""
     case = plain(source, rule, 2).case
     nan = [float("nan")] * case.n
     drafts = replace(case, p=(nan, *case.p[1:]))
     allowed = tuple((token,) for token in range(case.n))
-    return Written("row of NaN in p", drafts, allowed=allowed)
+    return Written("NaN in p", drafts, allowed=allowed)
 
 
 def nan_q(source: Source, rule: str) -> Written:
-    """A row of q is NaN, and its draft, token 0, has no mass in p: a refusal, or a token that has mass."""
+    """A row of q is NaN, and its draft token 0 has p = 0: an error or a token with p > 0 is right."""
     n = 3 + source.below(4)
     row = [Fraction(0), *source.law(n - 1)]
     case = Case((row, source.law(n)), ([float("nan")] * n,), (0,), (-1,))
-    return Written("row of NaN in q", case, allowed=tuple((token,) for token in range(1, n)))
+    return Written("NaN in q", case, allowed=tuple((token,) for token in range(1, n)))
 
 
 def equal_siblings(source: Source, rule: str) -> Written:
-    """A token stands twice among the children of the root: its second place is worth nothing."""
+    """A token occurs twice among the children of the root; the second occurrence must not be accepted."""
     written = plain(source, rule, 1)
     n = max(4, written.case.n)
     token, other = source.below(n), source.below(n)
@@ -310,7 +310,7 @@ def equal_siblings(source: Source, rule: str) -> Written:
 
 
 def equal_masses(source: Source, rule: str) -> Written:
-    """The largest mass stands twice: the first of the two tokens is due."""
+    """Two tokens have the largest probability: the first one is expected."""
     n = 4 + source.below(3)
     parents = chain(*range(1 + source.below(3)))
     row = [Fraction(1, 4), Fraction(1, 4), *(Fraction(mass, WHOLE) for mass in source.masses(n - 2, WHOLE // 2))]
@@ -319,11 +319,11 @@ def equal_masses(source: Source, rule: str) -> Written:
         turn = source.below(n)
         rows.append([*row[turn:], *row[:turn]])
     best = [first_best(row) for row in rows]
-    return Written("equal largest masses", Case(tuple(rows), None, tuple(best[:-1]), parents))
+    return Written("equal largest probabilities", Case(tuple(rows), None, tuple(best[:-1]), parents))
 
 
 def large(source: Source, rule: str) -> Written:
-    """Rows that a linear congruence makes, of up to 151,936 tokens."""
+    """Rows of up to 151,936 tokens from a linear congruential generator."""
     n = (1000, 32_000, LARGE, LARGE)[source.below(4)]
     seeds = [1 + source.below(3) for _ in range(3)]
     shift = {1000: 18, 32_000: 23, LARGE: 25}[n]
@@ -338,8 +338,8 @@ def large(source: Source, rule: str) -> Written:
     return Written("large vocabulary", Case(p, q or None, (token,), (-1,)), (p_texts, q_texts))
 
 
-ROW_PLACES = {name: of_rows(name, make) for name, make in ROWS.items()}
-PLACE_DRAWN = ("sglang-chain", "sglang-tree", "flashinfer-chain", "llama.cpp-server", "recursive-rejection",
+ROW_CATEGORIES = {name: of_rows(name, make) for name, make in ROWS.items()}
+CUMULATIVE_RULES = ("sglang-chain", "sglang-tree", "flashinfer-chain", "llama.cpp-server", "recursive-rejection",
                "recursive-rejection-distinct", "k-seq")  # fmt: skip
 ZERO_TRIED = ("flashinfer-chain", "llama.cpp-server", "recursive-rejection", "k-seq")
 EXACT_COMPARED = ("vllm-v1", "vllm-v1-chosen", "sglang-chain", "flashinfer-chain", "tensorrt-llm")
@@ -347,18 +347,19 @@ CLOSED = ("vllm-v1", "vllm-v1-chosen", "transformers", "tensorrt-llm", "sglang-t
 FIRST_RUNNERS = ("vllm-v1", "sglang-chain", "flashinfer-chain", "tensorrt-llm", "transformers")
 
 
-def places_of(rule: str) -> list[Callable[[Source, str], Written]]:
-    """The places that concern a rule."""
+def categories_of(rule: str) -> list[Callable[[Source, str], Written]]:
+    """The categories that concern a rule."""
     of_q = rule not in CHOSEN
     found: list[Callable[[Source, str], Written]] = [plain, plain, plain, large]
-    found += [make for name, make in ROW_PLACES.items() if of_q or name not in ONLY_P]
+    found += [make for name, make in ROW_CATEGORIES.items() if of_q or name not in ONLY_P]
     if rule != "greedy":
-        found.append(refused_draft)
+        found.append(zero_p_draft)
     if of_q and rule not in ("vllm-v2-block", "k-seq"):
-        found.append(impossible_draft)
+        found.append(zero_q_draft)
     if (rule in CHOSEN and rule != "sglang-tree") or rule == "flashinfer-chain":
-        found.append(absent_draft)
-    also = {nothing_left: FIRST_RUNNERS, zero_coin: CLOSED, nearly_one: PLACE_DRAWN, one_itself: PLACE_DRAWN, number_zero: ZERO_TRIED,
+        found.append(invalid_draft)
+    also = {empty_residual: FIRST_RUNNERS, zero_uniform: CLOSED, last_uniform_below_one: CUMULATIVE_RULES,
+            last_uniform_one: CUMULATIVE_RULES, last_uniform_zero: ZERO_TRIED,
             on_the_threshold: EXACT_COMPARED, above_one: ("sglang-chain", "flashinfer-chain"), equal_masses: ("greedy",),
             equal_siblings: ("sglang-tree", "recursive-rejection"), nan_q: ("vllm-v1",),
             nan_p: ("vllm-v1", "vllm-v1-chosen", "vllm-v2", "vllm-v2-chosen")}  # fmt: skip
@@ -366,17 +367,17 @@ def places_of(rule: str) -> list[Callable[[Source, str], Written]]:
 
 
 def numbers_for(source: Source, rule: str, written: Written) -> RandomNumbers:
-    """Random numbers of a replay, the edge among them where the place is about one."""
+    """Random numbers of a replay, with the edge value if the category has one."""
     case, size = written.case, len(written.case.drafts)
     count = {"sglang-tree": size + 2, "k-seq": size + 2, "greedy": 0}.get(rule, size + 1)
     uniforms = [Fraction(2 * source.below(UNIFORMS) + 1, 2 * UNIFORMS) for _ in range(count)]
-    if written.edge is not None and written.place.startswith("coin 0"):
+    if written.edge is not None and written.category.startswith("uniform = 0, draft"):
         uniforms = [written.edge] * size + uniforms[size:]
-    elif written.place == "coin on the threshold":
+    elif written.category == "uniform equal to the threshold":
         uniforms[0] = written.edge or uniforms[0]
     elif written.edge is not None:
         uniforms = [*uniforms[:-1], written.edge] if source.below(2) else [written.edge] * count
-    if rule in PLACE_DRAWN or rule == "greedy":
+    if rule in CUMULATIVE_RULES or rule == "greedy":
         return RandomNumbers(tuple(uniforms))
     rows = 1 if rule in ("tensorrt-llm", "transformers") else 2 if rule.startswith("vllm-v1") else size + 1
     if written.texts:

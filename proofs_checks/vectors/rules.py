@@ -1,7 +1,7 @@
-"""What verifiers do, each once, for Fractions and floats: which number is used where, and what is compared with what.
+"""Reference verifiers for Fractions and floats: which random number is used where, and what is compared with what.
 
-Every part that an implementation may get wrong is a field, and a planted fault is the rule with one field exchanged. The rules are
-written from the papers and from the engines' code at the commits that CONVENTIONS names; no code is copied.
+Each part that an implementation can get wrong is a field; an injected fault replaces one field. The rules were written from the
+papers and from the engines' code at the commits that CONVENTIONS names; no code is copied.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Outcome = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """p: the target's rows, at the root and after each draft. q: the law by which a node's children were drawn, by node.
+    """p: target distributions at the root and after each draft token. q: distribution of a node's children, by node.
 
-    q is None where drafts were chosen without chance. drafts: token ids; parents: the at which draft each hangs, -1 at the root.
+    q is None for deterministic draft tokens. drafts: token ids. parents: index of each token's parent, -1 for the root.
     """
 
     p: tuple[Row, ...]
@@ -34,11 +34,11 @@ class Case:
         return len(self.p[0])
 
     def children(self, node: int) -> list[int]:
-        """Places of the drafts behind a node: 0 is the root, i + 1 stands after draft i."""
-        return [place for place, parent in enumerate(self.parents) if parent == node - 1]
+        """Indices of the draft tokens after a node: node 0 is the root, node i + 1 draft token i."""
+        return [index for index, parent in enumerate(self.parents) if parent == node - 1]
 
     def draft_row(self, node: int) -> Row:
-        """The law of the draft behind a node of a chain: one-hot where it was chosen."""
+        """The distribution of the draft token after a node of a chain: one-hot if deterministic."""
         if self.q is not None:
             return self.q[node]
         return [int(token == self.drafts[node]) for token in range(self.n)]
@@ -50,7 +50,7 @@ def chain(*drafts: int) -> Outcome:
 
 
 def at(row: Row, token: int) -> Any:
-    """The mass of a token: 0 for an id that is none."""
+    """The probability of a token: 0 for an id outside the vocabulary."""
     return row[token] if 0 <= token < len(row) else 0
 
 
@@ -60,32 +60,34 @@ def excess(a: Row, b: Row) -> list[Any]:
 
 
 def or_else(weights: Row, other: Row) -> Row:
-    """The weights, or the other ones where nothing is left."""
+    """The weights, or the other ones if the weights are 0."""
     return weights if sum(weights) > 0 else other
 
 
 def checked(case: Case) -> Case:
-    """The case. Raises InvalidDistribution for a row that is no law."""
+    """The case. Raises InvalidDistribution for a row that is not a distribution."""
     for name, rows in (("p", case.p), ("q", case.q or ())):
-        for place, row in enumerate(rows):
+        for node, row in enumerate(rows):
             if not all(mass >= 0 for mass in row) or (name == "p" and not sum(row) > 0):
-                raise InvalidDistribution(f"{name}[{place}] is no law: give masses, no NaN among them")
+                raise InvalidDistribution(
+                    f"{name}[{node}] must have weights >= 0 without NaN, got {row!r}. Correct the row."
+                )
     return case
 
 
 def standard_test(case: Case, node: int) -> tuple[Any, Any]:
-    """p and q at the draft behind the node, whose ratio is the acceptance."""
+    """p and q of the draft token after the node, whose ratio is the acceptance probability."""
     token = case.drafts[node]
     return at(case.p[node], token), at(case.draft_row(node), token) if case.q is not None else 1
 
 
 def standard_rest(case: Case, node: int) -> Row:
-    """(p - q)+ at the node, p where that is empty."""
+    """(p - q)+ at the node, p if that is 0."""
     return or_else(excess(case.p[node], case.draft_row(node)), case.p[node])
 
 
 def at_the_end(case: Case) -> Row:
-    """p behind the last draft."""
+    """p after the last draft token."""
     return case.p[len(case.drafts)]
 
 
@@ -93,15 +95,16 @@ def at_the_end(case: Case) -> Row:
 class Chain:
     """Speculative sampling along one chain (Leviathan et al. 2023, Theorem 1).
 
-    closed: u q <= p. needs_q: a draft with q = 0 is refused. by: `race` or `place`. coin: number of the uniform of a test, given the
-    node. last: number of the uniform or the row of noise of the last draw, given how many drafts were kept of how many.
+    closed: the test is u q <= p instead of u q < p. needs_q: a draft token with q = 0 is rejected. by: `race` or `cumulative`. uniform:
+    index of the uniform number of a test, by node. last: index of the uniform number or noise row of the last token, by the numbers of
+    accepted draft tokens and of draft tokens.
     """
 
     closed: bool
     by: str
     last: Callable[[int, int], int]
     needs_q: bool = False
-    coin: Callable[[int], int] = lambda node: node
+    uniform: Callable[[int], int] = lambda node: node
     test: Callable[[Case, int], tuple[Any, Any]] = standard_test
     rest: Callable[[Case, int], Row] = standard_rest
     bonus: Callable[[Case], Row] = at_the_end
@@ -113,13 +116,13 @@ class Chain:
         return (*case.drafts[:kept], getattr(chance, self.by)(self.last(kept, length), weights))
 
     def passes(self, case: Case, chance: Chance, node: int) -> bool:
-        """Whether the draft behind the node is kept."""
+        """Whether the draft token after the node is accepted."""
         part, whole = self.test(case, node)
-        return chance.below(self.coin(node), part, whole, self.closed) and not (self.needs_q and whole == 0)
+        return chance.below(self.uniform(node), part, whole, self.closed) and not (self.needs_q and whole == 0)
 
 
 def block_weights(case: Case) -> list[Any]:
-    """w_0 = 1, w_(i + 1) = min(1, w_i p/q) at draft i."""
+    """w_0 = 1, w_(i + 1) = min(1, w_i p/q) at draft token i."""
     weights = [1]
     for node in range(len(case.drafts)):
         part, whole = standard_test(case, node)
@@ -128,7 +131,7 @@ def block_weights(case: Case) -> list[Any]:
 
 
 def block_pass(case: Case, weights: Row, node: int) -> Any:
-    """Acceptance of a chain up to the draft behind the node: Sun et al. 2024, equation 5."""
+    """Acceptance probability of a chain up to the draft token after the node: Sun et al. 2024, equation 5."""
     w = weights[node + 1]
     if node == len(case.drafts) - 1:
         return w
@@ -137,24 +140,24 @@ def block_pass(case: Case, weights: Row, node: int) -> Any:
 
 
 def block_rest(case: Case, weights: Row, node: int) -> Row:
-    """(w p - q)+ at the node, p where that is empty."""
+    """(w p - q)+ at the node, p if that is 0."""
     w = weights[node]
     return or_else(excess([w * mass for mass in case.p[node]], case.draft_row(node)), case.p[node])
 
 
 @dataclass(frozen=True)
 class Block:
-    """Block verification (Sun et al. 2024): the longest chain that passes is kept."""
+    """Block verification (Sun et al. 2024): the longest chain that passes is accepted."""
 
     weights: Callable[[Case], list[Any]] = block_weights
     test: Callable[[Case, Row, int], Any] = block_pass
     rest: Callable[[Case, Row, int], Row] = block_rest
-    coin: Callable[[int], int] = lambda node: node
+    uniform: Callable[[int], int] = lambda node: node
     bonus: Callable[[Case], Row] = at_the_end
 
     def __call__(self, case: Case, chance: Chance) -> Outcome:
         weights, length = self.weights(case), len(case.drafts)
-        passed = [chance.below(self.coin(node), self.test(case, weights, node), 1, True) for node in range(length)]
+        passed = [chance.below(self.uniform(node), self.test(case, weights, node), 1, True) for node in range(length)]
         kept = max((node + 1 for node in range(length) if passed[node]), default=0)
         row = self.rest(case, weights, kept) if kept < length else self.bonus(case)
         return (*case.drafts[:kept], chance.race(kept, row))
@@ -163,69 +166,69 @@ class Block:
 def fresh_children(case: Case, node: int) -> list[int]:
     """Children of a node, each token once."""
     seen: dict[int, int] = {}
-    for place in case.children(node):
-        seen.setdefault(case.drafts[place], place)
+    for index in case.children(node):
+        seen.setdefault(case.drafts[index], index)
     return list(seen.values())
 
 
 @dataclass(frozen=True)
 class TargetTree:
-    """One draw from the target a node, child by child; q is not looked at (SGLang's target-only kernel at thresholds 1).
+    """One sample from p per node, compared child by child; q is not read (SGLang's target-only kernel at thresholds 1).
 
-    Uniform i is the coin of node i, the one behind the last of them draws the final token.
+    Uniform number i tests the children of node i; the one after the last node samples the final token.
     """
 
     closed: bool = True
-    grow: Any = 1  # of what the coin is compared with
-    coin: Callable[[int], int] = lambda node: node
+    grow: Any = 1  # factor of the threshold
+    uniform: Callable[[int], int] = lambda node: node
     final: Callable[[Case, int], int] = lambda case, node: len(case.drafts) + 1
     row: Callable[[Case, int], Row] = lambda case, node: case.p[node]
-    without: bool = True  # the final token is none of those that were refused
+    without: bool = True  # whether the final token excludes the rejected ones
     children: Callable[[Case, int], list[int]] = fresh_children
 
     def __call__(self, case: Case, chance: Chance) -> Outcome:
         node, kept = 0, []
         while True:
-            reached, refused, row = 0, [], self.row(case, node)
-            for place in self.children(case, node):
-                token = case.drafts[place]
+            reached, rejected, row = 0, [], self.row(case, node)
+            for index in self.children(case, node):
+                token = case.drafts[index]
                 reached = reached + at(row, token)
-                if chance.below(self.coin(node), self.grow * reached, 1, self.closed):
+                if chance.below(self.uniform(node), self.grow * reached, 1, self.closed):
                     break
-                refused.append(token)
+                rejected.append(token)
             else:
                 break
-            node = place + 1
+            node = index + 1
             kept.append(token)
-        out = refused if self.without else []
+        out = rejected if self.without else []
         left = [0 if token in out else mass for token, mass in enumerate(row)]
-        return (*kept, chance.place(self.final(case, node), or_else(left, row)))
+        return (*kept, chance.cumulative(self.final(case, node), or_else(left, row)))
 
 
 @dataclass(frozen=True)
 class TargetSample:
-    """The target's own sample at every place; drafts are kept while they equal it (llama.cpp's server)."""
+    """A sample from p at every position; draft tokens are accepted while they equal it (llama.cpp's server)."""
 
-    coin: Callable[[int], int] = lambda node: node
+    uniform: Callable[[int], int] = lambda node: node
     row: Callable[[Case, int], Row] = lambda case, node: case.p[node]
 
     def __call__(self, case: Case, chance: Chance) -> Outcome:
         emitted: list[int] = []
         for node in range(len(case.drafts) + 1):
-            emitted.append(chance.place(self.coin(node), self.row(case, node)))
+            emitted.append(chance.cumulative(self.uniform(node), self.row(case, node)))
             if node == len(case.drafts) or emitted[-1] != case.drafts[node]:
                 break
         return tuple(emitted)
 
 
 def first_best(row: Row) -> int:
-    """The token with the largest mass; of equal ones the first."""
+    """The most probable token; of equal ones the first."""
     return max(range(len(row)), key=lambda token: (row[token], -token))
 
 
 @dataclass(frozen=True)
 class TargetArgmax:
-    """Temperature 0: the target's likeliest token at every place, along the drafts that equal it."""
+    """Temperature 0: the most probable token at every position, along the draft tokens that equal it."""
 
     row: Callable[[Case, int], Row] = lambda case, node: case.p[node]
     best: Callable[[Row], int] = first_best
@@ -240,7 +243,7 @@ class TargetArgmax:
 
 
 def without_token(q: Row, token: int) -> Row:
-    """q without a token, divided by what is left; nothing where that is 0."""
+    """q without a token, normalised; 0 if nothing is left."""
     rest = [0 if y == token else mass for y, mass in enumerate(q)]
     whole = sum(rest)
     return [mass / whole for mass in rest] if whole > 0 else rest
@@ -248,55 +251,55 @@ def without_token(q: Row, token: int) -> Row:
 
 @dataclass(frozen=True)
 class Recursive:
-    """Recursive rejection (SpecInfer): child by child, p is replaced by norm((p - q)+) after a refusal.
+    """Recursive rejection (SpecInfer): child by child, p is replaced by norm((p - q)+) after a rejection.
 
-    distinct: children are drawn without replacement, and q loses what was refused (EAGLE-1, Sequoia). Uniform i is the coin of draft
-    i, the one behind the last of them draws the final token.
+    distinct: children are sampled without replacement, and q loses the rejected token (EAGLE-1, Sequoia). Uniform number i tests draft
+    token i; the one after the last draft token samples the final token.
     """
 
     distinct: bool = False
-    scale: Any = 1  # of the acceptance
+    scale: Any = 1  # factor of the acceptance probability
     update: Callable[[Row, Row], Row] = excess
     drop: Callable[[Row, int], Row] = without_token
-    coin: Callable[[int], int] = lambda place: place
+    uniform: Callable[[int], int] = lambda index: index
 
     def __call__(self, case: Case, chance: Chance) -> Outcome:
         assert case.q is not None
         node, kept = 0, []
         while True:
             p, q = case.p[node], case.q[node]
-            for place in case.children(node):
-                token = case.drafts[place]
-                if chance.below(self.coin(place), self.scale * at(p, token), at(q, token), False):
+            for index in case.children(node):
+                token = case.drafts[index]
+                if chance.below(self.uniform(index), self.scale * at(p, token), at(q, token), False):
                     break
                 left = or_else(self.update(p, q), p)
                 whole = sum(left)
                 p, q = [mass / whole for mass in left], self.drop(q, token) if self.distinct else q
             else:
                 break
-            node = place + 1
+            node = index + 1
             kept.append(token)
-        return (*kept, chance.place(len(case.drafts), p))
+        return (*kept, chance.cumulative(len(case.drafts), p))
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """K-SEQ (SpecTr): each of k i.i.d. children is kept with min(1, p / (k q)), of which the residual is the rest of p."""
+    """K-SEQ (SpecTr) at factor k: each of k i.i.d. children is accepted with probability min(1, p / (k q))."""
 
     factor: Callable[[int], Any] = lambda k: k
-    repeat: Callable[[int], int] = lambda k: k  # how many drafts the residual reckons with
-    coin: Callable[[int], int] = lambda place: place
+    repeat: Callable[[int], int] = lambda k: k  # number of draft tokens that the residual assumes
+    uniform: Callable[[int], int] = lambda index: index
 
     def __call__(self, case: Case, chance: Chance) -> Outcome:
         assert case.q is not None
         p, q, k = case.p[0], case.q[0], len(case.drafts)
-        for place, token in enumerate(case.drafts):
-            if chance.below(self.coin(place), at(p, token), self.factor(k) * at(q, token), False):
-                return (token, chance.place(k + 1, case.p[place + 1]))
+        for index, token in enumerate(case.drafts):
+            if chance.below(self.uniform(index), at(p, token), self.factor(k) * at(q, token), False):
+                return (token, chance.cumulative(k + 1, case.p[index + 1]))
         kept = [min(b, a / self.factor(k)) for a, b in zip(p, q, strict=True)]
         beta = sum(kept)
         times = (1 - (1 - beta) ** self.repeat(k)) / beta if beta else 0
-        return (chance.place(k, or_else(excess(p, [times * mass for mass in kept]), p)),)
+        return (chance.cumulative(k, or_else(excess(p, [times * mass for mass in kept]), p)),)
 
 
 def _row_of_node(kept: int, length: int) -> int:
@@ -307,11 +310,11 @@ def _first_or_second(kept: int, length: int) -> int:
     return int(kept == length)
 
 
-def _behind_coins(kept: int, length: int) -> int:
+def _after_the_tests(kept: int, length: int) -> int:
     return length
 
 
-FLASHINFER = Chain(False, "place", lambda kept, length: min(kept + 1, length))
+FLASHINFER = Chain(False, "cumulative", lambda kept, length: min(kept + 1, length))
 V1, V2 = Chain(True, "race", _first_or_second, needs_q=True), Chain(False, "race", _row_of_node)
 MULTINOMIAL = Chain(True, "race", lambda kept, length: 0)
 RULES: dict[str, Callable[[Case, Any], Outcome]] = {
@@ -321,7 +324,7 @@ RULES: dict[str, Callable[[Case, Any], Outcome]] = {
     "vllm-v2-chosen": V2,
     "vllm-v2-block": Block(),
     "vllm-v2-block-chosen": Block(),
-    "sglang-chain": replace(FLASHINFER, last=_behind_coins),
+    "sglang-chain": replace(FLASHINFER, last=_after_the_tests),
     "sglang-tree": TargetTree(),
     "flashinfer-chain": FLASHINFER,
     "tensorrt-llm": MULTINOMIAL,

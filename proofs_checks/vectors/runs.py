@@ -1,4 +1,4 @@
-"""How many runs a vector needs: an outcome's frequency is held to its mass, with both errors at most 1e-6 for a law that is named."""
+"""Number of runs of a vector, so that a false alarm and a missed fault have probability at most 1e-6 each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ STEPS = 60  # of the bisection
 
 
 def runs_for(right: Law, wrong: Law) -> float:
-    """Runs after which `readers.read.counted` takes the right law for wrong, and the wrong one for right, with probability 1e-6 each.
+    """Runs after which `readers.read.counted` fails the right distribution, and passes the wrong one, with probability <= 1e-6 each.
 
-    Chernoff's bound, for the outcome that shows most; inf where the laws are equal. Rounded up to two digits, so that it is the same
-    on every machine.
+    Chernoff's bound for the most informative outcome; inf for equal distributions. Rounded up to two digits, so that the number is the
+    same on every machine.
     """
     alarm, miss = log(2 * len(right) / ALARM), log(1 / ALARM)
     outside = float(sum(mass for outcome, mass in wrong.items() if outcome not in right))
@@ -29,7 +29,7 @@ def runs_for(right: Law, wrong: Law) -> float:
 
 def _of_outcome(right: float, wrong: float, alarm: float, miss: float) -> float:
     """The least n with n kl(t, right) > alarm and n kl(t, wrong) >= miss for a bound t between the two."""
-    if wrong in (0, 1):  # its frequency is no matter of chance
+    if wrong in (0, 1):  # its frequency is deterministic
         return alarm / kl(wrong, right) + 1
     near, far = right, wrong  # t moves from the right mass, where the alarm needs most runs, to the wrong one
     for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""Test vectors for verifiers of drafts, in JSON: replayed numbers, distributions, and drafting together with verifying.
+"""Test vectors for draft verifiers, in JSON: replays, output distributions, and drafting with verification.
 
 `corpus` has the vectors, `files` reads them, and `readers` are readers to copy, in Python, C++, JavaScript and Rust. The generator is
 `proofs_checks/vectors` in the repository.

@@ -15,12 +15,12 @@ def read(folder: Path = CORPUS) -> dict[str, list[dict[str, Any]]]:
 
 
 def read_conventions(folder: Path = CORPUS) -> dict[str, dict[str, str]]:
-    """Return by rule what its random numbers mean."""
+    """Return the convention of each rule: which random number is used where."""
     return {rule: content["convention"] for rule, content in _files(folder).items()}
 
 
 def read_faults(folder: Path = CORPUS) -> dict[str, dict[str, Any]]:
-    """Return the faults by name: `modelled` (a sentence), `source`, `rules`, and `vectors`, the ids of those that find it."""
+    """Return the faults by name: `description`, `source`, `rules`, and `vectors`, the ids of those that find it."""
     faults: dict[str, dict[str, Any]] = json.loads((folder / "faults.json").read_text())["faults"]
     return faults
 

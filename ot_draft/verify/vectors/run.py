@@ -33,7 +33,7 @@ class VectorReport(Report[VectorEvidence]):
 
     @cached_property
     def suspected_bugs(self) -> list[str]:
-        """Bugs all of whose vectors failed, in one rule at least. A rule without a passed vector singles out no bug."""
+        """Bugs all of whose vectors failed, in at least one rule. A rule without a passed vector indicates no bug."""
         shown, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         passed = {each.evidence.rule for each in self.outcomes if each.status == Status.PASSED}
         for each in self.outcomes:
@@ -58,7 +58,7 @@ def selected(
 ) -> dict[str, VectorEvidence]:
     """Return what is known of the vectors of these rules and levels, by id, before they are run."""
     return {
-        vector["id"]: VectorEvidence(rule=rule, level=vector["level"], bugs=tuple(vector["kills"]))
+        vector["id"]: VectorEvidence(rule=rule, level=vector["level"], bugs=tuple(vector["detects"]))
         for rule, vectors in read(folder).items()
         for vector in vectors
         if (not rules or rule in rules) and vector["level"] in levels
@@ -93,7 +93,7 @@ def run(
     """
     claims = {
         "replay": "The emitted tokens are as expected.",
-        "law": "The frequency of every outcome is within Chernoff's bound of its probability.",
+        "distribution": "The frequency of every outcome is within Chernoff's bound of its probability.",
         "joint": "The frequency of every outcome, with the draft tokens, is within Chernoff's bound of its probability.",
     }
     about, outcomes = selected(folder, rules, levels), list[VectorOutcome]()

@@ -1,4 +1,4 @@
-"""SGLang's kernel for chains, held to the vectors in Triton's interpreter, on a CPU; its coins are those of the vector.
+"""SGLang's kernel for chains on the vectors, in Triton's interpreter on a CPU, with the uniform numbers of the vector.
 
 TRITON_INTERPRET=1 ot-draft vectors run tests/verify/vectors/engine_sglang.py:verify --rule sglang-chain --level replay
 """
@@ -12,7 +12,7 @@ from sglang.kernels.ops.speculative.reject_sampling import chain_speculative_sam
 
 
 def verify(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
-    """What it emits, for one request: slot 0 is the root, and predicts holds a token behind each kept slot."""
+    """Return the emitted tokens of one request: slot 0 is the root, and `predicts` has a token after each accepted slot."""
     drafts = list(case["drafts"])
     slots = len(drafts) + 1
     uniforms = numbers["uniforms"]

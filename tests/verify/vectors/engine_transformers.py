@@ -1,4 +1,4 @@
-"""transformers' own function for assisted generation, held to the vectors: its random numbers are those of the vector.
+"""transformers' own function for assisted generation on the vectors, with the random numbers of the vector.
 
 cd tests/verify/vectors; ot-draft vectors run engine_transformers.py:verify --rule transformers --known known_transformers.txt
 """
@@ -14,7 +14,7 @@ from transformers.generation.utils import _speculative_sampling
 
 
 def verify(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
-    """What it emits, of logits that are the logarithms of the rows; the random numbers of torch are exchanged, nothing of its own."""
+    """Return the emitted tokens for logits that are logarithms of the rows. Only the random numbers of torch are replaced."""
     p, q = (torch.tensor(rows, dtype=torch.float32).log()[None] for rows in (case["p"], case["q"]))
     drafts, drafted = list(case["drafts"]), []
     if isinstance(numbers, int):
@@ -32,7 +32,7 @@ def verify(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
 
 
 def raced(row: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """What torch.multinomial does for one sample, given its exponentials. It refuses what is no law."""
+    """torch.multinomial for one sample with given exponentials. Raises RuntimeError for an invalid distribution, as it does."""
     if not bool(((row >= 0) & row.isfinite()).all()):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     return (row / noise).argmax(-1, keepdim=True)

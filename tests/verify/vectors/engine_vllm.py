@@ -1,8 +1,8 @@
-"""The kernels of vLLM's first runner, held to the vectors in Triton's interpreter, on a CPU; their random numbers are those of the vector.
+"""The kernels of vLLM's V1 runner on the vectors, in Triton's interpreter on a CPU, with the random numbers of the vector.
 
     TRITON_INTERPRET=1 ot-draft vectors run tests/verify/vectors/engine_vllm.py:verify --rule vllm-v1 --rule vllm-v1-chosen --level replay
 
-The token behind the last draft is the engine's ordinary sample, which these kernels are given: p/E is largest there.
+The token after the last draft token is the engine's ordinary sample, an argument of these kernels: the argmax of p/E.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from vllm.triton_utils import HAS_TRITON
 from vllm.v1.sample.rejection_sampler import rejection_random_sample_kernel, sample_recovered_tokens_kernel
 
 if not HAS_TRITON:
-    raise ImportError(
-        "this build of vLLM turns Triton off, and its kernels with it (the build for CPUs does): take the ordinary one"
-    )
+    raise ImportError("this build of vLLM disables Triton, as the CPU wheel does. Install the GPU wheel.")
 
 
 def verify(rule: str, case: dict[str, Any], numbers: Any) -> list[int]:
-    """What they emit, for one request."""
+    """Return the emitted tokens of one request."""
     drafts, n = case["drafts"], len(case["p"][0])
     p = torch.tensor(case["p"], dtype=torch.float32)
     q = None if case["q"] is None else torch.tensor(case["q"], dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Engines' own code, held to the vectors: it fails what the file of known failures says, and nothing else."""
+"""Engines' own code on the vectors: it fails the vectors of the file of known failures, and no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ot_draft.verify.vectors.files import read
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("levels", [("replay",), slow(("law", "joint"))], ids=["replay", "laws"])
+@pytest.mark.parametrize("levels", [("replay",), slow(("distribution", "joint"))], ids=["replay", "distributions"])
 def test_transformers_own_function(levels: tuple[str, ...], tmp_path: Path) -> None:
     known = HERE / "known_transformers.txt"
     words = [
@@ -51,17 +51,19 @@ def test_kernels_in_the_interpreter(engine: str, module: str, rules: list[str]) 
 
 
 @pytest.mark.parametrize(("engine", "rules"), [("vllm", ["vllm-v1", "vllm-v1-chosen"]), ("sglang", ["sglang-chain"])])
-def test_what_is_known_to_fail_is_a_replay_of_its_rules(engine: str, rules: list[str]) -> None:
+def test_known_failures_are_replays_of_their_rules(engine: str, rules: list[str]) -> None:
     lines = (HERE / f"known_{engine}.txt").read_text().splitlines()
     known = {line.partition("#")[0].strip() for line in lines} - {""}
     assert known <= {vector["id"] for rule in rules for vector in read()[rule] if vector["level"] == "replay"}
 
 
-def test_known_failures_are_of_two_places() -> None:
-    places = {vector["id"]: vector["place"] for vector in read()["transformers"]}
+def test_known_failures_are_of_two_categories() -> None:
+    categories = {vector["id"]: vector["category"] for vector in read()["transformers"]}
     lines = (HERE / "known_transformers.txt").read_text().splitlines()
     known = [line.partition("#")[0].strip() for line in lines if not line.startswith("#")]
-    assert {places[name] for name in known} == {"empty residual", "coin 0, draft with p = 0"}
+    assert {categories[name] for name in known} == {"empty residual", "uniform = 0, draft token with p = 0"}
     assert sorted(known) == sorted(
-        name for name, place in places.items() if place in ("empty residual", "coin 0, draft with p = 0")
+        name
+        for name, category in categories.items()
+        if category in ("empty residual", "uniform = 0, draft token with p = 0")
     )

@@ -1,4 +1,4 @@
-"""The readers in C++, JavaScript and Rust: each passes a right verifier in its language, and fails one that draws a coin again."""
+"""The readers in C++, JavaScript and Rust: each passes a right verifier in its language, and fails one that reuses a uniform number."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def of_cpp(folder: Path) -> tuple[Words, Words]:
 
 
 def of_rust(folder: Path) -> tuple[Words, Words]:
-    """The same; a variable of the environment plants the fault."""
+    """The same; an environment variable injects the fault."""
     for file in (HERE / "verifier.rs", READERS / "read.rs"):
         shutil.copy(file, folder)
     build(("rustc", "--edition", "2021", "-O", "-A", "dead_code", "-o", "right", "verifier.rs"), folder)
-    return (str(folder / "right"), str(CORPUS)), ("env", "COIN_AGAIN=1", str(folder / "right"), str(CORPUS))
+    return (str(folder / "right"), str(CORPUS)), ("env", "REUSED_UNIFORM=1", str(folder / "right"), str(CORPUS))
 
 
 def of_javascript(folder: Path) -> tuple[Words, Words]:
     """The same, of two exported functions."""
     words = ("node", str(READERS / "read.mjs"), str(CORPUS))
-    return (*words, f"{HERE / 'verifier.mjs'}:right"), (*words, f"{HERE / 'verifier.mjs'}:coinAgain")
+    return (*words, f"{HERE / 'verifier.mjs'}:right"), (*words, f"{HERE / 'verifier.mjs'}:reusedUniform")
 
 
 @pytest.mark.parametrize(("tool", "commands"), [("g++", of_cpp), ("node", of_javascript), ("rustc", of_rust)])
@@ -58,9 +58,9 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
     failed = subprocess.run((*wrong, "flashinfer-chain"), capture_output=True, text=True, check=False)
     lines = [line.partition(":")[0].partition(" ") for line in failed.stdout.splitlines()[:-1]]
     seen = {name for name, _, _ in lines}
-    places = {vector["id"]: f"({vector['place']})" for vector in read()["flashinfer-chain"]}
+    categories = {vector["id"]: f"({vector['category']})" for vector in read()["flashinfer-chain"]}
     if tool != "node":
-        assert all(place == places[name] for name, _, place in lines), failed.stdout
+        assert all(category == categories[name] for name, _, category in lines), failed.stdout
         few = subprocess.run((*right, "--level", "joint", *RULES), capture_output=True, text=True, check=False)
         joint = sum(vector["level"] == "joint" for rule in RULES for vector in read()[rule])
         assert (few.stdout, few.returncode) == (f"{joint} vectors, 0 failed\n", 0)
@@ -73,9 +73,9 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
         assert (other.stdout, other.returncode) == ("", 2) and "k-seq: skipped" in other.stderr
     vectors = read()["flashinfer-chain"]
     assert failed.returncode == 1
-    assert seen >= {vector["id"] for vector in vectors if "flashinfer-424" in vector["kills"]}
+    assert seen >= {vector["id"] for vector in vectors if "flashinfer-424" in vector["detects"]}
     assert {name for name in seen if name in replays(vectors)} == {
-        vector["id"] for vector in vectors if vector["level"] == "replay" and "flashinfer-424" in vector["kills"]
+        vector["id"] for vector in vectors if vector["level"] == "replay" and "flashinfer-424" in vector["detects"]
     }
 
 

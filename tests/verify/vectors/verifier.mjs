@@ -1,7 +1,7 @@
 // A verifier in JavaScript for two rules: FlashInfer's chain, and greedy.
 const mass = (row, token) => row[token] ?? 0;
 
-function place(weights, u) {
+function sample(weights, u) {
   const sum = weights.reduce((a, b) => a + b, 0);
   let reached = 0;
   let last = 0;
@@ -13,7 +13,7 @@ function place(weights, u) {
   return last;
 }
 
-function* coins(seed) {
+function* uniforms(seed) {
   // mulberry32, from a spread seed
   let state = Math.imul(seed + 1, 0x9e3779b1) >>> 0;
   for (;;) {
@@ -26,8 +26,8 @@ function* coins(seed) {
 
 function chain(problem, numbers, again) {
   const draws = problem.drafts.length === 0 && problem.parents.length > 0;
-  const source = typeof numbers === 'number' ? coins(numbers) : null;
-  const drafts = draws ? problem.parents.map((_, i) => place(problem.q[i], source.next().value)) : problem.drafts;
+  const source = typeof numbers === 'number' ? uniforms(numbers) : null;
+  const drafts = draws ? problem.parents.map((_, i) => sample(problem.q[i], source.next().value)) : problem.drafts;
   const length = drafts.length;
   const u = source ? [...problem.p, 0].map(() => source.next().value) : numbers.uniforms;
   const given = draws ? [...drafts] : [];
@@ -37,10 +37,10 @@ function chain(problem, numbers, again) {
       continue;
     }
     const rest = problem.p[i].map((a, y) => Math.max(a - problem.q[i][y], 0));
-    given.push(place(rest.some((a) => a > 0) ? rest : problem.p[i], u[again ? i : Math.min(i + 1, length)]));
+    given.push(sample(rest.some((a) => a > 0) ? rest : problem.p[i], u[again ? i : Math.min(i + 1, length)]));
     return given;
   }
-  return [...given, place(problem.p[length], u[length])];
+  return [...given, sample(problem.p[length], u[length])];
 }
 
 function greedy(problem) {
@@ -53,4 +53,4 @@ function greedy(problem) {
 }
 
 export const right = (rule, problem, numbers) => (rule === 'greedy' ? greedy(problem) : chain(problem, numbers, false));
-export const coinAgain = (rule, problem, numbers) => chain(problem, numbers, true);
+export const reusedUniform = (rule, problem, numbers) => chain(problem, numbers, true);

@@ -2,8 +2,8 @@
 mod read;
 use read::{Case, Numbers};
 
-struct Coins(u64);
-impl Coins {
+struct Uniforms(u64);
+impl Uniforms {
     fn next(&mut self) -> f64 { // splitmix64
         self.0 = self.0.wrapping_add(0x9e3779b97f4a7c15);
         let mut z = self.0;
@@ -17,7 +17,7 @@ fn mass(row: &[f64], token: i64) -> f64 {
     if token < 0 { 0.0 } else { row.get(token as usize).copied().unwrap_or(0.0) }
 }
 
-fn place(weights: &[f64], u: f64) -> i64 {
+fn sample(weights: &[f64], u: f64) -> i64 {
     let (sum, mut reached, mut last) = (weights.iter().sum::<f64>(), 0.0, 0);
     for (token, &weight) in weights.iter().enumerate() {
         reached += weight;
@@ -41,15 +41,15 @@ fn greedy(case: &Case) -> Vec<i64> {
 
 fn verify(rule: &str, case: &Case, numbers: &Numbers) -> Result<Vec<i64>, String> {
     if rule == "greedy" { return Ok(greedy(case)) }
-    let again = std::env::var("COIN_AGAIN").is_ok();
+    let again = std::env::var("REUSED_UNIFORM").is_ok();
     let q = case.q.as_ref().ok_or("q is needed")?;
     let (mut drafts, mut given) = (case.drafts.clone(), vec![]);
     let u: Vec<f64> = match numbers {
         Numbers::Replay { uniforms, .. } => uniforms.clone(),
         Numbers::Seed(seed) => {
-            let mut source = Coins(seed.wrapping_mul(0xd1342543de82ef95));
+            let mut source = Uniforms(seed.wrapping_mul(0xd1342543de82ef95));
             if drafts.is_empty() && !case.parents.is_empty() {
-                drafts = (0..case.parents.len()).map(|i| place(&q[i], source.next())).collect();
+                drafts = (0..case.parents.len()).map(|i| sample(&q[i], source.next())).collect();
                 given = drafts.clone();
             }
             (0..=drafts.len()).map(|_| source.next()).collect()
@@ -60,10 +60,10 @@ fn verify(rule: &str, case: &Case, numbers: &Numbers) -> Result<Vec<i64>, String
         if u[i] * mass(&q[i], draft) < mass(&case.p[i], draft) { given.push(draft); continue }
         let rest: Vec<f64> = case.p[i].iter().zip(&q[i]).map(|(a, b)| (a - b).max(0.0)).collect();
         let left = if rest.iter().any(|&a| a > 0.0) { &rest } else { &case.p[i] };
-        given.push(place(left, u[if again { i } else { (i + 1).min(length) }]));
+        given.push(sample(left, u[if again { i } else { (i + 1).min(length) }]));
         return Ok(given);
     }
-    given.push(place(&case.p[length], u[length]));
+    given.push(sample(&case.p[length], u[length]));
     Ok(given)
 }
 

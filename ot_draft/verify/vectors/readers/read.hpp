@@ -1,6 +1,6 @@
 // Tests a verifier with test vectors, as read.py does. Standard library only, C++17; copy this file.
 // Define verify, and call run(argc, argv) from main; its arguments are FOLDER [--level LEVEL] [RULE ...]. Throw if a case is not supported.
-// At the level replay numbers.uniforms and numbers.noise are given; at law and joint numbers.seed, that of one run.
+// At the level replay numbers.uniforms and numbers.noise are given; at distribution and joint numbers.seed, the seed of one run.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -15,7 +15,7 @@
 using Tokens = std::vector<long>;
 using Row = std::vector<double>;
 struct Rows : std::vector<Row> { const Row& operator[](size_t i) const { return at(i); } };  // no row: throws, as greedy vectors have no q
-struct Case { Rows p, q; bool chosen; Tokens drafts, parents; };  // chosen: without chance, there is no q
+struct Case { Rows p, q; bool chosen; Tokens drafts, parents; };  // chosen: deterministic draft tokens, without q
 struct Numbers { bool replay; Row uniforms; std::vector<Row> noise; long seed; };
 Tokens verify(const std::string& rule, const Case& problem, const Numbers& numbers);  // yours
 
@@ -65,24 +65,24 @@ inline std::string check(const std::string& rule, const Json& vector) {  // what
     for (auto& each : vector["expected"].array) if (given == tokens(each)) return "";
     return "gave" + shown(given) + ", expected" + shown(tokens(vector["expected"].array[0]));
   }
-  std::map<Tokens, std::pair<double, long>> law;  // outcome: probability, times seen
-  for (auto& each : vector["law"].array) {
+  std::map<Tokens, std::pair<double, long>> expected;  // outcome: probability, times seen
+  for (auto& each : vector["distribution"].array) {
     const std::string mass = each.array[1].text; const size_t slash = mass.find('/');
-    law[tokens(each.array[0])] = {std::stod(mass.substr(0, slash)) / std::stod(mass.substr(slash + 1)), 0};
+    expected[tokens(each.array[0])] = {std::stod(mass.substr(0, slash)) / std::stod(mass.substr(slash + 1)), 0};
   }
   const long runs = long(vector["runs"].number);
   for (long seed = 0; seed < runs; seed++) {
     const Tokens given = verify(rule, problem, {false, {}, {}, seed});
-    if (!law.count(given)) return "gave" + shown(given) + ", which has probability 0"; else law[given].second++;
+    if (!expected.count(given)) return "gave" + shown(given) + ", which has probability 0"; else expected[given].second++;
   }
-  for (auto& [outcome, mass] : law) {  // Chernoff's bound: a right function fails with probability 1e-6 at most
+  for (auto& [outcome, mass] : expected) {  // Chernoff's bound: a right function fails with probability at most 1e-6
     const double seen = double(mass.second) / runs, far = part(seen, mass.first) + part(1 - seen, 1 - mass.first);
-    if (runs * far > std::log(2 * law.size() / 1e-6)) return "gave" + shown(outcome) + " in " + std::to_string(mass.second) + " of " + std::to_string(runs) + " runs";
+    if (runs * far > std::log(2 * expected.size() / 1e-6)) return "gave" + shown(outcome) + " in " + std::to_string(mass.second) + " of " + std::to_string(runs) + " runs";
   }
   return "";
 }
 inline int run(int argc, char** argv) {  // exit status: 0 if every vector passed
-  if (argc < 2) { std::cerr << "usage: " << argv[0] << " FOLDER [--level replay|law|joint] [RULE ...]\n"; return 2; }
+  if (argc < 2) { std::cerr << "usage: " << argv[0] << " FOLDER [--level replay|distribution|joint] [RULE ...]\n"; return 2; }
   std::set<std::string> wanted; std::string level; long all = 0, failed = 0;
   for (int i = 2; i < argc; i++) if (std::string(argv[i]) == "--level" && i + 1 < argc) level = argv[++i]; else wanted.insert(argv[i]);
   for (auto& file : std::filesystem::directory_iterator(argv[1])) {
@@ -92,8 +92,8 @@ inline int run(int argc, char** argv) {  // exit status: 0 if every vector passe
       if (!level.empty() && vector["level"].text != level) continue;
       std::string wrong; all++;
       try { wrong = check(corpus["rule"].text, vector); }
-      catch (const std::exception& e) { if (vector["level"].text != "replay" || !vector["refusal"].number) wrong = std::string("crashed, ") + e.what(); }
-      if (!wrong.empty()) { failed++; std::cout << vector["id"].text << " (" << vector["place"].text << "): " << wrong << "\n"; }
+      catch (const std::exception& e) { if (vector["level"].text != "replay" || !vector["error_allowed"].number) wrong = std::string("crashed, ") + e.what(); }
+      if (!wrong.empty()) { failed++; std::cout << vector["id"].text << " (" << vector["category"].text << "): " << wrong << "\n"; }
     }
   }
   std::cout << all << " vectors, " << failed << " failed\n"; return failed > 0 || all == 0;

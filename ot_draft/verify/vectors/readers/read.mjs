@@ -2,13 +2,13 @@
 //
 //     node read.mjs FOLDER MODULE:FUNCTION [RULE ...]
 //
-// FUNCTION(rule, problem, numbers) returns the emitted tokens; it throws if a case is not supported. problem: p, q (null where drafts were chosen),
-// drafts, parents. numbers: {uniforms, noise} at the level replay; the seed of one run, a number, at law and joint.
+// FUNCTION(rule, problem, numbers) returns the emitted tokens; it throws if a case is not supported. problem: p, q (null for deterministic draft tokens),
+// drafts, parents. numbers: {uniforms, noise} at the level replay; the seed of one run, a number, at distribution and joint.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const ALARM = 1e-6; // probability that a right function fails one vector of the levels law and joint
+const ALARM = 1e-6; // max. probability that a right function fails one vector of the levels distribution and joint
 
 /** A hexadecimal float: [-]0xH.HHHp[-]E, or nan. */
 function float(text) {
@@ -19,7 +19,7 @@ function float(text) {
   return (sign ? -1 : 1) * mantissa * 2 ** Number(power);
 }
 
-/** Numbers of a row: hexadecimal floats, or masses:SEED:SHIFT or noise:SEED, which a linear congruence makes. */
+/** Numbers of a row: hexadecimal floats, or masses:SEED:SHIFT or noise:SEED, from a linear congruential generator. */
 export function row(text, n) {
   const [kind, seed, shift] = text.split(':');
   if (seed === undefined) return text.split(' ').filter(Boolean).map(float);
@@ -47,31 +47,31 @@ function replayed(verify, rule, vector) {
   try {
     given = [...verify(rule, problemOf(vector), numbers)].join(' ');
   } catch (error) {
-    return vector.refusal ? null : `crashed, ${error}`;
+    return vector.error_allowed ? null : `crashed, ${error}`;
   }
   const wanted = vector.expected.map((tokens) => tokens.join(' '));
   return wanted.includes(given) ? null : `gave ${given}, expected ${wanted.join(' or ')}`;
 }
 
 function counted(verify, rule, vector) {
-  const seen = new Map(vector.law.map(([tokens]) => [tokens.join(' '), 0]));
+  const seen = new Map(vector.distribution.map(([tokens]) => [tokens.join(' '), 0]));
   for (let seed = 0; seed < vector.runs; seed++) {
     const given = [...verify(rule, problemOf(vector), seed)].join(' ');
     if (!seen.has(given)) return `gave ${given}, which has probability 0`;
     seen.set(given, seen.get(given) + 1);
   }
   const part = (a, b) => (a === 0 ? 0 : b === 0 ? Infinity : a * Math.log(a / b));
-  for (const [tokens, text] of vector.law) {
+  for (const [tokens, text] of vector.distribution) {
     const [above, below] = text.split('/').map(Number);
     const count = seen.get(tokens.join(' '));
     const [a, b] = [count / vector.runs, above / below];
-    if (vector.runs * (part(a, b) + part(1 - a, 1 - b)) > Math.log((2 * vector.law.length) / ALARM))
+    if (vector.runs * (part(a, b) + part(1 - a, 1 - b)) > Math.log((2 * vector.distribution.length) / ALARM))
       return `gave ${tokens.join(' ')} in ${count} of ${vector.runs} runs, expected ${text} of them`;
   }
   return null;
 }
 
-/** [id, what is wrong or null] of every vector of these rules, of all if none is named. */
+/** [id, failure or null] of every vector of these rules, or of all rules if none is given. */
 export function* failures(verify, folder, rules = []) {
   for (const name of readdirSync(folder).filter((file) => file.endsWith('.json')).sort()) {
     const { rule, vectors = [] } = JSON.parse(readFileSync(join(folder, name), 'utf8'));

@@ -1,5 +1,5 @@
 // Tests a verifier with test vectors, as read.py does. Standard library only; copy this file.
-// `mod read;` beside it, then `std::process::exit(read::run(verify))` in main; arguments are FOLDER [--level LEVEL] [RULE ...].
+// Put it next to main.rs with `mod read;`, and call `std::process::exit(read::run(verify))` in main; arguments are FOLDER [--level LEVEL] [RULE ...].
 // verify(rule, case, numbers) returns the emitted tokens, or an error if a case is not supported. See read.py for the arguments.
 use std::{collections::HashMap, env, fs, iter};
 
@@ -60,23 +60,23 @@ fn check(verify: Verify, rule: &str, vector: &Json) -> Result<(), String> { // a
     if vector.get("level").text() == "replay" {
         let numbers = Numbers::Replay { uniforms: row(vector.get("uniforms").text(), 0), noise: vector.get("noise").rows(n) };
         return match verify(rule, &case, &numbers) {
-            Err(_) if vector.get("refusal").number() == 1.0 => Ok(()),
+            Err(_) if vector.get("error_allowed").number() == 1.0 => Ok(()),
             Err(error) => Err(format!("crashed, {error}")),
             Ok(given) if vector.get("expected").list().iter().any(|each| each.tokens() == given) => Ok(()),
             Ok(given) => Err(format!("gave {given:?}, expected {:?}", vector.get("expected").list()[0].tokens())),
         };
     }
-    let (runs, law) = (vector.get("runs").number(), vector.get("law").list());
-    let mut seen: HashMap<Vec<i64>, f64> = law.iter().map(|each| (each.list()[0].tokens(), 0.0)).collect();
+    let (runs, expected) = (vector.get("runs").number(), vector.get("distribution").list());
+    let mut seen: HashMap<Vec<i64>, f64> = expected.iter().map(|each| (each.list()[0].tokens(), 0.0)).collect();
     for seed in 0..runs as u64 {
         let given = verify(rule, &case, &Numbers::Seed(seed))?;
         *seen.get_mut(&given).ok_or(format!("gave {given:?}, which has probability 0"))? += 1.0;
     }
     let part = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
-    for each in law { // Chernoff's bound: a right function fails with probability 1e-6 at most
+    for each in expected { // Chernoff's bound: a right function fails with probability at most 1e-6
         let (above, below) = each.list()[1].text().split_once('/').unwrap();
         let (tokens, b) = (each.list()[0].tokens(), above.parse::<f64>().unwrap() / below.parse::<f64>().unwrap());
-        let a = seen[&tokens] / runs; if runs * (part(a, b) + part(1.0 - a, 1.0 - b)) > (2.0 * law.len() as f64 / 1e-6).ln() {
+        let a = seen[&tokens] / runs; if runs * (part(a, b) + part(1.0 - a, 1.0 - b)) > (2.0 * expected.len() as f64 / 1e-6).ln() {
             return Err(format!("gave {tokens:?} in {} of {runs} runs, expected {b} of them", seen[&tokens]));
         }
     }
@@ -85,14 +85,14 @@ fn check(verify: Verify, rule: &str, vector: &Json) -> Result<(), String> { // a
 pub fn run(verify: Verify) -> i32 { // exit status: 0 if every vector passed
     let (mut arguments, mut all, mut failed) = (env::args().skip(1).collect::<Vec<_>>(), 0, 0);
     let level = arguments.windows(2).position(|two| two[0] == "--level").map(|i| arguments.drain(i..i + 2).nth(1).unwrap());
-    if arguments.is_empty() { eprintln!("usage: FOLDER [--level replay|law|joint] [RULE ...]"); return 2 }
+    if arguments.is_empty() { eprintln!("usage: FOLDER [--level replay|distribution|joint] [RULE ...]"); return 2 }
     for file in fs::read_dir(&arguments[0]).unwrap() {
         let corpus = parse(&fs::read(file.unwrap().path()).unwrap(), &mut 0); let rule = corpus.get("rule").text();
         if arguments.len() > 1 && !arguments[1..].iter().any(|each| each == rule) { continue }
         for vector in corpus.get("vectors").list() {
             if level.as_ref().is_some_and(|level| vector.get("level").text() != level) { continue }
             all += 1;
-            if let Err(wrong) = check(verify, rule, vector) { failed += 1; println!("{} ({}): {wrong}", vector.get("id").text(), vector.get("place").text()) }
+            if let Err(wrong) = check(verify, rule, vector) { failed += 1; println!("{} ({}): {wrong}", vector.get("id").text(), vector.get("category").text()) }
         }
     }
     println!("{all} vectors, {failed} failed");
