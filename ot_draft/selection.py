@@ -87,13 +87,13 @@ class Siblings:
     valid_under: facts of a draft law under which the output follows the target, in addition to the rule's own draft law; None for no other
     one. any_number: whether nodes with the same tokens before them may have different numbers of drafts, because the rule does not use the
     number. any_lists: whether the drafts of all nodes with the same tokens make one list under every draft law; i.i.d. drafts do for every
-    rule. apart: whether fixed tokens and the draws of several nodes may be given apart (`select_siblings`).
+    rule. separate_fixed: whether fixed and sampled draft tokens of several nodes can be passed separately (`select_siblings`).
     """
 
     valid_under: Fact | None = None
     any_number: bool = False
     any_lists: bool = False
-    apart: bool = False
+    separate_fixed: bool = False
 
 
 class SelectionRule(ABC):
@@ -194,7 +194,7 @@ def toward(rule: SelectionRule, target: Any, p: Array, q: Array, drafts: Array) 
 
 
 def select_siblings(rule: SelectionRule, p: Array, q: Array, fixed: Array, draws: Array) -> tuple[Array, Selection]:
-    """Return all drafts (..., j + r) and the selection among them, by a rule with `Siblings.apart`.
+    """Return all drafts (..., j + r) and the selection among them, by a rule with `Siblings.separate_fixed`.
 
     fixed: (..., j) fixed tokens. draws: (..., r) draws outside them, of several nodes, of any number.
     """
@@ -206,7 +206,7 @@ def select_siblings(rule: SelectionRule, p: Array, q: Array, fixed: Array, draws
 
 
 def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
-    """Whether the output keeps the target's law when k drafts follow this law."""
+    """Whether the output has the target distribution if k drafts follow this draft law."""
     enough = rule.siblings.valid_under
     return (
         law == rule.law or canonical(law, k) == canonical(rule.law, k) or (enough is not None and enough in law.facts)

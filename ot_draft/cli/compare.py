@@ -111,10 +111,15 @@ def compare(
         every = every if stored_temperature is None else every.at_temperature(stored_temperature)
         limit = FEW if limit is None and file is None else limit
         pairs = (every.first(limit) if limit else every).loaded_if_few()
-        rest = f" of {len(every):,} (--limit 0: all)" if len(pairs) < len(every) else ""
+        number = (
+            f"{len(pairs):,} of {len(every):,} pairs (--limit 0: all)"
+            if len(pairs) < len(every)
+            else f"{len(pairs):,} pair"
+        )
+        number += "s" * (1 < len(pairs) == len(every))
         ks = ", ".join(map(str, study.ks))
         click.echo(
-            f"{len(pairs):,} pair{'s' * (len(pairs) > 1)}{rest} of {pairs.source}, n = {pairs.n:,}, k = {ks}",
+            f"{number} from {pairs.source}, n = {pairs.n:,}, k = {ks}",
             err=True,
         )
         if pairs.padding:
@@ -164,7 +169,7 @@ def _pairs(
             name: np.array([as_fraction(mass, f"--{name}") for mass in text.split(",")], object)
             for name, text in texts.items()
         }
-        return as_pairs(masses, "command line", normalise)
+        return as_pairs(masses, "--p and --q", normalise)
     committed = Path("figures/data/smollm2_pairs.npz")
     clone = Path(__file__).parents[2] / committed
     if file is None and not committed.is_file() and not clone.is_file():

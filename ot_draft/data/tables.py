@@ -84,13 +84,13 @@ def _sections(
             rows.append(([NAMES.get(rule, rule) + " (NOT LOSSLESS)" * last.refuted, *cells, _share_of(last)], False))
             if rule == "KSeq":
                 least = [_sign(by_k[k]) + _share(by_k[k].least_share) if k in by_k else "-" for k in ks]
-                rows.append((["least share of the optimum", *least, ""], True))
+                rows.append((["minimum share of the optimum", *least, ""], True))
                 rows.append((["guaranteed, 1 - (1 - 1/k)^k", *(_share(kseq_bound(k)) for k in ks), ""], True))
         yield _title(law), rows
 
 
 def _title(law: str) -> str:
-    """Heading of the part of a law, by its name on the command line; the name itself where nothing else is written down."""
+    """Heading of the section of a draft law, by its name on the command line; the name itself if it has none."""
     return "fixed tokens, draws outside them" if law.startswith("fixed:") else TITLES.get(law, law)
 
 
@@ -143,7 +143,7 @@ def notes(lines: Sequence[Summary], study: Study, single: bool) -> str:
             not line.method.startswith(NoAcceptance.RAISED) for line in missing
         ),
         f"error: {_errors(missing)}.": bool(_errors(missing)),
-        "K-SEQ's least share of all pairs, and its guarantee, count accepted draft tokens only.": any(
+        "Minimum share: over all pairs. It and the guarantee of K-SEQ count accepted draft tokens only.": any(
             x.rule == "KSeq" for x in shown
         ),
         _left_out(lines, study.lp_limit): True,

@@ -40,7 +40,7 @@ def test_without_a_file_a_part_of_the_pairs_is_taken_and_it_says_so(monkeypatch:
     monkeypatch.chdir(ROOT)
     result = compare("--jobs", 1, "--rules", "KSeq", "--k", "2")
     assert result.exit_code == 0, result.output
-    assert result.stderr.startswith("16 pairs of 640 (--limit 0: all) of ")
+    assert result.stderr.startswith("16 of 640 pairs (--limit 0: all) from ")
     assert re.search(r"temperature 1.0: 8 pairs", result.stdout)
 
 
@@ -49,7 +49,7 @@ def test_the_first_line_comes_at_once_also_into_a_pipe(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "ot_draft", "compare", str(file), "--k", "2"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT) as work:
         assert work.stderr is not None
-        assert work.stderr.readline() == f"64 pairs of {file}, n = 200, k = 2\n"
+        assert work.stderr.readline() == f"64 pairs from {file}, n = 200, k = 2\n"
         assert work.poll() is None  # before the work, not after it
         work.kill()
 

@@ -55,7 +55,7 @@ class Optimal(SelectionRule):
     (True, Fraction(15, 16))
     """
 
-    siblings = Siblings(apart=True)
+    siblings = Siblings(separate_fixed=True)
     law: DraftLaw = IID()
     classes: int | None = None
 

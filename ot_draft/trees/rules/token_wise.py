@@ -84,8 +84,8 @@ class TokenWise(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if not all(valid_under(self.rule, law, count) for count in bounds.branching):
             raise refuse(f"TokenWise({self.rule!r})", repr(self.rule.law), law)
-        apart = self.rule.siblings.apart and n_fixed_is_constant(law)
-        if not (self._one_list(law) or self.rule.siblings.any_number or apart or bounds.is_even):
+        separate = self.rule.siblings.separate_fixed and n_fixed_is_constant(law)
+        if not (self._one_list(law) or self.rule.siblings.any_number or separate or bounds.is_even):
             raise InvalidDrafts(
                 f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
             )
@@ -137,7 +137,7 @@ class TokenWise(PathRule):
 
     def _apart(self, law: DraftLaw) -> bool:
         """Whether the rule gets top tokens, once, and the draws of all nodes apart."""
-        return isinstance(law, FixedFirst) and self.rule.siblings.apart
+        return isinstance(law, FixedFirst) and self.rule.siblings.separate_fixed
 
     def output_distribution(self, tree: DraftTree, chosen: Array) -> Array:
         survivors = Survivors(tree).along(chosen)

@@ -80,7 +80,7 @@ class Emitted:
         Whether the entry with the emitted token's text has its probability, and none has less.
     twice : bool
         Whether several entries have the emitted token's text, or it is unknown whether that entry is this token.
-    apart : bool
+    other_probability : bool
         Whether the emitted token's text is listed with other probabilities only.
     """
 
@@ -93,7 +93,7 @@ class Emitted:
     keyed: bool = False
     own_last: bool = False
     twice: bool = False
-    apart: bool = False
+    other_probability: bool = False
 
     @cached_property
     def mass(self) -> Array:
@@ -313,12 +313,12 @@ def _emitted(own: Listed, others: Sequence[Listed], keys: bool, first_ambiguous:
         raise BadAnswer("no other tokens are listed: the server must report the most probable tokens")
     by_text = any(isinstance(name, str) and _id_of_text(name)[1] for name, *_ in others)
     ids, logs = np.array([_id(name) for name, *_ in others]), np.array([log for _, log, _ in others])
-    number, own_last, twice, apart = _id(own.name), False, False, False
+    number, own_last, twice, other_probability = _id(own.name), False, False, False
     if by_text:
         named, near = ids == number, abs(logs - own.log) <= TOLERANCES.same_token
         own_last, twice = bool((named & near & (logs <= logs.min())).any()), int(named.sum()) > 1
         twice |= bool(named.any() and own.log < math.log(NOTHING))  # a value that stands for unknown
-        apart = bool(named.any() and not (named & near).any())
+        other_probability = bool(named.any() and not (named & near).any())
         if not named.any() and own.log > logs.min() + OVER + log_error(logs):
             raise BadAnswer(LEFT_OUT)
         times = Counter(ids.tolist())
@@ -338,7 +338,7 @@ def _emitted(own: Listed, others: Sequence[Listed], keys: bool, first_ambiguous:
         by_text and keys,
         own_last,
         twice,
-        apart,
+        other_probability,
     )
 
 

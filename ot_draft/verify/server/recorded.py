@@ -19,9 +19,9 @@ from .server import PROMPTS, Prompt, RequestPlan, audit_server
 
 
 def plan_of(requests: int, together: int, length: int, prompts: Sequence[Prompt] = PROMPTS) -> RequestPlan:
-    """Return a plan of `requests` requests for `length` tokens, in waves of `together`.
+    """Return a plan of `requests` requests for `length` tokens, in batches of `together` concurrent requests.
 
-    All waves are alike. Otherwise the next wave could depend on the answers.
+    All batches are equal, so that no batch depends on earlier responses.
     """
     if min(requests, together, length, len(prompts)) < 1:
         raise CannotAudit(

@@ -143,7 +143,7 @@ class ListState(StrEnum):
 class Lists:
     """The number of tokens that a server lists for their probability alone, as its answers show it, and which lists can be used.
 
-    The number never grows, and is learned from a whole wave of answers before a bet on any of its tokens.
+    The number never grows, and is learned from a whole batch of responses before a bet on any of its tokens.
 
     **Strings as keys.** Let p be the distribution, T the K tokens that are listed for their probability, D* the object of their strings,
     and D the object in the answer. If several tokens have one string, one of their probabilities remains, by an unknown rule that may
@@ -188,14 +188,18 @@ class Lists:
         self._whole, self._short, self._small = False, False, False
 
     def learn(self, answers: Iterable[Answer]) -> None:
-        """Learn from the answers of a wave."""
-        self._small = self._whole and not self._short  # from earlier waves only: independent of this wave's tokens
-        wave = [each for answer in answers for each in answer.tokens]
-        self._longest = max([self._longest, *(_length(each) for each in wave if each.keyed)])
-        for emitted in wave:
+        """Learn from the responses of a batch."""
+        self._small = (
+            self._whole and not self._short
+        )  # from earlier batches only: independent of the tokens of this batch
+        batch = [each for answer in answers for each in answer.tokens]
+        self._longest = max([self._longest, *(_length(each) for each in batch if each.keyed)])
+        for emitted in batch:
             self.by_text |= emitted.keyed
             full = not emitted.keyed or _length(emitted) >= self._longest
-            self.of_texts += full and emitted.apart and emitted.log > emitted.logs[-1] + TOLERANCES.same_token
+            self.of_texts += (
+                full and emitted.other_probability and emitted.log > emitted.logs[-1] + TOLERANCES.same_token
+            )
             self._whole |= not full and _is_whole(emitted)
             self._short |= not full and not _is_whole(emitted) and len(emitted.logs) < self._longest
             if full and not _is_whole(emitted):
@@ -206,7 +210,9 @@ class Lists:
         known = not emitted.keyed or _length(emitted) >= self._longest or (self._small and _is_whole(emitted))
         if known:
             # With strings as keys, the entry may be a sum of several tokens. A list of objects would have the token itself.
-            contradicts = emitted.apart and (emitted.keyed or emitted.log > emitted.logs[-1] + TOLERANCES.same_token)
+            contradicts = emitted.other_probability and (
+                emitted.keyed or emitted.log > emitted.logs[-1] + TOLERANCES.same_token
+            )
             unclear = not emitted.keyed and emitted.twice
             return ListState.DOUBTFUL if contradicts or unclear else ListState.KNOWN
         doubtful = self._small or (emitted.own_last and len(emitted.logs) == self._longest)

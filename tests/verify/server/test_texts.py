@@ -163,7 +163,7 @@ def test_a_small_vocabulary_is_known_until_a_text_hides_one() -> None:
 def test_two_probabilities_of_one_text_that_no_right_list_has_are_charged() -> None:
     """Another token of this text is no heavier than the last that is listed: here the emitted one is said to be."""
     emitted = read(np.array([0.4, 0.3, 0.2, 0.1]), 0, 3, names(), "first", "last")
-    apart = Emitted(-3, np.log(0.35), emitted.ids, emitted.logs, True, keyed=True, apart=True)
+    apart = Emitted(-3, np.log(0.35), emitted.ids, emitted.logs, True, keyed=True, other_probability=True)
     assert Lists(Reported(listed=3)).state(apart) == ListState.DOUBTFUL
 
 
