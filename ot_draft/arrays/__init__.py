@@ -1,21 +1,18 @@
-"""Functions on arrays, as `xp`, by the array API's names where it has them: a rule that is written with them runs on every kind.
+"""Functions on arrays of all supported kinds, imported as `xp`, with the names of the array API standard where it has them.
 
-Three kinds run through the same code: object arrays of `Fraction` (proof), float numpy (theory) and torch tensors
-(decoding; also on the `meta` device, which exposes every hidden host sync). All else is operators, indexing and methods that numpy
-and torch share (`x.sum(-1, keepdims=True)`; without `keepdims` a single row of Fractions is summed to a bare `Fraction`, which
-cannot be indexed). Where an array holds Fractions, whole numbers beside it become Fractions and other floats are refused, so that
-nothing ends exactness in silence. What stands in `__all__` is for rules of your own; the rest is how the library does it.
+Supported are object arrays of `Fraction` (proofs), NumPy arrays of floats, and torch tensors (decoding; also on the `meta` device, which
+exposes host syncs). Rules use these functions, and operators, indexing and methods that numpy and torch share, such as
+`x.sum(-1, keepdims=True)`; without `keepdims`, a row of Fractions is summed to a `Fraction`, which cannot be indexed. With arrays of
+Fractions, integer operands become Fractions and other floats raise InvalidArgument, so that results stay exact. Names in `__all__` are
+public, for rules of your own.
 
-`standard` has the array API's functions, `masses` those of the domain, `kinds` tells kinds apart. The package array-api-compat was tried
-(1.16, 22 calls of rules): it carries all of them on numpy and all but `put_along_axis` on torch and its meta device, but 13 on arrays of
-Fractions. There `where(c, x, 1)`, `where(c, x, 0.5)`, `minimum(x, 0)`, `full`, `cumulative_sum` and `astype` leave ints, floats or bools
-behind without a word, and a / 0 raises: just these would have to be written beside it. Its `take_along_axis` takes about three times as
-long on 2 x 8 numbers, its `argsort` of a vocabulary on the CPU six times. So the names are the standard's, and the package is not needed.
+`standard` has the functions of the array API, `masses` those of probability vectors, `kinds` conversions. The package array-api-compat is
+not used: on arrays of Fractions its `where`, `minimum`, `full`, `cumulative_sum` and `astype` return ints, floats or bools.
 
     from ot_draft import arrays as xp
 """
 
-# ruff: noqa: F401  (the library asks for more of this namespace than is public)
+# ruff: noqa: F401  (the library uses private names of this namespace, too)
 
 from typing import TYPE_CHECKING, Any
 

@@ -26,7 +26,7 @@ def is_exact(x: Any) -> bool:
 
 
 def is_meta(x: Array) -> bool:
-    """Whether x is a torch tensor without data: shapes only, values must not be asked for."""
+    """Whether x is a torch tensor on the meta device, which has a shape but no values."""
     return is_torch(x) and x.device.type == "meta"
 
 
@@ -36,7 +36,7 @@ def namespace(x: Array) -> Any:
 
 
 def epsilon(x: Array) -> float:
-    """Distance from 1 to the next number of x's type; 0 for Fractions."""
+    """Distance from 1 to the next number of the type of x; 0 for Fractions."""
     return 0.0 if is_exact(x) else float(namespace(x).finfo(x.dtype).eps)
 
 
@@ -66,12 +66,12 @@ def number(value: Any, like: Array) -> Any:
 
 
 def zero(x: Array) -> Any:
-    """The number 0 of x's kind."""
+    """The number 0 in the number type of x."""
     return Fraction(0) if is_exact(x) else 0
 
 
 def exactly(*operands: Any) -> list[Any]:
-    """Operands among Fractions: whole numbers become Fractions, infinity stays. Raises InvalidArgument for other floats."""
+    """Operands of an operation with Fractions: integers become Fractions, infinity stays. Raises InvalidArgument for other floats."""
     return [x if isinstance(x, Fraction) or is_exact(x) else _as_fraction(x) for x in operands]
 
 
@@ -83,7 +83,7 @@ def _as_fraction(x: Any) -> Any:
     if isinstance(x, float | np.floating) and (np.isinf(x) or x.is_integer()):
         return x if np.isinf(x) else Fraction(int(x))
     shown, remedy = (f"the float {x!s}", f'fractions.Fraction("{x!s}")') if np.ndim(x) == 0 else ("floats", "Fractions")
-    raise InvalidArgument(f"{shown} among Fractions would end exactness: give {remedy}, or whole numbers")
+    raise InvalidArgument(f"operands of Fractions must be Fractions or integers, got {shown}. Give {remedy}.")
 
 
 def batch_shape(*arrays: Array) -> tuple[int, ...]:
@@ -93,14 +93,14 @@ def batch_shape(*arrays: Array) -> tuple[int, ...]:
 
 
 def double(x: Array) -> Array:
-    """x in float64; Fractions stay."""
+    """x in float64; Fractions are unchanged."""
     if is_torch(x):
         return x.to(namespace(x).float64)
     return x if is_exact(x) else x.astype(np.float64)
 
 
 def floats(x: Array) -> Array:
-    """x in float64; Fractions are rounded, and infinite beyond its range."""
+    """x in float64; Fractions are rounded, and infinite on overflow."""
     return np.asarray(_nearest_float(x), dtype=np.float64) if is_exact(x) else double(x)
 
 
@@ -115,39 +115,39 @@ _nearest_float = np.frompyfunc(_float_of_fraction, 1, 1)
 
 
 def on_host(x: Array) -> bool:
-    """Whether values can be looked at without a host sync."""
+    """Whether values can be read without a host sync."""
     return not is_torch(x) or x.device.type == "cpu"
 
 
 def host_view(x: Array) -> Array:
-    """A few numbers a row, as numpy where that is a free view (torch on the CPU): an operation there costs half as much."""
+    """x as numpy if that is a view without a copy (torch on the CPU): operations on small arrays take half the time."""
     return x.numpy() if is_torch(x) and on_host(x) else x
 
 
 def host_views(*arrays: Array) -> tuple[Array, ...]:
-    """`host_view` of all; all as they are where numpy has no view of one of them, in bfloat16."""
+    """`host_view` of all arrays; unchanged if one has no numpy view, as in bfloat16."""
     if any(is_torch(x) and str(x.dtype) == "torch.bfloat16" for x in arrays):
         return arrays
     return tuple(map(host_view, arrays))
 
 
 def from_view(x: Array, other: Array) -> Array:
-    """Back from `host_view` to other's kind."""
+    """Inverse of `host_view`, to the kind of `other`."""
     return namespace(other).from_numpy(x) if is_torch(other) and not is_torch(x) else x
 
 
 def to_host(x: Array) -> np.ndarray:
-    """x as numpy, wherever it lives: a host sync, for what must look at values."""
+    """x as numpy, from any device: a host sync."""
     return np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
 
 
 def from_host(x: np.ndarray, other: Array) -> Array:
-    """Back from `to_host` to other's kind, type and device."""
+    """Inverse of `to_host`, to the kind, type and device of `other`."""
     if is_torch(other):
         return namespace(other).as_tensor(x, dtype=other.dtype, device=other.device)
     return x if is_exact(other) else x.astype(other.dtype)
 
 
 def holds_without_sync(condition: Array) -> bool:
-    """Whether the condition holds everywhere, where asking is free (on the CPU); False where it would be a host sync."""
+    """Whether the condition holds everywhere, on the CPU; False on a device, where reading it would be a host sync."""
     return on_host(condition) and bool(condition.all())

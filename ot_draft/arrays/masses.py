@@ -1,4 +1,4 @@
-"""Functions of masses (..., n) and of drafts (..., k) that no array library has: what rules and laws are written in."""
+"""Functions of probability vectors (..., n) and draft tokens (..., k), for rules and draft laws."""
 
 from functools import cache
 from math import prod
@@ -27,7 +27,7 @@ MIN_INVERTIBLE = 1e-30  # below this total, the inverse may overflow float32
 
 
 def rows(batch: tuple[int, ...], *arrays: Array) -> list[Array]:
-    """Arrays (..., m) as rows (R, m) of the batch, in numpy where that is a free view."""
+    """Arrays (..., m) as rows (R, m) of the batch, in numpy if that is a view without a copy."""
     return [xp.broadcast_to(host_view(x), (*batch, x.shape[-1])).reshape(prod(batch), x.shape[-1]) for x in arrays]
 
 
@@ -111,7 +111,7 @@ def _scaled(q: np.ndarray, scale: Any, out: np.ndarray | None = None) -> np.ndar
 
 
 def ratio(p: Array, q: Array) -> Array:
-    """p / q, infinite where q is 0: the key by which tokens are sorted."""
+    """p / q, infinite where q is 0: the sort key of tokens."""
     if is_torch(p):  # a negative zero is a zero, too
         return (p / q).nan_to_num_(nan=float("inf"), posinf=float("inf"), neginf=float("inf"))
     return xp.divide(p, q, float("inf"))
@@ -154,7 +154,7 @@ def normalise(mass: Array, otherwise: Any, out: Array | None = None) -> Array:
 
 
 def at_least_one(chance: Array, count: Array) -> Array:
-    """1 - (1 - chance)^count: that at least one of `count` independent events happens. Accurate for small chances."""
+    """1 - (1 - chance)^count, the probability of at least one of `count` independent events. Accurate for small probabilities."""
     if is_exact(chance):
         return 1 - (1 - chance) ** count
     module = namespace(chance)
@@ -248,7 +248,7 @@ def scatter_add(mass: Array, index: Array, n: int) -> Array:
 
 
 def add_at(x: Array, index: Array, mass: Array) -> Array:
-    """Add point masses to x (..., n), in place, absent indices (-1) dropped: (..., k), (..., k); returns x."""
+    """Add point masses (..., k) at indices (..., k) to x (..., n) in place, without absent indices (-1). Return x."""
     batch, k = tuple(x.shape[:-1]), index.shape[-1]
     mass, index = xp.broadcast_to(mass, (*batch, k)), xp.broadcast_to(index, (*batch, k))
     mass, index = xp.where(index < 0, 0, mass), xp.maximum(index, 0)
@@ -278,7 +278,7 @@ def with_zeros_at(x: Array, index: Array) -> Array:
 
 
 def _marked(x: Array, index: Array, mark: Any) -> Array:
-    """A copy of x with the mark at the indices that are there: (..., n), (..., k) -> (..., n), k >= 1."""
+    """A copy of x with `mark` at the present indices: (..., n), (..., k) -> (..., n), k >= 1."""
     some = xp.max(index, axis=-1, keepdims=True)
     index = xp.where(index < 0, some, index)  # an absent index does what a present one does; if none is there, nothing
     marks = xp.where(some < 0, x[..., :1], mark)
@@ -307,7 +307,7 @@ def prefix_sums(x: Array) -> Array:
 
 
 def top_tokens(mass: Array, count: int) -> Array:
-    """Return the tokens of largest mass in falling order, equal masses by token id.
+    """Return the most probable tokens in descending order, equal masses by token id.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def top_tokens(mass: Array, count: int) -> Array:
 
 @accelerated("top_tokens")
 def _top_few(mass: np.ndarray, count: int) -> np.ndarray:
-    """`top_tokens` of floats, sorting only what is as large as the last one."""
+    """`top_tokens` of floats; only tokens not smaller than the last one are sorted."""
     n = mass.shape[-1]
     rows = mass.reshape(-1, n)
     chosen = np.empty((len(rows), count), dtype=np.int64)
@@ -356,7 +356,7 @@ def _top_few(mass: np.ndarray, count: int) -> np.ndarray:
 
 
 def top_masses(mass: Array, count: int) -> Array:
-    """The largest masses, in falling order: (..., n) -> (..., count)."""
+    """The largest masses in descending order: (..., n) -> (..., count)."""
     return mass.topk(count, dim=-1).values if is_torch(mass) else xp.take_along_axis(mass, top_tokens(mass, count))
 
 
@@ -374,11 +374,10 @@ def prefix_minimum(x: Array) -> Array:
 
 @accelerated("inverse_cdf")
 def inverse_cdf(mass: Array, uniform: Array) -> Array:
-    """Token whose stretch of the unnormalised cumulative mass holds uniform * total.
+    """Sample tokens from unnormalised masses by inverse CDF: masses (..., n), uniforms (..., m) -> int (..., m).
 
-    Shapes: (..., n), (..., m) -> int (..., m). Uniforms lie in [0, 1) and the comparison is strict, so that a token of mass
-    0 is never returned; rounding at the upper end falls back to the last token with mass. The vocabulary is read once, by
-    sums of blocks; prefix sums are taken over the blocks and inside one of them.
+    Uniform numbers are in [0, 1), and the comparison is strict, so that a token of mass 0 is never returned; with rounding at the upper
+    end, the last token of positive mass is returned. Prefix sums are taken over block sums, and in one block.
     """
     batch, n = batch_shape(mass, uniform), mass.shape[-1]
     if n <= 4 * BLOCK_TOKENS:
@@ -395,7 +394,7 @@ def inverse_cdf(mass: Array, uniform: Array) -> Array:
 
 
 def _stretch(cumulative: Array, target: Array) -> Array:
-    """Number of entries <= target, but never past the first entry that holds all: (..., b), (..., 1) -> (...)."""
+    """Number of entries <= target, at most the index of the first entry equal to the total: (..., b), (..., 1) -> (...)."""
     return xp.minimum((cumulative <= target).sum(-1), (cumulative < cumulative[..., -1:]).sum(-1))
 
 
@@ -406,18 +405,18 @@ def _in_blocks(mass: Array) -> Array:
     if missing:
         pad = xp.full((*mass.shape[:-1], missing), 0, like=mass)
         mass = namespace(mass).concatenate((mass, pad), -1)
-    return mass.reshape(*mass.shape[:-1], mass.shape[-1] // width, width)  # not -1: there may be no rows
+    return mass.reshape(*mass.shape[:-1], mass.shape[-1] // width, width)  # not -1, which fails without rows
 
 
 @cache
 def _width(n: int) -> int:
-    """A divisor of n near BLOCK_TOKENS, which spares a copy; BLOCK_TOKENS itself where there is none."""
+    """A divisor of n near BLOCK_TOKENS, which avoids a copy, or BLOCK_TOKENS if there is none."""
     divisors = [d for d in range(BLOCK_TOKENS // 4, 4 * BLOCK_TOKENS) if n % d == 0]
     return min(divisors, key=lambda d: abs(d - BLOCK_TOKENS), default=BLOCK_TOKENS)
 
 
 def _rows(blocks: Array, block: Array) -> Array:
-    """The chosen block of every uniform: (..., b, w), (..., m) -> (..., m, w)."""
+    """The selected block of each uniform number: (..., b, w), (..., m) -> (..., m, w)."""
     if is_torch(blocks):
         return blocks.gather(-2, block[..., None].expand(*block.shape, blocks.shape[-1]))
     return np.take_along_axis(blocks, block[..., None], -2)

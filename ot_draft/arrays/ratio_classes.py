@@ -11,11 +11,11 @@ from ..dispatch import accelerated
 from .kinds import floats
 
 OFFSET = 2.0**-5  # classes are of equal width below this ratio, of equal relative width above it
-LARGE = 1e30  # ratios are cut here, so that all are finite
+LARGE = 1e30  # max. ratio
 
 
 class ClassLayout(NamedTuple):
-    """Places of the classes: the first as float32 bits, the number of fraction bits dropped, the number of classes."""
+    """Layout of the classes: float32 bits of the first one, number of dropped fraction bits, number of classes."""
 
     first: int
     shift: int
@@ -24,10 +24,10 @@ class ClassLayout(NamedTuple):
 
 @cache
 def layout(classes: int, k: int) -> ClassLayout:
-    """About so many classes, for at most k drafts.
+    """A layout of about `classes` classes, for at most k draft tokens.
 
-    A class is what (ratio + OFFSET) shares in its leading bits. All ratios from k on are one class at no loss: the selected
-    law m is at most k q, so such tokens are always taken.
+    Ratios in a class have the same leading bits of (ratio + OFFSET). Ratios >= k are in one class without loss: the distribution m of the
+    selected token is at most k q, so that such tokens are always accepted.
     """
     octaves = log2((k + OFFSET) / OFFSET)
     shift = 23 - max(0, round(log2(classes / octaves)))  # of the 23 fraction bits of a float32
@@ -36,7 +36,7 @@ def layout(classes: int, k: int) -> ClassLayout:
 
 
 def edges(classes: ClassLayout) -> np.ndarray:
-    """Ratios (C + 1,) between which the exact p/q of every class's tokens lies, in float64: from [c] to [c + 1], up to rounding."""
+    """Edges (C + 1,) of the classes in float64: p/q of class c is in [edge c, edge c + 1], up to rounding."""
     bits = (classes.first + np.arange(classes.number)) << classes.shift
     lowest = bits.astype(np.int32).view(np.float32).astype(np.float64) - OFFSET
     lowest[0] = 0.0
@@ -44,9 +44,9 @@ def edges(classes: ClassLayout) -> np.ndarray:
 
 
 def classify(p: np.ndarray, q: np.ndarray, classes: ClassLayout, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Writes the class of every token of a row into rank, and returns the masses p and q of every class: (C + 1,) each.
+    """Write the class of each token of a row into `rank`. Return the masses of p and q by class, (C + 1,) each.
 
-    p, q: (n,), rank: int (n,). Tokens with q = 0, which are never drafted, are a class behind the others.
+    p, q: (n,), rank: int (n,). Tokens with q = 0, which are never drafted, are in class C.
     """
     if p.dtype != object:
         return by_ratio(p, q, classes, OFFSET, 0, rank)
@@ -65,7 +65,7 @@ def classify(p: np.ndarray, q: np.ndarray, classes: ClassLayout, rank: np.ndarra
 def by_ratio(
     p: np.ndarray, q: np.ndarray, classes: ClassLayout, offset: float, lowest: int, rank: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`classify` of floats, without a sort, by the bits of p/q + offset; p = 0 is class 0, the others begin with the lowest."""
+    """`classify` for floats, by the bits of p/q + offset, without a sort. Tokens with p = 0 are in class 0, others in `lowest` or above."""
     first, shift, count = classes
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         key = np.minimum(p / q, LARGE).astype(np.float32) + np.float32(offset)

@@ -1,7 +1,7 @@
-"""Functions by the array API standard's names, for every kind of array, where the kinds differ.
+"""Functions with the names of the array API standard, for all kinds of arrays.
 
-`sum`, `any`, `all`, `prod`, `cumsum` are not among them: as methods of an array, `x.sum(-1, keepdims=True)`, they are the same on
-all kinds. Beside the standard, `divide` says what stands for a / 0, and whole numbers beside Fractions become Fractions.
+`sum`, `any`, `all`, `prod` and `cumsum` are omitted, because the methods, such as `x.sum(-1, keepdims=True)`, are the same for all kinds.
+Unlike the standard, `divide` has an argument for the value of a / 0, and integer operands of Fractions become Fractions.
 """
 
 from collections.abc import Sequence
@@ -45,19 +45,19 @@ def full(shape: tuple[int, ...], value: Any, *, like: Array) -> Array:
 
 
 def empty(shape: tuple[int, ...], *, like: Array) -> Array:
-    """Memory of like's kind, type and device, with nothing said about what it holds."""
+    """Uninitialised array of the kind, type and device of `like`."""
     if is_torch(like):
         return namespace(like).empty(shape, dtype=like.dtype, device=like.device)
     return np.empty(shape, dtype=like.dtype)
 
 
 def arange(stop: int, *, like: Array) -> Array:
-    """The integers 0 .. stop - 1, on like's device."""
+    """The integers 0 .. stop - 1, on the device of `like`."""
     return namespace(like).arange(stop, device=like.device) if is_torch(like) else np.arange(stop)
 
 
 def integers(values: Any, *, like: Array) -> Array:
-    """Integer array on like's device."""
+    """Integer array on the device of `like`."""
     if is_torch(like):
         torch = namespace(like)
         return torch.as_tensor(values, dtype=torch.int64, device=like.device)
@@ -72,7 +72,7 @@ def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def copy(x: Array) -> Array:
-    """x in memory of its own."""
+    """Copy of x."""
     return x.clone() if is_torch(x) else x.copy()
 
 
@@ -298,7 +298,7 @@ def divide(a: Any, b: Any, otherwise: Any) -> Array:
     [0.5, 0.0]
     """
     if is_torch(b):
-        none = b == 0  # 0/0 under a `where` has gradient NaN
+        none = b == 0  # 0/0 in `where` has gradient NaN
         return namespace(b).where(none, otherwise, a / b.masked_fill(none, 1))
     if is_exact(a) or is_exact(b):
         return np.asarray(_exact_divide(*exactly(a, b, otherwise)), dtype=object)
@@ -336,10 +336,10 @@ def argsort(x: Array, *, stable: bool = False) -> Array:
 
 
 def _exact_order(x: np.ndarray) -> np.ndarray:
-    """Stable order of Fractions by their floats, which rounding may make equal, but never turns round."""
+    """Stable order of Fractions by their floats; ties after rounding are compared exactly."""
     try:
         near = x.astype(np.float64)
-    except OverflowError:  # a ratio of masses beyond the floats
+    except OverflowError:  # ratio too large for a float
         return np.argsort(x, axis=-1, kind="stable")
     order = np.argsort(near, axis=-1, kind="stable")
     ranked, exact = take_along_axis(near, order), take_along_axis(x, order)

@@ -13,11 +13,11 @@ from .loops import REORDERED, loop, takes
 
 
 def select(rule: BlockVerification, tree: DraftTree, draws: Draws) -> PathSelection:
-    """The selection of `BlockVerification`."""
+    """Return the selection of `BlockVerification`."""
     if not takes(tree.p, tree.q):
         return NotImplemented
     p, q = xp.host_view(tree.p), xp.host_view(tree.q)
-    if len(p) > 1 and not (p.strides[0] and q.strides[0]):  # copies of one tree, which share its memory
+    if len(p) > 1 and not (p.strides[0] and q.strides[0]):  # broadcast copies of one tree
         return NotImplemented
     length = tree.bounds.length
     selection = (
@@ -32,9 +32,9 @@ def select(rule: BlockVerification, tree: DraftTree, draws: Draws) -> PathSelect
 
 @loop(REORDERED)
 def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C901 one loop nest
-    """Write the selection. until: memory for the sums of (w_i p_i - m_i)+ up to the end of every block, by i.
+    """Write the selection. until: buffer for the sums of (w_i p_i - m_i)+ up to the end of each block, by i.
 
-    Sums are as in `arrays.masses`: in the masses' type within a block, and in float64 over the blocks.
+    Sums are as in `arrays.masses`: in the type of the masses within a block, in float64 over the blocks.
     """
     deepest, blocks = until.shape
     passes, weights = np.empty(deepest), np.empty(deepest)
@@ -56,12 +56,12 @@ def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C90
             weight = min(wanted / offered, 1.0) if offered > 0 else 0.0
             end += 1
         weights[end] = passes[end] = weight
-        # The chances of the lengths, in the place of what passes: the longest that does is accepted.
-        refused = 1.0
+        # Replace pass probabilities by probabilities of lengths: the longest prefix that passes is accepted.
+        rejected = 1.0
         for i in range(end, -1, -1):
             passed = passes[i]
-            passes[i] = refused * passed
-            refused *= 1 - passed
+            passes[i] = rejected * passed
+            rejected *= 1 - passed
         target, summed, chosen = uniforms[row, 0] * passes[: end + 1].sum(), 0.0, 0
         for i in range(end + 1):
             if passes[i] > 0:
@@ -72,7 +72,7 @@ def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C90
         there = chosen < end and until[chosen, blocks - 1] > 0
         own, drafted = p[row, chosen], q[row, min(chosen, q.shape[1] - 1)]
         scale = p.dtype.type(weights[chosen] if there else 1.0)
-        if not there:  # a token of the target's own law
+        if not there:  # sample from p
             total = 0.0
             for block in range(blocks):
                 p_in = own[block * BLOCK_TOKENS : (block + 1) * BLOCK_TOKENS]
@@ -95,7 +95,7 @@ def _verify(p, q, tokens, uniforms, until, length, nodes, emitted):  # noqa: C90
                 summed += mass
                 if summed > rest:
                     break
-        if last < 0:  # what is left is next to nothing, and was rounded otherwise in its sum
+        if last < 0:  # the rest is within rounding error of 0
             last = p_in.argmax()
         length[row] = chosen
         for i in range(len(nodes[row])):

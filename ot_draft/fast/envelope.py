@@ -1,4 +1,4 @@
-"""The clipped law of a target, by groups of tokens, and its divergence, in a few passes over the tokens of every row."""
+"""The clipped distribution of a lossy target, by groups of tokens, and its divergence, in a few passes over each row."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -19,7 +19,7 @@ def settled(
     divergence: FDivergence | None,
     step_divisor: int,
 ) -> tuple[Array, Array]:
-    """The law clipped at the floor and the ceiling, (..., n), and its divergence from p, (..., 1)."""
+    """`Envelope._settled`: r clipped to floor and ceiling, (..., n), and its divergence from p, (..., 1)."""
     if not xp.on_host(envelope.p) or not installed():
         return NotImplemented
     share = xp.where(missing < envelope.unreachable, 1 - xp.divide(missing, envelope.unreachable, 1), 0)
@@ -36,11 +36,11 @@ def settled(
 
 @loop(REORDERED)
 def _settle(p, m, idle, floor, ceiling, share, step_divisor, r):
-    """r = clip(m, floor p, ceiling p) + share idle for one row, with the floor moved, and the rest shifted, so that it sums to 1.
+    """Write r = clip(m, floor p, ceiling p) + share idle for one row, with the floor corrected so that r sums to 1.
 
     Returns r/p where m was at the floor, and where it was at the ceiling.
     """
-    for _ in range(8):  # Newton's method, each time by no more than a group's width
+    for _ in range(8):  # Newton's method, with steps of at most a group's width
         mass, low = 0.0, 0.0
         for y in range(len(p)):
             least = floor * p[y]
@@ -49,7 +49,7 @@ def _settle(p, m, idle, floor, ceiling, share, step_divisor, r):
             low += p[y] if v <= least else 0.0
         if share > 0:
             mass += share * idle.sum()
-        if low <= 0 or abs(1 - mass) <= 1e-10:  # the rest is shifted below
+        if low <= 0 or abs(1 - mass) <= 1e-10:  # the remaining error is corrected below
             break
         floor += max(min((1 - mass) / low, floor / step_divisor), -floor / step_divisor)
     for y in range(len(p)):
@@ -72,14 +72,14 @@ def _settle(p, m, idle, floor, ceiling, share, step_divisor, r):
 
 @loop(REORDERED, "numpy")
 def _unclipped(p, r, low, high, masses, ratios):
-    """Writes p and r/p of the tokens with p > 0 and low < r/p < high into masses and ratios (n,); returns how many, and p at each end."""
-    low, high = low * (1 + 1e-13), high * (1 - 1e-13)  # a ratio is rounded by less
+    """Write p and r/p of tokens with p > 0 and low < r/p < high into masses and ratios (n,). Return their number, and p at both ends."""
+    low, high = low * (1 + 1e-13), high * (1 - 1e-13)  # above the rounding error of a ratio
     count, at_low, at_high = 0, 0.0, 0.0
     for y in range(len(p)):
         at_low += p[y] if r[y] <= low * p[y] else 0.0
         at_high += p[y] if r[y] >= high * p[y] else 0.0
     for y in range(len(p)):
-        masses[count], ratios[count] = p[y], r[y]  # to be written over by the next one, where it is none: no branch
+        masses[count], ratios[count] = p[y], r[y]  # overwritten if the token is not inside, without a branch
         count += (r[y] > low * p[y]) & (r[y] < high * p[y])
     for i in range(count):
         ratios[i] /= masses[i]
@@ -89,7 +89,7 @@ def _unclipped(p, r, low, high, masses, ratios):
 def spent_between(
     p: np.ndarray, r: np.ndarray, ends: tuple[float, float], divergence: FDivergence, block_tokens: int = 1 << 14
 ) -> float:
-    """The divergence of r from p, (n,) each, where r/p is `ends` for most tokens: f is computed for the others only."""
+    """Divergence of r from p, (n,) each. f is computed only for tokens whose r/p is not in `ends`."""
     between: np.ndarray = np.empty((2, len(p)))
     count, *masses = _unclipped(p, r, *ends, *between)
     clipped = masses @ divergence.value(np.where(np.array(masses) > 0, ends, 1.0))
@@ -104,7 +104,7 @@ def mixture(p, q, group, by_p, by_q, m):
 
 @loop()
 def _mixture(p, q, group, by_p, by_q, m):
-    """m = by_p p + by_q q with the factors of every token's group, for one row."""
+    """Write m = by_p p + by_q q for one row, with the factors of each token's group."""
     for y in range(len(p)):
         c = group[y]
         m[y] = by_p[c] * p[y] + by_q[c] * q[y]

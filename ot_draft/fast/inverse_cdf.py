@@ -1,4 +1,4 @@
-"""Draws by inverse CDF: the vocabulary is read once, by sums of blocks, and one block again."""
+"""Sampling by inverse CDF: one pass over the vocabulary for block sums, and a second one over a single block."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -34,7 +34,7 @@ def inverse_cdf_of(mass: Array, batch: tuple[int, ...], some: Any, uniform: np.n
 
 @loop(REORDERED)
 def _inverse_cdf(mass, row_of, uniform, until):
-    """The same for rows, each of one row of masses. until: memory for the sums up to the end of every block."""
+    """`inverse_cdf` by row. until: buffer for the sums up to the end of each block."""
     found, blocks, total = np.empty(uniform.shape, np.int64), len(until), 0.0
     for row in range(len(uniform)):
         own = mass[row_of[row]]

@@ -11,7 +11,7 @@ from .loops import REORDERED, compiled, takes
 
 
 def select(rule: KSeq, p: Array, q: Array, drafts: Array) -> Selection:
-    """The selection of `KSeq` with its best factor, by Triton kernels."""
+    """The selection of `KSeq` with its smallest valid factor, by Triton kernels."""
     if rule.factor is not None or not wanted(p, drafts):
         return NotImplemented
     from .kernels.excess import k_seq

@@ -1,4 +1,4 @@
-"""Loops over the tokens of a row, compiled by numba (extra `fast`), and the arrays that they take."""
+"""Compilation of loops over the tokens of a row by numba (extra `fast`)."""
 
 from collections.abc import Callable
 from functools import cache, wraps
@@ -12,8 +12,8 @@ from ..arrays.kinds import is_exact, is_torch, on_host
 from ..arrays.masses import rows
 from ..arrays.standard import broadcast_to
 
-MIN_TOKENS = 4096  # shortest row for which a compiled loop pays
-REORDERED = frozenset({"reassoc", "contract"})  # sums in any order, which the processor adds many at a time
+MIN_TOKENS = 4096  # min. row length for compiled loops
+REORDERED = frozenset({"reassoc", "contract"})  # allow reordered sums, for SIMD
 
 
 @cache
@@ -38,7 +38,7 @@ def compiled(
     jit: Callable[..., Any]
     try:
         jit = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's folder nor the user's can be written
+    except RuntimeError:  # no writable cache folder
         jit = numba.njit(**options)(function)
     return jit
 
@@ -61,7 +61,7 @@ def loop(
 
 
 def takes(mass: Array, *others: Array) -> bool:
-    """Whether compiled loops pay for these masses (..., n), and take the others: floats of one type on the CPU, without gradients."""
+    """Whether compiled loops are faster for these masses (..., n) and support all arrays: floats of one type on the CPU, no gradients."""
     if mass.shape[-1] < MIN_TOKENS or is_exact(mass) or not installed():
         return False
     if str(mass.dtype).removeprefix("torch.") not in ("float32", "float64"):
@@ -71,7 +71,7 @@ def takes(mass: Array, *others: Array) -> bool:
 
 
 def distinct_rows(batch: tuple[int, ...], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows (R, m) of x (..., m) that are not the same memory again, and which of them each row of the batch is, int (B,)."""
+    """Distinct rows (R, m) of x (..., m) in memory, and the index of each row of the batch, int (B,)."""
     once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides[:-1])]
     (each,) = rows(once.shape[:-1], once)
     return each, broadcast_to(np.arange(len(each)).reshape(once.shape[:-1]), batch).reshape(-1)

@@ -14,7 +14,7 @@ from .loops import REORDERED, installed, loop
 
 
 def _kernels_take(p: Array, drafts: Array, classes: int | None, max_classes: int = 512) -> bool:
-    """Whether there are so few classes, since the kernels' work grows with the square, and the kernels take these arrays."""
+    """Whether the kernels support these arrays and number of classes, in which their work is quadratic."""
     return (classes or CLASSES) <= max_classes and wanted(p, drafts)
 
 
@@ -43,7 +43,7 @@ def residual_by_classes(p, q, rank, by_p, by_q, slope, left):
 
 @loop(REORDERED)
 def _left(p, q, rank, by_p, by_q, slope, left):
-    """Writes norm((r - m)+), or r where that is 0, for one row; block by block, as `xp.residual`."""
+    """Write norm((r - m)+) for one row, or r if that is 0; by block, as `xp.residual`."""
     below, alone, total = by_q - slope, (by_p == 1).all(), 0.0
     of_p = np.ones(BLOCK_TOKENS, p.dtype)
     for start in range(0, len(p), BLOCK_TOKENS):
@@ -54,7 +54,7 @@ def _left(p, q, rank, by_p, by_q, slope, left):
         )
         into, part = left[start : start + BLOCK_TOKENS], slope[0] - slope[0]
         for y in range(len(own)):
-            into[y] = below[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
+            into[y] = below[np.uint64(own[y])]  # unsigned: no check for negative indices
         if not alone:
             for y in range(len(own)):
                 of_p[y] = by_p[np.uint64(own[y])]

@@ -21,7 +21,7 @@ def by_ratio(
 
 @loop(REORDERED, "numpy")
 def _by_ratio(p, q, offset, first, shift, count, lowest, rank):
-    """Block by block: classes first, many at a time, then their masses, one after the other."""
+    """`by_ratio` for one row, by block: classes with SIMD, then masses."""
     p_mass, q_mass, large = np.zeros(count + 1), np.zeros(count + 1), np.float32(LARGE)
     for start in range(0, len(p), BLOCK_TOKENS):
         p_in, q_in, own = (
@@ -36,7 +36,7 @@ def _by_ratio(p, q, offset, first, shift, count, lowest, rank):
             c = c if p_in[y] > 0 else 0
             own[y] = c if drawn else count
         for y in range(len(own)):
-            c = np.uint64(own[y])  # without a sign there is nothing to be counted from the end
+            c = np.uint64(own[y])  # unsigned: no check for negative indices
             p_mass[c] += p_in[y]
             q_mass[c] += q_in[y]
     return p_mass, q_mass

@@ -11,7 +11,7 @@ from ..selection import Selection
 from .kernels import wanted
 from .loops import REORDERED, loop, takes
 
-MAX_KERNEL_DRAFTS = 15  # drafts per position that the kernels take
+MAX_KERNEL_DRAFTS = 15  # max. number of draft tokens per position
 
 
 def select(p: Array, q: Array, drafts: Array) -> Selection:

@@ -1,4 +1,4 @@
-"""The residual of a rule in one pass over the tokens, after one for its sum."""
+"""The residual of a rule in two passes over the tokens: the sum, then the result."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -27,7 +27,7 @@ def residual(p: Array, q: Array, scale: Any = 1, min_share: Any = 0, out: Array 
 
 @loop(REORDERED)
 def _residual(p, q, scale, least, out):
-    """Writes it. Sums are in the masses' type within a block, where they can be added many at a time, and in float64 over the blocks."""
+    """Write the residual. Sums are in the type of the masses within a block, for SIMD, and in float64 over the blocks."""
     for row in range(p.shape[0]):
         s, c, total = scale[row, 0], least[row, 0], 0.0
         for start in range(0, p.shape[1], BLOCK_TOKENS):

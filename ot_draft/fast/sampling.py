@@ -1,4 +1,4 @@
-"""The choice of a token by a selection: the residual is read only in rows that take no draft."""
+"""Sampling of the output of a selection: the residual is read only in rows without an accepted draft token."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -28,7 +28,7 @@ def choose(selection: Selection, drafts: Array, uniform: Array) -> tuple[Array, 
 
 @loop()
 def _take(accept, ids, uniform, token, position):
-    """Writes the draft that the first uniform of each row takes, and its position, -1 where there is none."""
+    """Write the draft token that the first uniform number of each row accepts, and its position; -1 if none is accepted."""
     for row in range(len(ids)):
         summed, taken = accept[row, 0] - accept[row, 0], 0
         for place in range(ids.shape[1]):

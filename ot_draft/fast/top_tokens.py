@@ -1,4 +1,4 @@
-"""The few tokens of largest mass in one pass over the tokens."""
+"""The most probable tokens in one pass over the tokens."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -19,7 +19,7 @@ def top_few(mass: np.ndarray, count: int) -> np.ndarray:
 
 @loop()
 def _in_turn(mass, largest, chosen):
-    """Writes them, for rows: of most blocks no token is as large as the last of those that were found."""
+    """Write the top tokens by row. Blocks without a larger mass than the smallest one found are skipped."""
     for row in range(mass.shape[0]):
         found = 0
         for start in range(0, mass.shape[1], BLOCK_TOKENS):

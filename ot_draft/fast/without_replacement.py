@@ -1,4 +1,4 @@
-"""Draws without replacement: q is read once, for the sums of its blocks, whatever the number of drafts."""
+"""Sampling without replacement: one pass over q for block sums, for any number of draft tokens."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -26,7 +26,7 @@ def draws_outside(q: Array, uniforms: Array, fixed: Array) -> Array:
 
 @loop(REORDERED)
 def _in_turn(q, row_of, uniform, gone, whole, sums, memory):  # noqa: C901 one loop nest
-    """Writes the draws of every row into the last columns of gone; tokens in the first ones are not drawn.
+    """Write the samples of each row into the last columns of `gone`; tokens in the first columns are excluded.
 
     q is read once, for the sums of its blocks; where a token of a block is gone, the block is added again without it, so that nothing is
     lost where it had nearly all of the mass. whole: (r, b), sums: (b,), memory: (BLOCK_TOKENS,), whatever they hold.
@@ -68,7 +68,7 @@ def _in_turn(q, row_of, uniform, gone, whole, sums, memory):  # noqa: C901 one l
                             if summed > rest:
                                 break
                     tokens[place] = found * BLOCK_TOKENS + last
-                else:  # with equal chances from those not drafted yet
+                else:  # uniformly from the tokens not drafted yet
                     number = min(int(at * (n - place)), n - place - 1)
                     for y in range(n):
                         free = True

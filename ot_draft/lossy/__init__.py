@@ -1,4 +1,4 @@
-"""Targets for rules that are lossy on purpose: laws r(p, q) for the place of p, each with its budget and what it guarantees."""
+"""Targets of lossy rules: distributions r(p, q) that replace p, each with a budget and a guarantee."""
 
 from . import losses as losses
 from .base import Target

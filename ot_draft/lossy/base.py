@@ -24,12 +24,12 @@ class Target(ABC):
 
     @property
     def guarantee(self) -> tuple[str, Any] | None:
-        """Bound of r, for any p, q, k and law: the name of a divergence (`bias.BOUNDED`) and what it never exceeds; None for nothing."""
+        """Guaranteed bound for all p, q, k and draft laws: name of a divergence (`bias.BOUNDED`) and its maximum; None without one."""
         return None
 
     @abstractmethod
     def __call__(self, p: Array, q: Array, k: int = 1, law: DraftLaw | None = None) -> Array:
-        """p, q: (..., n) distributions of one kind -> r (..., n), of that kind."""
+        """Return r (..., n) for distributions p, q (..., n), in their number type."""
 
     @property
     def name(self) -> str:
@@ -38,9 +38,9 @@ class Target(ABC):
 
 
 class Nearest(Target):
-    """A target of the one family that is best under every f-divergence: r = clip(m, a p, b p) (`envelope`).
+    """Base class of targets r = clip(m, a p, b p), the family that is optimal under every f-divergence (`envelope`).
 
-    The family has one parameter: how much acceptance is missing.
+    The parameter of the family is `missing`, one minus the acceptance.
     """
 
     @abstractmethod
@@ -48,17 +48,17 @@ class Nearest(Target):
         """(..., 1) one minus the acceptance of r, in the envelope's kind."""
 
     def bound(self, found: Envelope, missing: Array) -> Array:
-        """(..., 1) an acceptance that no law within the budget exceeds: of one token set, unless overridden."""
+        """(..., 1) upper bound of the acceptance within the budget; by default that of one token set."""
         return 1 - missing
 
     def within(self, found: Envelope, missing: Array) -> Array:
-        """(..., n) r where so much is missing, in float64 or Fractions."""
+        """(..., n) r at this value of `missing`, in float64 or Fractions."""
         return found.law(missing)
 
     def ratios(self, p: Array, q: Array, k: int, law: DraftLaw) -> tuple[Array, Array]:
-        """r = x p + y q by groups of tokens under a law that merges them: masses (..., C), in the order of p/q -> x, y (..., C).
+        """Factors x, y (..., C) of r = x p + y q, for group masses p, q (..., C) in the order of p/q and independent draft tokens.
 
-        The budget is kept exactly; inside a group r is in proportion to p (or, where p is 0, to q).
+        The budget holds exactly; within a group r is proportional to p (to q if p is 0).
         """
         found = of_groups(p, q, k, law)
         missing, idle = self.missing(found), found.unreachable
@@ -79,10 +79,10 @@ class Nearest(Target):
 
 
 def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) -> Any:
-    """A budget as it was given, if it is a number between the two. Raises InvalidArgument."""
+    """Return the budget. Raises InvalidArgument unless it is a number from `least` to `most`."""
     limit = 1e300
     numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
-    if not numeric or not least <= value <= most or abs(value) > limit:  # what no float holds would end as NaN
+    if not numeric or not least <= value <= most or abs(value) > limit:  # larger numbers overflow to NaN
         bounds = f"from {least:g} to {most:g}" if most < limit else f">= {least}"
         shown = repr(value) if not numeric or value != value or abs(value) <= limit else f"over {limit:g}"
         raise InvalidArgument(f"{name} is {shown}: give a{'' if shown == repr(value) else ' smaller'} number {bounds}")
@@ -90,7 +90,7 @@ def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) 
 
 
 def toward(r: Array, p: Array, spent: Array, budget: Any) -> Array:
-    """r, or where it spent more than the budget, (..., 1), so near to p on the line to it that the budget holds: D is convex."""
+    """r, or where `spent` (..., 1) exceeds the budget, the mixture of p and r that meets it, because D is convex in r."""
     over = spent > budget
     if xp.holds_without_sync(~over):
         return r

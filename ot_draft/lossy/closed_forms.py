@@ -1,4 +1,4 @@
-"""Targets with a closed form: the most acceptance within a total variation distance, or with no token likelier than by a factor."""
+"""Targets in closed form: largest acceptance within a total variation distance, or within a bound of r/p."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,7 +54,9 @@ class TotalVariation(Nearest):
         r = super().within(found, missing)
         if xp.is_exact(r):
             return r
-        return toward(r, found.p, total_variation(r, found.p), float(self.eps))  # groups may have spent a little more
+        return toward(
+            r, found.p, total_variation(r, found.p), float(self.eps)
+        )  # with groups, r may exceed the budget slightly
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Ratio(Nearest):
             raise InvalidArgument(
                 f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
             )
-        max_delta = 500  # the square of e^delta is a float
+        max_delta = 500  # the square of e^delta does not overflow
         if self.factor is None:
             budget(self.delta, "Ratio(delta)", 0, max_delta)
         else:
@@ -102,10 +104,10 @@ class Ratio(Nearest):
         return "ratio", log(self.factor) if self.delta is None else self.delta
 
     def ceiling(self, x: Array) -> Any:
-        """The largest r/p, in x's kind."""
+        """The maximum of r/p, in the number type of x."""
         if self.factor is not None:
             return xp.number(self.factor, x)
-        # As a Fraction, e^delta is rounded down, into the budget.
+        # On Fractions, e^delta is rounded down, so that the budget holds.
         return Fraction(max(exp(self.delta) * (1 - 2.0**-50), 1.0)) if xp.is_exact(x) else exp(self.delta)
 
     def missing(self, found: Envelope) -> Array:

@@ -1,4 +1,4 @@
-"""The most acceptance within an f-divergence of the target: KL, its reverse, chi-squared."""
+"""Targets with the largest acceptance within an f-divergence of p: KL, reverse KL, chi-squared."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,11 +16,11 @@ from .envelope import Envelope
 
 @dataclass(frozen=True)
 class WithinDivergence(Nearest):
-    """D(r, p) <= eps for one f-divergence, and no law within eps has more acceptance.
+    """Base class: r has the largest acceptance within D(r, p) <= eps for one f-divergence.
 
-    Along falling over-drafting r/p runs from a ceiling b to a floor a and follows the selected law m between; `frontier` certifies it.
-    Where drafts fall on tokens with p = 0, r stays 0 there. On Fractions r is rational and sums to 1 exactly, with b rounded into
-    the budget.
+    r/p is m/p clipped to an interval [a, b], where m is the distribution of the selected draft token; `frontier` certifies it. r is 0
+    where p is 0, unless the divergence is finite there. On Fractions r is rational and sums to 1 exactly, and b is rounded so that the
+    budget holds.
     """
 
     eps: Any
@@ -40,7 +40,7 @@ class WithinDivergence(Nearest):
         missing = missing_at(found.light(), self.divergence, float(self.eps))
         if not xp.is_exact(found.target):
             return xp.from_view(missing, found.target)
-        # On a grid, so that the order of float sums does not show, and on the side that spends less.
+        # Rounded up to a grid: independent of the order of float sums, and within the budget.
         grid = 2**36
         rational = np.vectorize(lambda lost: Fraction(ceil(lost * grid) + 1, grid), otypes=[object])(missing)
         most = found.missing(1)
@@ -49,20 +49,22 @@ class WithinDivergence(Nearest):
     def within(self, found: Envelope, missing: Array) -> Array:
         eps = float(self.eps)
         r, spent = found.law_and_spent(missing, self.divergence)
-        for _ in range(2 if found.approximate else 0):  # groups gave the ceiling nearly: corrected by all tokens
+        for _ in range(
+            2 if found.approximate else 0
+        ):  # corrections of `missing` by all tokens after the search by groups
             _, fall = spent_at(found, self.divergence, missing)
             better = xp.maximum(missing + xp.divide(spent - eps, fall, 0.0), _least(found, self.divergence))
-            if xp.holds_without_sync(abs(better - missing) <= 1e-7):  # too little acceptance to make r once more
+            if xp.holds_without_sync(abs(better - missing) <= 1e-7):  # not worth another correction
                 break
             missing = better
             r, spent = found.law_and_spent(missing, self.divergence)
         if not xp.is_exact(r):
             return toward(r, found.p, spent, eps)
-        # The divergence in Fractions comes from float logarithms, which may be wrong by 2^-40 of the budget.
+        # On Fractions the divergence is computed from float logarithms, with a relative error of at most 2^-40 of the budget.
         return toward(r, found.p, np.vectorize(Fraction, otypes=[object])(spent), Fraction(eps * (1 - 2.0**-40)))
 
     def bound(self, found: Envelope, missing: Array) -> Array:
-        """By the multiplier of the budget and a chain of token sets with weights: Lagrange duality, for any multiplier and weights.
+        """Upper bound by Lagrange duality, valid for any multiplier l of the budget and weights w of a chain of token sets.
 
         1 - sum_j w_j g_j + l eps + mu + l sum p f*((c - mu)/l), where c is 1 at the ceiling, 0 at the floor and l f' + mu between,
         and w its steps down. For KL this is the Donsker-Varadhan bound.
@@ -77,11 +79,11 @@ class WithinDivergence(Nearest):
         weight = multiplier * (divergence.slope(ratio) - low)
         weight = xp.where((found.mass > 0) & (weight < 1), weight, 1.0 + 0 * weight)
         conjugate = ratio * divergence.slope(ratio) - divergence.value(ratio)
-        # Summed by parts: w_j is the step from c_j down to c_{j+1}.
+        # Summation by parts: w_j = c_j - c_{j+1}.
         lost = (weight * (found.drafted[..., 1:] - found.drafted[..., :-1])).sum(-1, keepdims=True)
         bound = 1 - lost + multiplier * (float(self.eps) - low + (found.mass * conjugate).sum(-1, keepdims=True))
         free = 1 - _least(found, divergence)
-        tight = 1 - found.missing(1)  # where the budget is 0, and r is p
+        tight = 1 - found.missing(1)  # budget 0: r = p
         return xp.from_view(xp.where((fall > 0) & bool(self.eps > 0), xp.minimum(bound, free), tight), kind)
 
 
@@ -165,9 +167,9 @@ def missing_at(
     budget_tolerance: float = 1e-13,
     group_tolerance: float = 2.0**-33,
 ) -> Array:
-    """(..., 1) one minus the acceptance where the family spends eps of the divergence; the least there is where it never does.
+    """(..., 1) `missing` at which the divergence of r is eps; the smallest possible one if it never reaches eps.
 
-    The divergence is convex and falling in what is missing: Newton's method, kept in a bracket. found: in floats.
+    The divergence is convex and decreasing in `missing`: Newton's method in a bracket. found: in floats.
     The search ends within budget_tolerance of eps, or after a step of at most group_tolerance by groups of tokens, whose result is
     not more exact than that.
     """
@@ -190,14 +192,14 @@ def missing_at(
 
 
 def _least(found: Envelope, divergence: FDivergence) -> Array:
-    """Mass that must be missing where the divergence is finite: drafts on tokens with p = 0, unless these cost nothing."""
+    """Smallest `missing` of finite divergence: probability that all drafts have p = 0, or 0 if r > 0 is possible there."""
     return found.unreachable if divergence.steepest == inf else 0 * found.unreachable
 
 
 def spent_at(found: Envelope, divergence: FDivergence, missing: Array) -> tuple[Array, Array]:
-    """The divergence where so much is missing, and how fast it falls in that, f'(ceiling) - f'(floor): (..., 1) each."""
+    """The divergence of r at this `missing`, and minus its derivative, f'(ceiling) - f'(floor): (..., 1) each."""
     mass, floor, ceiling = found.mass, found.floor(missing), found.ceiling(missing)
-    ratio = xp.where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)  # f(1) = 0 where f may be infinite
+    ratio = xp.where(mass > 0, found.clipped(floor, ceiling), 1.0 + 0 * mass)  # empty groups: f(1) = 0
     top = divergence.slope(ceiling)
     if divergence.steepest < inf:
         top = xp.where(missing < found.unreachable, divergence.steepest + 0 * top, top)

@@ -1,14 +1,14 @@
-"""The distribution of the selected draft that lies as near to the target as any can, under every f-divergence at once.
+"""The distribution of the selected draft token that is closest to the target under every f-divergence.
 
-A selected draft can have the laws m with m(H) >= Q(all drafts in H) for every token set H (docs/theory.md): the base polytope of a
-supermodular function. Among these, one has the ratios m/p as equal as they can be, and it minimises sum p f(m/p) for every convex f
-(Fujishige 1980, lexicographically optimal bases). Let the tokens be in the law's order, most over-drafted first, F_i the mass of p and
-g_i the probability that all drafts lie among the first i: m runs along the least concave curve over F that stays above g, and m/p is
-its slope. So r = p clip(m/p, a, b) has the largest acceptance of all laws no further from p than itself (docs/lossy.md), and
+The possible distributions m of the selected draft token satisfy m(H) >= Q(all drafts in H) for every token set H (docs/theory.md): the
+base polytope of a supermodular function. One of them minimises sum p f(m/p) for every convex f (Fujishige 1980, lexicographically
+optimal bases). Order the tokens as the draft law does, smallest p/q first. Let F_i be the mass of p, and g_i the probability that all
+drafts are among the first i tokens. m/p is the slope of the least concave majorant of g as a function of F. r = p clip(m/p, a, b) has
+the largest acceptance of all distributions whose divergence from p is at most that of r (docs/lossy.md), with
 
-    missing = sum p (m/p - b)+ = max_i (g_i - b F_i),      a = min_i (missing + 1 - g_i) / (1 - F_i),
+    missing = sum p (m/p - b)+ = max_i (g_i - b F_i),      a = min_i (missing + 1 - g_i) / (1 - F_i):
 
-one minus the acceptance, and the floor that makes r sum to 1. Tokens with p = 0 come first: there m/p is infinite.
+one minus the acceptance, and the floor for which r sums to 1. Tokens with p = 0 come first; m/p is infinite there.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .slopes import chain_of_groups, finite, slopes_at_once, slopes_of_rows
 
 @dataclass(frozen=True)
 class Envelope:
-    """Numbers of p, q, k and the law that a target needs, by groups of tokens: C of them, most over-drafted first.
+    """Functions of p, q, k and the draft law for targets, by C groups of tokens in the order of the draft law.
 
-    target: (..., C + 1) mass F of p in the first i groups. drafted: (..., C + 1) probability g that all drafts lie there.
-    slope: (..., C) ratio m/p in every group, falling; 0 where p is 0. p, selected: (..., n) the target and the law m, in float64 or
-    Fractions; on tokens with p = 0, m is 0. idle: (..., n) law of the selected draft among the tokens with p = 0, times its mass.
+    target: (..., C + 1) mass F of p in the first i groups. drafted: (..., C + 1) probability g that all drafts are in them.
+    slope: (..., C) ratio m/p by group, decreasing; 0 if p is 0. p, selected: (..., n) target distribution and m in float64 or
+    Fractions; selected is 0 on tokens with p = 0. idle: (..., n) m on tokens with p = 0, else 0.
     """
 
     target: Array
@@ -46,53 +46,53 @@ class Envelope:
     approximate: bool = False  # whether groups hold several tokens
 
     def light(self) -> Envelope:
-        """Itself with its groups in floats, as numpy where that is a free view, for what looks at no token: an operation costs less."""
+        """Copy with groups in floats, as numpy arrays on the CPU, for faster computations by group."""
         groups = {name: xp.host_view(xp.floats(getattr(self, name))) for name in ("target", "drafted", "slope")}
         return replace(self, **groups)
 
     @cached_property
     def mass(self) -> Array:
-        """(..., C) mass of p in every group."""
+        """(..., C) mass of p by group."""
         return self.target[..., 1:] - self.target[..., :-1]
 
     @cached_property
     def unreachable(self) -> Array:
-        """(..., 1) probability that all drafts are tokens with p = 0, whose ratio no bound holds."""
+        """(..., 1) probability that all drafts have p = 0."""
         return xp.max(xp.where(self.target == 0, self.drafted, 0), axis=-1, keepdims=True)
 
     def missing(self, ceiling: Array) -> Array:
-        """(..., 1) one minus the acceptance of the law clipped at this ceiling: max_i (g_i - b F_i)."""
+        """(..., 1) one minus the acceptance of r with this ceiling: max_i (g_i - b F_i)."""
         return xp.max(self.drafted - ceiling * self.target, axis=-1, keepdims=True)
 
     def ceiling(self, missing: Array) -> Array:
-        """(..., 1) the ceiling b at which so much is missing; the largest m/p where no more is missing than `unreachable`."""
+        """(..., 1) the ceiling b for this `missing`; the largest m/p if missing <= `unreachable`."""
         bounds = xp.max(xp.divide(self.drafted - missing, self.target, 0), axis=-1, keepdims=True)
         return finite(xp.where(missing <= self.unreachable, xp.max(self.slope, axis=-1, keepdims=True), bounds))
 
     def floor(self, missing: Array) -> Array:
-        """(..., 1) the floor a at which sum p (a - m/p)+ = missing; at most 1 where the ceiling is at least 1."""
+        """(..., 1) the floor a with sum p (a - m/p)+ = missing; at most 1 if the ceiling is at least 1."""
         left = xp.where(self.target < 1, 1 - self.target, 0)
         return xp.min(xp.divide(missing + 1 - self.drafted, left, missing + 1), axis=-1, keepdims=True)
 
     def ratio(self, missing: Array) -> Array:
-        """(..., C) r/p in every group."""
+        """(..., C) r/p by group."""
         return self.clipped(self.floor(missing), self.ceiling(missing))
 
     def clipped(self, floor: Array, ceiling: Array) -> Array:
-        """(..., C) m/p in every group, at least the floor and at most the ceiling."""
+        """(..., C) m/p by group, clipped to [floor, ceiling]."""
         return _within(self.slope, floor, ceiling)
 
     def law(self, missing: Array, ceiling: Array | None = None) -> Array:
-        """(..., n) r = clip(m, a p, b p), where so much is missing; below `unreachable`, a share of m on tokens with p = 0 too."""
+        """(..., n) r = clip(m, a p, b p) for this `missing`; below `unreachable`, plus a fraction of m on tokens with p = 0."""
         return self.law_and_spent(missing, None, ceiling)[0]
 
     def law_and_spent(
         self, missing: Array, divergence: FDivergence | None, ceiling: Array | None = None
     ) -> tuple[Array, Array]:
-        """`law` and its divergence from p: (..., n), (..., 1), 0 if none is asked for."""
+        """`law` (..., n) and its divergence from p (..., 1); 0 without a divergence."""
         floor, ceiling = self.floor(missing), self.ceiling(missing) if ceiling is None else ceiling
         if self.approximate:
-            # Clip nothing where nothing need be: a group's floor or ceiling would clip some of its tokens.
+            # Without clipping, tokens of a group must not be clipped by its floor or ceiling.
             ceiling = xp.where(missing > self.unreachable, ceiling, 2.0**100 + 0 * ceiling)
             floor = xp.where(missing > 0, floor, 0 * floor)
             return self._settled(floor, ceiling, missing, divergence, 64)
@@ -101,14 +101,14 @@ class Envelope:
         return law, divergence.between(law, self.p) if divergence else 0 * missing
 
     def accepted(self, law: Array) -> Array:
-        """(..., 1) acceptance of a law by the selected draft: sum of min(law, m)."""
+        """(..., 1) acceptance of the selected draft token for this output distribution: sum of min(law, m)."""
         return xp.namespace(law).minimum(law, self.selected + self.idle).sum(-1, keepdims=True)
 
     @accelerated("envelope")
     def _settled(
         self, floor: Array, ceiling: Array, missing: Array, divergence: FDivergence | None, step_divisor: int
     ) -> tuple[Array, Array]:
-        """The floor is nearly right: one step of Newton's method, of at most floor / step_divisor, a group's width."""
+        """`law_and_spent` after one Newton step for the floor, of at most floor / step_divisor."""
         law = self._law(floor, ceiling, missing)
         low = (self.p * xp.astype(law <= floor * self.p, self.p.dtype)).sum(-1, keepdims=True)
         step = xp.divide(1 - law.sum(-1, keepdims=True), low, 0)
@@ -124,13 +124,13 @@ class Envelope:
 
 
 def _within(x: Array, low: Array, high: Array) -> Array:
-    """x, at least low and at most high; low where they cross."""
+    """x clipped to [low, high]; low if low > high."""
     module = xp.namespace(x)
     return module.maximum(module.minimum(x, high), low)
 
 
 def summing_to_one(law: Array, p: Array) -> Array:
-    """The law with what its sum lacks, or has too much, put where it lies below p, or taken where it lies above; r stays between."""
+    """The distribution corrected to sum 1, by moving entries toward p: those below p if the sum is too small, else those above."""
     lacks = 1 - law.sum(-1, keepdims=True)
     up, down = xp.excess(p, law), xp.excess(law, p)
     lacking = lacks > 0
@@ -142,19 +142,19 @@ def summing_to_one(law: Array, p: Array) -> Array:
 def envelope(p: Array, q: Array, k: int, law: DraftLaw, max_sorted_tokens: int = 8192) -> Envelope:
     """The envelope of p and q, (..., n) each, for k drafts by the draft law, in float64 or Fractions.
 
-    On the host every token is a group of its own, but on more than max_sorted_tokens floats under a law that merges tokens. On a
-    device (and on `meta`) the tokens are sorted and grouped without a host sync.
+    On the host every token is a group, except for more than max_sorted_tokens floats with independent draft tokens. On a device
+    (and on `meta`) the tokens are sorted and grouped without a host sync.
     """
     batch = (*xp.batch_shape(p, q), p.shape[-1])
     if Fact.INDEPENDENT in law.facts and xp.on_host(p) and not xp.is_exact(p) and batch[-1] > max_sorted_tokens:
         return _by_groups(p, q, k, law, RatioGroups())
-    # float32 leaves sums of 1.00001.
+    # sums of float32 rows may be 1.00001
     p, q = (xp.broadcast_to(x / x.sum(-1, keepdims=True), batch) for x in (xp.double(p), xp.double(q)))
     order = law.cut_order(p, q, k)
     target, drafted = xp.prefix_sums(xp.take_along_axis(p, order)), law.prefix_probabilities(q, order, k)
-    target = target / target[..., -1:]  # the last is 1, also after rounding
+    target = target / target[..., -1:]  # the last entry is exactly 1
     rank = xp.argsort(order)
-    # The steps of g are a law of the selected draft under every draft law; where tokens merge, so is one in proportion to q.
+    # The steps of g are a possible m for every draft law; for independent draft tokens, so is one proportional to q.
     steps = xp.take_along_axis(xp.where(target[..., 1:] > 0, 0, drafted[..., 1:] - drafted[..., :-1]), rank)
     idle = (
         xp.normalise(xp.where(p > 0, 0, q), 0) * steps.sum(-1, keepdims=True)
@@ -173,10 +173,10 @@ def envelope(p: Array, q: Array, k: int, law: DraftLaw, max_sorted_tokens: int =
 
 
 def _by_groups(p: Array, q: Array, k: int, law: DraftLaw, groups: RatioGroups) -> Envelope:
-    """By groups of nearly equal p/q; inside a group m is proportional to q, so that a law that merges tokens allows it."""
+    """The envelope by groups of nearly equal p/q; m is proportional to p or q in a group, which is possible for i.i.d. tokens."""
     batch = xp.batch_shape(p, q)
     rows = [np.array(x, dtype=np.float64) for x in xp.rows(batch, p, q)]
-    for law_rows in rows:  # float32 leaves sums of 1.00001
+    for law_rows in rows:  # sums of float32 rows may be 1.00001
         np.divide(law_rows, law_rows.sum(-1, keepdims=True), out=law_rows)
     group, masses = np.empty(rows[0].shape, dtype=np.int16), np.zeros((2, len(rows[0]), groups.number))
     for row, (p_row, q_row) in enumerate(zip(*rows, strict=True)):
@@ -201,7 +201,7 @@ def _by_groups(p: Array, q: Array, k: int, law: DraftLaw, groups: RatioGroups) -
 
 
 def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
-    """The envelope of groups of tokens in the order of p/q, by their masses (..., C) under a law that merges tokens, on the host."""
+    """The envelope for group masses p, q (..., C) in the order of p/q and independent draft tokens, on the host."""
     target = xp.prefix_sums(p)
     order = xp.broadcast_to(xp.arange(p.shape[-1], like=p), tuple(q.shape))
     drafted = law.prefix_probabilities(q, order, k)
@@ -211,10 +211,10 @@ def of_groups(p: Array, q: Array, k: int, law: DraftLaw) -> Envelope:
 
 
 def _roomy(gain: np.ndarray, drafted: np.ndarray, number: np.ndarray, groups: RatioGroups) -> np.ndarray:
-    """Groups in which m can be in proportion to p: (..., G) -> bool (..., G).
+    """Groups in which m can be proportional to p: (..., G) -> bool (..., G).
 
-    In proportion to q it always can, since g is convex in the mass of q. In proportion to p it sags below that by at most
-    a quarter of the group's width, and must stay above g.
+    m proportional to q is always possible, since g is convex in the mass of q. With m proportional to p, its cumulative sum is lower by
+    at most a quarter of the group's width, and must stay above g.
     """
     above = xp.prefix_sums(gain) - drafted
     room = np.minimum(above[..., 1:], above[..., :-1])

@@ -1,4 +1,4 @@
-"""frontier(p, q, k, law, divergence): the most acceptance at every distance from the target, with certificates."""
+"""`frontier`: the largest acceptance at each distance from the target distribution, with certificates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ TARGETS = {"tv": TotalVariation, "ratio": Ratio, "kl": KL, "reverse-kl": Reverse
 
 
 def target_within(text: str) -> Nearest:
-    """The target of the most acceptance within a budget in words: "tv=0.05", "kl=0.02", "ratio=0.3" (r <= e^0.3 p), "tv=1/20".
+    """The target with the largest acceptance within a budget such as "tv=0.05", "kl=0.02", "ratio=0.3" (r <= e^0.3 p) or "tv=1/20".
 
-    Raises InvalidArgument for what is no such budget.
+    Raises InvalidArgument for an invalid budget.
     """
     name, _, value = text.partition("=")
     if name.strip() not in TARGETS:
@@ -60,7 +60,7 @@ class Frontier:
 
     @property
     def gap(self) -> Any:
-        """(..., m) how far the acceptance could be from the best: bound less acceptance."""
+        """(..., m) bound minus acceptance, which bounds the distance from the optimum."""
         return self.bound - self.acceptance
 
 
@@ -119,13 +119,13 @@ def frontier(
     targets = [TARGETS[divergence](value) for value in grid]
     missing = [target.missing(found) for target in targets]
     laws = (target.within(found, lost) for target, lost in zip(targets, missing, strict=True))
-    acceptance = xp.concat([found.accepted(r) for r in laws], axis=-1)  # by the distribution m of the selected draft
+    acceptance = xp.concat([found.accepted(r) for r in laws], axis=-1)  # of the selected draft token
     bound = xp.concat([target.bound(found, lost) for target, lost in zip(targets, missing, strict=True)], axis=-1)
     return Frontier(divergence, grid, acceptance, bound)
 
 
 def _grid(found: Envelope, divergence: str, points: int = 33) -> list[float]:
-    """Budgets at which the acceptance rises in equal steps, in the middle row of a batch."""
+    """Budgets at which the acceptance rises in equal steps; medians over the batch."""
     most, least = found.missing(1), 0 * found.unreachable
     if divergence == "tv":
         values = [most * step / (points - 1) for step in range(points)]

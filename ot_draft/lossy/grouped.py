@@ -11,9 +11,9 @@ from ..dispatch import accelerated
 
 @dataclass(frozen=True)
 class RatioGroups:
-    """Groups by the leading bits of p/q as float32: 2^8 per octave by default.
+    """Groups by the leading bits of p/q in float32: by default 2^8 groups per factor 2.
 
-    Ratios below lowest_ratio or above highest_ratio are one group each: r clips them, at the floor, or at 1 and above.
+    Ratios below lowest_ratio and above highest_ratio are in one group each.
     """
 
     dropped_bits: int = 15  # of the 23 fraction bits of a float32
@@ -22,7 +22,7 @@ class RatioGroups:
 
     @property
     def width(self) -> float:
-        """Largest p/q over the smallest in a group, less 1."""
+        """Relative width of a group: max p/q = (1 + width) min p/q."""
         return 2.0 ** (self.dropped_bits - 23)
 
     @cached_property
@@ -31,9 +31,9 @@ class RatioGroups:
         return self._leading_bits(self.highest_ratio) - self._leading_bits(self.lowest_ratio) + 3
 
     def masses(self, p: np.ndarray, q: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Write the group of every token of one row, and return the masses of p and q: (n,), (n,), int (n,) -> (G,), (G,).
+        """Write the group of each token of a row into `group`, int (n,). Return the masses of p and q by group, (G,) each.
 
-        Group 0 holds the tokens with p = 0, the last those with q = 0.
+        Group 0 has the tokens with p = 0, the last group those with q = 0.
         """
         classes = ClassLayout(self._leading_bits(self.lowest_ratio) - 1, self.dropped_bits, self.number - 1)
         return by_ratio(p, q, classes, 0.0, 1, group)
@@ -44,5 +44,5 @@ class RatioGroups:
 
 @accelerated("envelope")
 def mixture(p: np.ndarray, q: np.ndarray, group: np.ndarray, by_p: np.ndarray, by_q: np.ndarray, m: np.ndarray) -> None:
-    """Writes m = by_p p + by_q q with the factors of every token's group, for one row."""
+    """Write m = by_p p + by_q q for one row, with the factors of each token's group."""
     m[:] = by_p[group] * p + by_q[group] * q

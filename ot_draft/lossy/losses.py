@@ -85,14 +85,14 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     if logits:
         p, q = p.softmax(-1), q.softmax(-1)
     if k == 1 and law == IID():
-        # So that NaN is summed, and seen: with a NaN of p, without one of q.
+        # NaN of p is in the set and NaN of q is not, so that the sum is NaN.
         token_set = (p.detach() < q.detach()) | p.detach().isnan()
     else:
         order, cut = cuts(p.detach(), q.detach(), k, law)
         token_set = xp.argsort(order) < cut.argmin(-1)[..., None]
     reached = _reached(law, q, ~token_set, k)
     if q.requires_grad and not reached.requires_grad:
-        raise InvalidDrafts(f"the gradient under {law!r} is not known: take IID() or Hybrid(top=j)")
+        raise InvalidDrafts(f"law must be IID() or Hybrid(top=j) for a gradient in q, got {law!r}. Use one of them.")
     alpha = xp.where(token_set, p, 0).sum(-1) + reached
     return -xp.where(alpha == 0, 1, alpha).log().masked_fill(alpha == 0, -inf)
 
@@ -153,9 +153,9 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = F
     if bool(lost.any()):
         place = lost.nonzero()[0].tolist()
         raise InvalidDistribution(f"place {place}: p is 0 for the text's token: give a text that was drawn from p")
-    log_largest_ratio = log(1e30)  # a ratio that decides no minimum; without overflow in float32
-    # Products of Q/P are sums of logarithms: the product may exceed what floats hold and come back, or meet q = 0. Zeros are multiplied
-    # apart, which leaves them their gradient.
+    log_largest_ratio = log(1e30)  # log of a ratio above all minima, without overflow in float32
+    # Products of Q/P are sums of logarithms, because the product may overflow in between. Factors q = 0 are multiplied separately, which
+    # keeps their gradient.
     if logits:
         p, q = (x.exp() for x in scores)
         before = (own_q - own_p).cumsum(-1).clamp(max=log_largest_ratio).exp().roll(1, -1)
@@ -169,7 +169,7 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = F
 
 
 def _check_tensors(**tensors: Any) -> None:
-    """Refuse what is no floating tensor (..., n): InvalidDistribution."""
+    """Raise InvalidDistribution unless all are floating-point tensors (..., n) with n >= 1."""
     for name, x in tensors.items():
         if not xp.is_torch(x) or not x.is_floating_point() or not x.ndim or not x.shape[-1]:
             raise InvalidDistribution(f"{name} is {_kind(x)}: give a torch tensor of floats, (..., n) with n >= 1")
@@ -180,18 +180,18 @@ def _kind(x: Any) -> str:
 
 
 def _log_acceptance(log_p: Tensor, log_q: Tensor, k: int, law: DraftLaw) -> Tensor:
-    """log alpha (...) of log-probabilities (..., n): log of p(H) + P(some draft outside H) for the least such H."""
+    """log alpha (...) of log-probabilities (..., n): log of p(H) + P(some draft outside H) for the minimising set H."""
     fixed = fixed_part(law, log_q.detach().exp(), k)
     top, draws = xp.members(fixed, log_q.shape[-1]), (fixed < 0).sum(-1, keepdim=True)
     if Fact.INDEPENDENT not in law.facts:
         log_q = log_q.masked_fill(top, -inf)
-        empty = log_q.isneginf().all(-1, keepdim=True)  # draws are then uniform outside the fixed tokens
+        empty = log_q.isneginf().all(-1, keepdim=True)  # the draft law then samples uniformly outside the fixed tokens
         log_q = xp.where(empty, xp.where(top & ~top.all(-1, keepdim=True), -inf, 0), log_q)
         log_q = log_q.log_softmax(-1).masked_fill(top, -inf)
     least = log_p < log_q if k == 1 and law == IID() else _least_set(log_p.detach(), log_q.detach(), top, draws)
-    inside = least | log_p.isnan()  # so that NaN is summed
+    inside = least | log_p.isnan()  # so that the sum is NaN
     drawn = xp.where(inside, 0, log_q.exp()).sum(-1, keepdim=True).clamp(max=1)
-    # P(some of m draws outside H) = s (1 + (1 - s) + .. + (1 - s)^(m - 1)), s = q(outside H), without cancellation where s is small.
+    # P(some of m draws outside H) = s (1 + (1 - s) + .. + (1 - s)^(m - 1)), s = q(outside H), without cancellation for small s.
     factor = sum(xp.where(draws > i, (1 - drawn) ** i, 0) for i in range(k))
     certain = (top & ~inside).any(-1)  # a fixed token is outside H
     terms = xp.where(inside, log_p, log_q + factor.log()).masked_fill(certain[..., None], 0)
@@ -214,7 +214,7 @@ def _least_set(log_p: Tensor, log_q: Tensor, top: Tensor, draws: Tensor) -> Tens
 
 
 def _reached(law: DraftLaw, q: Tensor, token_set: Tensor, k: int) -> Tensor:
-    """P(some draft lies in the set), bool (..., n) -> (...): without cancellation where the draws are independent."""
+    """P(some draft is in the set), bool (..., n) -> (...); without cancellation for independent draft tokens."""
     if Fact.INDEPENDENT_OUTSIDE_FIXED not in law.facts:
         return 1 - probability_inside(law, q, ~token_set, k)
     fixed = fixed_part(law, q, k)

@@ -1,4 +1,4 @@
-"""The least concave curve above g over F: its slopes, row by row on the host, and all together, by groups, on a device."""
+"""Slopes of the least concave majorant of g as a function of F: by row on the host, and vectorised by groups on a device."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ..dispatch import for_floats
 
 
 def slopes_of_rows(target: Array, drafted: Array) -> Array:
-    """Slopes of the least concave curve above g over F, row by row on the host: (..., C + 1) twice -> (..., C)."""
+    """Slopes (..., C) of the least concave majorant of g = drafted over F = target, (..., C + 1) each, by row on the host."""
     f, g = (np.reshape(xp.host_view(x), (-1, x.shape[-1])) for x in (target, drafted))
     slope = xp.full((len(f), f.shape[-1] - 1), 0, like=f)
     sweep = for_floats(_sweep, f)
@@ -20,12 +20,12 @@ def slopes_of_rows(target: Array, drafted: Array) -> Array:
 
 
 def finite(ratio: Array) -> Array:
-    """Ratios to the least masses that floats know overflow."""
+    """Ratios clipped to 1e150, because ratios to subnormal masses overflow."""
     return ratio if xp.is_exact(ratio) else xp.minimum(ratio, 1e150)  # its square is finite
 
 
 def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]
-    size = 1  # corners of the curve so far; the first is the origin
+    size = 1  # number of corners so far; the first is the origin
     for i in range(1, len(f)):
         while size > 0 and f[corners[size - 1]] == f[i] and g[corners[size - 1]] <= g[i]:
             size -= 1
@@ -43,10 +43,9 @@ def _sweep(f, g, corners, slope):  # type: ignore[no-untyped-def]
 
 
 def chain_of_groups(target: Array, drafted: Array, max_groups: int = 256) -> tuple[Array, Array]:
-    """Ends of at most max_groups groups along an order, where F and g rise about equally: torch (..., n + 1) twice -> int (..., G + 1).
+    """Ends int (..., G + 1) of at most max_groups groups of ranks with about equal increments of F + g; and the group of each rank.
 
-    Returns the ends and the group of every place of the order, int (..., n). No host sync. The work on every pair of groups
-    grows with the square of their number.
+    target, drafted: torch (..., n + 1). Groups: int (..., n). No host sync. Later work is quadratic in max_groups.
     """
     torch = xp.namespace(target)
     n = target.shape[-1] - 1
@@ -61,9 +60,9 @@ def chain_of_groups(target: Array, drafted: Array, max_groups: int = 256) -> tup
 
 
 def slopes_at_once(target: Array, drafted: Array) -> Array:
-    """Slopes of the least concave curve above g over F, all groups together: torch (..., G + 1) twice -> (..., G).
+    """Slopes (..., G) of the least concave majorant of g over F, torch (..., G + 1) each, vectorised.
 
-    That curve's slope at j is the least, over i < j, of the largest slope of a chord from i to some l >= j.
+    The slope at j is the minimum over i < j of the maximum over l >= j of the slope of the chord from i to l.
     """
     rise = drafted[..., None, :] - drafted[..., :, None]
     run = target[..., None, :] - target[..., :, None]

@@ -1,4 +1,4 @@
-"""Lossy on purpose: a rule that selects for another target than p."""
+"""Lossy rules: selection for another target distribution than p."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Toward(SelectionRule):
     rule: SelectionRule
 
     def __post_init__(self) -> None:
-        if not callable(self.target) or isinstance(self.target, SelectionRule):  # the two may have been given in turn
+        if not callable(self.target) or isinstance(self.target, SelectionRule):  # arguments may be swapped
             raise InvalidArgument(
                 f"target must be a function of (p, q, k, law), got {self.target!r}. Give otd.lossy.KL(0.02)."
             )
-        if not isinstance(self.rule, SelectionRule):  # anything may have been given
+        if not isinstance(self.rule, SelectionRule):  # any value may be passed
             raise InvalidArgument(f"rule must be a selection rule, got {self.rule!r}. Give otd.rules.Optimal().")
-        siblings = replace(self.rule.siblings, apart=False)
+        siblings = replace(self.rule.siblings, separate_fixed=False)
         for name, value in (("law", self.rule.law), ("cost", self.rule.cost), ("siblings", siblings)):
             object.__setattr__(self, name, value)
 
@@ -64,7 +64,7 @@ class Toward(SelectionRule):
 
     @property
     def budget(self) -> tuple[str, Any] | None:
-        """The divergence that the target bounds, and the bound; None where it bounds none."""
+        """The divergence that the target bounds, and the bound; None without one."""
         return getattr(self.target, "guarantee", None)
 
     def target_kept(self, p: Array, q: Array, k: int) -> Array:

@@ -1,3 +1,3 @@
-"""The linear program of draft selection: built once, handed to several solvers, its answer certified in rationals."""
+"""The linear program of draft selection, its solvers, and certificates in rational arithmetic."""
 
 __all__ = ["maximum_flow", "network_simplex", "program"]

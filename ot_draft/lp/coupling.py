@@ -1,4 +1,4 @@
-"""The plan that a solver's flow makes: exactly feasible, in integers over one denominator, and verified in rationals."""
+"""Transport plan from a solver's flow: exactly feasible integers over one denominator, verified in rational arithmetic."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -19,11 +19,10 @@ from .program import Program, RawSolution
 
 @dataclass(frozen=True, eq=False)
 class Coupling(Plan):
-    """The plan that a flow makes: mass from the draft set S to the output y in S, for every pair of the program, and what is left.
+    """Transport plan from a flow: mass from each draft set S to each output y in S.
 
-    program: its token_sets S, (sets,), and of every pair rows, the index of S, and tokens, the output y: (pairs,) each.
-    numerators: (pairs,) flow in units of 1 / denominator. It meets every constraint of the exact program, whatever
-    solver it comes from, so that the rule read off it is valid. Kept in Fractions; what is read is in the numbers of the problem.
+    numerators: (pairs,) flow in units of 1 / denominator, by the pairs (S, y) of the program. The flow satisfies all constraints of the
+    exact program for every solver, so that the rule of this plan is lossless. Values are Fractions or float64, as in the problem.
     """
 
     program: Program
@@ -55,7 +54,7 @@ class Coupling(Plan):
         accept = np.full(drafts.shape, Fraction(0), dtype=object)
         for i, (row, fresh) in enumerate(zip(drafts.tolist(), first.tolist(), strict=True)):
             known = self._accept.get(tuple(sorted(token for token, new in zip(row, fresh, strict=True) if new)))
-            if known:  # a set that the law never draws is not in the program
+            if known:  # the program has no set of probability 0
                 mass[i], shares = known
                 accept[i] = [shares[token] if new else Fraction(0) for token, new in zip(row, fresh, strict=True)]
         return mass, accept
@@ -73,7 +72,7 @@ class Coupling(Plan):
 
     @cached_property
     def _accept(self) -> dict[tuple[int, ...], tuple[Fraction, dict[int, Fraction]]]:
-        """Of every set Q(S), and of each of its tokens y the flow(S, y) / Q(S)."""
+        """By draft set S: Q(S), and flow(S, y) / Q(S) for each token y of S."""
         shares: list[dict[int, Fraction]] = [{} for _ in self.program.token_sets]
         pairs = zip(self.program.rows.tolist(), self.program.tokens.tolist(), self.numerators, strict=True)
         for row, token, mass in pairs:
@@ -82,7 +81,7 @@ class Coupling(Plan):
 
 
 def feasible(program: Program, raw: RawSolution) -> Coupling:
-    """The solver's flow, rounded down until every constraint holds exactly."""
+    """The plan from the solver's flow, rounded down so that all constraints hold exactly."""
     flow, unit = in_units(raw)
     sets, tokens = program.capacities(unit)
     flow = scaled_down([max(0, mass) for mass in flow], program.rows.tolist(), sets)
@@ -90,16 +89,16 @@ def feasible(program: Program, raw: RawSolution) -> Coupling:
 
 
 def in_units(raw: RawSolution) -> tuple[list[int], int]:
-    """The solver's flow in integers, and the denominator they stand over; floats are rounded down."""
+    """Numerators and denominator of the solver's flow; floats are rounded down."""
     if raw.denominator is not None:
         return list(raw.flow), raw.denominator
-    unit = 1 << 256  # masses below 1e-77 are not worth coupling
+    unit = 1 << 256  # for flows in floats; masses below 1e-77 are rounded to 0
     ratios = (float(mass).as_integer_ratio() for mass in raw.flow)
     return [numerator * unit // denominator for numerator, denominator in ratios], unit
 
 
 def totals(groups: np.ndarray, flow: Sequence[int], count: int) -> list[int]:
-    """The flow of every group: (pairs,) numbers of groups, (pairs,) -> (count,)."""
+    """Sum of the flow by group: groups (pairs,) in 0 .. count - 1, flow (pairs,) -> (count,)."""
     sums = [0] * count
     for group, mass in zip(groups.tolist(), flow, strict=True):
         sums[group] += mass
@@ -107,7 +106,7 @@ def totals(groups: np.ndarray, flow: Sequence[int], count: int) -> list[int]:
 
 
 def scaled_down(masses: Collection[int], groups: Sequence[Any], limits: Any) -> list[int]:
-    """Scale down, rounding down, the masses of every group that exceeds its limit. groups: one a mass; limits: by group."""
+    """Masses, scaled and rounded down in each group whose sum exceeds its limit. groups: of each mass; limits: by group."""
     sums: dict[Any, int] = defaultdict(int)
     for group, mass in zip(groups, masses, strict=True):
         sums[group] += mass
@@ -118,10 +117,10 @@ def scaled_down(masses: Collection[int], groups: Sequence[Any], limits: Any) -> 
 
 
 def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
-    """Check a coupling and a token set against the exact problem; SolverFailed where one of them is wrong.
+    """Verify a coupling and a token set on the exact problem. Raises SolverFailed if one is wrong.
 
-    Nothing of the solver is trusted: the constraints are summed again, and the cut is computed by the law, by another
-    way than the program's own draft sets, which must agree with it.
+    The verification is independent of the solver: all constraints are summed again, and the cut is computed by the draft law and compared
+    with the sum over draft sets.
     """
     program = coupling.program
     upper = Fraction(cut_value(program.exact, token_set))
@@ -129,11 +128,14 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
     inside = sum((mass for tokens, mass in masses if token_set[list(tokens)].all()), Fraction(0))
     if upper != 1 + sum(program.exact.p[token_set], Fraction(0)) - inside:
         raise SolverFailed(
-            f"{type(program.exact.law).__name__}: the draft tuples and the law's own P(all drafts in H) disagree: report a bug"
+            f"{type(program.exact.law).__name__}: P(all drafts in H) differs between the draft law and the draft sets."
+            " This is a bug in ot_draft; please report it."
         )
     _check_feasible(coupling)
     if coupling.value > upper:
-        raise SolverFailed(f"a coupling of value {coupling.value} exceeds the cut {upper}: report a bug")
+        raise SolverFailed(
+            f"a coupling of value {coupling.value} exceeds the cut {upper}. This is a bug in ot_draft; please report it."
+        )
     return Certificate(coupling.value, upper, token_set, read_from(program.problem))
 
 
@@ -149,4 +151,6 @@ def _check_feasible(coupling: Coupling) -> None:
         used = totals(groups, coupling.numerators, len(bounds))
         for i, (mass, bound) in enumerate(zip(used, bounds, strict=True)):
             if mass * bound.denominator > bound.numerator * coupling.denominator:
-                raise SolverFailed(f"the flow of {name} {i} exceeds its mass {bound}: report a bug")
+                raise SolverFailed(
+                    f"the flow of {name} {i} exceeds its mass {bound}. This is a bug in ot_draft; please report it."
+                )

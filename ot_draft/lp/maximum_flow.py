@@ -1,4 +1,4 @@
-"""The program as a maximum flow, in integers: exact in pure Python, or by OR-tools in units of 2^-60."""
+"""The program as a maximum flow problem in integers: exact in pure Python, or with OR-tools in units of 2^-60."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ __all__ = ["Network"]
 
 
 class Network:
-    """Arcs with integer capacities. Arc a and its reverse a ^ 1 are neighbours: residual capacities stay together."""
+    """Network of arcs with integer capacities. Arc a ^ 1 is the reverse of arc a."""
 
     def __init__(self, nodes: int) -> None:
         self.head: list[int] = []
@@ -20,14 +20,14 @@ class Network:
         self.arcs: list[list[int]] = [[] for _ in range(nodes)]
 
     def add(self, tail: int, head: int, capacity: int) -> None:
-        """Arc number 2 i, where i counts the calls."""
+        """Add arc number 2 i at call i (from 0)."""
         for start, end, room in ((tail, head, capacity), (head, tail, 0)):
             self.arcs[start].append(len(self.head))
             self.head.append(end)
             self.capacity.append(room)
 
     def saturate(self, source: int, sink: int) -> list[int]:
-        """Push the largest flow (Dinic 1970); returns the levels, -1 on the sink's side of a minimum cut."""
+        """Push a maximum flow (Dinic 1970). Return the levels, -1 on the sink side of a minimum cut."""
         while (levels := self._levels(source))[sink] >= 0:
             following = [0] * len(self.arcs)
             while self._push(levels, following, source, sink):
@@ -46,7 +46,7 @@ class Network:
         return levels
 
     def _push(self, levels: list[int], following: list[int], source: int, sink: int) -> int:
-        """One augmenting path of the level graph. `following` remembers, for every node, which arcs are spent."""
+        """Push along one augmenting path of the level graph. following: index of the next unused arc of each node."""
         path: list[int] = []
         node = source
         while node != sink:
@@ -72,7 +72,7 @@ class Network:
 
 
 def flow(program: Program) -> RawSolution:
-    """Exact: integers over the common denominator of all masses."""
+    """Solve exactly, in integers over the common denominator of all masses."""
     sets, tokens = program.capacities(program.denominator)
     first_token = len(sets)
     source, sink = first_token + len(tokens), first_token + len(tokens) + 1
@@ -84,15 +84,15 @@ def flow(program: Program) -> RawSolution:
     for token, capacity in enumerate(tokens):
         network.add(first_token + token, sink, capacity)
     levels = network.saturate(source, sink)
-    pushed = network.capacity[1 : 2 * len(program.rows) : 2]  # what the reverse arcs hold
+    pushed = network.capacity[1 : 2 * len(program.rows) : 2]  # capacities of the reverse arcs
     reachable = np.array(levels[first_token:source]) >= 0
     return _with_cut(program, pushed, reachable, program.denominator)
 
 
 def ortools(program: Program) -> RawSolution:
-    """OR-tools' push-relabel."""
+    """Solve with OR-tools' push-relabel algorithm."""
     network: Any = load("ortools.graph.python.max_flow", "ortools").SimpleMaxFlow()
-    unit = 1 << 60  # OR-tools counts in int64; all masses together are 2 at most
+    unit = 1 << 60  # OR-tools computes in int64; all masses sum to at most 2
     sets, tokens = (np.array(masses, dtype=np.int64) for masses in program.capacities(unit))
     source = len(sets) + len(tokens)
     rows, columns = np.arange(len(sets)), len(sets) + np.arange(len(tokens))
@@ -101,13 +101,13 @@ def ortools(program: Program) -> RawSolution:
     network.add_arcs_with_capacity(columns, np.full(len(tokens), source + 1), tokens)
     status = network.solve(source, source + 1)
     if status != network.OPTIMAL:
-        raise SolverFailed(f'OR-tools ended "{status.name}"; the program is always solvable: take solver="flow"')
+        raise SolverFailed(f'OR-tools ended "{status.name}"; the program is always solvable. Use solver="flow".')
     reachable = np.isin(columns, network.get_source_side_min_cut())
     return _with_cut(program, network.flows(pairs).tolist(), reachable, unit)
 
 
 def _with_cut(program: Program, pushed: list[int], reachable: np.ndarray, unit: int) -> RawSolution:
-    """The cut as 0/1 prices: 1 for the tokens in H, bool (n,), 1 for the draft sets not inside H."""
+    """Solution with the cut as dual variables: 1 for tokens in H (reachable, bool (n,)) and draft sets not inside H, else 0."""
     set_prices = np.zeros(len(program.token_sets))
     np.maximum.at(set_prices, program.rows, (~reachable[program.tokens]).astype(float))
     return RawSolution(pushed, np.concatenate((set_prices, reachable)), "optimal", unit)

@@ -1,8 +1,8 @@
-"""The program as a transport problem for POT's network simplex: sparse, dense, and dense from the dual.
+"""The program as a transport problem for POT's network simplex: sparse, dense, and dense with initial potentials.
 
-Sparse: the pairs of the program alone, and one node more on either side for what is not accepted. Dense: from draft sets to tokens, at
-cost 1 where the set lacks the token. A token set H is a dual solution of that: [S inside H] for the sets, -[y in H] for the tokens.
-`ot.emd` of POT takes one as `potentials_init`, to choose its first arcs by; for a sparse cost it does not pass it on.
+Sparse: only the pairs of the program, and one extra node on each side for mass that is not accepted. Dense: from draft sets to tokens,
+with cost 1 where the set does not contain the token. A token set H is a dual solution of the dense problem: [S inside H] for sets,
+-[y in H] for tokens. `ot.emd` takes it as `potentials_init` to choose the first arcs; it ignores it for a sparse cost.
 """
 
 import warnings
@@ -19,13 +19,15 @@ __all__ = ["dense", "sparse"]
 
 
 def dense(program: Program, warm: bool = False, max_entries: int = 1 << 27) -> RawSolution:
-    """By POT's dense network simplex. warm: from the least cut among the prefixes of the draft law's order, which does not save time.
+    """Solve with POT's dense network simplex. warm: start from the lowest cut among prefixes of the draft law's order; not faster.
 
-    max_entries: of the dense cost; the default is a gigabyte.
+    max_entries: max. size of the cost matrix; default 1 GiB.
     """
     sets, n = len(program.token_sets), program.exact.n
     if sets * n > max_entries:
-        raise InvalidArgument(f'{sets} draft sets by {n} tokens are too many for a dense cost: take solver="pot"')
+        raise InvalidArgument(
+            f'{sets} draft sets by {n} tokens are too many for a dense cost matrix. Use solver="pot".'
+        )
     cost = np.ones((sets, n))
     cost[program.rows, program.tokens] = 0
     start = _potentials(program) if warm else None
@@ -36,7 +38,7 @@ def dense(program: Program, warm: bool = False, max_entries: int = 1 << 27) -> R
 
 
 def sparse(program: Program) -> RawSolution:
-    """By POT's sparse network simplex: cost 1 on the pairs, 3/2 to and from the nodes that are added, 1 between these."""
+    """Solve with POT's sparse network simplex: cost 1 on pairs, 3/2 to and from the extra nodes, 1 between these."""
     matrices = load("scipy.sparse", "lp")
     sets, n, pairs = len(program.token_sets), program.exact.n, len(program.rows)
     rows = np.concatenate((program.rows, np.arange(sets), np.full(n + 1, sets)))
@@ -51,7 +53,7 @@ def sparse(program: Program) -> RawSolution:
 
 
 def _with_empty_nodes(program: Program, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Dual variables for nodes without mass too, which POT's sparse form leaves out: the largest that fit to those of the others."""
+    """Dual variables of all nodes. POT's sparse form omits nodes without mass; they get the largest feasible values."""
     u, v, (no_set, no_token) = u.copy(), v.copy(), np.split(program.bounds == 0, [len(program.token_sets)])
     u[:-1][no_set], v[:-1][no_token] = -np.inf, 1.5 - u[-1]
     here = no_token[program.tokens]
@@ -65,18 +67,18 @@ def _with_empty_nodes(program: Program, u: np.ndarray, v: np.ndarray) -> tuple[n
 def _emd(
     a: np.ndarray, b: np.ndarray, cost: Any, max_pivots: int = 100_000_000, **options: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """The plan of POT's `ot.emd`, and its dual variables u, v."""
+    """Plan and dual variables u, v of POT's `ot.emd`."""
     pot = load("ot", "pot", "POT")
-    with warnings.catch_warnings():  # what it says stands in the result too
+    with warnings.catch_warnings():  # the result contains the warning, too
         warnings.simplefilter("ignore", UserWarning)
         plan, found = pot.emd(a, b, cost, numItermax=max_pivots, log=True, **options)
     if found["warning"]:
-        raise SolverFailed(f'POT: {found["warning"]}; the program is always solvable: take solver="flow"')
+        raise SolverFailed(f'POT: {found["warning"]}; the program is always solvable. Use solver="flow".')
     return plan, found
 
 
 def _potentials(program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """The dual solution that the least cut is: (sets,), (n,)."""
+    """The dual solution of the lowest cut: (sets,), (n,)."""
     exact = program.exact
     p, q = exact.p.astype(np.float64), exact.q.astype(np.float64)
     order, cut = cuts(p, q, exact.k, exact.law)

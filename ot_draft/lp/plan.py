@@ -1,4 +1,4 @@
-"""A transport plan from draft sets to outputs, asked row by row or as a table; and what it proves, together with a token set."""
+"""Transport plans from draft sets to outputs, by row or as a table, and certificates of optimality."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Table:
     """All rows of a plan.
 
     drafts: int (sets, k) the draft sets S of positive probability, in rising order, -1 beyond the last token. mass: (sets,) Q(S).
-    accept: (sets, k) probability, given S, that the output is the token in this column. residual: (n,) distribution of the output else.
+    accept: (sets, k) probability, given S, that the output is the token in this column. residual: (n,) output distribution if no draft token is accepted.
     """
 
     drafts: np.ndarray
@@ -43,8 +43,8 @@ class Certificate:
     """lower <= alpha* <= upper, both proved in rationals.
 
     lower: value of a plan that meets every constraint, so that some valid rule attains it. upper: 1 + p(H) - Q(all
-    drafts in H) of the token set H, bool (n,), which no valid rule exceeds (weak duality). read_from: what the
-    rationals are.
+    drafts in H) of the token set H, bool (n,), which no valid rule exceeds (weak duality). read_from: how the
+    problem was converted to rational numbers.
     """
 
     lower: Fraction
@@ -54,7 +54,7 @@ class Certificate:
 
     @property
     def exact(self) -> bool:
-        """Whether the two values agree: the optimum is proved, to the last digit."""
+        """Whether the bounds are equal, so that they are the optimum."""
         return self.lower == self.upper
 
     @property
@@ -75,34 +75,34 @@ class Certificate:
 
 
 def read_from(problem: Problem) -> str:
-    """Words on what the rationals of a certificate are."""
+    """Description of how the problem was converted to rational numbers."""
     if xp.is_exact(problem.p):
         return "as given"
-    return "whose masses are the floats, read as binary rationals, divided by their exact sum"
+    return "with floats read as binary rational numbers and divided by their exact sum"
 
 
 class Plan(ABC):
-    """The mass that goes from every draft set to every output: row sums are the law of the set, column sums are p.
+    """Base class of transport plans: mass from each draft set to each output; row sums are Q(S), column sums p.
 
-    Given S, the output is y in S with probability accept(S, y), else it is drawn from the residual. All masses are Fractions where
-    the problem's are, else float64.
+    Given S, the output is y in S with probability accept(S, y), else a sample from the residual. Masses are Fractions if the problem
+    has Fractions, else float64.
     """
 
     @property
     @abstractmethod
     def inner(self) -> Problem:
-        """The problem in the numbers in which the plan is kept."""
+        """The problem in the number type of the plan."""
 
     @property
     @abstractmethod
     def left(self) -> np.ndarray:
-        """(n,) `residual` in the numbers of `inner`."""
+        """(n,) `residual` in the number type of `inner`."""
 
     @abstractmethod
     def rows(self, drafts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Q(S) (m,), and accept (m, k) at the first position of each token, 0 at repeats and absent drafts: int (m, k).
 
-        S is the set of the drafts in a row, whatever their order. Where Q(S) is 0, accept is 0.
+        S is the set of the tokens of a row. accept is 0 if Q(S) is 0.
         """
 
     @abstractmethod
@@ -116,14 +116,14 @@ class Plan(ABC):
 
     @abstractmethod
     def certificate(self, token_set: np.ndarray) -> Certificate:
-        """The certificate of the plan and a token set, bool (n,); verified in rationals."""
+        """Return the certificate of the plan and a token set, bool (n,), verified in rational arithmetic."""
 
     def __getitem__(self, drafts: Any) -> np.ndarray:
         """pi(S, .) for the set S of the drafts: int (..., k) -> (..., n). The row sums to Q(S)."""
         given = token_ids(np.asarray(drafts), self.inner.p)
         k = self.inner.k
         if given.shape[-1] != k:
-            raise InvalidArgument(f"drafts have shape {given.shape}: give {k} token ids in a row, -1 for an absent one")
+            raise InvalidArgument(f"drafts have shape {given.shape}: give {k} token ids per row, -1 for an absent one")
         batch = given.shape[:-1]
         flat = given.reshape(int(np.prod(batch)), k)
         mass, accept = self.rows(flat)
@@ -131,7 +131,7 @@ class Plan(ABC):
         return self.numbers(dense.reshape(*batch, self.inner.n))
 
     def table(self) -> Table:
-        """The plan over all draft sets. InvalidArgument where there are too many."""
+        """The plan over all draft sets. Raises InvalidArgument for too many."""
         drafts = self.sets()
         mass, accept = self.rows(drafts)
         return Table(drafts, self.numbers(mass), self.numbers(accept), self.residual)
@@ -139,8 +139,8 @@ class Plan(ABC):
     def full(self) -> tuple[np.ndarray, np.ndarray]:
         """The plan pi(x, y) over all draft tuples x: drafts int (n^k, k), mass (n^k, n). Row sums are the draft law.
 
-        Tuples with the same token set share the set's row in proportion to their probability. InvalidArgument where there are
-        too many.
+        Tuples with the same token set share the set's row in proportion to their probability. Raises InvalidArgument for too
+        many tuples.
         """
         inner = self.inner
         n, drawn = inner.n, inner.law.count(inner.n, inner.k)
@@ -157,9 +157,9 @@ class Plan(ABC):
 
     @property
     def residual(self) -> np.ndarray:
-        """(n,) distribution of the output when no draft is taken: what the flow leaves of p, normalised; p where nothing is left."""
+        """(n,) output distribution if no draft token is accepted: p minus the flow, normalised; p if that is 0."""
         return self.numbers(self.left)
 
     def numbers(self, values: Any) -> np.ndarray:
-        """Values of the plan in the numbers of the problem as it was given."""
+        """Values of the plan in the number type of the given problem."""
         return np.asarray(values)

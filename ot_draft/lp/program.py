@@ -1,4 +1,4 @@
-"""The linear program in reduced flow form, built once and in rationals, whatever solver takes it; and what a solver answers."""
+"""The linear program in reduced flow form, in rational numbers for all solvers, and the type of their solutions."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,8 +24,8 @@ class Program:
     """Maximise sum flow(S, y) over the pairs y in S, flow >= 0, sum_y flow(S, y) <= Q(S), sum_S flow(S, y) <= p(y).
 
     Draft tuples with the same token set S are merged, and only pairs with y in S are kept; the value is that of
-    SpecTr's transport problem with membership cost (Sun et al. 2023), because what is left of the rows fills what is
-    left of the columns at no gain. problem: as given. exact: the same in Fractions (floats are read as exact binary
+    SpecTr's transport problem with membership cost (Sun et al. 2023), because the rest of the rows is matched with the rest of the
+    columns at gain 0. problem: as given. exact: the same in Fractions (floats are read as exact binary
     rationals, divided by their exact sum). token_sets, set_mass: (sets,) S and Q(S) > 0. token_mass: (n,) p. rows,
     tokens: (pairs,) the index of S and the token y of every variable, in order of S.
     """
@@ -54,16 +54,16 @@ class Program:
 
     @cached_property
     def denominator(self) -> int:
-        """Common denominator of all masses; SolverFailed where the integers would fill the memory."""
+        """Common denominator of all masses. Raises SolverFailed if the integers exceed MAX_BITS."""
         return common_denominator((*self.set_mass, *self.token_mass))
 
     def capacities(self, denominator: int) -> tuple[list[int], list[int]]:
-        """Q(S) and p(y) in units of 1 / denominator, rounded down (nothing is lost over the common denominator)."""
+        """Q(S) and p(y) in units of 1 / denominator, rounded down (exact over the common denominator)."""
         sets = [mass.numerator * denominator // mass.denominator for mass in self.set_mass]
         return sets, [mass.numerator * denominator // mass.denominator for mass in self.token_mass]
 
     def lowest_cut(self, token_prices: np.ndarray, denominator: int) -> tuple[np.ndarray, int]:
-        """The token set H of least 1 + p(H) - Q(all drafts in H) among the prefixes of the falling prices.
+        """The token set H with the smallest 1 + p(H) - Q(all drafts in H) among prefixes of tokens by falling price.
 
         Returns H, bool (n,), and its value in units of 1 / denominator, rounded up. Every threshold of an optimal dual
         is an optimal cut, so that rounded prices, too, give the right set; integers, because cuts may differ by 1e-20.
@@ -71,7 +71,7 @@ class Program:
         order = np.argsort(-token_prices, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        complete = np.zeros(len(self.token_sets), dtype=np.int64)  # S lies in the first i tokens from this i on
+        complete = np.zeros(len(self.token_sets), dtype=np.int64)  # smallest i such that S is in the first i tokens
         np.maximum.at(complete, self.rows, rank[self.tokens] + 1)
         sets, _ = self.capacities(denominator)
         cuts = [denominator] + [-(-mass.numerator * denominator // mass.denominator) for mass in self.exact.p[order]]
@@ -82,14 +82,14 @@ class Program:
         return rank < size, cuts[size]
 
     def numbers(self, values: Any) -> np.ndarray:
-        """Fractions in the numbers of the problem: Fractions, or float64 for numpy and torch floats."""
+        """Convert Fractions to the number type of the problem: Fractions, or float64 for numpy and torch floats."""
         exact = np.array(values, dtype=object)
         return exact if xp.is_exact(self.problem.p) else exact.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class RawSolution:
-    """A solver's own numbers, unchecked.
+    """The numbers of a solver, not verified.
 
     flow: (pairs,) mass on every pair (draft set, token of it); floats, or integers over `denominator`.
     prices: (sets + n,) dual variables of the constraints, of draft sets and then of tokens, >= 0 in exact arithmetic.
@@ -102,7 +102,7 @@ class RawSolution:
 
 
 def build(problem: Problem) -> Program:
-    """The reduced program of one problem; InvalidDistribution for a batch, InvalidArgument for too many draft sets."""
+    """The reduced program of one problem. Raises InvalidDistribution for a batch, InvalidArgument for too many draft sets."""
     check_one(problem)
     exact = Problem(as_fractions(problem.p), as_fractions(problem.q), problem.k, problem.law)
     masses = sorted(drafted_sets(exact).items())
@@ -113,20 +113,20 @@ def build(problem: Problem) -> Program:
 
 
 def common_denominator(masses: tuple[Fraction, ...], max_total_bits: int = 1 << 31) -> int:
-    """Least common denominator; SolverFailed where all numerators over it take more bits than that: a quarter of a gigabyte."""
+    """Least common denominator. Raises SolverFailed if the numerators need more than `bits` bits; default 256 MiB."""
     common, limit = 1, max_total_bits // len(masses)
     for mass in masses:
         common = lcm(common, mass.denominator)
         if common.bit_length() > limit:
             raise SolverFailed(
                 f"the common denominator of {len(masses)} masses has over {limit} bits, too many for exact"
-                ' integers: take solver="highs"'
+                ' integers. Use solver="highs".'
             )
     return common
 
 
 def check_one(problem: Problem) -> None:
-    """Refuse, as InvalidDistribution, a batch, and arrays without values."""
+    """Raise InvalidDistribution for a batch, and for arrays without values."""
     if problem.batch:
         raise InvalidDistribution(
             f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
@@ -137,9 +137,9 @@ def check_one(problem: Problem) -> None:
 
 
 def seconds(law: DraftLaw, q: Array, k: int, seconds_per_set: float = 25e-6) -> float:
-    """Seconds that solving takes for drafts from q (n,), by the number of draft sets; infinite where no solver takes so many.
+    """Estimated seconds to solve the program for q (n,), from the number of draft sets; infinite if they are too many to solve.
 
-    seconds_per_set: with HiGHS, 10e-6 to 20e-6 were measured for i.i.d. drafts, 20e-6 to 90e-6 for drafts without replacement.
+    seconds_per_set: with HiGHS, measured 10e-6 to 20e-6 for i.i.d. draft tokens, 20e-6 to 90e-6 without replacement.
     """
     count = sets.most(law, q, k)
     return inf if q.shape[-1] > sets.MAX_TOKENS or count > sets.MAX_SETS else count * seconds_per_set
@@ -148,7 +148,7 @@ def seconds(law: DraftLaw, q: Array, k: int, seconds_per_set: float = 25e-6) -> 
 def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
     """P(the drafted tokens are exactly S), for every S of positive probability; one problem in Fractions.
 
-    Raises InvalidArgument at once where there are too many, since a set is a mask of n bits.
+    Raises InvalidArgument before the enumeration if there are too many sets or tokens.
     """
     law, q, k = problem.law, problem.q, problem.k
     support = int((q > 0).sum())
@@ -158,7 +158,7 @@ def drafted_sets(problem: Problem) -> dict[tuple[int, ...], Fraction]:
 
 
 def as_fractions(x: Array) -> np.ndarray:
-    """(n,) masses as Fractions that sum to 1: floats as the binary rationals they are, divided by their exact sum."""
+    """(n,) masses as Fractions with sum 1: floats are read as binary rationals and divided by their exact sum."""
     if xp.is_exact(x):
         return x
     units = as_integers(x)
@@ -167,7 +167,7 @@ def as_fractions(x: Array) -> np.ndarray:
 
 
 def as_integers(x: Array) -> list[int]:
-    """(n,) masses, exactly, in units of which their sum has the mass 1."""
+    """(n,) masses, exactly, as integers proportional to them."""
     if xp.is_exact(x):
         unit = lcm(*(mass.denominator for mass in x))
         return [mass.numerator * (unit // mass.denominator) for mass in x]
@@ -175,7 +175,7 @@ def as_integers(x: Array) -> list[int]:
 
 
 def of_floats(x: np.ndarray) -> tuple[list[int], int]:
-    """Floats >= 0 exactly, as whole numbers (n,) over one denominator, a power of two."""
+    """Floats >= 0 exactly: integers (n,) over one denominator, a power of two."""
     parts, exponents = np.frexp(x.astype(np.float64))
     exponents = np.where(parts > 0, exponents - 53, 0)
     lowest = min(int(exponents.min(initial=0)), 0)

@@ -1,4 +1,4 @@
-"""The optimum by linear programming; a plan and a token set whose values agree certify it in rationals."""
+"""The optimum by linear programming, certified in rational arithmetic by a plan and a token set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ SOLVERS: dict[str, Callable[[Program], RawSolution]] = {
 
 @dataclass(frozen=True)
 class Residuals:
-    """Distances of the solver's own answer from an optimum.
+    """Errors of the solver's solution.
 
-    primal: largest violation of a reduced constraint by its flow, before that was made feasible, in probability.
+    primal: largest violation of a reduced constraint by the solver's flow, in probability.
     dual: largest violation of price(S) + price(y) >= 1 or price >= 0, in acceptance per unit of mass.
     gap: cut minus value of the feasible coupling, in acceptance: the optimum is at most this much above the value.
     """
@@ -48,7 +48,7 @@ class Residuals:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The optimum of one problem and what confirms it.
+    """The optimum of one problem, with the plan and token set that prove it.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Solution:
     problem: Problem
 
     def certificate(self) -> Certificate:
-        """The certificate of plan and token set, re-verified in rationals."""
+        """Return the certificate of plan and token set, verified in rational arithmetic."""
         return self.plan.certificate(self.token_set)
 
 
@@ -95,16 +95,16 @@ def solve_program(problem: Problem, solver: str = "highs") -> Solution:
 
     solver: "flow" (pure Python, exact: gap 0), "highs" (scipy), "cvxpy" (Clarabel), "cvxpy-highs", "pulp" (CBC), "ortools"
     (push-relabel), "pot" (network simplex), "pot-dense", "pot-warm" (dense, from the dual).
-    Fractions stay exact with "flow"; other solvers get them rounded, and their answer is still checked against the exact problem.
-    Raises SolverFailed where acceptance and cut differ by more than 0 (flow), 1e-9 (highs, ortools, pot), 1e-6 (others),
-    InvalidArgument for a solver that is none.
+    "flow" is exact for Fractions; other solvers get rounded numbers, and their solution is checked on the exact problem.
+    Raises SolverFailed if acceptance and cut differ by more than 0 (flow), 1e-9 (highs, ortools, pot), 1e-6 (others),
+    InvalidArgument for an unknown solver.
     """
     if solver not in SOLVERS:
         raise InvalidArgument(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}. Use one of them.")
     program = build(problem)
     if len(program.rows):
         raw = SOLVERS[solver](program)
-    else:  # k = 0: a program without variables, which some solvers refuse
+    else:  # k = 0: some solvers reject a program without variables
         raw = RawSolution(np.zeros(0), np.repeat([1.0, 0.0], (len(program.token_sets), problem.n)), "optimal")
     _check_answer(program, raw, solver)
     plan = feasible(program, raw)
@@ -114,8 +114,8 @@ def solve_program(problem: Problem, solver: str = "highs") -> Solution:
     if gap > tolerance:
         raise SolverFailed(
             f'{solver} ended "{raw.status}" with a coupling of value {float(plan.value):.12g},'
-            f" {float(gap):.1e} below the cut of its dual (tolerance {tolerance:.0e}): the optimum is between;"
-            ' take solver="flow", which is exact'
+            f" {float(gap):.1e} below the cut of its dual (tolerance {tolerance:.0e}): the optimum is between."
+            ' Use solver="flow", which is exact.'
         )
     acceptance = plan.value if xp.is_exact(problem.p) else float(plan.value)
     units, unit = in_units(raw)
@@ -133,4 +133,4 @@ def _check_answer(program: Program, raw: RawSolution, solver: str) -> None:
     sizes = (len(raw.flow), len(raw.prices)) == (len(program.rows), len(program.bounds))
     finite = sizes and np.isfinite(raw.prices).all() and (raw.denominator is not None or np.isfinite(raw.flow).all())
     if not finite:
-        raise SolverFailed(f'{solver} ended "{raw.status}" with numbers missing or not finite: take solver="flow"')
+        raise SolverFailed(f'{solver} ended "{raw.status}" with numbers missing or not finite. Use solver="flow".')

@@ -1,1 +1,1 @@
-"""The transport problem solved: by construction where the optimum is known in closed form, by linear programming elsewhere."""
+"""Solution of the transport problem: by construction if the optimum is known in closed form, else by linear programming."""

@@ -1,9 +1,9 @@
-"""The optimal plan by construction, where the drafts are fixed tokens and independent draws: the rule `Optimal`, over draft sets.
+"""The optimal plan by construction, for fixed tokens and independent draft tokens: the rule `Optimal` over draft sets.
 
-The rule draws a level, which cuts the tokens into intervals in the order of p/q; among the drafts in the highest interval that
-holds one it selects the first drawn (docs/theory.md). Over draft *sets* the order of drawing is averaged out. Given how often each
-token of the set was drawn, c_1 .. c_s in the order of p/q, every order of drawing is equally likely: the first of the tokens j .. s
-is token i with probability c_i / (c_j + .. + c_s). The numbers c with sum k are few, C(k - 1, s - 1).
+The rule samples a level, which partitions the tokens in the order of p/q into intervals. Of the draft tokens in the highest interval
+that contains one, it selects the first one sampled (docs/theory.md). Over draft *sets* the sampling order is averaged out. Given the
+number of times that each token of the set was sampled, c_1 .. c_s in the order of p/q, all orders are equally likely: the first of the
+tokens j .. s is token i with probability c_i / (c_j + .. + c_s). There are C(k - 1, s - 1) vectors c with sum k.
 """
 
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ from .selected_law import selected_law
 
 @dataclass(frozen=True, eq=False)
 class Construction(Plan):
-    """The optimal plan, kept as levels between the tokens.
+    """The optimal plan, stored as levels between neighbouring tokens.
 
-    problem: as given. p: (n,) its target in Fractions, or in float64 with sum 1. fixed: int (j,) tokens that every draft set holds.
-    draws: number of the other drafts, from proposals (n,), q outside the fixed tokens. rank: int (n,) place of every token in the
-    order of p/q. level: (n,) of the boundary above each place. selected: (n,) law m of the selected draw.
+    problem: as given. p: (n,) target distribution in Fractions, or in float64 with sum 1. fixed: int (j,) tokens in every draft set.
+    draws: number of the other draft tokens, sampled from proposals (n,), q outside the fixed tokens. rank: int (n,) of each token in
+    the order of p/q. level: (n,) of the boundary above each rank. selected: (n,) distribution m of the selected sampled token.
     """
 
     problem: Problem
@@ -52,7 +52,7 @@ class Construction(Plan):
 
     @property
     def accepted(self) -> Any:
-        """The value in the numbers of p: all of p on the fixed tokens, min(p, m) elsewhere."""
+        """The value in the number type of p: p on the fixed tokens, min(p, m) elsewhere."""
         return self.p[self.fixed].sum() + np.minimum(self.p, self.selected).sum()
 
     @cached_property
@@ -70,42 +70,44 @@ class Construction(Plan):
         return Fraction(on_fixed * scale + taken, whole * scale)
 
     def _check_selected(self, order: list[int], law: list[int], scale: int) -> None:
-        """SolverFailed where the distribution of the selected draw, from which rows are made, is not what the levels select."""
+        """Raise SolverFailed if `selected`, from which rows are computed, is not the distribution that the levels give."""
         exact = xp.is_exact(self.p)
         wanted, known = 0 * self.p, self.selected
         wanted[order] = [Fraction(mass, scale) if exact else mass / scale for mass in law]
-        wrong = known != wanted if exact else abs(known - wanted) > 2.0**-43 * len(law)  # rounding
+        wrong = known != wanted if exact else abs(known - wanted) > 2.0**-43 * len(law)
         if wrong.any():
             token = int(wrong.argmax())
             raise SolverFailed(
                 f"the plan selects token {token} with probability {float(wanted[token]):.15g}, and has"
-                f" {float(known[token]):.15g} for it: report a bug"
+                f" {float(known[token]):.15g} for it. This is a bug in ot_draft; please report it."
             )
 
     def certificate(self, token_set: np.ndarray) -> Certificate:
-        """Value and cut, both in integers; SolverFailed where they cannot be of one problem, which would be a bug."""
+        """Return value and cut, computed in integers. Raises SolverFailed if they are not of one problem, which is a bug."""
         fixed, draws = parts(self.problem, self.problem.q)
         if fixed.tolist() != self.fixed.tolist() or draws != self.draws:
             raise SolverFailed(
                 f"{self.problem.law!r} has {draws} draws in addition to the tokens {fixed.tolist()}, the plan {self.draws} in addition to"
-                f" {self.fixed.tolist()}: report a bug"
+                f" {self.fixed.tolist()}. This is a bug in ot_draft; please report it."
             )
         p, q, members = self._targets, self._proposed, np.flatnonzero(token_set).tolist()
         inside = Fraction(sum(q[token] for token in members), max(sum(q), 1)) ** draws
         inside = inside if token_set[fixed].all() else Fraction(0)
         upper, lower = 1 + Fraction(sum(p[token] for token in members), sum(p)) - inside, self.value
         if lower > upper:
-            raise SolverFailed(f"a plan of value {lower} exceeds the cut {upper}: report a bug")
+            raise SolverFailed(
+                f"a plan of value {lower} exceeds the cut {upper}. This is a bug in ot_draft; please report it."
+            )
         return Certificate(lower, upper, token_set, read_from(self.problem))
 
     @cached_property
     def _targets(self) -> list[int]:
-        """(n,) the target in whole units."""
+        """(n,) integers proportional to the target distribution."""
         return as_integers(self.problem.p)
 
     @cached_property
     def _proposed(self) -> list[int]:
-        """(n,) `proposals` in whole units."""
+        """(n,) integers proportional to `proposals`."""
         masses, fixed = as_integers(self.problem.q), set(self.fixed.tolist())
         outer = [0 if token in fixed else mass for token, mass in enumerate(masses)]
         return outer if any(outer) else [token not in fixed for token in range(len(masses))]
@@ -116,7 +118,7 @@ class Construction(Plan):
 
     @cached_property
     def _excess(self) -> np.ndarray:
-        """(n,) what the selected draws leave of p."""
+        """(n,) (p - m)+ for the distribution m of the selected token."""
         return np.asarray(xp.excess(self.p, self.selected))
 
     def rows(self, drafts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,17 +142,19 @@ class Construction(Plan):
 
     @cached_property
     def _take(self) -> np.ndarray:
-        """(n,) probability that a selected token is taken."""
+        """(n,) probability that a selected token is accepted."""
         return np.asarray(xp.minimum(xp.divide(self.p, self.selected, 0), 1))
 
     def _selection(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probability of the set, (m,), and that each token is selected, given it: distinct ones in the order of p/q, (m, s) each."""
+        """Probability of the set, (m,), and of each token to be selected given the set, (m, s). tokens: distinct, in the order of p/q."""
         size = tokens.shape[-1]
         shares = self.proposals[tokens]
         if not size:
             return xp.full(tokens.shape[:1], 1, like=shares), shares
-        place = self.rank[tokens]
-        reached = self._levels.highest(place, place[:, -1:])  # above it, this token lies in one interval with the last
+        rank = self.rank[tokens]
+        reached = self._levels.highest(
+            rank, rank[:, -1:]
+        )  # above this level, the token is in one interval with the last one
         begins = np.concatenate((1 - reached[:, :1], reached[:, :-1] - reached[:, 1:]), -1)
         if size == self.draws:
             choice = (begins / np.arange(size, 0, -1)).cumsum(-1)
@@ -176,15 +180,15 @@ class Construction(Plan):
         max_entries = 1 << 22
         if number * k > max_entries:
             raise InvalidArgument(
-                f"the plan has {number} draft sets of {k} drafts, too many for a table (limit {max_entries} entries):"
-                " ask it row by row, plan[drafts]"
+                f"the plan has {number} draft sets of {k} drafts, too many for a table (limit {max_entries} entries)."
+                " Read single rows with plan[drafts]."
             )
         parts = [_with_fixed(support[subsets(len(support), size)], self.fixed, k) for size in sizes]
         return np.concatenate(parts)
 
 
 def construct(problem: Problem) -> Construction | None:
-    """The optimal plan of one problem; None where the law's optimum is not known in closed form."""
+    """The optimal plan of one problem, or None if the optimum for its draft law has no closed form."""
     if set_law(problem) is None:
         return None
     p, q = in_own_numbers(problem)
@@ -195,16 +199,16 @@ def construct(problem: Problem) -> Construction | None:
 
 
 def set_law(problem: Problem) -> DraftLaw | None:
-    """A law of fixed tokens and independent draws that drafts the same sets as the problem's; None where none is known."""
+    """A draft law of fixed tokens and independent samples with the same draft sets as the problem's, or None."""
     law = canonical(problem.law, problem.k)
     law = SAME_PAIRS if isinstance(law, SpecHubLaw) else law
     return law if Fact.INDEPENDENT_OUTSIDE_FIXED in law.facts else None
 
 
 def parts(problem: Problem, q: np.ndarray) -> tuple[np.ndarray, int]:
-    """The fixed tokens, int (j,), and the number of draws in addition to them."""
+    """The fixed tokens, int (j,), and the number of sampled draft tokens."""
     law = set_law(problem)
-    assert law is not None  # `construct` has asked
+    assert law is not None  # checked by `construct`
     fixed = xp.to_host(fixed_part(law, q, problem.k))
     return fixed[fixed >= 0], sets.draws(law, q, problem.k)
 
@@ -218,7 +222,7 @@ def in_own_numbers(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_integers(x: np.ndarray) -> tuple[list[int], int]:
-    """Numbers >= 0 exactly, as whole numbers (n,) over one denominator."""
+    """Numbers >= 0 exactly: integers (n,) over one denominator."""
     if not xp.is_exact(x):
         return of_floats(x)
     unit = lcm(*(number.denominator for number in x))
@@ -227,7 +231,7 @@ def in_integers(x: np.ndarray) -> tuple[list[int], int]:
 
 @cache
 def times_drawn(draws: int, size: int) -> list[tuple[np.ndarray, int]]:
-    """Counts of the draws of each token of a set of this size, int (size,) with sum `draws`, and the number of orders of drawing."""
+    """Numbers of times that each token of a set is sampled, int (size,) with sum `draws`, and the number of sampling orders."""
     found = []
     for ends in combinations(range(1, draws), size - 1):
         counts = np.diff((0, *ends, draws))
@@ -236,11 +240,11 @@ def times_drawn(draws: int, size: int) -> list[tuple[np.ndarray, int]]:
 
 
 def subsets(number: int, size: int) -> np.ndarray:
-    """All sets of so many of the numbers 0 .. number - 1, each in rising order: int (sets, size)."""
+    """All subsets of `size` of the numbers 0 .. number - 1, each in ascending order: int (sets, size)."""
     found = np.zeros((1, 0), dtype=np.int64)
     last = np.array([-1])
     for _ in range(size):
-        further = number - 1 - last  # numbers that may follow
+        further = number - 1 - last  # count of numbers that can follow
         before = np.repeat(np.arange(len(found)), further)
         start = np.repeat(further.cumsum() - further, further)
         last = last[before] + 1 + np.arange(len(before)) - start
@@ -249,25 +253,25 @@ def subsets(number: int, size: int) -> np.ndarray:
 
 
 def _with_fixed(drawn: np.ndarray, fixed: np.ndarray, k: int) -> np.ndarray:
-    """Rows of tokens with the fixed ones among them, rising, and -1 up to k columns: int (m, s) -> (m, k)."""
+    """Rows of sampled and fixed tokens in ascending order, padded with -1 to k columns: int (m, s) -> (m, k)."""
     tokens = np.concatenate((drawn, np.broadcast_to(fixed, (len(drawn), len(fixed)))), -1)
     absent = np.full((len(drawn), k - tokens.shape[-1]), -1)
     return np.concatenate((np.sort(tokens, -1), absent), -1)
 
 
 class RangeMaximum:
-    """The largest of a stretch of numbers, for many stretches at once, by a table of stretches of 2^h numbers."""
+    """Range maximum queries by a sparse table: maxima of all ranges of 2^h numbers."""
 
     def __init__(self, x: np.ndarray) -> None:
         rows = [x]
         while 2 ** len(rows) <= len(x):
             half = 2 ** (len(rows) - 1)
-            shifted = np.concatenate((rows[-1][half:], rows[-1][:half]))  # what goes round the corner is never read
+            shifted = np.concatenate((rows[-1][half:], rows[-1][:half]))  # wrapped entries are never read
             rows.append(np.maximum(rows[-1], shifted))
         self.table = np.stack(rows)
 
     def highest(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """max x[start:stop], 0 where nothing is between: int arrays of one shape, after broadcasting."""
+        """max x[start:stop], 0 for an empty range; start, stop: int arrays, broadcast."""
         start, stop = np.broadcast_arrays(start, stop)
         height = np.frexp(np.maximum(stop - start, 1))[1] - 1
         found = np.maximum(self.table[height, start], self.table[height, np.maximum(stop - 2**height, 0)])

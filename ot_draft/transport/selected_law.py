@@ -1,8 +1,8 @@
-"""The distribution of the token that given levels select, in integers: the proof of what a constructed plan attains, at any size.
+"""Distribution of the token that given levels select, in integers, which proves the value of a constructed plan.
 
-Whatever the levels are, the selection by them has this law m, and the plan accepts the sum of min(p, m): nothing else of the
-construction has to be trusted (docs/theory.md, "Optimal selection"). Of r draws from masses in whole units with prefix sums t,
-the chord of t^r from a to b has the slope (t_b^r - t_a^r) / (t_b - t_a), which is a whole number.
+For any levels, the selected token has this distribution m, and the plan accepts the sum of min(p, m). No other property of the
+construction is needed (docs/theory.md, "Optimal selection"). For r samples from integer masses with prefix sums t, the chord of t^r
+from a to b has the slope (t_b^r - t_a^r) / (t_b - t_a), which is an integer.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from itertools import accumulate, pairwise
 
 
 def selected_law(units: Sequence[int], draws: int, level: Sequence[int], whole: int) -> tuple[list[int], int]:
-    """m of every token, and the denominator of all: (N,) masses > 0 along the order, (N - 1,) levels between them -> (N,), int.
+    """Numerators (N,) and common denominator of m, from masses (N,) > 0 in the order of p/q and levels (N - 1,) between them.
 
-    level: in units of 1 / whole, from 0 to 1; one that is 0 keeps nothing apart. draws: at least 1.
+    level: in units of 1 / whole, from 0 to 1; a level of 0 separates nothing. draws: at least 1.
     """
     t = [0, *accumulate(units)]
     g = [x**draws for x in t]
-    steps = [0] * len(t)  # of m / units, from one token to the next
+    steps = [0] * len(t)  # differences of m / units between neighbouring tokens
 
     def lives(a: int, b: int, time: int) -> None:
         slope = time * ((g[b] - g[a]) // (t[b] - t[a]))
@@ -27,7 +27,7 @@ def selected_law(units: Sequence[int], draws: int, level: Sequence[int], whole: 
     alive = [0, *(i for i in range(1, last) if level[i - 1]), last]
     following = dict(pairwise(alive))
     previous = {b: a for a, b in following.items()}
-    born = dict.fromkeys(alive, 0)  # when the interval that begins here came into being
+    born = dict.fromkeys(alive, 0)  # level at which the interval that begins here was formed
     for i in sorted(alive[1:-1], key=lambda i: level[i - 1]):
         now, a, b = level[i - 1], previous[i], following[i]
         if now >= whole:

@@ -1,4 +1,4 @@
-"""solve(problem): the optimum, a plan that attains it, and the token set that proves it."""
+"""`solve`: the optimum, a plan that attains it, and the token set that proves it."""
 
 import numpy as np
 
@@ -17,8 +17,8 @@ CONSTRUCTION = "construction"
 def bound(problem: Problem) -> float:
     """Largest distance allowed between the constructed plan's value and the cut: 0 on Fractions, k (n + 16) / 2^43 on floats.
 
-    Tokens along the order are told apart from a mass of n / 2^44 on (`host.RESOLUTION`), so that groups of up to twice that share
-    one slope m / q. The slopes rise along the order, from 0 to k at most: what all groups lose together is at most k times that.
+    Tokens along the order are distinguished if their mass is at least n / 2^44 (`host.RESOLUTION`), so that groups of at most twice that
+    mass share one slope m / q. The slopes rise along the order from 0 to at most k, so that all groups lose at most k times that mass.
     """
     return 0.0 if xp.is_exact(problem.p) else max(problem.k, 1) * (problem.n + 16) * 2 * host.RESOLUTION
 
@@ -75,7 +75,7 @@ def solve(problem: Problem, solver: str | None = None) -> Solution:
 
 
 def by_construction(problem: Problem) -> Solution | None:
-    """The constructed plan and the least cut among the prefixes of the draft law's order; None where no construction is known."""
+    """The constructed plan and the lowest cut among prefixes of the draft law's order, or None without a known construction."""
     plan = construct(problem)
     if plan is None:
         return None
@@ -87,8 +87,8 @@ def by_construction(problem: Problem) -> Solution | None:
     gap = 1 + cut[size] - plan.accepted
     if abs(gap) > bound(problem):
         raise SolverFailed(
-            f"the constructed plan of value {float(plan.accepted):.12g} is {float(gap):.1e} below its cut: report a bug;"
-            ' solver="flow" is exact'
+            f"the constructed plan of value {float(plan.accepted):.12g} is {float(gap):.1e} below its cut."
+            ' Use solver="flow", which is exact. This is a bug in ot_draft; please report it.'
         )
     acceptance = plan.accepted if xp.is_exact(p) else float(plan.accepted)
     residuals = Residuals(0.0, 0.0, max(0.0, float(gap)))

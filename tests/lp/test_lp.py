@@ -178,7 +178,10 @@ def test_certificate_says_what_it_proves():
     problem = otd.Problem(generator.dirichlet(np.ones(6)), generator.dirichlet(np.ones(6)), 3)
     assert "is exactly a rational number near 0." in str(otd.solve(problem, "flow").certificate())
     interval = str(otd.solve(problem, "highs").certificate())
-    assert "an interval of width" in interval and "read as binary rationals, divided by their exact sum" in interval
+    assert (
+        "an interval of width" in interval
+        and "read as binary rational numbers and divided by their exact sum" in interval
+    )
 
 
 def test_certificate_refuses_a_plan_that_breaks_a_constraint():
@@ -434,7 +437,7 @@ def test_limits_name_the_remedy(monkeypatch):
     problem = otd.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
     few_bits = partial(program.common_denominator, max_total_bits=100)
     monkeypatch.setattr(program, "common_denominator", few_bits)
-    with pytest.raises(otd.SolverFailed, match='take solver="highs"'):
+    with pytest.raises(otd.SolverFailed, match='Use solver="highs"'):
         otd.solve(problem, "flow")
     monkeypatch.setattr(sets, "MAX_SETS", 10)
     with pytest.raises(otd.InvalidArgument, match="optimal_acceptance gives the optimum without it"):
@@ -488,7 +491,7 @@ def test_network_simplex_is_as_good_as_the_flow(solver):
 
 def test_a_dense_cost_that_fills_the_memory_is_refused():
     problem = otd.Problem(np.full(6, 1 / 6), np.full(6, 1 / 6), 3)
-    with pytest.raises(otd.InvalidArgument, match=r'41 draft sets by 6 tokens are too many .* take solver="pot"'):
+    with pytest.raises(otd.InvalidArgument, match=r'41 draft sets by 6 tokens are too many .* Use solver="pot"'):
         network_simplex.dense(program.build(problem), max_entries=100)
 
 
@@ -496,7 +499,7 @@ def test_a_network_simplex_that_stops_early_is_refused(monkeypatch):
     monkeypatch.setattr(network_simplex, "_emd", partial(network_simplex._emd, max_pivots=1))
     generator = np.random.default_rng(12)
     for solver in POT:
-        with pytest.raises(otd.SolverFailed, match=r'POT: numItermax.*take solver="flow"'):
+        with pytest.raises(otd.SolverFailed, match=r'POT: numItermax.*Use solver="flow"'):
             otd.solve(otd.Problem(*generator.dirichlet(np.ones(9), 2), 3), solver)
 
 

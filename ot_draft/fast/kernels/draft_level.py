@@ -1,10 +1,10 @@
-"""Head, draft distribution and children of one level of a draft, in two launches.
+"""Head, draft distribution and children of one level of a draft tree, in two launches.
 
-`_scores` spreads the rows of the head over the whole device. `_draw_children` needs the largest score of a row and the sum over all its
+`_scores` distributes the rows of the head over the whole device. `_draw_children` needs the largest score of a row and the sum over all its
 tokens, which are known only when every program of the first launch has ended. Programs of one launch cannot wait for each other. A counter
 would let the last program do the rest, for all nodes of the level on a single multiprocessor. Hence two launches, and not one.
 
-Children are drawn from the float32 masses that are stored as q, by the uniforms and in the order of the array form.
+Children are sampled from the float32 probabilities that are stored as q, with the uniform numbers and in the order of the array code.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -19,7 +19,7 @@ import triton.language as tl
 from ...laws import IID, DraftLaw, Hybrid, WithoutReplacement
 from .grid import EXACT
 
-# Tokens that later siblings are not drawn from: none, all that are drawn before them, or the top tokens that are drafted first.
+# Tokens excluded for later siblings: none, all earlier siblings, or the top tokens that are drafted first.
 NONE, DRAWN, FIRST = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 BLOCK = 1024  # tokens that `_draw_children` reads at once
 TOKENS = 64  # rows of a tile of the head
@@ -30,7 +30,7 @@ def _scores(
     states, norm, weight, scores, largest, sums, rows, n, width, epsilon, temperature, states_row, NORMS: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Scores (rows, n) of tokens over the temperature; of every block of tokens the largest one z, and the sum of exp(score - z)."""
+    """Scores (rows, n) of tokens, divided by the temperature; by block, the maximum z and the sum of exp(score - z)."""
     part, row = tl.program_id(0), tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     token = part * BLOCK + tl.arange(0, BLOCK)
     here, there = row < rows, token < n
@@ -58,7 +58,7 @@ def _scores(
             other=0.0,
         )
         found += tl.dot(x, tl.trans(tile), input_precision="ieee")
-    found = found.to(weight.dtype.element_ty).to(tl.float32) / temperature  # rounded as the product of the array form
+    found = found.to(weight.dtype.element_ty).to(tl.float32) / temperature  # rounded as in the array code
     both = here[:, None] & there[None, :]
     tl.store(scores + row[:, None].to(tl.int64) * n + token[None, :], found, mask=both)
     known = tl.where(both & (found == found), found, float("-inf"))
@@ -81,7 +81,7 @@ def _masses(scores, start, n, top, total, lost, even, best, GREEDY: tl.constexpr
 
 @triton.jit
 def _without(mass, place, gone):
-    """The masses without the tokens at the places `gone`."""
+    """The masses with 0 at the positions `gone`."""
     return tl.where(tl.sum((place[:, None] == gone[None, :]).to(tl.int32), 1) > 0, 0.0, mass)
 
 
@@ -145,7 +145,7 @@ def _draw_children(  # noqa: PLR0915  one loop nest that triton compiles
         token = chosen
         if SUBSET:
             token = tl.load(scored + chosen).to(tl.int32)
-        # Without mass, with equal probabilities from all tokens that are not gone; of fixed ones the first.
+        # Without remaining mass: uniformly from the tokens not excluded; with fixed tokens, the first of them.
         left = size - number_gone
         skipped = tl.minimum((uniform * left).to(tl.int32), left - 1)
         skipped = tl.where(is_fixed, 0, skipped)

@@ -1,4 +1,4 @@
-"""Drawing a token by inverse CDF: the vocabulary is read once, by sums of blocks, and one block again."""
+"""Sampling by inverse CDF: one pass over the vocabulary for block sums, and a second one over a single block."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -24,14 +24,14 @@ def _block_sums(mass, sums, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def _stretch(cumulative, target):
-    """Number of entries <= target, but never past the first entry that holds all."""
+    """Number of entries <= target, at most the index of the first entry equal to the total."""
     passed = tl.sum((cumulative <= target).to(tl.int32))
     return tl.minimum(passed, tl.sum((cumulative < tl.max(cumulative)).to(tl.int32)))
 
 
 @triton.jit
 def _draw(mass, sums, uniform, token, n, blocks, draws, BLOCK: tl.constexpr, BLOCKS: tl.constexpr):
-    """The token whose stretch of the cumulative mass holds uniform * total; comparisons are strict, so that it has mass."""
+    """The token at which the cumulative mass exceeds uniform * total; its mass is positive, because comparisons are strict."""
     row, draw = tl.program_id(0).to(tl.int64), tl.program_id(1)
     number, place = tl.arange(0, BLOCKS), tl.arange(0, BLOCK)
     sum_of = tl.load(sums + row * blocks + number, mask=number < blocks, other=0.0).to(tl.float64)

@@ -1,15 +1,15 @@
-"""K-SEQ and recursive rejection by a few passes over p and q, each of which sums (p - x q)+ at 16 points x at once.
+"""K-SEQ and recursive rejection in a few passes over p and q, each of which sums (p - x q)+ at 16 points x.
 
-E(x) = sum_y (p - x q)+ is convex and falls. So the chord of two points lies below E outside of them, and above it between
-them. That bounds E everywhere from its values at 16 points, and the next pass takes 16 points where it matters.
+E(x) = sum_y (p - x q)+ is convex and decreasing. The chord of two points is below E outside of them, and above it between them. Values at
+16 points therefore bound E everywhere, and the next pass takes 16 points in the relevant interval.
 
-K-SEQ: the mass at a factor g is P - E(g), with P = E(0). The factor is the smallest point at which the condition on gamma* was seen
-to hold. Residual: p - share min(p, g q) = (p - g q)+ + (1 - share) min(p, g q), of mass E(g) + (1 - share) (P - E(g)): both
-terms are sums of what is not negative, so that the residual is normalised in the pass that writes it.
+K-SEQ: the mass at a factor g is P - E(g), with P = E(0). The factor is the smallest computed point that satisfies the condition on
+gamma*. Residual: p - share min(p, g q) = (p - g q)+ + (1 - share) min(p, g q), of mass E(g) + (1 - share) (P - E(g)): both
+terms are sums of nonnegative numbers, so that the residual is normalised in the pass that writes it.
 
-Recursive rejection: s_1 = 1, s_{i+1} = s_i + E(s_i). Any steps d_i <= E(s_i) make a valid rule too, which takes draft i with
-probability min((p - s_i q)+, d_i q) / (E(s_i) q). With d_i the lower bound on E(s_i) from the pass before, three passes do for any
-k <= 15, where one pass a draft would be k; the acceptance lost is of second order in the bound's error.
+Recursive rejection: s_1 = 1, s_{i+1} = s_i + E(s_i). Any steps d_i <= E(s_i) give a valid rule, too, which accepts draft token i
+with probability min((p - s_i q)+, d_i q) / (E(s_i) q). With d_i the lower bound on E(s_i) from the previous pass, three passes suffice
+for any k <= 15, instead of k passes; the loss of acceptance is of second order in the error of the bound.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -25,7 +25,7 @@ from .grid import BITS, EXACT, number_of_drafts, rows, split
 
 POINTS = 16  # one more than MAX_KERNEL_DRAFTS of fast.recursive_rejection
 J = tl.constexpr(POINTS)
-BLOCK = 128  # tokens at a time, by one warp
+BLOCK = 128  # tokens per step of one warp
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def _multiply(a, b):
 
 @triton.jit
 def _any_of(chance, count):
-    """1 - (1 - chance)^count, accurate for small chances: of two halves, a + b - a b."""
+    """1 - (1 - chance)^count, accurate for small probabilities: a + b - a b by halves."""
     reach, power = chance * 0, chance
     for bit in tl.static_range(BITS):
         reach = tl.where((count >> bit) & 1 == 1, reach + power * (1 - reach), reach)
@@ -45,7 +45,7 @@ def _any_of(chance, count):
 
 @triton.jit
 def _excess_sums(p, q, drafts, points, sums, n, k, span, FIRST: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
-    """sums[row, part, j] = sum over a part of the row of (p - x_j q)+. The first points: 0, then 1 .. count, evenly in log."""
+    """sums[row, part, j] = sum of (p - x_j q)+ over a part of the row. Initial points: 0, then 1 .. count in geometric steps."""
     row, part, lane = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.arange(0, J)
     if FIRST:
         most = tl.maximum(number_of_drafts(drafts, row, k, K), 1).to(tl.float32)
@@ -66,7 +66,7 @@ def _excess_sums(p, q, drafts, points, sums, n, k, span, FIRST: tl.constexpr, K:
 
 @triton.jit
 def _values(points, sums, row, PARTS: tl.constexpr):
-    """The points, E there, and both at the next point (infinite beyond the last): float64 (J,) each."""
+    """The points, E there, and both at the next point (infinity after the last): float64 (J,) each."""
     lane, part = tl.arange(0, J), tl.arange(0, PARTS)
     x = tl.load(points + row * J + lane).to(tl.float64)
     e = tl.sum(tl.load(sums + (row * PARTS + part[:, None]) * J + lane[None, :]).to(tl.float64), 0)
@@ -82,7 +82,7 @@ def _values(points, sums, row, PARTS: tl.constexpr):
 
 @triton.jit
 def _lower(at, x, e, x_next, e_next):
-    """Lower bound on E at points (G,): the highest chord that `at` is not inside of; 0 at least."""
+    """Lower bound on E at points (G,): the highest chord whose interval does not contain the point, at least 0."""
     apart = x_next > x
     slope = tl.where(apart, (e_next - e) / tl.where(apart, x_next - x, 1.0), 0.0)
     line = e[None, :] + slope[None, :] * (at[:, None] - x[None, :])
@@ -97,7 +97,7 @@ def _pick(x, lane, index):
 
 @triton.jit
 def _store_in_turn(accept, row, k, take, K: tl.constexpr):
-    """accept of a rule that goes through the drafts in order and takes draft i with probability take_i."""
+    """accept of a rule that tests the draft tokens in order and accepts token i with probability take_i."""
     place = tl.arange(0, K)
     earlier = place[None, :] < place[:, None]
     before = tl.reduce(tl.where(earlier, 1.0 - take[None, :], 1.0), 1, _multiply)
@@ -106,7 +106,7 @@ def _store_in_turn(accept, row, k, take, K: tl.constexpr):
 
 @triton.jit
 def _store_form(form, row, factor, share, mass):
-    """Numbers for `_residual`: factor, 1 - share, and 1 / mass, or 0 where no mass is left."""
+    """Parameters of `_residual`: factor, 1 - share, and 1 / mass, or 0 without mass."""
     tl.store(form + row * 3, factor.to(tl.float32))
     tl.store(form + row * 3 + 1, 1.0 - share)
     tl.store(form + row * 3 + 2, tl.where(mass > 0, 1.0 / tl.where(mass > 0, mass, 1.0), 0.0).to(tl.float32))
@@ -116,7 +116,7 @@ def _store_form(form, row, factor, share, mass):
 def _k_seq_step(
     p, q, drafts, points, sums, accept, form, n, k, LAST: tl.constexpr, K: tl.constexpr, PARTS: tl.constexpr
 ):
-    """The next points, around gamma*; at the end accept, and the form of the residual."""
+    """The next points, around gamma*; in the last pass accept, and the parameters of the residual."""
     row, lane = tl.program_id(0).to(tl.int64), tl.arange(0, J)
     count = number_of_drafts(drafts, row, k, K)
     x, e, x_next, e_next = _values(points, sums, row, PARTS)
@@ -161,7 +161,7 @@ def _k_seq_step(
 def _recursive_step(
     p, q, drafts, points, sums, accept, form, n, k, LAST: tl.constexpr, K: tl.constexpr, PARTS: tl.constexpr
 ):
-    """The next points 0, s_1, .. s_count, from lower bounds; at the end accept, and the form of the residual."""
+    """The next points 0, s_1, .. s_count, from lower bounds; in the last pass accept, and the parameters of the residual."""
     row, lane = tl.program_id(0).to(tl.int64), tl.arange(0, J)
     count = number_of_drafts(drafts, row, k, K)
     x, e, x_next, e_next = _values(points, sums, row, PARTS)
@@ -198,13 +198,13 @@ def _residual(p, q, form, residual, n, span, BLOCK: tl.constexpr):
         token = start + tl.arange(0, BLOCK)
         target = tl.load(p + row * n + token, mask=token < n, other=0.0)
         draft = tl.load(q + row * n + token, mask=token < n, other=0.0)
-        # The first term rounds as it did in the sum of it.
+        # The first term is rounded as in its sum.
         left = tl.maximum(tl.fma(-factor, draft, target), 0.0) + rest * tl.minimum(factor * draft, target)
         tl.store(residual + row * n + token, tl.where(scale > 0, left * scale, target), mask=token < n)
 
 
 def k_seq(p: Any, q: Any, drafts: Any) -> tuple[Any, Any]:
-    """accept (..., k) and residual (..., n) of K-SEQ with its best factor, rounded up; p, q float32 of drafts' batch."""
+    """accept (..., k) and residual (..., n) of K-SEQ with its smallest valid factor, rounded up; p, q: float32, batch of drafts."""
     passes = 2 if drafts.shape[-1] <= 8 else 3
     return _run(_k_seq_step, p, q, drafts, passes)
 

@@ -1,12 +1,12 @@
 """Optimal selection: masses of the classes of p/q, their levels, and the distribution of the selected token.
 
-The same steps as `rules.optimal.device`, in six launches. The masses are a histogram made by matrix products: class c = 8 a + b is
+The same steps as `rules.optimal.device`, in six launches. The masses are a histogram by matrix products: class c = 8 a + b is
 row a and column b of a small table, and a block of tokens adds to it (one-hot rows)^T (one-hot columns times mass). Unlike atomic
-sums, products always add in the same order, so that the same seed gives the same text. Products of float16 keep 11 bits: a mass
+sums, matrix products add in a fixed order, so that a seed gives the same completion. Products of float16 keep 11 bits: a mass
 goes in as two numbers of 11 bits, whose rounding, 2^-22, is that of float32 sums, or 2^-40 where that is more.
 
 C classes need C breakpoints 0 = t_0 <= .. <= t_{C-1} = 1, hence class C - 1 stays empty: the highest classes, whose
-tokens are nearly always taken, are one.
+tokens are nearly always accepted, are merged.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -22,12 +22,10 @@ from ...arrays import ratio_classes
 from ...arrays.ratio_classes import layout
 from ...rules.optimal import classes as shared
 from ...selection import Selection
-from .grid import BITS, EXACT, apart, number_of_drafts, rows, split
+from .grid import BITS, EXACT, number_of_drafts, rows, rows_of, split
 
-BLOCK = 512  # tokens at a time
-TILE = tl.constexpr(
-    4
-)  # breakpoints a program of one warp, which then never waits for another; their chords stay in registers
+BLOCK = 512  # tokens per step
+TILE = tl.constexpr(4)  # breakpoints per program of one warp, which needs no barrier; their chords stay in registers
 STEPS = tl.constexpr(shared.STEPS)
 LOW = tl.constexpr(8)  # columns of the table of classes
 OFFSET = tl.constexpr(ratio_classes.OFFSET)
@@ -51,7 +49,7 @@ def _class_of(target, draft, first, shift, C: tl.constexpr):
 @triton.jit
 def _class_masses(p, q, masses, p_step, q_step, n, span, first, shift, C: tl.constexpr, BLOCK: tl.constexpr):
     """masses[row, part, a, b] of p, and [row, part, a, LOW + b] of q, in class LOW a + b."""
-    scale: tl.constexpr = 2.0**15  # of masses as float16, whose largest number is 65,504
+    scale: tl.constexpr = 2.0**15  # factor of masses in float16, whose maximum is 65,504
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     high, column = tl.arange(0, C // LOW), tl.arange(0, 2 * LOW)
     table = tl.zeros([C // LOW, 2 * LOW], tl.float32)
@@ -66,7 +64,7 @@ def _class_masses(p, q, masses, p_step, q_step, n, span, first, shift, C: tl.con
             (target - leading_p.to(tl.float32)).to(tl.float16),
             (draft - leading_q.to(tl.float32)).to(tl.float16),
         )
-        # Tokens lie along the lanes of a warp, so that what is known of one is computed once.
+        # Tokens are distributed over the lanes of a warp, so that each is classified once.
         here = ((place // LOW)[None, :] == high[:, None]).to(tl.float16)
         mine = (place % LOW)[None, :] == (column % LOW)[:, None]
         of_p = (column < LOW)[:, None]
@@ -124,7 +122,7 @@ def _curves(drafts, masses, curve, k, C: tl.constexpr, PARTS: tl.constexpr, K: t
 
 @triton.jit
 def _chords(at, place, here, column, C: tl.constexpr):
-    """Slopes (T, C) float32 of the chords of one of the curves from every place to here; 0 where both have one t."""
+    """Slopes (T, C) float32 of the chords of one of the curves from each breakpoint to `here`; 0 if both have the same t."""
     apart = (tl.load(at + place)[None, :] - tl.load(at + here)[:, None]).to(tl.float32)
     rise = (tl.load(at + column * C + place)[None, :] - tl.load(at + column * C + here)[:, None]).to(tl.float32)
     return tl.where(apart != 0, rise / tl.where(apart != 0, apart, 1.0), 0.0)
@@ -132,12 +130,12 @@ def _chords(at, place, here, column, C: tl.constexpr):
 
 @triton.jit
 def _levels(curve, level, C: tl.constexpr):
-    """`device.levels_at_once` for TILE breakpoints, in float32: any levels make a valid rule."""
+    """`device.levels_at_once` for TILE breakpoints, in float32; the rule is valid for any levels."""
     row, place = tl.program_id(0).to(tl.int64), tl.arange(0, C)
     here = tl.program_id(1) * TILE + tl.arange(0, TILE)
     at = curve + row * 4 * C
     loss, chord = _chords(at, place, here, 1, C), _chords(at, place, here, 2, C)
-    # t rises: those of a smaller t are before `first`, those of a larger one from `after` on.
+    # t is ascending: smaller t are before `first`, larger t from `after` on.
     t, mine = tl.load(at + place), tl.load(at + here)
     first = tl.sum((t[None, :] < mine[:, None]).to(tl.int32), 1)
     after = C - tl.sum((t[None, :] > mine[:, None]).to(tl.int32), 1)
@@ -159,9 +157,9 @@ def _levels(curve, level, C: tl.constexpr):
 
 @triton.jit
 def _kinks(curve, level, kink, C: tl.constexpr):
-    """By how much the slope changes at TILE breakpoints, for any levels: `device.slopes_of` before its last sum.
+    """Change of the slope at TILE breakpoints, for any levels: `device.slopes_of` before its last sum.
 
-    The chord from a to b is there while both live and all between are dead.
+    The chord from a to b exists while both breakpoints are alive and all between are not.
     """
     row, place = tl.program_id(0).to(tl.int64), tl.arange(0, C)
     here = tl.program_id(1) * TILE + tl.arange(0, TILE)
@@ -199,7 +197,7 @@ def _choose(
     C: tl.constexpr,
     K: tl.constexpr,
 ):
-    """Slope m / q of every class, and the chance of every draft: to be selected, and to be selected and taken."""
+    """Slope m / q of each class, and the probabilities that each draft token is selected, and selected and accepted."""
     row, place, number = tl.program_id(0).to(tl.int64), tl.arange(0, C), tl.arange(0, K)
     count = number_of_drafts(drafts, row, k, K)
     slopes = tl.cumsum(tl.load(kink + row * C + place), 0) / tl.load(curve + row * 4 * C + 3 * C)
@@ -238,7 +236,7 @@ def _selected(p, q, slope, selected, sums, p_step, q_step, n, span, first, shift
 
 @triton.jit
 def _couple(p, selected, sums, p_step, n, span, PARTS: tl.constexpr, BLOCK: tl.constexpr):
-    """norm((p - m)+) in the memory of m; p where nothing is left."""
+    """Overwrite m with norm((p - m)+), or with p if that is 0."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     total = tl.sum(tl.load(sums + row * PARTS + tl.arange(0, PARTS)).to(tl.float64))
     scale = tl.where(total > 0, 1.0 / tl.where(total > 0, total, 1.0), 0.0).to(tl.float32)
@@ -251,7 +249,7 @@ def _couple(p, selected, sums, p_step, n, span, PARTS: tl.constexpr, BLOCK: tl.c
 
 
 def select_draft(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any]:
-    """Chance (..., k) of every draft to be selected, and law m (..., n) of the selected token, as `rule.select_draft`."""
+    """Selection probabilities (..., k) of the drafts, and distribution m (..., n) of the selected token, as `rule.select_draft`."""
     batch = tuple(drafts.shape[:-1])
     choice, _, selected, _ = _select(p, q, drafts, classes)
     return choice.reshape(drafts.shape), selected.reshape(*batch, p.shape[-1])
@@ -262,7 +260,7 @@ def select(p: Any, q: Any, drafts: Any, classes: int | None) -> Selection:
     batch, n = tuple(drafts.shape[:-1]), p.shape[-1]
     _, accept, selected, sums = _select(p, q, drafts, classes)
     count, parts = sums.shape
-    (whole, span), p = split(count, n, BLOCK), apart(p, batch)
+    (whole, span), p = split(count, n, BLOCK), rows_of(p, batch)
     _couple[count, whole](p, selected, sums, p.stride(0), n, span, PARTS=parts, BLOCK=BLOCK, num_warps=4, **EXACT)
     return Selection(accept.reshape(drafts.shape), selected.reshape(*batch, n))
 
@@ -270,17 +268,17 @@ def select(p: Any, q: Any, drafts: Any, classes: int | None) -> Selection:
 def _select(p: Any, q: Any, drafts: Any, classes: int | None) -> tuple[Any, Any, Any, Any]:
     batch, k, n = tuple(drafts.shape[:-1]), drafts.shape[-1], p.shape[-1]
     first, shift, number = layout(classes or shared.CLASSES, k)
-    p, q, drafts = apart(p, batch), apart(q, batch), rows(drafts, batch)
+    p, q, drafts = rows_of(p, batch), rows_of(q, batch), rows(drafts, batch)
     count, steps = len(p), (p.stride(0), q.stride(0))
-    width = max(triton.next_power_of_2(number - 1), 256)  # products take 16 rows at least, and fewer cost no less
+    width = max(triton.next_power_of_2(number - 1), 256)  # matrix products need at least 16 rows
     parts, span = split(count, n, BLOCK)
     masses, slope, level = p.new_empty(count, parts, 2 * width), p.new_empty(count, width), p.new_empty(count, width)
-    wide = p.double()[:, :0]  # float64, for what has as many numbers as there are classes
+    wide = p.double()[:, :0]  # float64 for arrays by class
     curve, kink = wide.new_empty(count, 4, width), wide.new_empty(count, width)
     choice, accept, selected, sums = (p.new_empty(count, size) for size in (k, k, n, parts))
     drafted = {"K": triton.next_power_of_2(k)}
     where, tiles = {"first": first, "shift": shift}, (count, width // TILE.value)
-    # Fewer tokens at a time, because each has a row and a column of its own.
+    # Fewer tokens at a time, because of the one-hot rows and columns.
     _class_masses[count, parts](
         p, q, masses, *steps, n, span, **where, C=width, BLOCK=64, num_warps=2, num_stages=1, **EXACT
     )

@@ -1,9 +1,9 @@
-"""Selection on token trees in one launch: one program for every tree, which reads the vocabulary in blocks.
+"""Selection on token trees in one launch: one program per tree, which reads the vocabulary in blocks.
 
-A node's children are tested in drawing order, and every refused child with distribution Q takes Q / s off what is left of the target.
-Q is proportional to q outside the tokens that are gone, uniform outside them where q has no mass there, or a point mass. So what is
-left is (p - c q - d)+ with two numbers c and d for every node, but for the tokens of the node's children, whose masses are kept in
-registers. No state of the size of the vocabulary is written, and a refused child costs one pass over p and q.
+A node's children are tested in the order of drafting. A rejected child with distribution Q subtracts Q / s from the residual. Q is
+proportional to q outside the excluded tokens, uniform there if q has no mass left, or a point mass. The residual is therefore
+(p - c q - d)+ with two numbers c and d per node, except at the tokens of the node's children, whose masses are kept in registers. No
+state of vocabulary size is written, and a rejected child costs one pass over p and q.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -25,18 +25,18 @@ from .draw import _stretch
 from .excess import _any_of
 from .grid import EXACT
 
-# Tokens that are removed from q before a child is drawn: the fixed last children and the siblings before it. NONE: no token (i.i.d.
-# draws); DRAWN: the siblings before it (draws without replacement); FIRST: the fixed first children.
+# Tokens excluded from q when a child is drafted. NONE: no token (i.i.d.); DRAWN: earlier siblings (without replacement); FIRST: the
+# fixed first children; LAST: the fixed last children and earlier siblings.
 LAST = tl.constexpr(3)
 K_SEQ, RECURSIVE, NAIVE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 ALL_BUT_ONE = tl.constexpr(-2)  # number of fixed children under `Hybrid(-1)`
-STAGES = tl.constexpr(4)  # blocks of p and q that are on their way at once
+STAGES = tl.constexpr(4)  # pipeline stages for blocks of p and q
 BLOCK = 2048  # tokens
 
 
 @triton.jit
 def _at(x, lane, index):
-    """x[index] of a vector of floats, 0 where there is no such lane."""
+    """x[index] of a vector of floats, 0 for an index out of range."""
     return tl.sum(tl.where(lane == index, x, 0.0))
 
 
@@ -54,10 +54,10 @@ def _divide(a, b, otherwise):
 def _left(
     p, q, start, n, c, d, share, token, kept, mass, gone, lane, KEEPS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Of tokens start .. start + BLOCK - 1: what is left of the target, q outside the tokens gone, and whether a token is not gone.
+    """Residual, q outside the excluded tokens, and mask of tokens not excluded, for tokens start .. start + BLOCK - 1.
 
-    Left is (p - c q - d)+ + share min(p, c q), but for the nodes `kept`, bool (NODES,), whose tokens have the masses `mass` left.
-    gone: bool (NODES,), a part of them. KEEPS: whether there may be any.
+    The residual is (p - c q - d)+ + share min(p, c q), and `mass` at the tokens of the nodes `kept`, bool (NODES,). gone: bool (NODES,),
+    subset of excluded tokens. KEEPS: whether there are such nodes.
     """
     left, draft, inside = _generic(p, q, start, n, c, d, share, BLOCK)
     if KEEPS:
@@ -77,7 +77,7 @@ def _left(
 
 @triton.jit
 def _generic(p, q, start, n, c, d, share, BLOCK: tl.constexpr):
-    """`_left` where no token of the block has a mass of its own."""
+    """`_left` for a block without tokens of the nodes `kept`."""
     here = start + tl.arange(0, BLOCK)
     inside = here < n
     target = tl.load(p + here, mask=inside, other=0.0)
@@ -95,7 +95,7 @@ def _in_block(token, start, BLOCK: tl.constexpr):
 def _sums(
     p, q, n, c, d, share, token, kept, mass, gone, lane, KEEPS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """Sums over the vocabulary of what `_left` gives: float64, float64, int32.
+    """Sums of the results of `_left` over the vocabulary: float64, float64, int32.
 
     The loop over all blocks has no branches, so that its loads are pipelined; blocks with tokens of the nodes `kept` follow.
     """
@@ -131,7 +131,7 @@ def _draw(
     p, q, n, c, d, share, token, kept, mass, total, uniform, lane, KEEPS: tl.constexpr, NODES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The token whose stretch of the cumulative mass left holds uniform * total; from p where the total is 0."""
+    """Sample from the residual by inverse CDF; from p if the total is 0."""
     none = kept & (lane < 0)
     if total == 0:
         c, d, share, kept = c * 0.0, d * 0.0, share * 0.0, none
@@ -150,7 +150,7 @@ def _draw(
 
 @triton.jit
 def _fixed_count(fixed, row, node, fixed_rows, FIXED: tl.constexpr, count):
-    """Number of fixed tokens among a node's children, of which there are so many."""
+    """Number of fixed tokens among `count` children of a node."""
     if FIXED == -1:
         return tl.load(fixed + row * fixed_rows + tl.minimum(node, fixed_rows - 1)).to(tl.int32)
     if FIXED == ALL_BUT_ONE:
@@ -160,7 +160,7 @@ def _fixed_count(fixed, row, node, fixed_rows, FIXED: tl.constexpr, count):
 
 @triton.jit
 def _store_path(length, nodes, tokens, row, node, following, parent, token, lane, depth, LENGTH: tl.constexpr):
-    """`PathSelection` of the path down to a node, and the token after it."""
+    """Store the `PathSelection` of the path to a node, and the token after it."""
     deep, above = tl.sum(lane * 0), node
     while above > 0:
         deep += 1
@@ -179,7 +179,7 @@ def _store_path(length, nodes, tokens, row, node, following, parent, token, lane
 
 @triton.jit
 def _drawn_by(q, child, token, gone, fixed, q_mass, free, lane):
-    """Probability with which a child was drawn as every node's token: float64 (NODES,). q_mass, free: of the tokens that are not gone."""
+    """Probability of each node's token when the child was drafted: float64 (NODES,). q_mass, free: mass and number of tokens not excluded."""
     mine = tl.sum(tl.where(lane == child, token, 0))
     draft = tl.load(q + tl.where(token >= 0, token, 0)).to(tl.float64)
     spread = tl.where(free > 0, 1.0 / tl.where(free > 0, free, 1).to(tl.float64), 0.0)
@@ -189,7 +189,7 @@ def _drawn_by(q, child, token, gone, fixed, q_mass, free, lane):
 
 @triton.jit
 def _nodes(parents, tokens, row, size, parents_row, tokens_row, NODES: tl.constexpr):
-    """Tokens and parents of the nodes, int32 (NODES,); -1 of the root and beyond the last node."""
+    """Tokens and parents of the nodes, int32 (NODES,); -1 for the root and after the last node."""
     lane = tl.arange(0, NODES)
     there = (lane > 0) & (lane <= size)
     token = tl.load(tokens + row * tokens_row + lane - 1, mask=there, other=-1).to(tl.int32)
@@ -203,15 +203,15 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
     p_tree, p_node, q_tree, q_node, LAW: tl.constexpr, FIXED: tl.constexpr, NODES: tl.constexpr, LENGTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """`Traversal`: the walk through the tree in post-order."""
+    """`Traversal`: traversal of the tree in post-order."""
     row = tl.program_id(0).to(tl.int64)
     token, parent, lane = _nodes(parents, tokens, row, size, parents_row, tokens_row, NODES)
     drafted = parent
     parent = tl.where(token >= 0, parent, -1)
     p, q = p + row * p_tree, q + row * q_tree
     zero = lane.to(tl.float64) * 0.0
-    # Of every node: its weight, s, c and d; the mass of q and the number of tokens that its present child was drawn from; and the mass
-    # that its parent has left of its token.
+    # By node: weight, s, c and d; mass of q and number of tokens from which its current child was drafted; residual of its parent at its
+    # token.
     weight, scale, c, d, q_mass, free, mass = zero + 1.0, zero + 1.0, zero, zero, zero + 1.0, zero + 1.0, zero
     node, last, accepted, step = tl.sum(lane * 0), tl.sum(lane * 0), tl.sum(lane * 0), tl.sum(lane * 0)
     none, going = lane < 0, node == 0
@@ -229,7 +229,7 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
         if (LAW == FIRST) | (LAW == LAST):
             count = tl.sum(sibling.to(tl.int32))
             place = tl.cumsum(sibling.to(tl.int32), 0) - 1
-            asked = tl.sum((drafted == node).to(tl.int32))  # absent ones among them
+            asked = tl.sum((drafted == node).to(tl.int32))  # including absent children
             number = tl.minimum(_fixed_count(fixed, row, node, fixed_rows, FIXED, asked), count)
             if LAW == FIRST:
                 is_fixed = sibling & (place < number)
@@ -282,7 +282,7 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
             node = tl.where(going, tl.sum(tl.where(lane == node, parent, 0)), node)
     p_here, q_here, kept = p + accepted * p_node, q + accepted * q_node, none
     if tl.sum((parent == accepted).to(tl.int32)) == 0:
-        q_here = p_here  # q may have no such row
+        q_here = p_here  # q may not have this row
     if LAW != NONE:
         kept = parent == accepted
     here_c, here_d = _at(c, lane, accepted).to(tl.float32), _at(d, lane, accepted).to(tl.float32)
@@ -312,7 +312,7 @@ def _traverse(  # noqa: C901, PLR0915  one loop nest that triton compiles
 
 @triton.jit
 def _coverage(p, q, n, factor, BLOCK: tl.constexpr):
-    """sum min(p, factor q), and the sum of q where factor q is the smaller: float64."""
+    """sum of min(p, factor q), and sum of q where factor q < p: float64."""
     mass, slope = tl.zeros([BLOCK], tl.float64), tl.zeros([BLOCK], tl.float64)
     for start in tl.range(0, n, BLOCK, num_stages=STAGES):
         here = start + tl.arange(0, BLOCK)
@@ -325,12 +325,12 @@ def _coverage(p, q, n, factor, BLOCK: tl.constexpr):
 
 @triton.jit
 def _division_factor(p, q, n, count, BLOCK: tl.constexpr):
-    """A valid division factor of K-SEQ just above the smallest one, float32, and the mass there: tangents, as `rules.k_seq` has them."""
+    """A valid division factor of K-SEQ just above the smallest one, float32, and the mass there, by tangents as in `rules.k_seq`."""
     factors_at_once: tl.constexpr = 128
     grid = tl.arange(0, factors_at_once)
     low, high = tl.sum(grid.to(tl.float64) * 0.0) + 1.0, tl.maximum(count, 1).to(tl.float64)
     factor, reached, passes = tl.exp2(tl.log2(high) * 0.6), low * 0.0 - 1.0, count * 0
-    while (passes < 12) & (high - low > 1e-6 * high):  # two or three passes over the vocabulary settle most
+    while (passes < 12) & (high - low > 1e-6 * high):  # typically two or three passes over the vocabulary
         tried = factor.to(tl.float32)
         factor = tried.to(tl.float64)
         mass, slope = _coverage(p, q, n, tried, BLOCK)
@@ -338,7 +338,7 @@ def _division_factor(p, q, n, count, BLOCK: tl.constexpr):
         low, high = tl.where(valid, low, factor), tl.where(valid, factor, high)
         reached = tl.where(valid, mass, reached)
         at = low * tl.exp2(tl.log2(high / low) * (grid.to(tl.float64) / (factors_at_once - 1)))
-        most = tl.maximum(mass + slope * (at - factor), 0.0)  # the mass lies under its tangents
+        most = tl.maximum(mass + slope * (at - factor), 0.0)  # the mass is concave: below its tangents
         never = most < _any_of(tl.minimum(most / at, 1.0), count)
         low = tl.minimum(tl.max(tl.where(never, at, low)), high)
         further = tl.min(tl.where(at > low, at, high))
@@ -356,7 +356,7 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
     p_node, q_tree, q_node, RULE: tl.constexpr, LAW: tl.constexpr, NODES: tl.constexpr, LENGTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Token-wise rules: the walk down the tree along the nodes whose tokens are the rule's outputs."""
+    """Token-wise rules: descend along the nodes whose tokens are the outputs of the rule."""
     row = tl.program_id(0).to(tl.int64)
     token, parent, lane = _nodes(parents, tokens, row, size, parents_row, tokens_row, NODES)
     counts = tl.sum((parent[None, :] == lane[:, None]).to(tl.int32), 1)
@@ -368,11 +368,11 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
         p_here, q_here = p + here * p_node, q + here * q_node
         below = (tl.sum((parent[:, None] == lane[None, :]).to(tl.int32) * alive[None, :], 1) > 0) & (token >= 0)
         drafts = below
-        if LAW == DRAWN:  # the children of one of the living nodes
+        if LAW == DRAWN:  # the children of one of the live nodes
             drafts = below & (parent == here)
         count = tl.sum(drafts.to(tl.int32))
         if count == 0:
-            q_here = p_here  # q may have no such row
+            q_here = p_here  # q may not have this row
         column = tl.where(level < depth, 2 * level + 1, 2 * level)
         taken, c, d, share, kept, mass = here * 0 - 1, zero, zero, 0.0, none, zero
         c, d, share = tl.sum(zero), tl.sum(zero), tl.sum(zero)
@@ -427,7 +427,7 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
                         )  # fmt: skip
                         if LAW == DRAWN:
                             m, f = draft_sum, free_sum.to(tl.float64)
-                            if left_sum > 0:  # else the target stays as it was
+                            if left_sum > 0:  # else p is unchanged
                                 c, d, mass, e = more_c, more_d, less, left_sum
                         else:
                             c, e = more_c, left_sum
@@ -467,12 +467,12 @@ def _walk(  # noqa: C901, PLR0915  one loop nest that triton compiles
 
 
 def _is_small(tree: DraftTree, max_nodes: int = 127) -> bool:
-    """Whether the kernels take a tree of so many nodes."""
+    """Whether the kernels support the number of nodes."""
     return tree.bounds.size <= max_nodes
 
 
 def traversal(tree: DraftTree, uniforms: Any) -> PathSelection:
-    """Return what `Traversal` selects, in one launch; NotImplemented for trees that the kernel does not take."""
+    """Return the selection of `Traversal` in one launch, or NotImplemented for unsupported trees."""
     law = _law_of(tree)
     if law is None or not _is_small(tree):
         return NotImplemented
@@ -488,7 +488,7 @@ def traversal(tree: DraftTree, uniforms: Any) -> PathSelection:
 
 
 def token_wise(path_rule: TokenWise, tree: DraftTree, uniforms: Any) -> PathSelection:
-    """Return what a token-wise path rule selects, in one launch; NotImplemented for rules and trees that the kernel does not take."""
+    """Return the selection of a token-wise path rule in one launch, or NotImplemented for unsupported rules and trees."""
     rule = path_rule.rule
     if not _is_small(tree):
         return NotImplemented
@@ -509,7 +509,7 @@ def token_wise(path_rule: TokenWise, tree: DraftTree, uniforms: Any) -> PathSele
 
 
 def _law_of(tree: DraftTree) -> tuple[Any, Any] | None:
-    """The law of the children as the kernel knows it, and the number of fixed ones: the same for all, or int64 (B, M) of every node."""
+    """The kernel's constant for the draft law, and the number of fixed children: one number, or int64 (B, M) by node."""
     law = tree.law
     if type(law) in (IID, WithoutReplacement):
         return (NONE if type(law) is IID else DRAWN), 0
@@ -530,7 +530,7 @@ def _law_of(tree: DraftTree) -> tuple[Any, Any] | None:
 
 
 def _inputs(tree: Any) -> tuple[Any, ...]:
-    """Parents, tokens, p and q, with adjacent elements in the last axis, as the kernels address them."""
+    """Parents, tokens, p and q with a contiguous last axis, as the kernels need."""
     given = tree.parents, tree.tokens, tree.p, tree.q if tree.q.shape[1] else tree.p
     return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in given)
 

@@ -1,22 +1,21 @@
-"""Nearly optimal selection without replacement, in O(n): a few heavy tokens without, all others with replacement.
+"""Nearly optimal selection without replacement, in O(n): the head is sampled without, the tail with replacement.
 
-The heaviest few tokens of q are the head, the others the tail. Let tokens be drawn from q until there are k, a head token at most once and
-a tail token any number of times. This drawing can be simulated from k drafts without replacement, and never needs a further draft: if i
-drafts are used, the next token drawn is one of the used tail tokens with probability q(these) / q(all but the used head tokens), else the
-next draft (`_used`). The drawing consists of
+The most probable tokens of q are the head, the others the tail. Consider k samples from q, a head token at most once and a tail token any
+number of times. They can be simulated from k draft tokens without replacement: if i draft tokens are used, the next sample is one of the
+used tail tokens with probability q(these) / q(all but the used head tokens), else the next draft token (`_choose`). The samples are
 
-    a set A of head tokens with a probability P(A) known in closed form, and k - |A| i.i.d. draws from the tail.
+    a set A of head tokens with a probability P(A) in closed form, and k - |A| i.i.d. samples from the tail.
 
-The rule first selects in the tail, which is i.i.d. drafting with a random number d of draws: optimal by levels as in `rule`, with the
-convex function sum over d of P(d draws) t^d instead of t^k. The mass that the target does not take goes to the head: the maximum that the
-sets A can give to their tokens f, none of which needs more than p(f), is a maximal flow (`flow`). A set that could give more to a token
-with room left is critical: it gives nothing to the tail, and all is computed again without it (`_critical`). The best result is used. It
-is near the optimum over all selections from the drawing, and not always equal to it.
+The rule first selects from the tail: i.i.d. drafting with a random number d of samples, optimal by levels as in `rule`, with the convex
+function sum over d of P(d samples) t^d instead of t^k. If that token is rejected, the rule selects from the head: the largest mass that
+the sets A can give to their tokens f, each of which needs at most p(f), is a maximum flow (`flow`). A set that could give more to a token
+that needs more is critical: it then selects from the head first, and the plan is computed again (`critical`). The best plan is used. Its
+acceptance is near the maximum over all selections from the samples, and not always equal to it.
 
-The distribution m of the selected token is known exactly, so the rule is valid whatever head, levels and flow are.
+The distribution m of the selected token is computed exactly, so that the rule is lossless for any head, levels and flow.
 
-Where there are more drafts than tokens with mass under q, all of these are drafted, and the other drafts are drawn with equal chances
-from the rest (`WithoutReplacement`): all this is done for the rest alone, and what is refused there can always be accepted before it.
+With more draft tokens than tokens of positive q, all of these are drafted, and the others are sampled uniformly from the rest
+(`WithoutReplacement`). The rule then selects from the rest; if that token is rejected, it can accept the tokens of positive q.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ from .host import classes_of, levels_of
 
 
 class HeadPlan(NamedTuple):
-    """Plan of the rule for one pair (p, q) and number of drafts.
+    """Plan of the rule for one pair (p, q) and number of draft tokens.
 
-    head: int (h,) tokens. left: (2^h,) mass under q of all but the head tokens of the bits. first: (2^h,) probability that the tail
-    selects first where just these are drawn. take: (2^h, h) probability that each of them is selected where the tail's token is not
-    taken. rank, level: part of a class int (n,) of every token, and level (F,) above every part, 0 within a class. law: (n,) of what is
-    selected. accepted: the sum of min(p, law).
+    head: int (h,) tokens. left: (2^h,) mass of q outside the head tokens of the bit set. first: (2^h,) probability that the rule selects
+    from the tail first, given this set. take: (2^h, h) probability that each head token is selected if the tail's token is rejected.
+    rank, level: int (n,) part of a class of each token, and level (F,) above each part, 0 within a class. law: (n,) distribution of the
+    selected token. accepted: sum of min(p, law).
     """
 
     head: np.ndarray
@@ -64,9 +63,9 @@ class HeadPlan(NamedTuple):
 
 @dataclass(frozen=True)
 class HeadAndTail(SelectionRule):
-    """Select a draft of the tail by levels; if the target does not take it, select one of the head by a maximal flow.
+    """Select a draft token of the tail by levels; if it is rejected, select one of the head by a maximum flow.
 
-    For drafts without replacement; exact on Fractions. Nearly optimal in O(n); it computes on the CPU, whatever the device.
+    For draft tokens without replacement; exact on Fractions. Nearly optimal in O(n); computed on the CPU for arrays of all devices.
 
     Parameters
     ----------
@@ -114,16 +113,16 @@ class HeadAndTail(SelectionRule):
         certain, target, law, number = beyond(p, q, k)
         plan = self._plan(target, law, number)
         fixed = np.where((tokens >= 0) & certain[tokens], tokens, -1)
-        # The tokens that are certainly drafted, not those of row 0, which may have probability 0.
+        # The tokens that are drafted with certainty; row 0 may have probability 0.
         drawn = int((tokens[0] >= 0).sum() - certain.sum())
         choice = _choice(plan, target, law, number, np.where(fixed >= 0, -1, tokens), drawn)
         return couple(p[None], plan.law[None], choice, tokens, fixed if certain.any() else None)
 
     def selected_law(self, p: Array, q: Array, k: int) -> Array:
-        """Law m (n,) of the selected token for one pair, on the host; the rule takes a draft with probability sum of min(p, m).
+        """Distribution m (n,) of the selected token for one pair, on the host; the acceptance is the sum of min(p, m).
 
-        It may sum to more than 1: what the target refuses of the tail is offered to the head. Where k is more than the tokens with mass
-        under q, these are drafted whatever happens, and m is p there.
+        m may sum to more than 1, because rejected mass of the tail is offered to the head. If k exceeds the number of tokens of positive
+        q, m is p at these, which are drafted with certainty.
         """
         certain, target, law, number = beyond(p, q, k)
         return xp.where(certain, p, self._plan(target, law, number).law)
@@ -142,9 +141,9 @@ class HeadAndTail(SelectionRule):
     def _classes(
         self, p: np.ndarray, q: np.ndarray, tail: np.ndarray, head: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """Part of every token, int (n,), class of every part, int (F,), masses p and q of the parts: the tail's alone, and with the head.
+        """Part of each token, int (n,), class of each part, int (F,), masses of p and q by part, for the tail and with the head.
 
-        The parts are finer classes, from which the target's share of a class is computed.
+        Parts are finer classes, from which the accepted mass of a class is computed.
         """
         if self.classes is None:
             (rank,), (p_mass,), (q_mass,) = classes_of(p[None], q[None], None)
@@ -167,7 +166,7 @@ class HeadAndTail(SelectionRule):
             return first
         other = without_head()
         tried, part = [first, Attempt.of(other, 1 + 0 * other.drawn)], 0.0
-        for step in range(bisection_steps):  # the largest part at which none of them is critical
+        for step in range(bisection_steps):  # the largest fraction without critical sets
             higher = xp.number(part + 0.5 ** (step + 1), drawing.drawn)
             found = Attempt.of(drawing, xp.where(first.critical, higher * first.first, first.first))
             tried.append(found)
@@ -176,13 +175,12 @@ class HeadAndTail(SelectionRule):
 
 
 class Drawing(NamedTuple):
-    """The drawing for a given head, and the classes of the other tokens.
+    """The samples for a given head, and the classes of the tail.
 
-    head: int (h,) tokens. room: (h,) their masses under p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and
-    the mass under q of all others. number: int (2^h,) of draws from the tail, k less the tokens of the set. used: int (V,) parts of classes
-    with mass in the tail. p_part, q_part: (V,) their masses under p, and their shares of the tail. start: int (U,) the first of them in
-    every class. group: int (V,) their classes, counted from 0. p_mass, share: (U,) of the classes. ends: (U + 1,) sums of their shares,
-    from 0 to 1. k: number of drafts.
+    head: int (h,) tokens. room: (h,) their p. drawn, left: (2^h,) probability of the set of head tokens with these bits, and mass of q
+    outside it. number: int (2^h,) of samples from the tail, k minus the size of the set. used: int (V,) parts with mass in the tail.
+    p_part, q_part: (V,) their masses of p, and their fractions of the tail. start: int (U,) first part of each class. group: int (V,)
+    class of each part, from 0. p_mass, share: (U,) by class. ends: (U + 1,) prefix sums of the shares, 0 to 1. k: number of draft tokens.
     """
 
     head: np.ndarray
@@ -211,12 +209,12 @@ class Drawing(NamedTuple):
         q_part: np.ndarray,
         k: int,
     ) -> Drawing:
-        """whole: int (F,) class of every part of a class, in the order of p/q. p_part, q_part: (F,) masses of the tail."""
+        """whole: int (F,) class of each part, in the order of p/q. p_part, q_part: (F,) masses of the tail."""
         used = np.flatnonzero(q_part > 0)
         p_part, q_part = xp.double(p_part[used]), xp.double(q_part[used])
         drawn, left = drawing(xp.double(q[head]), q_part.sum(), k)
         number = np.maximum(k - sizes(len(head)), 0)
-        # Shares of the tail, not its masses: what is selected there may be many times its mass.
+        # Fractions of the tail instead of masses: the selection probability may be many times its mass.
         share = xp.divide(q_part, left[-1], 0)
         begins = np.ones(len(used), dtype=bool)
         begins[1:] = whole[used[1:]] > whole[used[:-1]]
@@ -230,15 +228,15 @@ class Drawing(NamedTuple):
 
     @property
     def always(self) -> np.ndarray:
-        """Sets, bool (2^h,), that give all that they have where everything is for the head: so they will where the tail was first."""
+        """Sets, bool (2^h,), that give all their mass if the head is selected first; they also do if the tail is first."""
         taken = flow(self.drawn, self.room)
         return (self.number > 0) & (self.drawn > 0) & ~critical(self.drawn, self.room, taken)
 
     def refused(self, level: np.ndarray, slope: np.ndarray, over: np.ndarray) -> np.ndarray:
-        """Probability that the target does not take what the tail selects, where it has d draws, for every d up to k: (k + 1,).
+        """Rejection probability of the tail's selected token given d samples, for d = 0 .. k: (k + 1,).
 
-        level, slope: (U - 1,), (U,) of the classes. over: (V,) what is refused of their parts. Where d draws are all, the levels select in
-        a class what they select where all of its intervals that live are chords of t^d.
+        level, slope: (U - 1,), (U,) by class. over: (V,) rejected mass by part. Given d samples, the selection probability of a class is
+        that of chords of t^d over the live intervals.
         """
         refused = xp.full((self.k + 1,), 1, like=self.share)
         if len(slope) and self.k:
@@ -254,10 +252,10 @@ class Drawing(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A plan by classes alone, as if the tokens of a part of a class had one ratio p/q: right to the last bit where each has its own.
+    """A plan by classes, as if the tokens of a part had the same p/q; exact if each part has one token.
 
-    drawing: what is drawn. first: as in `HeadPlan`. level, slope: (U - 1,), (U,) of the classes. accepted: the sum of min(p, law).
-    critical: sets, bool (2^h,), where the tail selects first and that would have more to give to a head token with room left.
+    drawing: the samples. first: as in `HeadPlan`. level, slope: (U - 1,), (U,) by class. accepted: sum of min(p, law). critical: sets,
+    bool (2^h,), for which the tail is first and which could give more to a head token that needs more.
     """
 
     drawing: Drawing
@@ -269,7 +267,7 @@ class Attempt(NamedTuple):
 
     @classmethod
     def of(cls, drawing: Drawing, first: np.ndarray) -> Attempt:
-        """The plan where the tail selects first so often, (2^h,)."""
+        """The plan in which the tail is first with these probabilities, (2^h,)."""
         chance = xp.full((drawing.k + 1,), 0, like=first)
         np.add.at(chance, drawing.number, drawing.drawn * first)
         draws = {number: chance[number] for number in range(1, drawing.k + 1) if chance[number] > 0}
@@ -283,15 +281,17 @@ class Attempt(NamedTuple):
         return cls(drawing, first, level, slope, accepted, (first > 0) & critical(supply, drawing.room, taken))
 
     def expanded(self, p: np.ndarray, tail: np.ndarray, rank: np.ndarray, number: int) -> HeadPlan:
-        """The plan over all tokens, of so many parts of classes; its law is in the memory of `tail`, the masses q without the head's."""
+        """The plan over all tokens. tail: q without the head, overwritten with the law. number: of parts of classes."""
         drawing, mass = self.drawing, self.drawing.left[-1]
         level, slope, over = (xp.full((number,), 0, like=self.slope) for _ in range(3))
         level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, self.slope[drawing.group]
-        if not xp.is_exact(tail) and mass < MIN_INVERTIBLE:  # what is selected may be many times the tail's mass
+        if (
+            not xp.is_exact(tail) and mass < MIN_INVERTIBLE
+        ):  # the selection probability may be many times the tail's mass
             tail, mass = xp.divide(tail, mass, 0).astype(tail.dtype), 1
         for_floats(_over, tail)(p, rank, xp.divide(slope, mass, 0).astype(tail.dtype), tail, over)
-        refused = drawing.refused(self.level, self.slope, over[drawing.used])
-        supply, taken = drawing.taken(self.first, refused)
+        rejected = drawing.refused(self.level, self.slope, over[drawing.used])
+        supply, taken = drawing.taken(self.first, rejected)
         tail[drawing.head] = taken.sum(0)
         take = xp.divide(taken, supply[:, None], 0)
         accepted = (self.slope * drawing.share).sum() - over.sum() + taken.sum()
@@ -299,11 +299,11 @@ class Attempt(NamedTuple):
 
 
 def beyond(p: np.ndarray, q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Where k is more than the tokens with mass under q: which are drafted for certain, bool (n,), and the selection that is left.
+    """For k above the number of tokens of positive q: mask (n,) of these, which are all drafted, and p, q, k of the other drafts.
 
-    That is (p, q, k) beyond them: what p has there, and drafts that are drawn there with equal chances. Else none, p, q and k.
+    The other draft tokens are uniform outside the mask, and p is restricted to them. Otherwise an empty mask, and p, q, k.
     """
-    if np.count_nonzero(q[:BLOCK_TOKENS] > 0) >= k:  # so it is nearly always
+    if np.count_nonzero(q[:BLOCK_TOKENS] > 0) >= k:  # the usual case
         return np.zeros(len(q), dtype=bool), p, q, k
     certain = q > 0
     number = int(np.count_nonzero(certain))
@@ -325,13 +325,13 @@ def largest_first(number: int) -> np.ndarray:
 
 
 def heaviest(q: np.ndarray, number: int) -> np.ndarray:
-    """Tokens of largest mass, at most `number` and none of mass 0: (n,) -> int (h,)."""
+    """The most probable tokens, at most `number` and none of mass 0: (n,) -> int (h,)."""
     found = xp.top_tokens(q, min(number, len(q))) if number else np.zeros(0, dtype=np.int64)
     return found[q[found] > 0]
 
 
 def drawing(head: np.ndarray, tail: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(P(A), left) for the sets A of head tokens, (2^h,) each, after k draws: left is the mass of the tail and of the head without A."""
+    """P(A) and the mass outside A of the sets A of head tokens after k samples, (2^h,) each."""
     drawn, left = (xp.full((1 << len(head),), 0, like=head) for _ in range(2))
     left += tail
     following = drawn.copy()
@@ -340,7 +340,7 @@ def drawing(head: np.ndarray, tail: Any, k: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]
-    """Writes the probabilities and masses; left begins with the mass of the tail."""
+    """Write the probabilities and masses; `left` initially has the mass of the tail."""
     tail = left[0]
     for bits in range(len(left)):
         for token in range(len(head)):
@@ -361,10 +361,9 @@ def _draw(head, k, drawn, left, following):  # type: ignore[no-untyped-def]
 
 
 def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """A maximal flow (2^h, h) from sets to their tokens: masses of the sets (2^h,), room of the tokens (h,).
+    """A maximum flow (2^h, h) from sets to their tokens: masses of the sets (2^h,), capacities of the tokens (h,).
 
-    Of all maximal ones, one that takes as much as can be from sets of more tokens: every set, from the largest on, gives what it can while
-    those before it give what they gave.
+    Among maximum flows, larger sets have priority: each set, the largest first, gives as much as possible without reducing earlier sets.
     """
     size = len(room)
     order = largest_first(size)
@@ -376,11 +375,11 @@ def flow(drawn: np.ndarray, room: np.ndarray) -> np.ndarray:
 
 
 def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[no-untyped-def]  # noqa: C901 one loop nest
-    """Writes the flow: along the shortest ways on which sets move what they gave to others of their tokens.
+    """Write the flow, by shortest augmenting paths on which sets move their flow to other tokens.
 
     reach: int (h,), 0 at first: for each token, the bits of all sets that have given to it.
     """
-    size, closed = len(room), 0  # closed: tokens from which no way leads to room, and none will
+    size, closed = len(room), 0  # closed: tokens without an augmenting path, now and later
     for bits in order:
         rest = drawn[bits]
         while rest > 0:
@@ -415,7 +414,7 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
                         most, via = taken[other, before], other
                 amount = min(amount, most)
                 if amount > 0:
-                    queue[token], token = via, before  # the queue is used up
+                    queue[token], token = via, before  # the queue is empty
             if parent[token] >= 0:  # no set that has the last token gives to the one before any more
                 reach[before] = 0
                 for other in order:
@@ -436,7 +435,7 @@ def _augment(drawn, room, order, taken, reach, parent, queue):  # type: ignore[n
 
 
 def critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """Whether a set, bool (2^h,), gives all that it has while one of its tokens, or of those that others give up for it, has room left."""
+    """Mask (2^h,) of sets that give all their mass and have an augmenting path to a token with free capacity."""
     found = np.zeros(len(supply), dtype=bool)
     smallest_flow = 0 if xp.is_exact(supply) else 1e-13
     for_floats(_wanting, supply)(supply, room - taken.sum(0), taken, smallest_flow, found)
@@ -444,7 +443,7 @@ def critical(supply: np.ndarray, room: np.ndarray, taken: np.ndarray) -> np.ndar
 
 
 def _wanting(supply, rest, taken, tiny, critical):  # type: ignore[no-untyped-def]
-    """Writes it. rest: (h,) room that is left."""
+    """Write `critical`. rest: (h,) free capacity."""
     wanting, before = 0, -1
     for token in range(len(rest)):
         wanting |= (rest[token] > tiny) << token
@@ -466,13 +465,13 @@ def _over(p, rank, factor, law, over):  # type: ignore[no-untyped-def]
             law[start : start + BLOCK_TOKENS],
         )
         for y in range(len(own)):
-            into[y] *= factor[np.uint64(own[y])]  # without a sign there is nothing to be counted from the end
+            into[y] *= factor[np.uint64(own[y])]  # unsigned: no check for negative indices
         for y in range(len(own)):
             over[np.uint64(own[y])] += max(into[y] - p_in[y], into[y] - into[y])
 
 
 def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore[no-untyped-def]
-    """Writes it, over the intervals that live: neighbours while all between them are dead.
+    """Write `refused`, by the live intervals.
 
     t: (U + 1,) ends of the classes. part: (U + 1,), 0 at first, for what is refused up to there where all of the tail is equally likely.
     """
@@ -504,14 +503,14 @@ def _refuse(level, slope, over, share, t, part, stack, refused):  # type: ignore
 
 
 def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.ndarray, drawn: int) -> np.ndarray:
-    """Probability that each position is the selected one: tokens int (m, k), `drawn` of them present in every row -> (m, k).
+    """Probability that each position is selected: tokens int (m, k), `drawn` of them present in each row -> (m, k).
 
-    A row with another number of them, which has probability 0, gets some answer, and changes no other row's.
+    Rows with another number of tokens, which have probability 0, get arbitrary values and do not affect other rows.
     """
     there = tokens >= 0
     masses, law = (np.where(there, xp.double(x[tokens]), 0) for x in (q, plan.law))
     take = xp.minimum(xp.divide(xp.double(p[tokens]), law, 0), 1)
-    place = np.full(tokens.shape, -1)  # in the head
+    place = np.full(tokens.shape, -1)  # index in the head
     for i, token in enumerate(plan.head):
         place[tokens == token] = i
     choice = xp.full(tokens.shape, 0, like=masses)
@@ -523,18 +522,18 @@ def _choice(plan: HeadPlan, p: np.ndarray, q: np.ndarray, k: int, tokens: np.nda
 
 
 def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, used, fresh, choice):  # type: ignore[no-untyped-def]
-    """Adds it up over the numbers of drafts that are used, for rows of drafts that are there at the positions `order`, (m, c)."""
+    """Sum `choice` over the numbers of used draft tokens, for rows whose present draft tokens are at the positions `order`, (m, c)."""
     nothing, count = 0 * level[0], order.shape[1]
     for row in range(len(order)):
         head, of_tail = 0, nothing
-        for i in range(count):  # i + 1 drafts are used
+        for i in range(count):  # i + 1 draft tokens are used
             at = order[row, i]
             if place[row, at] >= 0:
                 head |= 1 << place[row, at]
             else:
                 of_tail += mass[row, at]
             bits[i], used[i], fresh[i] = head, nothing, nothing
-            if i < count - 1 and left[head] > of_tail:  # the next token drawn is the next draft
+            if i < count - 1 and left[head] > of_tail:  # the next sample is the next draft token
                 fresh[i] = (left[head] - of_tail) / left[head]
         used[0] = nothing + 1
         for _ in range(k - 1):
@@ -550,12 +549,12 @@ def _choose(order, place, rank, mass, take, k, level, left, first, own, bits, us
             rest, taken = (
                 nothing + 1,
                 nothing,
-            )  # at a level above `rest` the tail's token is one of those drafted before
+            )  # above the level `rest`, the token of the tail is an earlier draft token
             for j in range(i + 1):
                 at = order[row, j]
                 if place[row, at] < 0:
                     cut = nothing
-                    if rank[row, at] < highest:  # a slice, which is quick in Python, too
+                    if rank[row, at] < highest:  # a slice is fast in Python, too
                         cut = max(cut, level[rank[row, at] : highest].max())
                     selected = first[bits[i]] * (rest - min(rest, cut))
                     rest = min(rest, cut)

@@ -276,7 +276,7 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str, denomina
         SOLVERS[solver](program, "highs") if program.variables else (np.zeros(0), np.zeros(0), "optimal")
     )
     if not (np.isfinite(mass).all() and np.isfinite(prices).all()):
-        raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite: take solver="highs"')
+        raise SolverFailed(f'{solver} ended "{status}" with numbers that are not finite. Use solver="highs".')
     of_nodes = prices[len(program.groups[0]) :]
     rounded = {
         v: Fraction(max(0, round(x * denominator)), denominator) for v, x in zip(program.targets, of_nodes, strict=True)
@@ -288,7 +288,7 @@ def _bound(nodes: Nodes, drafted: Callable[[Nodes], Sets], solver: str, denomina
     if gap > (1e-7 if solver == "highs" else 1e-5):
         raise SolverFailed(
             f'{solver} ended "{status}" with bounds {float(certificate.lower):.12g} and {float(certificate.upper):.12g},'
-            f' {gap:.1e} apart: take solver="highs"'
+            f' {gap:.1e} apart. Use solver="highs".'
         )
     value = certificate.lower if xp.is_exact(nodes.target(())) else float(certificate.lower)
     return PathBound(value, certificate, solver, status)
