@@ -19,7 +19,8 @@ class Table:
     """All rows of a plan.
 
     drafts: int (sets, k) the draft sets S of positive probability, in rising order, -1 beyond the last token. mass: (sets,) Q(S).
-    accept: (sets, k) probability, given S, that the output is the token in this column. residual: (n,) output distribution if no draft token is accepted.
+    accept: (sets, k) probability, given S, that the output is the token in this column. residual: (n,) output distribution after
+    rejection of all.
     """
 
     drafts: np.ndarray

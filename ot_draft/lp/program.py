@@ -113,7 +113,7 @@ def build(problem: Problem) -> Program:
 
 
 def common_denominator(masses: tuple[Fraction, ...], max_total_bits: int = 1 << 31) -> int:
-    """Least common denominator. Raises SolverFailed if the numerators need more than `bits` bits; default 256 MiB."""
+    """Least common denominator. Raises SolverFailed if the numerators need more than max_total_bits; default 256 MiB."""
     common, limit = 1, max_total_bits // len(masses)
     for mass in masses:
         common = lcm(common, mass.denominator)
