@@ -1,10 +1,8 @@
-"""Lossy rules in true units: what each accepts, how far what it emits is from the target, and the most that is accepted
-at that distance.
+"""Lossy rules in common units: acceptance, distance of the output distribution from p, and largest acceptance at that distance.
 
-One draft, the real pairs at temperature 1, exact output distributions. Distances are means over the contexts: a token's KL (nats) and total
-variation. A text of 100 tokens in contexts like these has 100 times the KL (chain rule); its total variation is estimated from texts of
-the rule. Recalibrated: the knob at which the emitted KL is what was asked, within 1 %; where the KL is infinite, the total variation in
-its place.
+One draft token, the real pairs at temperature 1, exact output distributions. Distances are means over the contexts: KL (nats) and total
+variation per token. A sequence of 100 tokens in such contexts has 100 times the KL (chain rule); its total variation is estimated from
+simulated sequences. Recalibrated: the parameter value at which the KL is the given one within 1 %; the total variation if KL is infinite.
 """
 
 from __future__ import annotations
@@ -29,15 +27,15 @@ from .works.looser_tests import SIGMOID, loosened
 toward = partial(otd.lossy.Toward, rule=otd.rules.SpeculativeSampling())
 CONTEXTS, TOKENS, TEXTS = 16, 100, 400
 ASKED = {"KL": 0.02, "TV": 0.05}
-# The most is that of the rule's own draft distribution: SGLang's draft token is the most probable one, the others' is drawn.
-HEADS = ("rule", "knob", "accepts", "token KL", "token TV", "text KL", "text TV", "most at that KL",
+# "most" assumes the draft law of the rule: SGLang's draft token is the most probable one, those of the others are sampled.
+HEADS = ("rule", "parameter", "accepts", "token KL", "token TV", "sequence KL", "sequence TV", "most at that KL",
          "most at that TV")  # fmt: skip
-AGAIN = ("rule", "asked", "knob for it", "emitted", "accepts", "most at what is emitted")
+AGAIN = ("rule", "given", "parameter", "measured", "accepts", "most at that distance")
 
 
 @dataclass(frozen=True)
-class Knob:
-    """A lossy rule by its knob: usual settings, and the range in which it moves from lossless (first) to loose (second)."""
+class Parameter:
+    """A lossy rule by its parameter: usual values, and the range from lossless (first) to loose (second)."""
 
     name: str
     rule: Callable[[float], Any]
@@ -45,19 +43,21 @@ class Knob:
     between: tuple[float, float] | None = None
 
 
-KNOBS = (
-    Knob("Cactus, delta", Cactus, (0.02, 0.1, 1.0), (0.0, 1.0)),
-    Knob("lenience, 1 - l", lambda x: engine_rules.LenientSampling(1 - x), (0.1, 0.5), (0.0, 0.99)),
-    Knob("lenience with p for the rest, 1 - l", lambda x: engine_rules.LenientSampling(1 - x, "target"), (0.5,)),
-    Knob("EARS, beta", lambda beta: Single(lambda p, q: loosened(p, q, beta)), (0.25,), (0.0, 1.0)),
-    Knob("SGLang, 1 - threshold_acc", lambda x: engine_rules.TwoThresholds(1, 1 - x), (0.5,), (0.0, 0.99)),
-    Knob("ensemble (DIVERSED), 1 - w", lambda x: toward(published_targets.Ensemble(1 - x)), (0.1, 0.5), (0.0, 1.0)),
-    Knob("cascade opt, alpha", lambda x: toward(published_targets.Cascade("opt", x)), (0.1,)),
-    Knob("typical (Medusa), alpha", lambda x: engine_rules.TypicalAcceptance(0.3, x), (0.09,)),
-    Knob("typical (vLLM until 0.8), alpha", lambda x: engine_rules.TypicalAcceptance(0.09, x), (0.3,)),
-    Knob("relaxed (TensorRT-LLM), delta", lambda x: engine_rules.RelaxedAcceptance(10, x), (0.6,)),
-    Knob("sigmoid (Wagner)", lambda x: SIGMOID.rule, (1.0,)),
-    Knob("the best, KL budget", lambda x: toward(lossy.KL(x)), (0.02,), (0.0, 1.0)),
+PARAMETERS = (
+    Parameter("Cactus, delta", Cactus, (0.02, 0.1, 1.0), (0.0, 1.0)),
+    Parameter("lenience, 1 - l", lambda x: engine_rules.LenientSampling(1 - x), (0.1, 0.5), (0.0, 0.99)),
+    Parameter("lenience with p for the rest, 1 - l", lambda x: engine_rules.LenientSampling(1 - x, "target"), (0.5,)),
+    Parameter("EARS, beta", lambda beta: Single(lambda p, q: loosened(p, q, beta)), (0.25,), (0.0, 1.0)),
+    Parameter("SGLang, 1 - threshold_acc", lambda x: engine_rules.TwoThresholds(1, 1 - x), (0.5,), (0.0, 0.99)),
+    Parameter(
+        "ensemble (DIVERSED), 1 - w", lambda x: toward(published_targets.Ensemble(1 - x)), (0.1, 0.5), (0.0, 1.0)
+    ),
+    Parameter("cascade opt, alpha", lambda x: toward(published_targets.Cascade("opt", x)), (0.1,)),
+    Parameter("typical (Medusa), alpha", lambda x: engine_rules.TypicalAcceptance(0.3, x), (0.09,)),
+    Parameter("typical (vLLM until 0.8), alpha", lambda x: engine_rules.TypicalAcceptance(0.09, x), (0.3,)),
+    Parameter("relaxed (TensorRT-LLM), delta", lambda x: engine_rules.RelaxedAcceptance(10, x), (0.6,)),
+    Parameter("sigmoid (Wagner)", lambda x: SIGMOID.rule, (1.0,)),
+    Parameter("the best, KL budget", lambda x: toward(lossy.KL(x)), (0.02,), (0.0, 1.0)),
 )
 
 
@@ -111,39 +111,39 @@ def most(rule: Any, found: OnContexts, p: Any, q: Any) -> tuple[float, float]:
     return float(np.mean(by_kl)), float(np.minimum(lossless + found.tv, 1).mean())
 
 
-def recalibrated(knob: Knob, p: Any, q: Any) -> tuple[str, ...] | None:
-    """The knob that emits the mean KL asked for; total variation, where that KL is infinite; None without a continuous knob."""
-    if knob.between is None:
+def recalibrated(parameter: Parameter, p: Any, q: Any) -> tuple[str, ...] | None:
+    """The parameter value with the given mean KL, or total variation if KL is infinite; None without a continuous parameter."""
+    if parameter.between is None:
         return None
-    unit = "KL" if np.isfinite(measure(knob.rule(knob.usual[-1]), p, q).kl).all() else "TV"
-    asked, (low, high) = ASKED[unit], knob.between
+    unit = "KL" if np.isfinite(measure(parameter.rule(parameter.usual[-1]), p, q).kl).all() else "TV"
+    asked, (low, high) = ASKED[unit], parameter.between
     for _ in range(24):
         middle = (low + high) / 2
-        rule = knob.rule(middle)
+        rule = parameter.rule(middle)
         found = measure(rule, p, q)
         emitted = float((found.kl if unit == "KL" else found.tv).mean())
         if abs(emitted - asked) <= 0.01 * asked:
             best = most(rule, found, p, q)[unit == "TV"]
             numbers = (f"{middle:.4g}", f"{emitted:.4f}", f"{found.accepts.mean():.3f}", f"{best:.3f}")
-            return knob.name, f"{unit} {asked}", *numbers
+            return parameter.name, f"{unit} {asked}", *numbers
         low, high = (middle, high) if emitted < asked else (low, middle)
-    return knob.name, f"{unit} {asked}", "none: it jumps", "", "", ""
+    return parameter.name, f"{unit} {asked}", "none: discontinuous", "", "", ""
 
 
 def rows() -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """The plane, and the recalibrated knobs."""
+    """The table of usual parameter values, and that of recalibrated ones."""
     p, q = (side[:: len(side) // CONTEXTS] for side in real_pairs())
     plane = []
-    for knob in KNOBS:
-        for value in knob.usual:
-            rule = knob.rule(value)
+    for parameter in PARAMETERS:
+        for value in parameter.usual:
+            rule = parameter.rule(value)
             found = measure(rule, p, q)
             by_kl, by_tv = most(rule, found, p, q)
             kl = float(found.kl.mean())
-            knob_text = f"{value:g}"
-            if knob.name.startswith("Cactus"):
-                knob_text += f" (each h(n): at most {max(promised(row, value) for row in p):.3f})"
+            shown = f"{value:g}"
+            if parameter.name.startswith("Cactus"):
+                shown += f" (each h(n): at most {max(promised(row, value) for row in p):.3f})"
             numbers = (found.accepts.mean(), kl, found.tv.mean(), TOKENS * kl, text_distance(found, p), by_kl, by_tv)
-            plane.append((knob.name, knob_text, *(f"{number:.3f}" for number in numbers)))
-    again = [row for knob in KNOBS if (row := recalibrated(knob, p, q)) is not None]
+            plane.append((parameter.name, shown, *(f"{number:.3f}" for number in numbers)))
+    again = [row for parameter in PARAMETERS if (row := recalibrated(parameter, p, q)) is not None]
     return plane, again

@@ -205,7 +205,7 @@ def test_no_lossless_rule_for_one_path_accepts_more_than_block_verification() ->
             assert all(result.accepted <= result.most for result in form.verifier.results(along_path((1,))))
 
 
-def test_cactus_emits_more_than_its_knob_says() -> None:
+def test_cactus_exceeds_the_divergence_of_its_parameter() -> None:
     p, q = np.full(100, 0.01), np.where(np.arange(100) < 33, 1 / 33, 0.0)
     found = true_units.measure(cactus.Cactus(0.02), p[None], q[None])
     assert round(float(found.accepts[0]), 3) == 0.987 and round(float(found.kl[0]), 2) == 1.03
@@ -425,7 +425,7 @@ def test_the_question_of_tree_verification_is_answered() -> None:
 
 
 @pytest.mark.slow
-def test_recalibrated_knobs_emit_what_is_asked() -> None:
+def test_recalibrated_parameters_have_the_given_distance() -> None:
     plane, again = true_units.rows()
     for row in again:
         if row[3]:
