@@ -153,8 +153,8 @@ def _float_entries(x: Array, name: str) -> Array:
     kind = str(x.dtype).removeprefix("torch.")
     if kind not in TOLERANCE:
         raise InvalidDistribution(
-            f"{name} has dtype {kind}: give float32, float64 or Fractions (integers are refused because counts are no probabilities,"
-            " half precision because its ratios are not lossless)"
+            f"{name} must have dtype float32, float64 or Fractions, got {kind}. Convert it: integers may be counts, and ratios in half"
+            " precision are not lossless."
         )
     return x
 

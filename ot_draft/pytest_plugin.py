@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Results are collected where the session ends: not in a worker of pytest-xdist, which sends its reports there."""
     most = config.getoption("ot_max_examples")
     if most is not None and most < 1:
-        raise pytest.UsageError(f"--ot-max-examples {most} is no number of problems: give 1 or more")
+        raise pytest.UsageError(f"--ot-max-examples must be at least 1, got {most}. Pass a number of problems.")
     if config.getoption("ot_report"):
         _check_folder(config.getoption("ot_report_dir"))
     if not hasattr(config, "workerinput"):
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 class Conformance(pytest.Item):
-    """Passes where every row that was tried kept its law; else it fails, and names the rows."""
+    """Pass if all checked rows have the target distribution; otherwise fail and list the rows."""
 
     def runtest(self) -> None:
         """Run the suite."""

@@ -103,6 +103,18 @@ class SelectionRule(ABC):
     is valid. The arrays are trusted (`otd.Problem` validates them); they must not be changed. A call raises InvalidDistribution for tensors
     that require a gradient; for training there is `otd.losses`. A rule may also have methods `under`, `approximate_for`, `target_kept`,
     `toward` and `select_siblings`, for the functions of these names.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> class Reject(otd.SelectionRule):  # rejects all draft tokens, and samples from p
+    ...     law = otd.IID()
+    ...
+    ...     def __call__(self, p, q, drafts):
+    ...         return otd.Selection(0 * otd.arrays.gather(p, drafts), p)
+    >>> otd.evaluate(Reject(), otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=2)).lossless
+    True
     """
 
     law: DraftLaw

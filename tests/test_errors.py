@@ -37,11 +37,17 @@ VALUES = {
     "all zero": (np.zeros((2, 3)), "row [0] sums to 0.0 instead of 1"),
     "Fraction negative": (np.array([F(3, 2), F(-1, 2)]), ", token 1: mass -1/2 is negative: masses are >= 0"),
     "Fraction sum": (np.array([F(1, 2), F(1, 3)]), "sums to 5/6 instead of 1 (tolerance 0): divide the row by its sum"),
-    "integers": (np.array([1, 0]), "has dtype int64: give float32, float64 or Fractions (integers are refused because"),
-    "half precision": (np.array([1, 0], dtype=np.float16), "has dtype float16: give float32, float64 or Fractions"),
-    "booleans": (np.array([True, False]), "has dtype bool: give float32"),
-    "complex": (np.array([1, 0], dtype=complex), "has dtype complex128: give float32"),
-    "strings": (["1", "0"], "has dtype <U1: give float32"),
+    "integers": (
+        np.array([1, 0]),
+        "must have dtype float32, float64 or Fractions, got int64. Convert it: integers may be counts",
+    ),
+    "half precision": (
+        np.array([1, 0], dtype=np.float16),
+        "must have dtype float32, float64 or Fractions, got float16",
+    ),
+    "booleans": (np.array([True, False]), "must have dtype float32, float64 or Fractions, got bool"),
+    "complex": (np.array([1, 0], dtype=complex), "must have dtype float32, float64 or Fractions, got complex128"),
+    "strings": (["1", "0"], "must have dtype float32, float64 or Fractions, got <U1"),
     "empty vocabulary": (np.zeros((3, 0)), "has an empty vocabulary (shape (3, 0)): the last axis must hold"),
     "empty list": ([], "has an empty vocabulary (shape (0,)): the last axis must hold n >= 1 masses"),
     "single number": (np.array(1.0), "is a single number: give a vector of n masses, or a batch of them"),
@@ -99,9 +105,9 @@ def test_torch_tensors() -> None:
     torch = pytest.importorskip("torch")
     good = torch.tensor(GOOD)
     for bad, message in (
-        (good.to(torch.float16), "q has dtype float16: give float32, float64 or Fractions"),
+        (good.to(torch.float16), "q must have dtype float32, float64 or Fractions, got float16"),
         (good.to(torch.bfloat16), "half precision because its ratios are not lossless"),
-        (good.to(torch.int64), "q has dtype int64: give"),
+        (good.to(torch.int64), "q must have dtype float32, float64 or Fractions, got int64"),
         (GOOD, "p is torch float64 on cpu, q is numpy float64: give both in one kind"),
         (EXACT, "p is torch float64 on cpu, q is Fractions: give both in one kind"),
         (good.to(torch.float32), "p is torch float64 on cpu, q is torch float32 on cpu: convert one of them"),

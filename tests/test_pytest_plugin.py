@@ -155,7 +155,7 @@ def test_quiet_shows_what_is_wrong_only(folder: Path, run: Callable[..., str]) -
 
 
 def test_wrong_options_are_refused(folder: Path, run: Callable[..., str]) -> None:
-    assert "0 is no number of problems: give 1 or more" in run("--ot-max-examples=0")
+    assert "--ot-max-examples must be at least 1, got 0" in run("--ot-max-examples=0")
     assert "invalid choice: 'pdf'" in run("--ot-report=pdf")
 
 

@@ -67,6 +67,13 @@ class Study:
     ------
     InvalidArgument
         If a number is below 1, or a rule or k is given twice.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> from ot_draft.data import Study
+    >>> Study(ks=(2,), rules=(otd.rules.KSeq(),)).ks
+    (2,)
     """
 
     ks: tuple[int, ...] = (1, 2, 4, 8)

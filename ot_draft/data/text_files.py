@@ -65,7 +65,7 @@ def _once(entries: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in entries]
         twice = [name for name in found if known_name(name) in KNOWN and names.count(name) > 1]
         if twice:
-            raise ValueError(f"{twice[0]} stands twice in one object: give it once")
+            raise ValueError(f"{twice[0]} occurs twice in one object. Remove one of them.")
     return found
 
 

@@ -33,9 +33,9 @@ class NoiseSource(Protocol):
 
 @dataclass(frozen=True)
 class Drafting:
-    """A way to draft trees, and the path rule that selects from them; as a `Policy`, the same in every step.
+    """A method to draft trees, with the path rule that selects from them; as a `Policy`, the same in every step.
 
-    `of` has the usual rule and lookup for a tree.
+    `Drafting.of(tree)` uses the default rule and prompt lookup of the tree.
 
     Parameters
     ----------
@@ -54,6 +54,13 @@ class Drafting:
         If the rule is not lossless on such trees.
     CannotDecode
         If an argument is of another type, the tree takes no looked-up tokens, or the noise does not fit tree and rule.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> from ot_draft.decoding import Drafting
+    >>> Drafting.of(otd.trees.FixedTree(otd.trees.TreeShape.chains(2, 3))).rule
+    Joint(classes=None)
     """
 
     tree: TreeDrafter

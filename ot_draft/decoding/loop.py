@@ -50,6 +50,12 @@ class DecodeOptions:
         Whether each step records p and q of all nodes.
     graphs : bool, default=True
         Whether to use CUDA graphs, on CUDA and if each model is on one device.
+
+    Examples
+    --------
+    >>> from ot_draft.decoding import DecodeOptions, SamplingParams
+    >>> DecodeOptions(sampling=SamplingParams(temperature=0.6), max_tokens=16).sampling.temperature
+    0.6
     """
 
     sampling: SamplingParams = field(default_factory=SamplingParams)

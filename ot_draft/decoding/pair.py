@@ -55,6 +55,10 @@ class Pair:
     ------
     CannotDecode
         If the models do not know the same tokens, or are not causal language models.
+
+    Examples
+    --------
+    >>> Pair(target, draft, tokenizer)  # doctest: +SKIP
     """
 
     target: Any

@@ -93,6 +93,12 @@ class SamplingParams(SamplingFields, NodeLaws):
     ------
     CannotDecode
         If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from ot_draft.decoding import SamplingParams
+    >>> SamplingParams(temperature=0.6, top_p=0.9)
+    SamplingParams(temperature=0.6, top_k=0, top_p=0.9, min_p=0.0)
     """
 
     recordable: ClassVar[bool] = True
@@ -202,6 +208,12 @@ class Processed:
         Whether all mass is on the largest score.
     before : sequence of int
         Tokens that the processors see before the sequence, such as padding.
+
+    Examples
+    --------
+    >>> from ot_draft.decoding import Processed
+    >>> len(Processed(processors=(lambda tokens, scores: scores / 0.6,)).processors)
+    1
     """
 
     processors: Sequence[Callable[[Tensor, Tensor], Tensor]]

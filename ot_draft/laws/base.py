@@ -27,7 +27,14 @@ Prefix = tuple[int, ...]
 
 
 class Fact(Flag):
-    """Properties of a draft law that code may rely on. A property that a draft law does not declare must not be assumed."""
+    """Properties of a draft law that code may rely on. A property that a draft law does not declare must not be assumed.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> otd.laws.Fact.INDEPENDENT in otd.IID().facts
+    True
+    """
 
     FIRST_FOLLOWS_Q = auto()  # the first draft is a draw from q, whatever comes after it
     ABSENT_ANYWHERE = auto()  # an absent draft says nothing about the others, so that it may stand anywhere in the list

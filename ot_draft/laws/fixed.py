@@ -115,7 +115,7 @@ class PerNodeFixedTokens(FixedTokensOfNodes, FixedFirst):
 
     def fixed_drafts(self, q: Array, k: int, n_fixed: Any = None) -> Array:
         raise InvalidDrafts(
-            "PerNodeFixedTokens: the fixed tokens stand in the tree, as the first children of their node: ask `at(prefix)`"
+            "PerNodeFixedTokens: the fixed tokens are the first children of each node in the tree. Call `at(prefix)`."
         )
 
     def canonical(self, k: int) -> DraftLaw:

@@ -19,6 +19,12 @@ class FixedTokensLaw(DraftLaw):
 
     The fixed tokens may depend on q and on all that is known before the draws, and must not depend on the draws. `FixedFirst` has
     them before the draws, `FixedLast` after them.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> isinstance(otd.Hybrid(top=1), otd.laws.FixedTokensLaw)
+    True
     """
 
     @abstractmethod
@@ -41,7 +47,14 @@ class FixedTokensLaw(DraftLaw):
 
 
 class FixedFirst(FixedTokensLaw):
-    """Fixed tokens T first, then i.i.d. draws from q outside T. A subclass defines T by `n_fixed` and `fixed_drafts`."""
+    """Fixed tokens T first, then i.i.d. samples from q outside T. A subclass defines T by `n_fixed` and `fixed_drafts`.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> isinstance(otd.Hybrid(top=1), otd.laws.FixedFirst)
+    True
+    """
 
     facts: ClassVar[Fact] = Fact.INDEPENDENT_OUTSIDE_FIXED
 

@@ -20,6 +20,17 @@ class Target(ABC):
 
     A lossy rule is a lossless rule for another target distribution. r depends on p, q, the number of draft tokens k and the draft law
     only, not on the drafts. The guarantee of a target holds for every k and draft law; the acceptance is largest for those given.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import ot_draft as otd
+    >>> class Halfway(otd.lossy.Target):
+    ...     def __call__(self, p, q, k=1, law=None):
+    ...         return (p + q) / 2
+    >>> rule = otd.lossy.Toward(Halfway(), otd.rules.SpeculativeSampling())
+    >>> otd.evaluate(rule, otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], k=1)).acceptance
+    Fraction(7, 8)
     """
 
     @property

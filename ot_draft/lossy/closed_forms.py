@@ -72,6 +72,11 @@ class Ratio(Nearest):
     factor : float or Fraction, optional
         The largest ratio itself, instead of delta. A Fraction makes the result exact.
 
+    Raises
+    ------
+    InvalidArgument
+        If not exactly one of the arguments is given, or it is out of range.
+
     References
     ----------
     .. [1] Leviathan et al., 2023, appendix A.5 (one draft token); docs/lossy.md of this project (several).

@@ -143,16 +143,18 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = F
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
     text, n = text.long(), p.shape[-1]
     if bool(((text < 0) | (text >= n)).any()):
-        place = ((text < 0) | (text >= n)).nonzero()[0].tolist()
+        index = ((text < 0) | (text >= n)).nonzero()[0].tolist()
         raise InvalidDrafts(
-            f"place {place}: token {int(text[tuple(place)])} is outside the vocabulary 0 .. {n - 1}: give ids of its tokens"
+            f"text{index} must be a token id in 0 .. {n - 1}, got {int(text[tuple(index)])}. Correct the text."
         )
     scores = (p.log_softmax(-1), q.log_softmax(-1)) if logits else (p, q)
     own_p, own_q = (x.gather(-1, text[..., None])[..., 0].double() for x in scores)
     lost = own_p <= (-inf if logits else 0)
     if bool(lost.any()):
-        place = lost.nonzero()[0].tolist()
-        raise InvalidDistribution(f"place {place}: p is 0 for the text's token: give a text that was drawn from p")
+        index = lost.nonzero()[0].tolist()
+        raise InvalidDistribution(
+            f"text{index} must have positive probability in p, got 0. Pass a text that was sampled from p."
+        )
     log_largest_ratio = log(1e30)  # log of a ratio above all minima, without overflow in float32
     # Products of Q/P are sums of logarithms, because the product may overflow in between. Factors q = 0 are multiplied separately, which
     # keeps their gradient.

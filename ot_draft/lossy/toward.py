@@ -26,6 +26,11 @@ class Toward(SelectionRule):
     rule : SelectionRule
         A lossless rule.
 
+    Raises
+    ------
+    InvalidArgument
+        If target is not a function, or rule is not a selection rule.
+
     References
     ----------
     .. [1] docs/lossy.md of this project.

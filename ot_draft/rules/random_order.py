@@ -137,15 +137,15 @@ def _master(columns: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, float, np.n
 
 
 def _solved(cost: np.ndarray, **program: Any) -> Any:
-    """The program's solution: it has one, and where masses differ by many powers of ten one way of HiGHS may miss it that another finds."""
+    """Solution of the program, by several methods of HiGHS, because one may fail if masses differ by many powers of ten."""
     from scipy.optimize import linprog
 
-    ways = ({"method": "highs"}, {"method": "highs-ds", "options": {"presolve": False}}, {"method": "highs-ipm"})
-    for way in ways:
-        answer = linprog(cost, **program, **way)
+    methods = ({"method": "highs"}, {"method": "highs-ds", "options": {"presolve": False}}, {"method": "highs-ipm"})
+    for method in methods:
+        answer = linprog(cost, **program, **method)
         if answer.x is not None:
             return answer
-    raise SolverFailed(f"HiGHS found no mixture of orders in {len(ways)} ways: {answer.message}")
+    raise SolverFailed(f"HiGHS found no mixture of orders with {len(methods)} methods: {answer.message}")
 
 
 def _shares(weights: np.ndarray, like: np.ndarray) -> np.ndarray:

@@ -16,7 +16,14 @@ Record = dict[str, Any]  # plain data, of JSON's types only
 
 
 class Status(StrEnum):
-    """Outcome of a check, or of a whole report."""
+    """Outcome of a check, or of a whole report.
+
+    Examples
+    --------
+    >>> from ot_draft.verify import Status
+    >>> Status.UNDECIDED.value
+    'not decided'
+    """
 
     PASSED = "passed"
     FAILED = "failed"

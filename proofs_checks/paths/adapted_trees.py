@@ -1,32 +1,32 @@
 """Trees whose numbers of children follow what was drafted: on what they may depend for joint and optimal selection to be lossless.
 
-A tree is drafted place by place. A *place* is a prefix, so that equal siblings are one place; a step drafts after one place: some
-fixed tokens T and r i.i.d. draws from q outside T, given to the first node that holds the prefix. Which place is next, T and r are
+A tree is drafted prefix by prefix: siblings with the same token are one prefix. A step drafts after one prefix: some
+fixed tokens T and r i.i.d. draws from q outside T, given to the first node that holds the prefix. Which prefix is next, T and r are
 any function of all that was drafted before (of p, q, the text and randomness of its own, too).
 
-THEOREM. If no place is drafted after twice, `Joint` and `TokenWise(Optimal)` keep the target's law. So a drafting level by level is
+THEOREM. If no prefix is drafted after twice, `Joint` and `TokenWise(Optimal)` keep the target distribution. So a drafting level by level is
 lossless if the numbers of a level come from the levels above; depth first, and in any order of confidence, are as good; and what a level
-leaves of the budget (equal draws, say, which are one place) may be used below.
+leaves of the budget (equal draws, say, which are one prefix) may be used below.
 
-PROOF. Let c be a place, and H everything drafted up to the step of c, without that step (if nothing is drafted after c: everything).
-The walk of selection from the root down to c looks at the children of the places on the way only, and these were drafted before: a
-place is drafted after only when a node holds it. So the choices of the walk are functions of H and of uniforms of their own. Given
-H, the draws after c are r i.i.d. draws from q outside T, with T and r known: the token selected among them has the law m that the
+PROOF. Let c be a prefix, and H everything drafted up to the step of c, without that step (if nothing is drafted after c: everything).
+The walk of selection from the root down to c looks at the children of the prefixes on the way only, and these were drafted before: a
+prefix is drafted after only when a node holds it. So the choices of the walk are functions of H and of uniforms of their own. Given
+H, the draws after c are r i.i.d. draws from q outside T, with T and r known: the token selected among them has the distribution m that the
 rule computes from p, q, T and r. Let G be H with the choices of the walk, and w the weight of the walk, a function of G.
-CLAIM: given G, the probability that the place c or one below it is accepted, and that what is emitted from there on begins with z,
-is w p(z | c), for every z. By induction from the deepest place upward. Where nothing is drafted after c, that is the last test:
+CLAIM: given G, the probability that the prefix c or one below it is accepted, and that what is emitted from there on begins with z,
+is w p(z | c), for every z. By induction from the deepest prefix upward. Where nothing is drafted after c, that is the last test:
 accepted with w, and the target follows. Else a token y is selected by m, its weight is min(1, w p(y) / m(y)), and what is emitted beyond it
 follows the target by the claim for c y, whose G holds more and changes nothing about m(y): min(m(y), w p(y)) in all. With probability
 1 - sum of min(m, w p) = 1 - w + R nothing longer is accepted; then the test of c passes with R / (R + 1 - w), and (w p - m)+ / R
-follows: (w p(y) - m(y))+ in all. Both together are w p(y). At the root w = 1. For TokenWise(Optimal) the same with w = 1 at every place,
+follows: (w p(y) - m(y))+ in all. Both together are w p(y). At the root w = 1. For TokenWise(Optimal) the same with w = 1 at every prefix,
 because the output of the rule at c, given G, follows p. QED
 
-TRAVERSAL needs less: it is lossless however often a place is drafted after. Its claim for a node c, of weight w and target p, is that
+TRAVERSAL needs less: it is lossless however often a prefix is drafted after. Its claim for a node c, of weight w and target p, is that
 given everything drafted so far the node or one below it is accepted with probability w, and that the target follows. This
 says nothing about how many children there are. So when c was refused with all below it, of probability 1 - w whatever hangs there, the
 elder history is as likely as before, the next child follows its law given that, and whether there is one may depend on all of it.
 
-For joint and optimal selection a place that is drafted after twice breaks the second sentence of the proof: r then depends on draws
+For joint and optimal selection a prefix that is drafted after twice breaks the second sentence of the proof: r then depends on draws
 after c, and they are no longer i.i.d. given r. Three ways to do so that look harmless are refuted by counterexample below. Whether two
 nodes are equal siblings matters: numbers after one token may depend on what was drawn after another token of the same level, and not
 on what was drawn after an equal one.

@@ -363,7 +363,7 @@ def test_two_names_that_may_both_be_p_never_overwrite_each_other(tmp_path: Path)
     for content, said in (
         ('{"p": [1, 0], "P": [0, 1], "q": [1, 0]}', "got p, P."),
         ('[{"p": [1, 0], "P": [0, 1], "q": [1, 0]}]', "got p, P."),
-        ('{"p": [1, 0], "p": [0, 1], "q": [1, 0]}', "p stands twice in one object"),
+        ('{"p": [1, 0], "p": [0, 1], "q": [1, 0]}', "p occurs twice in one object"),
         ('{"pairs": [{"p": [1, 0], "q": [1, 0]}]}', "got pairs."),
         ('{"p": {"a": 1}, "q": {"a": 1}}', "p must be a number in lists of one length, got {"),
     ):

@@ -16,6 +16,9 @@ from pathlib import Path
 from numpydoc.validate import validate
 
 ROOT = Path(__file__).parents[2]
+RECORDS = {"ot_draft.trees.FastestTree", "ot_draft.data.Sweep"} | {
+    f"ot_draft.decoding.benchmark.{name}" for name in ("Comparison", "Measured", "MethodCosts")
+}
 CHECKS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["numpydoc_validation"]["checks"])
 
 
@@ -42,11 +45,11 @@ def errors(name: str) -> list[str]:
     is_own = getattr(value, "__module__", "").startswith("ot_draft")  # not an alias, as Array of typing.Any
     if not is_own or not (inspect.isroutine(value) or inspect.isclass(value)):
         return []
-    codes = CHECKS - ({"EX01", "RT01"} if inspect.isclass(value) else set())
-    has_fields = inspect.isclass(value) and "Attributes\n" in (
-        value.__doc__ or ""
-    )  # a record, documented by its fields
-    codes -= {"PR01"} if isinstance(value, EnumType) or has_fields else set()
+    codes = set(CHECKS)
+    if inspect.isclass(value):
+        is_record = "Attributes\n" in (value.__doc__ or "") or name in RECORDS  # made by functions, not by users
+        codes -= {"RT01"} | ({"PR01"} if isinstance(value, EnumType) or is_record else set())
+        codes -= {"EX01"} if is_record or inspect.isabstract(value) or issubclass(value, Exception) else set()
     return [f"{code} {message}" for code, message in validate(name)["errors"] if code in codes]
 
 

@@ -215,7 +215,7 @@ def test_ratios_that_no_float_holds_decide_nothing() -> None:
 
 def test_a_text_that_the_target_does_not_write_is_refused() -> None:
     p = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    with pytest.raises(otd.InvalidDistribution, match=r"place \[1\]: p is 0 for the text's token: give a text"):
+    with pytest.raises(otd.InvalidDistribution, match=r"text\[1\] must have positive probability in p"):
         accepted_length_loss(p, p, torch.tensor([0, 1]))
 
 
@@ -350,7 +350,7 @@ def test_the_accepted_length_of_logits_is_that_of_their_probabilities() -> None:
     wanted.sum().backward()
     assert torch.allclose(found, wanted, rtol=0, atol=1e-12) and torch.allclose(mine.grad, theirs.grad, atol=1e-12)
     target[0, 0, text[0, 0]] = -torch.inf
-    with pytest.raises(otd.InvalidDistribution, match=r"place \[0, 0\]: p is 0 for the text's token"):
+    with pytest.raises(otd.InvalidDistribution, match=r"text\[0, 0\] must have positive probability in p"):
         accepted_length_loss(target, draft, text, logits=True)
 
 
@@ -408,7 +408,7 @@ def test_batches_that_do_not_fit_are_told() -> None:
         ([0, 1], "text is a list: give a torch tensor of token ids"),
         (torch.tensor([0.0, 1.0]), "of torch.float32: give a torch tensor of token ids"),
         (torch.tensor([True, False]), "of torch.bool: give a torch tensor of token ids"),
-        (torch.tensor([0, 2]), r"place \[1\]: token 2 is outside the vocabulary 0 .. 1"),
+        (torch.tensor([0, 2]), r"text\[1\] must be a token id in 0 .. 1, got 2"),
         (torch.tensor([-1, 0]), r"place \[0\]: token -1 is outside the vocabulary"),
     ],
 )

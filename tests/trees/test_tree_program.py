@@ -83,7 +83,7 @@ def test_drafts_that_are_not_all_and_programs_that_are_too_large(monkeypatch: py
     model = random_model(2, 3)
     drafted = list(all_paths(model, 1, 2))
     for bound in (trees.tree_program_bound, trees.cap_bound):
-        with pytest.raises(InvalidArgument, match="give all ways to draft, of sum 1"):
+        with pytest.raises(InvalidArgument, match="Pass all possible drafts"):
             bound(model, drafted[1:])
     with pytest.raises(otd.SolverFailed, match=r"solver must be one of highs.*, got 'simplex'"):
         trees.tree_program_bound(model, drafted, "simplex")

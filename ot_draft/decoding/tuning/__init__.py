@@ -50,6 +50,12 @@ class Auto:
     CannotDecode
         If neither the draft model nor prompt lookup may draft; in a run, if the target is split between processes and no costs are given,
         since each would choose by its own clock.
+
+    Examples
+    --------
+    >>> from ot_draft.decoding import Auto
+    >>> Auto(paths=((2, 3),), warm_up=0).paths
+    ((2, 3),)
     """
 
     model: bool = True

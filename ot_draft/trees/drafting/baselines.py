@@ -133,6 +133,11 @@ class StoppedPath(TreeDrafter):
         Predicted probability that a draft token is accepted, by the bin of its mass. `fitted` counts them. The default is that of the
         pair of figures/data, at both temperatures.
 
+    Raises
+    ------
+    InvalidArgument
+        If the threshold is not a probability, or the lengths of edges and accepted do not fit.
+
     References
     ----------
     .. [1] Huang, Guo and Wang, "SpecDec++: Boosting Speculative Decoding via Adaptive Candidate Lengths", 2024, who train a head

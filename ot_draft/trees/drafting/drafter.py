@@ -44,7 +44,14 @@ class DraftCounts:
 
 
 class TreeDrafter(ABC):
-    """A way to draft trees."""
+    """Base class of methods that draft trees.
+
+    Examples
+    --------
+    >>> import ot_draft as otd
+    >>> isinstance(otd.trees.FixedTree(otd.trees.TreeShape.chains(2, 3)), otd.trees.TreeDrafter)
+    True
+    """
 
     @property
     @abstractmethod

@@ -51,7 +51,7 @@ def every_growth(
             waiting += [({**made, number: token}, probability * mass) for token, mass in enumerate(masses) if mass != 0]
         count += len(runs)
         if count > limit:
-            raise InvalidArgument(f"over {limit} ways to draft: take a smaller vocabulary or a smaller budget")
+            raise InvalidArgument(f"over {limit} possible drafts. Use a smaller vocabulary or a smaller budget.")
 
 
 class _EveryWay(TreeDraws):

@@ -109,6 +109,11 @@ def expected_accepted(shape: TreeShape, acceptance: Sequence[float]) -> float:
     tokens : float
         Sum over the nodes of the product of the acceptances on the path to the node.
 
+    Raises
+    ------
+    InvalidArgument
+        If acceptance has fewer values than a node has children.
+
     Examples
     --------
     >>> import ot_draft as otd

@@ -332,7 +332,7 @@ def _sets_of_trees(nodes: Nodes, drafted: Drafted) -> Sets:
     whole = sum(found.values(), Fraction(0))
     if whole != 1 if xp.is_exact(nodes.target(())) else abs(whole - 1) > 1e-9:
         raise InvalidArgument(
-            f"the probabilities of the drafts sum to {float(whole)!r}: give all ways to draft, of sum 1"
+            f"the probabilities of the drafts must sum to 1, got {float(whole)!r}. Pass all possible drafts."
         )
     return found
 

@@ -25,6 +25,11 @@ class Costs:
     change : float, default=0.0
         Additional cost of a target call on another number of positions than the one before; only `ot_draft.decoding.Auto` uses it.
 
+    Raises
+    ------
+    InvalidCosts
+        If a cost is negative or not finite, or costs of one position are missing.
+
     Examples
     --------
     >>> import ot_draft as otd

@@ -19,11 +19,20 @@ from .survivors import Draws, Survivors
 
 @dataclass(frozen=True)
 class BlockVerification(PathRule):
-    """Give every prefix of the path a weight, and accept the longest one that passes its own test; one path only.
+    """Give each prefix of the path a weight, and accept the longest one that passes its test; one path only.
 
     w_0 = 1, w_i = min(1, w_{i-1} p(x_i) / q(x_i)); the tests are those of `verify` with m = q.
     Expected accepted length: the sum of E[w_i], at least that of token-wise speculative sampling.
     Source: Sun et al., Block verification accelerates speculative decoding, 2024.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel({(): np.array([F(1, 2), F(1, 2)])}, {(): np.array([F(3, 4), F(1, 4)])}, 0)
+    >>> otd.trees.evaluate(otd.trees.BlockVerification(), model, (1, 2)).expected_length
+    Fraction(11, 8)
     """
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:

@@ -180,11 +180,20 @@ class TokenWise(PathRule):
 
 @dataclass(frozen=True)
 class NaivePath(TokenWise):
-    """Draw a token from the target at every node, and continue while a child holds it: `TokenWise(NaiveTarget())` on every tree.
+    """Sample a token from p at each node, and continue while a child has that token: `TokenWise(NaiveTarget())` on every tree.
 
     Valid under every draft law, and the only rule for children that are not sampled, such as top-k tokens. Every emitted token has the
     target distribution given those before it, whatever the drafts are.
     Source: the baseline of Miao et al., SpecInfer, 2024, section 4.3; the trees of EAGLE-2 under greedy drafting.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel({(): np.array([F(1, 2), F(1, 2)])}, {(): np.array([F(3, 4), F(1, 4)])}, 0)
+    >>> otd.trees.evaluate(otd.trees.NaivePath(), model, (1, 2)).expected_length
+    Fraction(3, 4)
     """
 
     rule: SelectionRule = field(default=NaiveTarget(), init=False, repr=False)

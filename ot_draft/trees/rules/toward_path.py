@@ -54,6 +54,11 @@ class TowardPath(PathRule):
     rule : PathRule
         Any path rule, for instance `Joint()`.
 
+    Raises
+    ------
+    InvalidDrafts
+        If target is not a function, or rule is not a path rule.
+
     Examples
     --------
     >>> import ot_draft as otd

@@ -38,6 +38,15 @@ class Traversal(PathRule):
     without the rejected token. This project adds the proof, which determines the new weight, and hence other draft laws. Equal siblings are
     separate draws with separate children.
     Source: Weng et al., Traversal verification for speculative tree decoding, 2025; checked exactly with `evaluate`.
+
+    Examples
+    --------
+    >>> from fractions import Fraction as F
+    >>> import numpy as np
+    >>> import ot_draft as otd
+    >>> model = otd.trees.MarkovModel({(): np.array([F(1, 2), F(1, 2)])}, {(): np.array([F(3, 4), F(1, 4)])}, 0)
+    >>> otd.trees.evaluate(otd.trees.Traversal(), model, (1, 2)).expected_length
+    Fraction(11, 8)
     """
 
     def check(self, bounds: Bounds, law: DraftLaw) -> None:

@@ -156,7 +156,9 @@ def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty
 def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
     """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
     if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
-        raise InvalidArgument(f"{rule!r} is no selection rule: give an instance of a subclass of otd.SelectionRule")
+        raise InvalidArgument(
+            f"rule must be an instance of a subclass of otd.SelectionRule, got {rule!r}. Pass a selection rule."
+        )
     if not isinstance(getattr(rule, "law", None), DraftLaw):  # a user's class may have none, or anything for one
         raise InvalidArgument(f"{rule.name} has no draft law: write  law = otd.IID()  in the class")
     if isinstance(rule.claims, str):

@@ -401,7 +401,9 @@ def check_step(
     'given_drafts'
     """
     if path and law not in (None, IID()):
-        raise InvalidArgument(f"law is {law!r} with path=True: a path has one draft at every place, so give otd.IID()")
+        raise InvalidArgument(
+            f"law must be otd.IID() if path=True, got {law!r}. Remove law: a path has one draft token per position."
+        )
     calls = (samples, seconds, false_alarm, seed)
     return examine(
         (PathStepSampler if path else StepSampler)(step, batched, rule), problems, law, k, calls, path=path, rule=rule
@@ -517,7 +519,7 @@ class PathStepSampler(StepSampler):
 
     def agree(self, drafts: Array, flags: Array, token: Array) -> None:
         if (flags[..., 1:] & ~flags[..., :-1]).any():
-            raise NoOutcome("gave accepted flags that are true behind one that is not: the first drafts are kept")
+            raise NoOutcome("gave a true accepted flag after a false one. Accept a prefix of the draft tokens.")
 
     def decisions(self, outcomes: Array, n: int, k: int) -> list[tuple[Array, Array, Array, Array]]:
         length = outcomes[:, k:-1].sum(-1)

@@ -126,7 +126,7 @@ def test_what_is_no_outcome_is_named(returned: Any, said: str) -> None:
 
 
 def test_a_path_has_one_draft_a_place() -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"law is WithoutReplacement\(\) with path=True"):
+    with pytest.raises(otd.InvalidArgument, match=r"law must be otd.IID\(\) if path=True"):
         otd.check_step(Step().path, law=otd.WithoutReplacement(), path=True)
     report = otd.check_step(lambda p, q, k, generator: p([[0.5]] * len(p())), path=True, batched=True, samples=128)
     assert "the text is of float64" in report["possible_step"].evidence.reason
