@@ -179,7 +179,7 @@ def _store_path(length, nodes, tokens, row, node, following, parent, token, lane
 
 @triton.jit
 def _drawn_by(q, child, token, gone, fixed, q_mass, free, lane):
-    """Probability of each node's token when the child was drafted: float64 (NODES,). q_mass, free: mass and number of tokens not excluded."""
+    """Probability of each node's token when the child was drafted: float64 (NODES,). q_mass, free: of the tokens not excluded."""
     mine = tl.sum(tl.where(lane == child, token, 0))
     draft = tl.load(q + tl.where(token >= 0, token, 0)).to(tl.float64)
     spread = tl.where(free > 0, 1.0 / tl.where(free > 0, free, 1).to(tl.float64), 0.0)
