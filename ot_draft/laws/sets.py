@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidArgument, InvalidDrafts
 
-MAX_SETS = 200_000  # more rows than any of the solvers takes in minutes
+MAX_SETS = 200_000  # no solver handles more in minutes
 MAX_TOKENS = 5_000
 
 
