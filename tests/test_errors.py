@@ -106,7 +106,7 @@ def test_torch_tensors() -> None:
     good = torch.tensor(GOOD)
     for bad, message in (
         (good.to(torch.float16), "q must have dtype float32, float64 or Fractions, got float16"),
-        (good.to(torch.bfloat16), "half precision because its ratios are not lossless"),
+        (good.to(torch.bfloat16), "ratios in half precision are not lossless"),
         (good.to(torch.int64), "q must have dtype float32, float64 or Fractions, got int64"),
         (GOOD, "p is torch float64 on cpu, q is numpy float64: give both in one kind"),
         (EXACT, "p is torch float64 on cpu, q is Fractions: give both in one kind"),

@@ -128,8 +128,8 @@ def certify(coupling: Coupling, token_set: np.ndarray) -> Certificate:
     inside = sum((mass for tokens, mass in masses if token_set[list(tokens)].all()), Fraction(0))
     if upper != 1 + sum(program.exact.p[token_set], Fraction(0)) - inside:
         raise SolverFailed(
-            f"{type(program.exact.law).__name__}: P(all drafts in H) differs between the draft law and the draft sets."
-            " This is a bug in ot_draft; please report it."
+            f"{type(program.exact.law).__name__}: P(all drafts in H) differs between its prefix probabilities and its draft tuples."
+            " Correct the draft law."
         )
     _check_feasible(coupling)
     if coupling.value > upper:

@@ -41,5 +41,5 @@ def test_another_way_to_solve_gives_the_same_acceptance(giving_up: list[str]) ->
 
 def test_no_way_at_all_is_one_line(giving_up: list[str]) -> None:
     giving_up += ["highs", "highs-ds", "highs-ipm"]
-    with pytest.raises(otd.SolverFailed, match="no mixture of orders in 3 ways"):
+    with pytest.raises(otd.SolverFailed, match="no mixture of orders with 3 methods"):
         otd.evaluate(otd.rules.RandomOrder(tolerance=1e-11), otd.Problem(P, Q, 3, otd.WithoutReplacement()))

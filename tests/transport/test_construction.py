@@ -177,7 +177,7 @@ def test_what_is_refused():
         plan.table()
     with pytest.raises(otd.InvalidArgument, match=r"300\^5 entries.*plan\[drafts\]"):
         plan.full()
-    with pytest.raises(otd.InvalidArgument, match=r"shape \(3,\): give 4 token ids in a row, -1 for an absent one"):
+    with pytest.raises(otd.InvalidArgument, match=r"shape \(3,\): give 4 token ids per row, -1 for an absent one"):
         plan[[0, 1, 2]]
     with pytest.raises(otd.InvalidDrafts, match="token 300 is outside the vocabulary"):
         plan[[0, 1, 2, 300]]
