@@ -471,4 +471,6 @@ def test_four_numbers_of_drafts_keep_their_standard_errors(tmp_path: Path) -> No
 def test_more_top_tokens_than_draft_tokens_are_an_error() -> None:
     told = compare(*BERNOULLI, "--k", "1,2", "--draft-law", "hybrid:99", "--jobs", 1)
     assert told.exit_code == 2 and "at most k top tokens, hybrid:2, got 'hybrid:99'" in told.stderr
-    assert compare(*BERNOULLI, "--k", "1,2", "--draft-law", "hybrid:2", "--rules", "Optimal", "--jobs", 1).exit_code == 0
+    assert (
+        compare(*BERNOULLI, "--k", "1,2", "--draft-law", "hybrid:2", "--rules", "Optimal", "--jobs", 1).exit_code == 0
+    )
