@@ -74,7 +74,7 @@ def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
     tuples = np.concatenate(list(all_drafts(problem)))
     mass = problem.law.probability(problem.q[None, :], tuples)
     if mass.sum() != 1 or (mass < 0).any():
-        seen = f"the law's probabilities of all drafts sum to {mass.sum()}, the least is {mass.min()}"
+        seen = f"the draft law's probabilities sum to {mass.sum()}, and the smallest one is {mass.min()}"
         raise Counterexample(problem, seen, decides=False)
     drawn = np.reshape(
         draw(case.law, np.tile(case.q, (SAMPLING.draws, 1)), case.k, generator), (SAMPLING.draws, case.k)
@@ -83,7 +83,7 @@ def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
         token, _ = sample(rule, case.p, case.q, drawn, generator)
         p = kept_problem(rule, case).p
         wrong = not log_e_value(np.bincount(token, minlength=case.n), p) < np.log(SAMPLING.limit)
-        raise Counterexample(problem, f"the law draws {seen}", decides=wrong)
+        raise Counterexample(problem, f"the draft law samples {seen}", decides=wrong)
 
 
 @rule_property(cases=wide_problems, category="lossless", large=True, sampled=True)
@@ -113,13 +113,13 @@ def drawn_tokens(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _differs(drawn: Array, tuples: Array, law: Array) -> str:
-    """A sentence on drafts (m, k) that do not come as often as the law (t,) of the tuples (t, k) says; empty where they do."""
+    """Description of draft tuples whose frequency in drawn (m, k) differs from the probabilities `law` (t,) of tuples (t, k), or empty."""
     cells = {drafts: cell for cell, drafts in enumerate(map(tuple, tuples.tolist()))}
     found = Counter(map(tuple, drawn.tolist()))
     if strange := found.keys() - cells.keys():
-        return f"{list(min(strange))}, and says that this has probability 0"
+        return f"{list(min(strange))}, and states probability 0 for it"
     counts = np.array([found[drafts] for drafts in cells])
     if log_e_value(counts, law) < np.log(SAMPLING.limit):
         return ""
     worst = int(np.argmax(abs(counts / len(drawn) - law)))
-    return f"{tuples[worst].tolist()} in {counts[worst]:,} of {len(drawn):,} calls, and says that this has probability {law[worst]:.4f}"
+    return f"{tuples[worst].tolist()} in {counts[worst]:,} of {len(drawn):,} calls, and states probability {law[worst]:.4f} for it"

@@ -259,7 +259,7 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
     report = check_draws(draft_sampler, rule.law, samples=5_000, seed=seed)
     cases = len({outcome.evidence.label for outcome in report.outcomes if outcome.check == "declared_draft_law"})
     evidence = RuleEvidence(category="lossless", cases=cases)
-    claim = f"The drafts are drawn by the law that the rule declares, {rule.law}."
+    claim = f"Draft tokens follow the draft law that the rule declares, {rule.law}."
     outcome = Outcome(check="declared_draft_law", claim=claim, evidence=evidence, seconds=report.tried["seconds"])
     if report.passed:
         return outcome
@@ -270,7 +270,7 @@ def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], s
     reason = f"{failed.check} of check_draws, {failed.evidence.label}: {failed.evidence.reason}"
     return replace(
         outcome, status=Status.FAILED, evidence=replace(evidence, reason=reason), counterexample={"code": report.tried["code"]},
-        decides=failed.check in {"declared_draft_law", "independent_steps"},  # they show another law of the drafts
+        decides=failed.check in {"declared_draft_law", "independent_steps"},  # they show another draft law
     )  # fmt: skip
 
 

@@ -381,8 +381,8 @@ class Trial:
 
 
 def _filled(case: LabelledProblem) -> str:
-    """A sentence on drafts where q has fewer tokens of mass than there are drafts; else empty."""
-    said = "q is used up: the law fills with equal chances from the tokens not drafted yet (Sequoia's rule)"
+    """Remark for q with fewer tokens of positive probability than draft tokens, or empty."""
+    said = "no probability is left in q: the draft law then samples uniformly from the tokens not drafted yet (Sequoia's rule)"
     return f"; {said}" if is_used_up(case.problem) else ""
 
 

@@ -221,7 +221,9 @@ def test_what_is_drafted_when_q_is_used_up_is_said_and_among_the_corners(name: s
     for problems in (used, None) if not right else (used,):  # by default, too
         report = otd.check_draws(draft, otd.WithoutReplacement(), problems, samples=1000, seconds=None)
         assert report.passed == right
-        assert ("q is used up: the law fills with equal chances" in str(report)) == (not right), str(report)
+        assert ("no probability is left in q: the draft law then samples uniformly" in str(report)) == (not right), str(
+            report
+        )
 
 
 def test_arguments_that_contradict_the_problems_are_errors() -> None:
@@ -311,7 +313,7 @@ def test_every_law_draws_what_it_states(law: otd.DraftLaw) -> None:
 @pytest.mark.parametrize(
     ("rule", "law", "verdict", "seen"),
     [
-        (otd.rules.KSeq(), OneUniform(), "no", "in 2,036 of 10,000 calls, and says that this has probability 0.04"),
+        (otd.rules.KSeq(), OneUniform(), "no", "in 2,036 of 10,000 calls, and states probability 0.04"),
         (otd.rules.KSeq(), FirstToken(), "no", "in 10,000 of 10,000 calls"),
         (otd.rules.NaiveTarget(), OneUniform(), "not decided", "in 2,036 of 10,000 calls"),
         (otd.rules.NaiveTarget(), Halved(), "not decided", "sum to 1/2"),
