@@ -354,7 +354,7 @@ def compare_rules(
     >>> from ot_draft.data.pairs import as_pairs
     >>> pairs = as_pairs({"p": np.array([[0.5, 0.5]]), "q": np.array([[0.75, 0.25]])}, "example")
     >>> rows = compare_rules(pairs, Study(ks=(1, 2), rules=(rules.KSeq(),), lp_limit=0))
-    >>> [(line.rule, line.k, round(line.accepted, 4)) for line in summarise(rows, pairs) if line.accepted is not None]
+    >>> [(str(line.rule), line.k, round(line.accepted, 4)) for line in summarise(rows, pairs) if line.accepted is not None]
     [('optimum', 1, 0.75), ('KSeq', 1, 0.75), ('optimum', 2, 0.9375), ('KSeq', 2, 0.8476)]
     """
     rows: list[Row] = []

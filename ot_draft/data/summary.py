@@ -84,7 +84,7 @@ def summarise(rows: Iterable[Row], pairs: PairsFound, study: Study | None = None
     >>> pairs = as_pairs({"p": p, "q": q}, "example")
     >>> rows = compare_rules(pairs, Study(ks=(1,), rules=(rules.KSeq(),), lp_limit=0))
     >>> means = [line for line in summarise(rows, pairs) if line.accepted is not None]
-    >>> [(line.rule, line.pairs, line.accepted, round(line.error, 4)) for line in means]
+    >>> [(str(line.rule), line.pairs, line.accepted, round(line.error, 4)) for line in means]
     [('optimum', 2, 0.875, 0.125), ('KSeq', 2, 0.875, 0.125)]
     """
     means = Means(study)

@@ -613,7 +613,8 @@ def test_a_text_that_stops_early_or_has_no_mass_is_wrong(reference: ReferencePai
 def test_the_plugin_of_pytest_has_a_test_for_each_engine(pytester: pytest.Pytester) -> None:
     """With an adapter that does not start: a failing test that says so, not a crash of pytest."""
     pytester.makepyfile(
-        engine="def start(target, draft):\n    raise RuntimeError('out of order')\ndef complete(requests):\n    pass\ndef stop():\n    pass\n"
+        engine="def start(target, draft):\n    raise RuntimeError('out of order')\n"
+        "def complete(requests):\n    pass\ndef stop():\n    pass\n"
     )
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--ot-conform", str(pytester.path / "engine.py"))
     done.assert_outcomes(failed=1)
