@@ -277,7 +277,7 @@ def requests(law: DraftLaw, cells: int = 1_500) -> Strategy:
     return large_problems(law, st.sampled_from((*few_rows, *MOST_ROWS)), cells)
 
 
-def all_sizes(law: DraftLaw, **few: int) -> Strategy:
+def all_sizes(law: DraftLaw, **few: Any) -> Strategy:
     """Single pairs and batches."""
     return large_problems(law, **few) | requests(law, **few)
 
