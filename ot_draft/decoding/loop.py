@@ -340,8 +340,7 @@ def check_options(options: DecodeOptions, texts: int) -> None:
 
 
 def _check_list(name: str, given: Any, content: str, remedy: str, kind: type = object) -> None:
-    is_list = isinstance(given, Sequence) and not isinstance(given, str)
-    if not is_list or not all(isinstance(each, kind) for each in given):
+    if not isinstance(given, list | tuple | range) or not all(isinstance(each, kind) for each in given):
         shown = " ".join(repr(given).split())
         raise CannotDecode(f"{name} must be a list of {content}, got {shown:.150}. {remedy}")
 
