@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 MAX_TOKENS = 64  # new tokens per prompt
+SEED = 0
 DTYPE, DEVICE = "float32", "cpu"
 BACKEND = "auto"  # chosen by the target and by what is installed: `resolve` of `ot_draft/decoding/backends.py`
 PATHS, LENGTH = 4, 4  # draft paths, and their tokens

@@ -63,7 +63,7 @@ class DecodeOptions:
     processed: Sequence[Processed] | None = None
     max_tokens: int = defaults.MAX_TOKENS
     stop: Sequence[int] | None = None
-    seed: int = 0
+    seed: int = defaults.SEED
     rows: Sequence[int] | None = None
     laws: bool = False
     graphs: bool = True

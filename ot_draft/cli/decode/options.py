@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -212,7 +212,7 @@ class SamplingOptions:
     seed: int = option(
         "--seed",
         type=int,
-        default=0,
+        default=defaults.SEED,
         help="Random seed. With --shape auto, it determines the output only together with --costs.",
         **DEFAULTS,
     )
@@ -222,6 +222,7 @@ class SamplingOptions:
 class DraftOptions:
     """Shape, law and rule of the drafts. None: not given."""
 
+    default_rule: ClassVar[str] = "joint"
     shape: Shape | None = option(
         "--shape",
         type=ShapeType(),
@@ -246,7 +247,7 @@ class DraftOptions:
         "--rule",
         multiple=True,
         help="Verification rule: joint, block, traversal, naive, autoregressive or a selection rule such as KSeq; repeatable with --compare"
-        " [default: joint].",
+        f" [default: {default_rule}].",
     )
     draft_law: str | None = option(
         "--draft-law",

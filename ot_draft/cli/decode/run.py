@@ -67,7 +67,8 @@ def chosen_methods(settings: DecodeSettings) -> list[Method]:
         looked_up = making.lookup_method(lookup_of(drafts, PromptLookup()))
         return [_autoregressive(), looked_up, auto] if compare else [auto if settings.auto else looked_up]
     if settings.models.chained:
-        chain = making.chain_method(drafts.given_size[1] or 8)
+        default_length = 8  # tokens of the draft path
+        chain = making.chain_method(drafts.given_size[1] or default_length)
         return [_autoregressive(), chain] if compare else [chain]
     if settings.auto and not compare:
         return [auto]
@@ -103,7 +104,7 @@ def _named(drafts: DraftOptions, paths: int, length: int) -> list[Method]:
             for rule in rules or (None,)
         ]
     shape = shape_of(paths, length, drafts.children)
-    return [method_called(rule, drafts.draft_law, shape) for rule in rules or ("joint",)]
+    return [method_called(rule, drafts.draft_law, shape) for rule in rules or (drafts.default_rule,)]
 
 
 def _autoregressive() -> Method:

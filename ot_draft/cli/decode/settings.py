@@ -29,11 +29,14 @@ class DecodeSettings:
             if excluded(self):
                 raise click.UsageError(message)
         max_tokens, nodes = self.sampling.max_tokens, self.drafts.nodes
-        if not 1 <= max_tokens <= 1_000_000:
-            raise click.UsageError(f"--max-tokens must be from 1 to 1,000,000, got {max_tokens}. Use such a number.")
-        if nodes > 4096:
+        token_limit, node_limit = 1_000_000, 4096
+        if not 1 <= max_tokens <= token_limit:
             raise click.UsageError(
-                f"number of draft tokens per step must be at most 4096, got {nodes}. Reduce the size of the draft."
+                f"--max-tokens must be from 1 to {token_limit:,}, got {max_tokens}. Use such a number."
+            )
+        if nodes > node_limit:
+            raise click.UsageError(
+                f"number of draft tokens per step must be at most {node_limit}, got {nodes}. Reduce the size of the draft."
             )
         self._check_files()
 
