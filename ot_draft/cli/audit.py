@@ -18,7 +18,7 @@ from ..errors import DraftSelectionError
 from ..verify.outcome import Status
 from ..verify.server import Audit, ServerReport
 from ..verify.server.lookup import LookupLaws
-from ..verify.server.page import html_page, strongest
+from ..verify.server.page import HEADS, html_page, strongest
 from ..verify.server.reported import MODES, Reported
 from .audit_options import Prompt, options_of_servers, say
 from .console import one_line, progress_bar
@@ -273,8 +273,7 @@ def _write(report: ServerReport, json_file: Path | None, html: Path | None) -> N
     evidence, table = report.evidence, None
     said = f"{report}."
     if report.outcomes[0].status != Status.UNDECIDED:
-        heads = ("event of the test", "tokens", "observed", "reported", "e-value")
-        table = Table(*heads, title=f"{evidence.tokens:,} tokens", title_justify="left")
+        table = Table("event of the test", *HEADS[1:], title=f"{evidence.tokens:,} tokens", title_justify="left")
         for row in strongest(report):
             table.add_row(*row)
         bounds = evidence.for_bounds.items()

@@ -70,11 +70,11 @@ def check(
     every problem); 64 if nothing was checked (invalid input or a missing package).
     """
     with one_line((MissingPackage, InvalidArgument, OSError)):
-        from ..verify.rule.report_files import json_text, write_reports
+        from ..verify.rule.report_files import json_text, report_file, write_reports
 
         if formats:
             can_write_into("--out", out)
-        for file in (out / f"ot-report.{name}" for name in formats):
+        for file in (report_file(out, name) for name in formats):
             if file.exists():
                 can_write("--report", file)
         with redirect_stdout(sys.stderr):  # prints of a rule are not part of the report

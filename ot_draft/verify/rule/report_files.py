@@ -66,11 +66,16 @@ def _outcome(record: Record, expected_failure: str | None) -> RuleOutcome:
     return Outcome(**{**record, "status": Status(record["status"]), "evidence": RuleEvidence(**evidence)})
 
 
+def report_file(folder: Path, name: str) -> Path:
+    """Return the file of the report in a format (html, json)."""
+    return folder / f"ot-report.{name}"
+
+
 def write_reports(formats: Iterable[str], reports: Sequence[RuleReport], folder: Path) -> list[Path]:
-    """Write the reports in these formats (html, json) to the folder, as `ot-report.html` and `ot-report.json`."""
+    """Write the reports in these formats (html, json) to the files of `report_file`."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"html": html_page, "json": json_text}
-    written = {folder / f"ot-report.{name}": texts[name](reports) for name in dict.fromkeys(formats)}
+    written = {report_file(folder, name): texts[name](reports) for name in dict.fromkeys(formats)}
     for file, text in written.items():
         file.write_text(text, encoding="utf-8")
     return list(written)

@@ -9,6 +9,8 @@ from ..e_values import e_value_text
 from ..outcome import Status
 from .report import ServerReport
 
+HEADS = ("event", "tokens", "observed", "reported", "e-value")  # columns of `strongest`
+
 
 def html_page(report: ServerReport) -> str:
     """Return the page of a report: the result, the bets with the largest e-values, and what was tried."""
@@ -31,8 +33,7 @@ def html_page(report: ServerReport) -> str:
             "token. Its e-value is the value of an initial stake of 1: if the distributions are true, an e-value ever reaches 100 with "
             "probability at most 1 in 100, and 1,000,000 with 1 in a million. Frequencies are among the tokens that a bet applies to.</p>\n"
         )
-        heads = ("event", "tokens", "observed", "reported", "e-value")
-        content += table(heads, [list(map(escape, row)) for row in strongest(report)])
+        content += table(HEADS, [list(map(escape, row)) for row in strongest(report)])
     style = """
 .good { background: #00735a; } .bad { background: #b34700; } .open { background: #5f5f5f; }
 body { overflow-wrap: anywhere; } p { max-width: 45rem; } .verdict { font-weight: bold; white-space: nowrap; }
@@ -44,6 +45,6 @@ body { overflow-wrap: anywhere; } p { max-width: 45rem; } .verdict { font-weight
 
 
 def strongest(report: ServerReport, count: int = 8) -> list[tuple[str, ...]]:
-    """Return the bets with the largest e-values that applied to a token, at most `count`, in the columns of the page."""
+    """Return the bets with the largest e-values that applied to a token, at most `count`, in the columns of HEADS."""
     return [(each.event, f"{each.tokens:,}", f"{each.observed:.2%}", f"{each.reported:.2%}", e_value_text(each.log_e_value))
             for each in [bet for bet in report.evidence.bets if bet.tokens][:count]]  # fmt: skip
