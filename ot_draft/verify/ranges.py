@@ -64,7 +64,8 @@ class Range:
         for shape in sorted(rows, key=lambda shape: (shape.count(" x "), shape)):
             if rows[shape] == most[shape.count(" x ")]:
                 alike.setdefault(max(self.sizes[shape], key=_extent), []).append(shape)
-        largest = sorted(alike, key=lambda size: -_extent(size))[:2]
+        max_batch_parts = 2
+        largest = sorted(alike, key=lambda size: -_extent(size))[:max_batch_parts]
         parts += [f"batches of {', '.join(alike[size])} with {_said(size)}" for size in largest]
         return [*parts, f"{self.calls:,} calls"]
 

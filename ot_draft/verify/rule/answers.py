@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ..outcome import Outcome, Record, RuleEvidence, Status
 from ..ranges import Range
 from .properties import ALL, of_category
-from .recording import Remedy
+from .recording import WRITES
 
 RuleOutcome = Outcome[RuleEvidence]
 
@@ -99,7 +99,7 @@ class Answers:
         """Arguments that are overwritten, and a crash, where there are such; then one line a question."""
         words = {None: "was skipped", True: "holds", False: "does not hold"}
         lines = {
-            "arguments": self.overwritten and f"overwritten (inputs_unchanged): {Remedy.WRITES}",
+            "arguments": self.overwritten and f"overwritten (inputs_unchanged): {WRITES}",
             "crash": self.crash and f"the rule {self.crash}",
             "lossless": self.law,
             "in floats": self.floats,

@@ -26,12 +26,13 @@ from .strategies import ONLY, WIDE, numbers_of_drafts, wide_problems
 class Sampling:
     """Problems and sizes of the samples of one check.
 
-    corners: names in `CORNERS` of the small problems; `structure.sampled_frequencies` tries the first three, too.
+    corners, frequency_corners: names in `CORNERS` of the small problems, and of those of `structure.sampled_frequencies`.
     draws: draft tuples per small problem. wide_draws, wide_rows: draft tuples per problem of a large vocabulary, and per call.
     false_alarm: probability that a right rule fails a property, over the seed.
     """
 
     corners: tuple[str, ...] = ("plain", "zeros in p", "repeated drafts", "plain", "one-hot q", "q is used up")
+    frequency_corners: tuple[str, ...] = ("plain", "zeros in p", "repeated drafts")
     draws: int = 10_000
     wide_draws: int = 4_096
     wide_rows: int = 1_024
@@ -41,6 +42,11 @@ class Sampling:
     def limit(self) -> float:
         """E-value at which the drafts of a small problem fail."""
         return len(self.corners) / self.false_alarm
+
+    @property
+    def frequency_limit(self) -> float:
+        """E-value at which frequencies fail: two tests per problem."""
+        return 2 * len(self.frequency_corners) / self.false_alarm
 
     @property
     def wide_limit(self) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
-from enum import StrEnum
 from math import floor, log10, prod
 from typing import Any
 
@@ -18,26 +17,7 @@ from ..ranges import Range
 from ..source import Counterexample
 from .rule_property import RuleProperty
 
-
-class Remedy(StrEnum):
-    """What to change in a rule that raised an error."""
-
-    SHAPES = (
-        "p and q are (..., n), drafts (..., k), with any axes before the last, or none: go over the positions,"
-        " drafts[..., i : i + 1], and end with  return otd.Selection(accept, residual)"
-    )
-    REFUSES = 'to say that the rule does not take a problem, raise otd.InvalidArgument("why")'
-    OWN = "the error is in the rule's own code, not in shapes of arrays; the Python of this problem raises it again"
-    ZERO_MASS = "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"
-    SOME_K = (
-        'if the rule is for some k only, raise otd.InvalidArgument("why") instead of the assertion, or pass --k (k=)'
-    )
-    NO_DRAFTS = "drafts is (..., 0), as k = 0: return accept of that shape, and p as the residual"
-    FRACTIONS = (
-        "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
-        " p is (n,), a sum over its axis is a bare number, unless it is kept: x.sum(-1, keepdims=True)"
-    )
-    WRITES = "the rule writes into p, q or drafts, which are the caller's: write into a copy, x = xp.copy(p), or make a new array"
+WRITES = "the rule writes into p, q or drafts, which are the caller's: write into a copy, x = xp.copy(p), or make a new array"
 
 
 class Refusal(Exception):
@@ -107,6 +87,14 @@ class RecordingRule:
 
 def _crash(error: BaseException, exact: bool, k: int) -> Crash:
     text, name = " ".join(str(error).split()), type(error).__name__
+    return Crash(f"raised {name}{f': {text}' if text else ''}. Remedy: {_remedy(error, text, exact, k)}")
+
+
+def _remedy(error: BaseException, text: str, exact: bool, k: int) -> str:
+    """What to change in a rule that raised this error of this text."""
+    # Words of numpy and torch on arrays that one may not write into.
+    if any(words in text for words in ("written-to tensor", "read-only", "in-place", "inplace")):
+        return WRITES
     axes = (
         "ambiguous",
         "array",
@@ -122,14 +110,29 @@ def _crash(error: BaseException, exact: bool, k: int) -> Crash:
     )
     of_axes = isinstance(error, IndexError | InvalidArgument) or any(word in text.lower() for word in axes)
     of_axes = of_axes and not isinstance(error, KeyError | AttributeError | NameError)
-    remedy: str = Remedy.FRACTIONS if exact and "Fraction" in text else Remedy.SHAPES if of_axes else Remedy.OWN
-    remedy = {"ZeroDivisionError": Remedy.ZERO_MASS, "AssertionError": Remedy.SOME_K}.get(name, remedy)
-    remedy = Remedy.NO_DRAFTS if k == 0 and of_axes else remedy
-    remedy = f"{remedy}; {Remedy.REFUSES}" if k == 0 or isinstance(error, ValueError | NotImplementedError) else remedy
-    # Words of numpy and torch on arrays that one may not write into.
-    written = ("written-to tensor", "read-only", "in-place", "inplace")
-    remedy = Remedy.WRITES if any(words in text for words in written) else remedy
-    return Crash(f"raised {name}{f': {text}' if text else ''}. Remedy: {remedy}")
+    if k == 0 and of_axes:
+        remedy = "drafts is (..., 0), as k = 0: return accept of that shape, and p as the residual"
+    elif type(error) is ZeroDivisionError:
+        remedy = "a mass is 0: divide and normalise of ot_draft.arrays say what 0/0 is"
+    elif type(error) is AssertionError:
+        remedy = 'if the rule is for some k only, raise otd.InvalidArgument("why") instead of the assertion, or pass --k (k=)'
+    elif exact and "Fraction" in text:
+        remedy = (
+            "p and q hold Fractions here: use the functions of ot_draft.arrays, which take them, and floats and tensors; where"
+            " p is (n,), a sum over its axis is a bare number, unless it is kept: x.sum(-1, keepdims=True)"
+        )
+    elif of_axes:
+        remedy = (
+            "p and q are (..., n), drafts (..., k), with any axes before the last, or none: go over the positions,"
+            " drafts[..., i : i + 1], and end with  return otd.Selection(accept, residual)"
+        )
+    else:
+        remedy = (
+            "the error is in the rule's own code, not in shapes of arrays; the Python of this problem raises it again"
+        )
+    if k == 0 or isinstance(error, ValueError | NotImplementedError):
+        remedy += '; to say that the rule does not take a problem, raise otd.InvalidArgument("why")'
+    return remedy
 
 
 def check_once(

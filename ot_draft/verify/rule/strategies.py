@@ -30,6 +30,8 @@ Draw = Callable[[Any], Any]
 Strategy = Any
 
 LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
+VOCABULARY_SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000)
+DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 MOST_DRAFTS = 8  # max. number of draft tokens of a problem
 # Drawn, not enumerated: all tokens of q have mass. Every k, since a rule may take one k only.
 WIDE = ((4, 3), (64, 4), (64, 6), (64, 7), (300, 1), (300, 2), (300, 5), (1000, MOST_DRAFTS))
@@ -138,11 +140,8 @@ def large_problems(
     batch: Strategy | None = None,
     cells: int = 256_000,
     tuples: int = 256,
-    vocabulary_sizes: Sequence[int] = (
-        2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000,
-    ),
     tokens_of_q: Sequence[int] = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300),
-) -> Problem:  # fmt: skip
+) -> Problem:
     """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
 
     Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; at most `tuples` draft tuples of
@@ -150,13 +149,13 @@ def large_problems(
     """
     shape = draw(st.just(()) if batch is None else batch)
     k = draw(st.sampled_from(numbers_of_drafts(law, range(1, MOST_DRAFTS + 1))))
-    n = draw(st.sampled_from([n for n in vocabulary_sizes if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
+    n = draw(st.sampled_from([n for n in VOCABULARY_SIZES if n <= max(2, cells // (2**k * int(np.prod(shape))))]))
     fewest = (
         1 if Fact.NEVER_RUNS_OUT in law.facts else min(n, k)
     )  # else tokens outside q are drafted, and there are many
     most = max([fewest, *(s for s in range(1, n + 1) if s**k * n * np.prod(shape) <= cells and s**k <= tuples)])
     held = draw(st.sampled_from(sorted({fewest, *(s for s in tokens_of_q if fewest <= s <= most), most})))
-    decades = draw(st.sampled_from((0, 1, 3, 6, 9, 12)))  # between the largest mass and the smallest
+    decades = draw(st.sampled_from(DECADES))
     relation = draw(st.sampled_from(("same tokens", "all tokens", "some tokens", "near", "other tokens")))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     alike = draw(st.sampled_from(("", "", "p", "q", "pq"))) if shape else ""  # equal in all requests of a batch
@@ -196,12 +195,12 @@ def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
     return as_masses(counts)
 
 
-def single_together(law: DraftLaw, vocabulary_size: int = 1_000) -> list[Problem]:
+def single_together(law: DraftLaw) -> list[Problem]:
     """The largest vocabulary with the most drafts and the smallest masses, in Fractions and, with more draft tuples, in floats.
 
     Also the most different drafts of which all tuples can be enumerated, with masses large enough for each to count in floats.
     """
-    largest = _together(law, ((),), tuple((vocabulary_size, MOST_DRAFTS, held) for held in (1, 2)))
+    largest = _together(law, ((),), tuple((VOCABULARY_SIZES[-1], MOST_DRAFTS, held) for held in (1, 2)))
     many_different = ((5, 5, 5), (4, 6, 4), (8, 4, 8))  # n, k, tokens of q: about 4,096 draft tuples, i.i.d.
     return [*largest, *_together(law, ((),), many_different, 1, "some tokens")]
 
@@ -218,7 +217,7 @@ def all_together(law: DraftLaw) -> list[Problem]:
 
 
 def _together(
-    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int = 12,
+    law: DraftLaw, shapes: tuple[tuple[int, ...], ...], sizes: tuple[tuple[int, int, int], ...], decades: int = DECADES[-1],
     relation: str = "all tokens",
 ) -> tuple[Problem, ...]:  # fmt: skip
     """Problems of these shapes and sizes (n, at most k, tokens of q), by default with masses over the most decades."""

@@ -225,16 +225,11 @@ def _same_rows(problem: Problem, drafts: Array, law: Array, wanted: Array, where
         raise Counterexample(problem, f"drafts {drafts[row].tolist()}{seen}")
 
 
-def frequency_limit() -> float:
-    """E-value at which frequencies fail: two tests for each of three problems."""
-    return 2 * 3 / SAMPLING.false_alarm
-
-
 def sampled_problems(law: DraftLaw) -> list[Problem]:
-    """Three corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
+    """Corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
     allowed = numbers_of_drafts(law, (1, 2, 3))
     tried = []
-    for turn, name in enumerate(SAMPLING.corners[:3]):
+    for turn, name in enumerate(SAMPLING.frequency_corners):
         p, q = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in CORNERS[name])
         tried.append(Problem(p, q, allowed[turn % len(allowed)], law))
     return tried
@@ -246,7 +241,7 @@ def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
 
     Over the seed of the generator, which is fixed, a right rule fails with probability 1e-9 at most: an e-value at 6e9 for
     each of six tests. A token law at total variation distance 0.064 from the computed one, and a position law (four
-    outcomes at most) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / frequency_limit())`.
+    outcomes at most) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / SAMPLING.frequency_limit)`.
     """
     case = as_floats(problem)
     generator = np.random.default_rng(0)
@@ -261,6 +256,6 @@ def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
 def _compare_counts(problem: Problem, name: str, outcomes: Array, law: Array) -> None:
     law = np.maximum(law, 0) / np.maximum(law, 0).sum()
     counts = np.bincount(outcomes, minlength=len(law))
-    if len(counts) > len(law) or not log_e_value(counts, law) < np.log(frequency_limit()):
+    if len(counts) > len(law) or not log_e_value(counts, law) < np.log(SAMPLING.frequency_limit):
         shares = (counts / len(outcomes)).round(4).tolist()
         raise Counterexample(problem, f"{name} {shares} of {SAMPLING.draws} draws instead of {law.round(4).tolist()}")

@@ -116,7 +116,7 @@ class Audit:
         """
         for token in tokens:
             self._rows.append(token)
-            if len(self._rows) == 512:  # bets on so many tokens are settled together
+            if len(self._rows) == 512:  # number of tokens whose bets are settled together
                 self._flush()
 
     def _flush(self) -> None:

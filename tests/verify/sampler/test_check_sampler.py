@@ -13,8 +13,9 @@ from slow import slow
 
 import ot_draft as otd
 from ot_draft.verify.e_values import smallest_distance
+from ot_draft.verify.rule.drawn import SAMPLING
 from ot_draft.verify.rule.report import check_property
-from ot_draft.verify.rule.structure import frequency_limit, sampled_frequencies
+from ot_draft.verify.rule.structure import sampled_frequencies
 from ot_draft.verify.sampler import SamplerReport, check_sampler, trial
 from ot_draft.verify.sampler.black_box import EndUniforms
 from ot_draft.verify.sampler.views import Dependence, View
@@ -430,8 +431,8 @@ def test_sampled_frequencies_reject_what_goes_wrong_in_sampling_only() -> None:
 
 
 def test_the_power_that_sampled_frequencies_states() -> None:
-    assert 0.063 < smallest_distance(10_000, 6, 1 / frequency_limit()) < 0.064
-    assert smallest_distance(10_000, 4, 1 / frequency_limit()) < 0.063
+    assert 0.063 < smallest_distance(10_000, 6, 1 / SAMPLING.frequency_limit) < 0.064
+    assert smallest_distance(10_000, 4, 1 / SAMPLING.frequency_limit) < 0.063
 
 
 FLAT = np.full(1024, 1 / 1024)
