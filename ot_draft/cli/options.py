@@ -16,7 +16,10 @@ DEFAULTS: dict[str, Any] = {"show_default": True}
 
 
 class Numbers(click.ParamType):
-    """Distinct positive integers up to `most`, such as 1,2,4,8. Of 256 draft tokens some rules take seconds per pair, of more minutes."""
+    """Distinct positive integers up to `most`, such as 1,2,4,8.
+
+    Some rules take seconds per pair for 256 draft tokens, and minutes for more.
+    """
 
     name = "numbers"
 

@@ -170,8 +170,8 @@ def missing_at(
     """(..., 1) `missing` at which the divergence of r is eps; the smallest possible one if it never reaches eps.
 
     The divergence is convex and decreasing in `missing`: Newton's method in a bracket. found: in floats.
-    The search ends within budget_tolerance of eps, or after a step of at most group_tolerance by groups of tokens, whose result is
-    not more exact than that.
+    The search ends where the divergence is within budget_tolerance * eps of eps. By groups of tokens it also ends after a step of at most
+    group_tolerance, because the result is not more exact than that.
     """
     least = _least(found, divergence)
     low, high = least, found.missing(1)

@@ -95,7 +95,7 @@ class Envelope:
             # Without clipping, tokens of a group must not be clipped by its floor or ceiling.
             ceiling = xp.where(missing > self.unreachable, ceiling, 2.0**100 + 0 * ceiling)
             floor = xp.where(missing > 0, floor, 0 * floor)
-            return self._settled(floor, ceiling, missing, divergence, 64)
+            return self._settled(floor, ceiling, missing, divergence, step_divisor=64)
         law = self._law(floor, ceiling, missing)
         law = law if xp.is_exact(law) else summing_to_one(law, self.p)
         return law, divergence.between(law, self.p) if divergence else 0 * missing

@@ -164,12 +164,12 @@ def _draw_children(  # noqa: PLR0915  one loop nest that triton compiles
             top_of = tl.where(number == block, tl.max(mass), top_of)
 
 
-def takes(law: DraftLaw, n: int, children: int) -> bool:
+def takes(law: DraftLaw, n: int, children: int, max_children: int = 32) -> bool:
     """Whether the kernels draw `children` children per node by the draft law, from n tokens."""
     known = type(law) in (IID, WithoutReplacement) or (
         type(law) is Hybrid and isinstance(law.top, int) and law.top >= 0
     )
-    return known and children <= 32 and n < 1 << 30
+    return known and children <= max_children and n < 1 << 30
 
 
 def draw_level(

@@ -20,7 +20,7 @@ class FactorSearch:
 
     max_steps: int = 30  # about six settle float32, nine float64
     start_exponent: float = 0.6  # gamma* is about k^0.6 for language models
-    tolerance_in_roundings: int = 1024  # the factor may stay so far above gamma*
+    tolerance_in_roundings: int = 1024  # max. distance of the factor above gamma*
 
 
 def division_factor(p: Array, q: Array, count: Array) -> Array:
