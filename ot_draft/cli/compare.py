@@ -128,7 +128,7 @@ def compare(
         if out is None and not of_study["names"]:
             study, omitted = _within_budget(pairs, study)
         with RulesOfUser(of_study["names"]):
-            refuted = refuted_rules(of_study["names"], study.ks)
+            refuted = refuted_rules(of_study["names"], parts(of_study["laws"]), study.ks, pairs)
             found = _compare(pairs, study, jobs, out, form == "json")
         lines = marked(found.means.summaries(), refuted)
         if of_study["names"]:

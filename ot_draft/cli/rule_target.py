@@ -7,7 +7,8 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +17,9 @@ from typing import Any
 import click
 
 from .. import laws, rules
-from ..data.study import OF_RULE, library_rule
-from ..errors import DraftSelectionError
+from ..data.pairs import PairsFound
+from ..data.study import OF_RULE, library_rule, under_laws
+from ..errors import DraftSelectionError, InvalidArgument
 from ..names import lookup
 from ..selection import SelectionRule
 from ..verify.refutation import refutation
@@ -75,12 +77,29 @@ def rules_at(text: str) -> dict[str, SelectionRule]:
     return {name: rule_at(name).rule if _may_be_own(name) else library_rule(name) for name in found}
 
 
-def refuted_rules(text: str, ks: Iterable[int]) -> dict[tuple[str, str], str]:
-    """Messages on the rules of `--rules` that are refuted on some small problem, by rule and draft law; not the library's own."""
+def refuted_rules(
+    text: str, laws: Sequence[str], ks: Sequence[int], pairs: PairsFound | None = None, most: int = 4
+) -> dict[tuple[str, str], str]:
+    """Messages on the rules of `--rules` that are refuted on some problem, by rule and draft law; not the library's own.
+
+    laws: names of draft laws, as in `under_laws`. pairs: of which the first ones, `most` at most, are tried, too.
+    """
     found: dict[tuple[str, str], str] = {}
-    for name, rule in rules_at(text).items() if _may_be_own(text) else ():
-        if _may_be_own(name) and (wrong := refutation(rule, ks)):
-            found[rule.name, rule.law.name] = f"{rule.name} {wrong}. To see why: ot-draft check '{name}'"
+    if not _may_be_own(text):
+        return found
+    given = pairs.choose(range(min(most, len(pairs)))).load() if pairs else None
+    tried = [] if given is None else [*zip(given.p, given.q, strict=True)]
+    for name, own in rules_at(text).items():
+        compared: tuple[SelectionRule, ...] = ()
+        with suppress(InvalidArgument):  # the rule is compared under none of these draft laws
+            compared = under_laws((own,), laws, max(ks)) if _may_be_own(name) else ()
+        for rule in compared:
+            with redirect_stdout(sys.stderr):  # prints of a rule are not part of the table
+                wrong = refutation(rule, ks, tried)
+            if wrong and rule.law == own.law:
+                found[rule.name, rule.law.name] = f"{rule.name} {wrong}. To see why: ot-draft check '{name}'"
+            elif wrong:
+                found[rule.name, rule.law.name] = f"{rule.name} under {rule.law.name} {wrong}."
     return found
 
 
@@ -113,10 +132,10 @@ class RulesOfUser:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         known = (DraftSelectionError, click.ClickException, OSError)
-        if kind is None or not _may_be_own(self.text) or not issubclass(kind, Exception):
+        if kind is None or not _may_be_own(self.text):
             return
         names = [note.removeprefix(OF_RULE) for note in getattr(error, "__notes__", ()) if note.startswith(OF_RULE)]
-        if issubclass(kind, known) and not names:
+        if not names and (issubclass(kind, known) or not issubclass(kind, Exception)):
             return
         told = " ".join(f"{kind.__name__}: {error}".split())
         raise click.UsageError(

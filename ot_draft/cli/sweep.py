@@ -11,7 +11,7 @@ from ..data import Sweep, open_shards, run_sweep, summarise_sweep, tables
 from ..data.study import QUICK_RULES
 from ..data.sweep import Progress
 from .console import one_line, print_json, progress_bar, without_nan
-from .options import DEFAULTS, Place, can_write_into, form_of
+from .options import DEFAULTS, Place, can_write_into, form_of, parts
 from .rule_target import refuted_rules
 from .study import marked, print_summaries, reading_options, study_of, study_options
 
@@ -64,7 +64,7 @@ def sweep(
                 move(said, to=progress.rows)
 
             trouble = run_sweep(work, out, tries, advance)
-        means = marked(summarise_sweep(out), refuted_rules(of_study["names"], study.ks))
+        means = marked(summarise_sweep(out), refuted_rules(of_study["names"], parts(of_study["laws"]), study.ks))
     for line in trouble:
         click.echo(f"worker processes died, and their parts were repeated: {line}", err=True)
     if form == "json":

@@ -32,7 +32,7 @@ from ..laws import DraftLaw, Fact
 from ..problem import Problem
 from ..rules.k_seq.division_factor import division_factor
 from ..sampling import draw
-from ..selection import SelectionRule, first_time
+from ..selection import SelectionRule, checked, first_time
 
 __all__ = ["expected_acceptance"]
 
@@ -191,7 +191,7 @@ def _given(rule: SelectionRule, p: Array, q: Array, drafts: Array) -> tuple[Arra
     """Acceptance given the drafts (..., rows, k), and the part that is taken: (..., rows) each."""
     originals = p[..., None, :], q[..., None, :], drafts
     given = tuple(map(np.copy, originals))  # the originals are also those of other rules
-    selection = rule(*given)
+    selection = checked(rule(*given), p, drafts)
     if not all(map(np.array_equal, given, originals)):
         raise InvalidArgument(f"{rule.name} must not write into its arguments. Write into a copy, such as xp.copy(p).")
     taken = selection.accept.sum(-1, keepdims=True)[..., 0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -267,28 +268,31 @@ def _rule(
     if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     try:
-        found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
-    except (InvalidArgument, NotImplementedError) as error:
-        said = " ".join(str(error).split())
+        with redirect_stdout(sys.stderr):  # prints of a rule are not part of the table
+            found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
+    except (InvalidArgument, InvalidDrafts, NotImplementedError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
         told = f"{NoAcceptance.RAISED}{type(error).__name__}: {said}" if _takes(rule, problem) else f"- {said}"
         return Row(*about, None, None, None, best, told)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         error.add_note(f"{OF_RULE}{rule.name}")
         raise
     return Row(*about, found.value, found.taken, found.error, best, found.method)
 
 
 def _takes(rule: SelectionRule, problem: Problem) -> bool:
-    """Whether the rule takes so many drafts, of the uniform distribution of 2, 3 or n tokens: `check` decides it in the same way."""
+    """Whether the rule takes so many drafts of some simple p and q of 2, 3 or n tokens, equal ones or not."""
     for n in (2, 3, problem.n):
-        q = np.full((1, n), Fraction(1, n) if is_exact(problem.p) else 1 / n)
-        try:
-            rule(q, q.copy(), draw(problem.law, q.astype(float), problem.k, np.random.default_rng(0)))
-        except (InvalidArgument, InvalidDrafts, NotImplementedError):
-            continue
-        except Exception:  # an error that is not about k
+        ramp = np.arange(1, n + 1)[None] * (Fraction(2, n * (n + 1)) if is_exact(problem.p) else 2 / (n * (n + 1)))
+        uniform = np.full((1, n), Fraction(1, n) if is_exact(problem.p) else 1 / n)
+        for p, q in ((uniform, uniform), (ramp, uniform), (ramp, ramp[:, ::-1])):
+            try:
+                rule(p.copy(), q.copy(), draw(problem.law, q.astype(float), problem.k, np.random.default_rng(0)))
+            except (InvalidArgument, InvalidDrafts, NotImplementedError):
+                continue
+            except (Exception, SystemExit):  # an error that is not about k
+                return True
             return True
-        return True
     return False
 
 

@@ -1,4 +1,4 @@
-"""A quick exact search for a small problem on which a rule is not lossless. What it does not find, `check_rule` may find."""
+"""A quick search for a problem on which a rule is not lossless. What it does not find, `check_rule` may find."""
 
 from __future__ import annotations
 
@@ -21,47 +21,66 @@ from .source import magnitude, numbers
 
 @dataclass(frozen=True)
 class Refutation:
-    """A problem in Fractions, and the total variation distance between the rule's output distribution and the target on it.
+    """A problem, and the total variation distance between the rule's output distribution and the target on it.
 
-    overwrites: the argument that the rule changes on it, "p", "q" or "drafts", in Fractions or in float64; then the distance is 0.
+    overwrites: the argument that the rule changes on it, "p", "q" or "drafts", in Fractions or in float64; then the distance is 0. It is 0,
+    too, where accept or residual are not probabilities, whatever the output distribution. in_floats: whether the distance is in float64.
     """
 
     problem: Problem
     distance: Fraction | float
     overwrites: str = ""
+    in_floats: bool = False
 
     def __str__(self) -> str:
-        problem = self.problem
+        problem, shown = self.problem, 8  # tokens
         where = f"p = {numbers(problem.p)}, q = {numbers(problem.q)}, k = {problem.k}"
+        where = where if problem.n <= shown else f"one of the given pairs, n = {problem.n}, k = {problem.k}"
         if self.overwrites:
             return f"overwrites its argument {self.overwrites} at {where}, so that what the caller computes from it is wrong"
-        return f"is not lossless: total variation distance {magnitude(self.distance)} from the target at {where}"
+        within = " in float64" if self.in_floats else ""
+        seen = f"total variation distance {magnitude(self.distance)} from the target"
+        return f"is not lossless{within}: {seen if self.distance else 'accept or residual are not probabilities'} at {where}"
 
 
 class Watched:
-    """A rule that notes which argument it changes. overwrites: "p", "q", "drafts", or ""."""
+    """A rule that notes which argument it changes, and whether it returns numbers for Fractions that are not probabilities.
 
-    def __init__(self, rule: SelectionRule) -> None:
-        self.rule, self.overwrites = rule, ""
+    overwrites: "p", "q", "drafts", or "".
+    """
+
+    def __init__(self, rule: SelectionRule, rounding: float) -> None:
+        self.rule, self.rounding, self.overwrites, self.improper = rule, rounding, "", False
 
     def __call__(self, *arguments: Array) -> Selection:
         """The rule's selection."""
         before = [x.copy() for x in arguments]
         try:
-            return self.rule(*arguments)
+            selection = self.rule(*arguments)
         finally:
             for name, x, old in zip(("p", "q", "drafts"), arguments, before, strict=True):
                 if not self.overwrites and not np.array_equal(x, old):
                     self.overwrites = name
+        if is_exact(arguments[0]):
+            slack = 0 if holds_fractions(selection.accept, selection.residual) else self.rounding
+            self.improper |= not are_probabilities(selection, before[2], slack).all()
+        return selection
+
+
+def are_probabilities(selection: Selection, drafts: Array, slack: float) -> Array:
+    """Whether accept is >= 0 with sum <= 1, 0 for absent drafts, and the residual is a distribution, up to slack: (rows,)."""
+    accept, residual = selection.accept, selection.residual
+    fine = (accept >= -slack).all(-1) & (accept.sum(-1) <= 1 + slack) & ((accept == 0) | (drafts >= 0)).all(-1)
+    return fine & (residual >= -slack).all(-1) & (abs(residual.sum(-1) - 1) <= slack)
 
 
 def refutation(
-    rule: SelectionRule, ks: Iterable[int] = (1, 2, 3), seconds: float = 1.5, tuples: int = 256, rounding: float = 1e-9,
-    clock: Callable[[], float] = process_time,
+    rule: SelectionRule, ks: Iterable[int] = (1, 2, 3), pairs: Iterable[tuple[Array, Array]] = (), seconds: float = 1.5,
+    tuples: int = 256, rounding: float = 1e-9, float_rounding: float = 1e-6, clock: Callable[[], float] = process_time,
 ) -> Refutation | None:  # fmt: skip
-    """Return a small problem on which the rule overwrites its arguments, or else that with the largest distance from the target.
+    """Return a problem on which the rule overwrites its arguments, or else that with the largest distance from the target.
 
-    None does not show that the rule is lossless.
+    Problems in Fractions go before problems in float64. None does not show that the rule is lossless.
 
     Parameters
     ----------
@@ -69,12 +88,16 @@ def refutation(
         Rule to test under its draft law. Problems on which it raises an error are passed over.
     ks : iterable of int, default=(1, 2, 3)
         Numbers of draft tokens; those for which the draft law is not defined are left out.
+    pairs : iterable of (p, q), default=()
+        Pairs of arrays (n,), Fractions or float64, that are tried after the small problems, if their draft tuples are few.
     seconds : float, default=1.5
         CPU time after which no further problem is tried. A call of the rule is not interrupted.
     tuples : int, default=256
-        Maximum number of draft tuples per problem, all of which are enumerated.
+        Maximum number of draft tuples per problem in Fractions, all of which are enumerated.
     rounding : float, default=1e-9
         Distance up to which floats that a rule returns for Fractions do not refute it.
+    float_rounding : float, default=1e-6
+        Distance up to which the output distribution in float64 does not refute the rule.
     clock : callable, default=time.process_time
         Seconds, for tests.
 
@@ -82,27 +105,35 @@ def refutation(
     -------
     Refutation or None
     """
-    end, worst = clock() + seconds, None
-    for problem in small_problems(rule.law, ks, tuples):
+    end, ks = clock() + seconds, tuple(ks)
+    worst: Refutation | None = None
+    improper: Refutation | None = None
+    for problem in [*small_problems(rule.law, ks, tuples), *problems_of(pairs, rule.law, ks)]:
         if clock() > end:
             break
-        watched, floats = Watched(rule), (problem.p.astype(float), problem.q.astype(float))
-        output: Array | None = None
-        with suppress(
-            Exception
-        ):  # of a user's rule: it may reject this problem; others are for the caller that runs the rule
-            target = target_kept(rule, problem.p, problem.q, problem.k)
-            output = evaluate(watched, problem).output
-        with suppress(Exception):
-            evaluate(watched, Problem(*floats, problem.k, problem.law))
+        watched = Watched(rule, rounding)
+        p, q = (x / x.sum() for x in (problem.p.astype(float), problem.q.astype(float)))
+        floats = Problem(p, q, problem.k, problem.law)
+        exact = is_exact(problem.p) and problem.n**problem.k <= tuples
+        for case in (problem, floats) if exact else (floats,):
+            distance = _distance(watched, case, rounding if case is problem else float_rounding)
+            found = Refutation(problem, distance, in_floats=case is floats)
+            if distance and (worst is None or (worst.in_floats, distance) > (found.in_floats, worst.distance)):
+                worst = found
         if watched.overwrites:
             return Refutation(problem, 0, watched.overwrites)
-        if output is None:
-            continue
+        improper = improper or (Refutation(problem, 0) if watched.improper else None)
+    return improper if improper and (worst is None or worst.in_floats) else worst
+
+
+def _distance(watched: Watched, problem: Problem, rounding: float) -> Fraction | float:
+    """Total variation distance from the target; 0 up to rounding, and where the rule raises an error."""
+    with suppress(Exception, SystemExit):  # it may reject this problem; others are for the caller that runs the rule
+        target = target_kept(watched.rule, problem.p, problem.q, problem.k)
+        output = evaluate(watched, problem).output
         distance = abs(output - target).sum() / 2
-        if distance > (0 if holds_fractions(output) else rounding) and (worst is None or distance > worst.distance):
-            worst = Refutation(problem, distance)
-    return worst
+        return distance if distance > (0 if holds_fractions(output) else rounding) else 0
+    return 0
 
 
 def holds_fractions(*values: Array) -> bool:
@@ -118,3 +149,15 @@ def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Proble
             target, draft = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in (p, q))
             found += [Problem(target, draft, k, law) for k in ks if len(p) ** k <= tuples and is_defined(law, k)]
     return sorted(found, key=lambda problem: problem.n**problem.k)
+
+
+def problems_of(
+    pairs: Iterable[tuple[Array, Array]], law: DraftLaw, ks: Iterable[int], cells: int = 1 << 18
+) -> list[Problem]:
+    """The problems of the pairs with at most `cells` draft tuples times tokens."""
+    return [
+        Problem(p, q, k, law)
+        for p, q in pairs
+        for k in ks
+        if is_defined(law, k) and len(p) ** (1 + law.count(len(p), k)) <= cells
+    ]

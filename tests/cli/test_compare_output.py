@@ -417,6 +417,89 @@ class ReadsFile(Own):
 class LikeAFile(Own):
     def __call__(self, p, q, drafts):
         raise otd.InvalidDistribution("no such distribution")
+
+
+class Ends(Own):
+    def __call__(self, p, q, drafts):
+        raise SystemExit(0)
+
+
+class Prints(Own):
+    def __call__(self, p, q, drafts):
+        print("no JSON")
+        return RIGHT(p, q, drafts)
+
+
+class TwoOrMore(Own):
+    def __call__(self, p, q, drafts):
+        if drafts.shape[-1] < 2:
+            raise otd.InvalidDrafts("two drafts or more")
+        return RIGHT(p, q, drafts)
+
+
+class UnequalOnly(Own):
+    # It takes no p that is q, for any k; for two drafts it has an error.
+
+    def __call__(self, p, q, drafts):
+        if (p == q).all():
+            raise otd.InvalidArgument("p must differ from q")
+        if drafts.shape[-1] == 2 and (p[..., 0] > q[..., 0]).any():
+            raise otd.InvalidArgument("no such row")
+        return RIGHT(p, q, drafts)
+
+
+class OneColumn(Own):
+    def __call__(self, p, q, drafts):
+        selection = RIGHT(p, q, drafts)
+        return otd.Selection(selection.accept[..., :1], selection.residual)
+
+
+class AnyLaw(Own):
+    def __init__(self, law=otd.IID()):
+        self.law = law
+
+    def under(self, law):
+        return AnyLaw(law)
+
+    def __call__(self, p, q, drafts):
+        return RIGHT(p, q, drafts)
+
+
+def no_residual(p, q, drafts):
+    return otd.Selection(RIGHT(p, q, drafts).accept, p)
+
+
+class WrongInFloats(Own):
+    def __call__(self, p, q, drafts):
+        return (RIGHT if xp.is_exact(p) else no_residual)(p, q, drafts)
+
+
+class WrongWithoutFractions(Own):
+    def __call__(self, p, q, drafts):
+        if xp.is_exact(p):
+            raise TypeError("no Fractions")
+        return no_residual(p, q, drafts)
+
+
+class WrongForMany(Own):
+    def __call__(self, p, q, drafts):
+        return (no_residual if p.shape[-1] > 6 else RIGHT)(p, q, drafts)
+
+
+class Negative(Own):
+    # Its output distribution is p, by a residual with negative entries.
+
+    def __call__(self, p, q, drafts):
+        accept = 0 * RIGHT(p, q, drafts).accept
+        accept[..., 0] += p.sum(-1) / 2
+        return otd.Selection(accept, 2 * p - q)
+
+
+class Single(Own):
+    def __call__(self, p, q, drafts):
+        if xp.is_exact(p):
+            return RIGHT(p, q, drafts)
+        return RIGHT(p.astype("float32"), q.astype("float32"), drafts)
 """
 
 
@@ -443,6 +526,63 @@ def test_an_error_of_a_rule_is_not_an_unsupported_k(own: Path) -> None:
     )
 
 
+def method(own: Path, name: str, *options: object) -> str:
+    """The method of the only row of a rule."""
+    found = json.loads(compare(*options, "--jobs", 1, "--rules", f"{own}:{name}", "--json").stdout)["summary"]
+    (row,) = [row for row in found if row["rule"] == name]
+    return str(row["method"])
+
+
+def test_an_error_of_a_rule_that_takes_no_equal_p_and_q_is_not_an_unsupported_k(own: Path) -> None:
+    pair = ("--p", "3/4,1/4", "--q", "1/2,1/2")
+    assert method(own, "UnequalOnly", *pair, "--k", 2) == "- raised InvalidArgument: no such row"
+
+
+def test_a_rule_may_refuse_a_number_of_drafts_by_invalid_drafts(own: Path) -> None:
+    assert method(own, "TwoOrMore", *BERNOULLI, "--k", 1) == "- two drafts or more"
+    assert method(own, "TwoOrMore", *BERNOULLI, "--k", 2) == "enumerated"
+
+
+def test_a_selection_of_another_shape_is_an_error_where_drafts_are_sampled(own: Path, tmp_path: Path) -> None:
+    found = method(own, "OneColumn", pairs_of(tmp_path / "pairs.npz", 400, 1), "--k", 2)
+    assert found.startswith("- raised InvalidArgument: the rule gave ndarray")
+
+
+def test_prints_of_a_rule_are_not_in_the_output(own: Path) -> None:
+    found = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--rules", f"{own}:Prints", "--json")
+    assert "no JSON" in found.stderr and json.loads(found.stdout)["summary"]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "told"),
+    [
+        ("WrongInFloats", 5, "is not lossless in float64: total variation distance 0.24 from the target at p = (1/5, "),
+        ("WrongWithoutFractions", 5, "is not lossless in float64: total variation distance 0.24 "),
+        ("WrongForMany", 9, "is not lossless in float64: total variation distance "),
+        ("WrongForMany", 5, ""),  # right for these pairs
+        ("Negative", 5, "is not lossless: accept or residual are not probabilities at p = ("),
+        ("Single", 5, ""),  # computes in float32
+        ("TwoOrMore", 5, ""),
+    ],
+)
+def test_rules_that_are_wrong_in_floats_or_for_the_pairs_are_marked(
+    name: str, n: int, told: str, own: Path, tmp_path: Path
+) -> None:
+    options = ("--k", 2, "--jobs", 1, "--lp-limit", 0, "--rules", f"{own}:{name}")
+    found = compare(pairs_of(tmp_path / "pairs.npz", n, 2), *options)
+    assert found.exit_code == 0 and ("LOSSLESS" in found.stdout) == bool(told)
+    assert told in found.stderr and ("not lossless" in found.stderr) == bool(told)
+    assert ("one of the given pairs, n = 9, k = 2" in found.stderr) == (n == 9)
+
+
+def test_a_rule_is_marked_under_the_draft_law_for_which_it_is_wrong(own: Path, tmp_path: Path) -> None:
+    file, options = pairs_of(tmp_path / "pairs.npz", 5, 2), ("--k", 2, "--jobs", 1, "--lp-limit", 0)
+    found = compare(file, *options, "--law", "iid,without-replacement", "--rules", f"{own}:AnyLaw", "--json")
+    refuted = {row["law"]: row["refuted"] for row in json.loads(found.stdout)["summary"] if row["rule"] == "AnyLaw"}
+    assert refuted == {"iid": False, "without-replacement": True}
+    assert "AnyLaw under without-replacement is not lossless: total variation distance " in found.stderr
+
+
 @pytest.mark.parametrize("name", ["Overwrites", "OverwritesFloats"])
 def test_a_rule_that_overwrites_its_arguments_is_marked(name: str, own: Path, tmp_path: Path) -> None:
     found = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--rules", f"{own}:{name}")
@@ -454,9 +594,13 @@ def test_a_rule_that_overwrites_its_arguments_is_marked(name: str, own: Path, tm
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [("ReadsFile", "FileNotFoundError: "), ("LikeAFile", "InvalidDistribution: no such distribution")],
+    [
+        ("ReadsFile", "FileNotFoundError: "),
+        ("LikeAFile", "InvalidDistribution: no such distribution"),
+        ("Ends", "SystemExit: 0"),
+    ],
 )
-def test_an_error_of_files_in_a_rule_is_an_error_of_the_rule(name: str, error: str, own: Path) -> None:
+def test_an_error_that_is_no_refusal_is_an_error_of_the_rule(name: str, error: str, own: Path) -> None:
     found = compare(*BERNOULLI, "--k", 1, "--jobs", 1, "--rules", f"{own}:{name}")
     assert found.exit_code == 2 and f"{name}: the rule {name} raised {error}" in found.stderr
 

@@ -150,7 +150,8 @@ class Answers:
             largest = f"The largest total variation distance among the problems tried is {self.largest_bias:.3g}"
             return f"{wrong}. {largest}{', in exact arithmetic: a bias, not rounding' * self.exact_bias}."
         if self.in_floats == Lossless.NO:
-            return "In Fractions the output distribution is the target; in floats it is not, beyond rounding."
+            exact = "is the target" if self.lossless == Lossless.YES else "was not decided"
+            return f"In Fractions the output distribution {exact}; in floats it is not the target, beyond rounding."
         if self.lossless == Lossless.YES:
             return "On every proper problem that was tried, the output distribution is exactly the target."
         if self.crash:
@@ -173,7 +174,7 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
         return Conclusion(Lossless.NO, f"it overwrites its arguments: {names}" if overwrites else names)
     tried = {each.check for each in outcomes}
     open_questions = {
-        "could not be tested": [each.check for each in outcomes if each.status == Status.FAILED],
+        "was not decided": [each.check for each in outcomes if each.status == Status.FAILED],
         # A rule that refuses absent drafts is restricted to drafts that are all there.
         "skipped": [
             each.check

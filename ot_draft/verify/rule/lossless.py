@@ -24,8 +24,8 @@ from ...exact import evaluate
 from ...laws import DraftLaw, Fact, is_defined
 from ...optimum import cut_value, optimal_cut
 from ...problem import TOLERANCE, Problem
-from ...selection import SelectionRule
-from ..refutation import holds_fractions
+from ...selection import Selection, SelectionRule
+from ..refutation import are_probabilities, holds_fractions
 from ..source import EVALUATE, Counterexample, number, numbers
 from . import calls
 from .calls import Convert, NoProbabilities, Tuples, as_given, tuples_of
@@ -180,8 +180,7 @@ def _compare_probabilities(rule: SelectionRule, problem: Problem, case: Problem)
         raise Counterexample(problem, f"accept and residual have {seen}")
     slack = slack_of(selection.accept, selection.residual)
     accept, residual = selection.accept, broadcast_to(selection.residual, (len(drafts), n))
-    fine = (accept >= -slack).all(-1) & (accept.sum(-1) <= 1 + slack) & ((accept == 0) | (drafts >= 0)).all(-1)
-    fine = fine & (residual >= -slack).all(-1) & (abs(residual.sum(-1) - 1) <= slack)
+    fine = are_probabilities(Selection(accept, residual), drafts, slack)
     if not fine.all():
         row = int(np.argmin(fine))
         seen = f"accept {numbers(accept[row])}, residual {numbers(residual[row])}"

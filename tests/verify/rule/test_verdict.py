@@ -219,6 +219,20 @@ def test_a_law_that_is_lost_in_floats_is_a_verdict_of_its_own() -> None:
     assert json.loads(json_text([report]))["reports"][0]["answers"]["in_floats"] == "no"
 
 
+def wrong_without_fractions(p: Any, q: Any, drafts: Any) -> otd.Selection:
+    if p.dtype == object:
+        raise TypeError("no Fractions")
+    return otd.Selection(right(p, q, drafts).accept, p)
+
+
+def test_the_verdict_in_floats_says_nothing_of_fractions_that_were_not_decided() -> None:
+    answers = check_rule(Rule(wrong_without_fractions), 5, ["output_distribution", "boundary_cases_in_floats"]).answers
+    assert (answers.lossless, answers.in_floats) == ("not decided", "no")
+    assert answers.sentence.startswith(
+        "In Fractions the output distribution was not decided; in floats it is not the target"
+    )
+
+
 def overwrites(p: Any, q: Any, drafts: Any) -> otd.Selection:
     selection = right(p, q, drafts)
     p[...] = q
