@@ -577,7 +577,7 @@ def test_rules_that_are_wrong_in_floats_or_for_the_pairs_are_marked(
 
 def test_a_rule_is_marked_under_the_draft_law_for_which_it_is_wrong(own: Path, tmp_path: Path) -> None:
     file, options = pairs_of(tmp_path / "pairs.npz", 5, 2), ("--k", 2, "--jobs", 1, "--lp-limit", 0)
-    found = compare(file, *options, "--law", "iid,without-replacement", "--rules", f"{own}:AnyLaw", "--json")
+    found = compare(file, *options, "--draft-law", "iid,without-replacement", "--rules", f"{own}:AnyLaw", "--json")
     refuted = {row["law"]: row["refuted"] for row in json.loads(found.stdout)["summary"] if row["rule"] == "AnyLaw"}
     assert refuted == {"iid": False, "without-replacement": True}
     assert "AnyLaw under without-replacement is not lossless: total variation distance " in found.stderr
