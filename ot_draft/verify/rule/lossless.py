@@ -242,7 +242,7 @@ def engine_sizes(rule: SelectionRule, problem: Problem) -> None:
 
 
 @rule_property(cases=requests, together=batches_together, most=60, category="lossless", large=True)
-def output_law_in_batches(rule: SelectionRule, problem: Problem) -> None:
+def output_distribution_in_batches(rule: SelectionRule, problem: Problem) -> None:
     """Every row of a batch has its own target distribution: up to 64 requests in up to three axes, in any memory."""
     _compare_with_target(rule, problem)
 
@@ -294,7 +294,7 @@ def float_distribution(rule: SelectionRule, problem: Problem) -> None:
 @rule_property(
     cases=all_sizes, together=all_together, most=60, reason_to_skip=without_torch, category="floats", large=True
 )
-def law_in_torch(rule: SelectionRule, problem: Problem) -> None:
+def distribution_in_torch(rule: SelectionRule, problem: Problem) -> None:
     """On torch tensors, too."""
     _compare_in("torch", in_torch, rule, problem)
 

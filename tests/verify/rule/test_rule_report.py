@@ -51,11 +51,11 @@ def test_rule(rule, check):
 
 # Properties that take seconds a rule: `make test` tries them on three rules of different laws.
 DEAR = (
-    "output_law_in_batches",
+    "output_distribution_in_batches",
     "repeated_calls",
     "engine_sizes",
     "float_distribution",
-    "law_in_torch",
+    "distribution_in_torch",
     "inputs_unchanged",
 )
 OFTEN = ("KSeq", "RecursiveRejectionWithoutReplacement", "Greedy")

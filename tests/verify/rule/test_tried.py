@@ -85,7 +85,7 @@ WRONG: dict[str, When] = {
 BY = {  # the property that finds it, where it is not that of batches in Fractions
     "a thousand tokens with eight drafts": "engine_sizes",
     "float32 with masses below 1e-11": "float_distribution",
-    "tensors of 64 rows in three axes": "law_in_torch",
+    "tensors of 64 rows in three axes": "distribution_in_torch",
     "a thousand tokens with masses below 1e-11": "engine_sizes",
     "64 rows with a hundred tokens": "float_distribution",
     "64 rows with eight drafts": "float_distribution",
@@ -98,7 +98,7 @@ QUICK = ("rows from the eighth on, in two axes or more", "the first of two axes 
 )
 @pytest.mark.usefixtures("unhurried_searches")
 def test_a_rule_that_is_wrong_at_a_combination_of_sizes_is_found(name: str) -> None:
-    by = BY.get(name, "output_law_in_batches")
+    by = BY.get(name, "output_distribution_in_batches")
     report = otd.check_rule(Sometimes(WRONG[name]), max_examples=2, properties=(by,))
     assert report[by].status == "failed" and report[by].refutes, str(report)
 
@@ -129,7 +129,7 @@ def test_a_rule_that_writes_into_p_hears_of_that_first() -> None:
             p[...] = 0
             return chosen
 
-    report = otd.check_rule(Writes(), max_examples=2, properties=("law_in_torch", "inputs_unchanged"))
+    report = otd.check_rule(Writes(), max_examples=2, properties=("distribution_in_torch", "inputs_unchanged"))
     first = str(report).splitlines()[1]
     assert "overwritten" in first and "write into a copy" in first, str(report)
     assert "any axes before the last" not in str(report)

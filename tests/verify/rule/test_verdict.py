@@ -159,8 +159,8 @@ def first_target_for_all(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 def test_a_batch_whose_rows_get_anothers_law_is_not_lossless() -> None:
     report = checked(first_target_for_all)
-    assert report["output_distribution"].status == "passed" and report["output_law_in_batches"].refutes
-    assert report.lossless == "no" and report.answers.law.because == "output_law_in_batches"
+    assert report["output_distribution"].status == "passed" and report["output_distribution_in_batches"].refutes
+    assert report.lossless == "no" and report.answers.law.because == "output_distribution_in_batches"
 
 
 def raises(p: Any, q: Any, drafts: Any) -> otd.Selection:
@@ -360,9 +360,12 @@ class Alternating(Rule):
 
 @pytest.mark.usefixtures("unhurried_searches")
 def test_a_right_rule_that_is_no_function_is_not_called_wrong() -> None:
-    report = check_rule(Alternating(), 2, ["output_law_in_batches"])
-    assert report.lossless == "not decided" and "output_law_in_batches" in report.answers.law.because
-    assert "the same arguments get another answer the second time" in report["output_law_in_batches"].evidence.reason
+    report = check_rule(Alternating(), 2, ["output_distribution_in_batches"])
+    assert report.lossless == "not decided" and "output_distribution_in_batches" in report.answers.law.because
+    assert (
+        "the same arguments get another answer the second time"
+        in report["output_distribution_in_batches"].evidence.reason
+    )
 
 
 class Unfinished(Rule):
@@ -386,7 +389,7 @@ def test_a_rule_that_was_stopped_half_way_begins_anew(monkeypatch: pytest.Monkey
     """What the stopped call left behind ended with its process: the next property meets the rule as it was made."""
     monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, large_property_seconds=0.3))
     rule = Unfinished()
-    report = check_rule(rule, 20, ["engine_sizes", "output_law_in_batches", "boundary_cases"])
+    report = check_rule(rule, 20, ["engine_sizes", "output_distribution_in_batches", "boundary_cases"])
     assert report["engine_sizes"].evidence.interrupted and not report.failures and not rule.state["busy"]
     assert report["boundary_cases"].status == "passed"
 
@@ -402,7 +405,7 @@ def test_a_rule_that_catches_everything_is_stopped_too(monkeypatch: pytest.Monke
         return right(p, q, drafts)
 
     monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, large_property_seconds=0.3))
-    report = check_rule(Rule(catches), 20, ["engine_sizes", "output_law_in_batches"])
+    report = check_rule(Rule(catches), 20, ["engine_sizes", "output_distribution_in_batches"])
     assert report.failures == () and any(outcome.evidence.interrupted for outcome in report.outcomes)
 
 
@@ -593,7 +596,9 @@ def wrong_in_large_vocabularies(p: Any, q: Any, drafts: Any) -> otd.Selection:
 
 
 def test_a_number_of_drafts_that_is_refused_in_some_problems_is_tried_in_the_others() -> None:
-    report = check_rule(Rule(wrong_in_large_vocabularies), 10, [*SMALL, "output_law_in_batches", "engine_sizes"])
+    report = check_rule(
+        Rule(wrong_in_large_vocabularies), 10, [*SMALL, "output_distribution_in_batches", "engine_sizes"]
+    )
     assert report.lossless == "no", str(report)
 
 

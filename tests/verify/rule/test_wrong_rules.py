@@ -30,7 +30,13 @@ Array = Any
 
 def refute(rule: otd.SelectionRule) -> None:
     """Fail unless a property of the first lines refutes the rule: those of an engine's sizes first, which find most."""
-    first = ["engine_sizes", "output_law_in_batches", "repeated_calls", "float_distribution", "inputs_unchanged"]
+    first = [
+        "engine_sizes",
+        "output_distribution_in_batches",
+        "repeated_calls",
+        "float_distribution",
+        "inputs_unchanged",
+    ]
     deciding = (*of_category("lossless"), *of_category("floats"))
     chosen = choose([*first, *(each.name for each in deciding if each.name not in first)])
     with Child(Search(rule, 100, 0), chosen) as child:
