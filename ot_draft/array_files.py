@@ -231,7 +231,9 @@ def array_names(file: Path, holds: str) -> list[str]:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InvalidDistribution(f"{file} holds {', '.join(twice)} twice: save it again; it should hold {holds}")
+        raise InvalidDistribution(
+            f"{file} must hold every array once, got {', '.join(twice)} twice. Save {holds} again."
+        )
     return names
 
 

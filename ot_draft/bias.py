@@ -102,7 +102,7 @@ BOUNDED: dict[str, Callable[[Array, Array], Array]] = {  # what a budget can be 
 def divergence(name: str, r: Array, p: Array) -> Array:
     """The divergence of this name, one of `BOUNDED`, of r from p: (..., n), (..., n) -> (...). A ratio is given as its logarithm."""
     if name not in BOUNDED:
-        raise InvalidArgument(f"divergence is {name!r}: give one of {', '.join(BOUNDED)}")
+        raise InvalidArgument(f"divergence must be one of {', '.join(BOUNDED)}, got {name!r}. Use one of them.")
     return BOUNDED[name](r, p)[..., 0]
 
 

@@ -233,7 +233,7 @@ def cut_value(problem: Problem, token_set: Array) -> Any:
     p, found = problem.p, token_set if xp.is_torch(token_set) else np.asarray(token_set)
     if str(found.dtype).removeprefix("torch.") != "bool" or found.shape[-1:] != p.shape[-1:]:
         raise InvalidArgument(
-            f"token_set has dtype {found.dtype} and shape {tuple(found.shape)}: give bool (..., {p.shape[-1]}), True for its tokens"
+            f"token_set must be bool of shape (..., {p.shape[-1]}), got {found.dtype} of shape {tuple(found.shape)}. Correct it."
         )
     common_batch(InvalidArgument, token_set=found, p=p)
     chosen = xp.namespace(p).as_tensor(found, device=p.device) if xp.is_torch(p) else xp.to_host(found)

@@ -55,13 +55,13 @@ class Problem:
         p, q = as_array(p, "p"), as_array(q, "q")
         check_kinds(p, q)
         if p.shape != q.shape:
-            seen = f"p has shape {tuple(p.shape)}, q has shape {tuple(q.shape)}: the shapes must be equal"
+            seen = f"p and q must have one shape, got {tuple(p.shape)} and {tuple(q.shape)}"
             if p.shape[-1] == q.shape[-1]:
                 raise InvalidDistribution(
-                    f"{seen}; give as many rows of q as of p, by broadcast_to where one is for all"
+                    f"{seen}. Pass one row of q per row of p, with numpy.broadcast_to if all rows share one."
                 )
             raise InvalidDistribution(
-                f"{seen}; vocabularies of different size must be brought to one length first (mass 0 where a model lacks a token)"
+                f"{seen}. Pass both over one vocabulary, with probability 0 for tokens that a model lacks."
             )
         _check_values(p, "p")
         _check_values(q, "q")
@@ -91,13 +91,17 @@ def check_law(law: Any, k: Any) -> None:
 def check_is_law(given: Any) -> None:
     """Raise InvalidDrafts unless the argument is a draft law."""
     if not isinstance(given, DraftLaw):
-        raise InvalidDrafts(f"law is {given!r}: give a draft law, for example otd.IID() or otd.WithoutReplacement()")
+        raise InvalidDrafts(
+            f"law must be a draft law, got {given!r}. Pass for example otd.IID() or otd.WithoutReplacement()."
+        )
 
 
 def check_problem(given: Any) -> None:
     """Raise InvalidArgument unless the argument is a Problem."""
     if not isinstance(given, Problem):
-        raise InvalidArgument(f"problem is a {type(given).__name__}: give otd.Problem(p, q, k, law)")
+        raise InvalidArgument(
+            f"problem must be an otd.Problem, got a {type(given).__name__}. Pass otd.Problem(p, q, k, law)."
+        )
 
 
 def as_array(x: Any, name: str) -> Array:
@@ -110,17 +114,23 @@ def as_array(x: Any, name: str) -> Array:
             try:
                 x = np.asarray(x)
             except ValueError as error:
-                raise InvalidDistribution(f"{name} is a ragged list: give rows of equal length ({error})") from None
+                raise InvalidDistribution(
+                    f"{name} must have rows of equal length, got a ragged list ({error}). Correct the rows."
+                ) from None
     if not xp.is_torch(x) and not isinstance(x, np.ndarray):
-        raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a list, a numpy array or a torch tensor")
+        raise InvalidDistribution(
+            f"{name} must be a list, a NumPy array or a torch tensor, got a {type(x).__name__}. Convert it."
+        )
     if isinstance(x, np.matrix | np.ma.MaskedArray):  # they have other rules for shapes and sums
-        raise InvalidDistribution(f"{name} is a {type(x).__name__}: give a plain array, numpy.array({name})")
+        raise InvalidDistribution(
+            f"{name} must be a plain numpy.ndarray, got a {type(x).__name__}. Pass numpy.array({name})."
+        )
     check_plain(x, name)
     if x.ndim == 0:
-        raise InvalidDistribution(f"{name} is a single number: give a vector of n masses, or a batch of them")
+        raise InvalidDistribution(f"{name} must have shape (..., n), got a single number. Pass n probabilities.")
     if x.shape[-1] == 0:
         raise InvalidDistribution(
-            f"{name} has an empty vocabulary (shape {tuple(x.shape)}): the last axis must hold n >= 1 masses"
+            f"{name} must have shape (..., n) with n >= 1 tokens, got {tuple(x.shape)}. Pass n probabilities."
         )
     return _exact_entries(x, name) if not xp.is_torch(x) and x.dtype == object else _float_entries(x, name)
 
@@ -128,7 +138,10 @@ def as_array(x: Any, name: str) -> Array:
 def check_plain(x: Array, name: str) -> None:
     """Raise InvalidDistribution for a tensor that is sparse or requires a gradient."""
     if xp.is_torch(x) and (x.requires_grad or x.layout != xp.namespace(x).strided):
-        raise InvalidDistribution(f"{name} is sparse or takes part in a gradient: give {name}.detach().to_dense()")
+        raise InvalidDistribution(
+            f"{name} must be dense and without gradient, got a tensor that is sparse or requires a gradient."
+            f" Pass {name}.detach().to_dense()."
+        )
 
 
 def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
@@ -140,8 +153,8 @@ def _exact_entries(x: np.ndarray, name: str) -> np.ndarray:
     row = next(row for row in np.ndindex(x.shape) if type(x[row]) not in valid)
     among = " among Fractions" if Fraction in types else ""
     raise InvalidDistribution(
-        f"{name}{_at(row[:-1])}, token {row[-1]}: {x[row]!r} ({type(x[row]).__name__}){among}:"
-        " make every mass a Fraction, or every one a float"
+        f"{name}{_at(row[:-1])}, token {row[-1]} must be a Fraction, got {x[row]!r} ({type(x[row]).__name__}){among}."
+        " Make every probability a Fraction, or every one a float."
     )
 
 
@@ -162,9 +175,13 @@ def _float_entries(x: Array, name: str) -> Array:
 def check_kinds(p: Array, q: Array) -> None:
     """Raise InvalidDistribution for two arrays of different kinds, number types or devices."""
     if xp.is_torch(p) != xp.is_torch(q) or xp.is_exact(p) != xp.is_exact(q):
-        raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: give both in one kind")
+        raise InvalidDistribution(
+            f"p and q must be arrays of one kind, got {_kind(p)} and {_kind(q)}. Convert one of them."
+        )
     if p.dtype != q.dtype or (xp.is_torch(p) and p.device != q.device):
-        raise InvalidDistribution(f"p is {_kind(p)}, q is {_kind(q)}: convert one of them")
+        raise InvalidDistribution(
+            f"p and q must have one dtype and one device, got {_kind(p)} and {_kind(q)}. Convert one of them."
+        )
 
 
 def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) -> tuple[int, ...]:
@@ -176,21 +193,21 @@ def common_batch(error: type[ValueError] = InvalidDrafts, /, **arrays: Array) ->
     except ValueError:
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays.items())
         raise error(
-            f"shapes do not fit together: {shapes}; give equal batches, or 1 where one row is for all"
+            f"{' and '.join(arrays)} must have shapes that broadcast, got {shapes}. Pass equal batches, or axes of 1 where all share a row."
         ) from None
 
 
 def _check_values(x: Array, name: str) -> None:
     if xp.is_meta(x):
         return
-    exact, negative = xp.is_exact(x), "is negative: masses are >= 0"
+    exact, negative = xp.is_exact(x), "must be >= 0"
     with np.errstate(invalid="ignore"):
         sums = _exact_sums(x) if exact else x.sum(-1, keepdims=True)
     # Else there is nothing to be refused token by token; NaN is neither finite nor >= 0.
     if exact and any(mass.numerator < 0 for mass in x.flat):
         _refuse(x < 0, x, name, negative)
     elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):
-        _refuse(~xp.namespace(x).isfinite(x), x, name, "is not finite: fix the logits it comes from")
+        _refuse(~xp.namespace(x).isfinite(x), x, name, "must be finite")
         _refuse(x < 0, x, name, negative)
     tolerance = 0 if exact else TOLERANCE[str(x.dtype).removeprefix("torch.")]
     wrong = sums != 1 if exact else abs(sums - 1) > tolerance
@@ -198,7 +215,7 @@ def _check_values(x: Array, name: str) -> None:
         index = _first(wrong)
         value = sums[index] if exact else float(sums[index])
         raise InvalidDistribution(
-            f"{name}{_at(index[:-1])} sums to {_shown(value)} instead of 1 (tolerance {tolerance}): divide the row by its sum"
+            f"{name}{_at(index[:-1])} must sum to 1 (tolerance {tolerance}), got {_shown(value)}. Divide the row by its sum."
         )
 
 
@@ -216,7 +233,9 @@ def _refuse(bad: Array, x: Array, name: str, text: str) -> None:
     if bad.any():
         index = _first(bad)
         value = x[index] if xp.is_exact(x) else float(x[index])
-        raise InvalidDistribution(f"{name}{_at(index[:-1])}, token {index[-1]}: mass {_shown(value)} {text}")
+        raise InvalidDistribution(
+            f"{name}{_at(index[:-1])}, token {index[-1]} {text}, got {_shown(value)}. Correct the logits or counts that it comes from."
+        )
 
 
 def _shown(value: Any, max_characters: int = 40) -> str:
@@ -250,9 +269,11 @@ def token_ids(drafts: Any, like: Array) -> Array:
     n, drafts = like.shape[-1], drafts if xp.is_torch(drafts) else np.asarray(drafts)
     kind = str(drafts.dtype).removeprefix("torch.")
     if not kind.startswith(("int", "uint")):
-        raise InvalidDrafts(f"drafts have dtype {kind}: give integer token ids")
+        raise InvalidDrafts(f"drafts must be integer token ids, got dtype {kind}. Convert them.")
     if not drafts.ndim:
-        raise InvalidDrafts(f"drafts are the single number {int(drafts)}: give k token ids in a row, (..., k)")
+        raise InvalidDrafts(
+            f"drafts must have shape (..., k), got the single number {int(drafts)}. Pass a list of k token ids."
+        )
     drafts = xp.integers(drafts, like=like)  # bytes would overflow in sums, and unsigned ones know no -1
     if xp.is_meta(drafts):
         return drafts
@@ -261,7 +282,7 @@ def token_ids(drafts: Any, like: Array) -> Array:
     if bad.any():
         index = _first(bad)
         raise InvalidDrafts(
-            f"drafts{_at(index[:-1])}, position {index[-1]}: token {int(drafts[index])} is outside the vocabulary 0 .. {n - 1};"
-            " give -1 for an absent draft"
+            f"drafts{_at(index[:-1])}, position {index[-1]}: token must be in 0 .. {n - 1}, or -1 for an absent"
+            f" draft token, got {int(drafts[index])}. Correct the token id."
         )
     return drafts

@@ -19,8 +19,8 @@ def uniforms(shape: tuple[int, ...], like: Array, generator: Any) -> Array:
     wanted = xp.namespace(like).Generator if xp.is_torch(like) else np.random.Generator
     if not isinstance(generator, wanted) and not xp.is_meta(like):
         raise InvalidArgument(
-            f"the generator is a {type(generator).__name__}: give a {'torch' if xp.is_torch(like) else 'numpy.random'}.Generator,"
-            " as the masses are of that kind"
+            f"generator must be a {'torch' if xp.is_torch(like) else 'numpy.random'}.Generator, like the arrays p and q,"
+            f" got a {type(generator).__name__}. Pass one."
         )
     if xp.is_torch(like):
         return xp.namespace(like).rand(shape, generator=generator, dtype=like.dtype, device=like.device)

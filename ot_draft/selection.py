@@ -228,7 +228,9 @@ def valid_under(rule: SelectionRule, law: DraftLaw, k: int) -> bool:
 def check_callable(rule: Any) -> None:
     """Raise InvalidArgument unless the rule can be called, and for a class."""
     if isinstance(rule, type) or not callable(rule):
-        raise InvalidArgument(f"rule is {rule!r}: give a rule, as otd.rules.KSeq()")
+        raise InvalidArgument(
+            f"rule must be an instance of a selection rule, got {rule!r}. Pass for example otd.rules.KSeq()."
+        )
 
 
 def checked(given: Any, p: Array, drafts: Array) -> Selection:
@@ -242,8 +244,8 @@ def checked(given: Any, p: Array, drafts: Array) -> Selection:
         f"{type(x).__name__} {tuple(getattr(x, 'shape', ()))} {getattr(x, 'dtype', '')}".rstrip() for x in parts
     )
     raise InvalidArgument(
-        f"the rule gave {seen or type(given).__name__}: give otd.Selection(accept, residual) of numbers (..., {k}) and (..., {n}),"
-        f" {type(p).__module__.split('.')[0]} arrays as p is"
+        f"the rule must return otd.Selection(accept, residual) of numeric {type(p).__module__.split('.')[0]} arrays like p, (..., {k}) and"
+        f" (..., {n}), got {seen or type(given).__name__}. Correct the return value."
     )
 
 

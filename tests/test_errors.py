@@ -24,19 +24,19 @@ def spoiled(value: float, row: int = 1, token: int = 2, dtype: Any = np.float64)
 
 
 VALUES = {
-    "NaN": (spoiled(np.nan), "row [1], token 2: mass nan is not finite: fix the logits"),
-    "inf": (spoiled(np.inf), "row [1], token 2: mass inf is not finite: fix the logits"),
-    "minus inf": (spoiled(-np.inf, row=0), "row [0], token 2: mass -inf is not finite"),
-    "negative": (spoiled(-0.25), "row [1], token 2: mass -0.25 is negative: masses are >= 0"),
-    "sum too small": (spoiled(0.25), "row [1] sums to 0.75 instead of 1 (tolerance 1e-09): divide the row by its sum"),
-    "sum too large": (spoiled(0.5 + 2**-20), "instead of 1 (tolerance 1e-09): divide the row by its sum"),
+    "NaN": (spoiled(np.nan), "row [1], token 2 must be finite, got nan. Correct the logits"),
+    "inf": (spoiled(np.inf), "row [1], token 2 must be finite, got inf. Correct the logits"),
+    "minus inf": (spoiled(-np.inf, row=0), "row [0], token 2 must be finite, got -inf."),
+    "negative": (spoiled(-0.25), "row [1], token 2 must be >= 0, got -0.25."),
+    "sum too small": (spoiled(0.25), "row [1] must sum to 1 (tolerance 1e-09), got 0.75. Divide the row by its sum."),
+    "sum too large": (spoiled(0.5 + 2**-20), "must sum to 1 (tolerance 1e-09), got 1."),
     "float32 sum": (
         spoiled(0.501953125, dtype=np.float32),
-        "row [1] sums to 1.001953125 instead of 1 (tolerance 0.0001)",
+        "row [1] must sum to 1 (tolerance 0.0001), got 1.001953125.",
     ),
-    "all zero": (np.zeros((2, 3)), "row [0] sums to 0.0 instead of 1"),
-    "Fraction negative": (np.array([F(3, 2), F(-1, 2)]), ", token 1: mass -1/2 is negative: masses are >= 0"),
-    "Fraction sum": (np.array([F(1, 2), F(1, 3)]), "sums to 5/6 instead of 1 (tolerance 0): divide the row by its sum"),
+    "all zero": (np.zeros((2, 3)), "row [0] must sum to 1 (tolerance 1e-09), got 0.0."),
+    "Fraction negative": (np.array([F(3, 2), F(-1, 2)]), ", token 1 must be >= 0, got -1/2."),
+    "Fraction sum": (np.array([F(1, 2), F(1, 3)]), "must sum to 1 (tolerance 0), got 5/6. Divide the row by its sum."),
     "integers": (
         np.array([1, 0]),
         "must have dtype float32, float64 or Fractions, got int64. Convert it: integers may be counts",
@@ -48,16 +48,19 @@ VALUES = {
     "booleans": (np.array([True, False]), "must have dtype float32, float64 or Fractions, got bool"),
     "complex": (np.array([1, 0], dtype=complex), "must have dtype float32, float64 or Fractions, got complex128"),
     "strings": (["1", "0"], "must have dtype float32, float64 or Fractions, got <U1"),
-    "empty vocabulary": (np.zeros((3, 0)), "has an empty vocabulary (shape (3, 0)): the last axis must hold"),
-    "empty list": ([], "has an empty vocabulary (shape (0,)): the last axis must hold n >= 1 masses"),
-    "single number": (np.array(1.0), "is a single number: give a vector of n masses, or a batch of them"),
-    "ragged": ([[0.5, 0.5], [1.0]], "is a ragged list: give rows of equal length"),
-    "ragged Fractions": ([[F(1, 2), F(1, 2)], [F(1)]], "is a ragged list: give rows of equal length"),
-    "float among Fractions": ([F(1, 2), 0.5], ", token 1: 0.5 (float) among Fractions: make every mass a Fraction"),
-    "none": ([None, 0.5], ", token 0: None (NoneType): make every mass a Fraction, or every one a float"),
-    "bool among Fractions": ([F(0), True], ", token 1: True (bool) among Fractions: make every mass a Fraction"),
-    "no array": ({0: 1.0}, "is a dict: give a list, a numpy array or a torch tensor"),
-    "nothing": (None, "is a NoneType: give a list, a numpy array or a torch tensor"),
+    "empty vocabulary": (np.zeros((3, 0)), "must have shape (..., n) with n >= 1 tokens, got (3, 0)."),
+    "empty list": ([], "must have shape (..., n) with n >= 1 tokens, got (0,)."),
+    "single number": (np.array(1.0), "must have shape (..., n), got a single number. Pass n probabilities."),
+    "ragged": ([[0.5, 0.5], [1.0]], "must have rows of equal length, got a ragged list"),
+    "ragged Fractions": ([[F(1, 2), F(1, 2)], [F(1)]], "must have rows of equal length, got a ragged list"),
+    "float among Fractions": ([F(1, 2), 0.5], ", token 1 must be a Fraction, got 0.5 (float) among Fractions."),
+    "none": (
+        [None, 0.5],
+        ", token 0 must be a Fraction, got None (NoneType). Make every probability a Fraction, or every one a float.",
+    ),
+    "bool among Fractions": ([F(0), True], ", token 1 must be a Fraction, got True (bool) among Fractions."),
+    "no array": ({0: 1.0}, "must be a list, a NumPy array or a torch tensor, got a dict."),
+    "nothing": (None, "must be a list, a NumPy array or a torch tensor, got a NoneType."),
 }
 
 
@@ -82,15 +85,19 @@ PAIRS = {
     "length": (
         [1.0],
         [0.5, 0.5],
-        "p has shape (1,), q has shape (2,): the shapes must be equal; vocabularies of different",
+        "p and q must have one shape, got (1,) and (2,). Pass both over one vocabulary",
     ),
     "batch": (
         GOOD,
         GOOD[0],
-        "p has shape (2, 3), q has shape (3,): the shapes must be equal; give as many rows of q as of p",
+        "p and q must have one shape, got (2, 3) and (3,). Pass one row of q per row of p",
     ),
-    "kinds": (EXACT, GOOD, "p is Fractions, q is numpy float64: give both in one kind"),
-    "types": (GOOD.astype(np.float32), GOOD, "p is numpy float32, q is numpy float64: convert one of them"),
+    "kinds": (EXACT, GOOD, "p and q must be arrays of one kind, got Fractions and numpy float64. Convert one of them."),
+    "types": (
+        GOOD.astype(np.float32),
+        GOOD,
+        "p and q must have one dtype and one device, got numpy float32 and numpy float64. Convert one of them.",
+    ),
 }
 
 
@@ -108,13 +115,19 @@ def test_torch_tensors() -> None:
         (good.to(torch.float16), "q must have dtype float32, float64 or Fractions, got float16"),
         (good.to(torch.bfloat16), "ratios in half precision are not lossless"),
         (good.to(torch.int64), "q must have dtype float32, float64 or Fractions, got int64"),
-        (GOOD, "p is torch float64 on cpu, q is numpy float64: give both in one kind"),
-        (EXACT, "p is torch float64 on cpu, q is Fractions: give both in one kind"),
-        (good.to(torch.float32), "p is torch float64 on cpu, q is torch float32 on cpu: convert one of them"),
-        (good.to("meta"), "p is torch float64 on cpu, q is torch float64 on meta: convert one of them"),
-        (torch.tensor(spoiled(np.nan)), "q row [1], token 2: mass nan is not finite"),
-        (torch.tensor(spoiled(-0.25)), "q row [1], token 2: mass -0.25 is negative"),
-        (torch.tensor(spoiled(0.25)), "q row [1] sums to 0.75 instead of 1 (tolerance 1e-09)"),
+        (GOOD, "p and q must be arrays of one kind, got torch float64 on cpu and numpy float64. Convert one of them."),
+        (EXACT, "p and q must be arrays of one kind, got torch float64 on cpu and Fractions. Convert one of them."),
+        (
+            good.to(torch.float32),
+            "p and q must have one dtype and one device, got torch float64 on cpu and torch float32 on cpu. Convert one of them.",
+        ),
+        (
+            good.to("meta"),
+            "p and q must have one dtype and one device, got torch float64 on cpu and torch float64 on meta. Convert one of them.",
+        ),
+        (torch.tensor(spoiled(np.nan)), "q row [1], token 2 must be finite, got nan"),
+        (torch.tensor(spoiled(-0.25)), "q row [1], token 2 must be >= 0, got -0.25"),
+        (torch.tensor(spoiled(0.25)), "q row [1] must sum to 1 (tolerance 1e-09), got 0.75"),
     ):
         with pytest.raises(otd.InvalidDistribution, match=re.escape(message)):
             otd.Problem(good, bad)
@@ -137,7 +150,7 @@ def test_numpy_integers_are_numbers_of_drafts() -> None:
 
 @pytest.mark.parametrize("law", ["iid", otd.IID, 3, otd.rules.KSeq()])
 def test_no_law(law: Any) -> None:
-    with pytest.raises(otd.InvalidDrafts, match=r"law is .*: give a draft law, for example otd.IID\(\)"):
+    with pytest.raises(otd.InvalidDrafts, match=r"law must be a draft law, got .*\. Pass for example otd.IID\(\)"):
         otd.Problem(GOOD, GOOD, 2, law)
 
 
@@ -160,14 +173,14 @@ def test_no_number_of_top_tokens(top: Any) -> None:
 def test_ids_outside_the_vocabulary(token: int, valued: Any) -> None:
     p, drafts = valued.make(EXACT), [[0, 1], [2, token]]
     generator = _generator(valued)
-    message = f"drafts row [1], position 1: token {token} is outside the vocabulary 0 .. 2; give -1 for an absent draft"
+    message = f"drafts row [1], position 1: token must be in 0 .. 2, or -1 for an absent draft token, got {token}."
     with pytest.raises(otd.InvalidDrafts, match=re.escape(message)):
         otd.sample(otd.rules.KSeq(), p, p, valued.tokens(drafts), generator)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.bool_])
 def test_drafts_that_are_no_integers(dtype: Any) -> None:
-    with pytest.raises(otd.InvalidDrafts, match=f"drafts have dtype {np.dtype(dtype)}: give integer token ids"):
+    with pytest.raises(otd.InvalidDrafts, match=f"drafts must be integer token ids, got dtype {np.dtype(dtype)}"):
         otd.sample(otd.rules.KSeq(), GOOD, GOOD, np.zeros((2, 2), dtype=dtype), np.random.default_rng(0))
 
 
@@ -181,12 +194,14 @@ def test_enumeration_out_of_reach() -> None:
 def test_arrays_with_rules_of_their_own() -> None:
     matrix = GOOD.view(np.matrix)
     for x in (matrix, np.ma.MaskedArray(GOOD, mask=GOOD == 0)):
-        with pytest.raises(otd.InvalidDistribution, match=f"^p is a {type(x).__name__}: give a plain array"):
+        with pytest.raises(
+            otd.InvalidDistribution, match=f"^p must be a plain numpy.ndarray, got a {type(x).__name__}"
+        ):
             otd.Problem(x, GOOD)
     torch = pytest.importorskip("torch")
     for bad in (torch.tensor(GOOD, requires_grad=True), torch.tensor(GOOD).to_sparse()):
         with pytest.raises(
-            otd.InvalidDistribution, match=r"^q is sparse or takes part in a gradient: give q.detach\(\)"
+            otd.InvalidDistribution, match=r"^q must be dense and without gradient, .* Pass q.detach\(\)"
         ):
             otd.optimal_acceptance(torch.tensor(GOOD), bad)
 
@@ -200,7 +215,9 @@ def test_no_number_of_drafts_for_the_guarantee(k: Any) -> None:
 
 @pytest.mark.parametrize("token_set", [None, "ab", [0, 2], [0.1, 0.0, 1.0], [True], [[True] * 4], [[True] * 3] * 5])
 def test_no_token_set(token_set: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"token_set has dtype|shapes do not fit together: token_set"):
+    with pytest.raises(
+        otd.InvalidArgument, match=r"token_set must be bool|token_set and p must have shapes that broadcast"
+    ):
         otd.cut_value(otd.Problem(GOOD, GOOD), token_set)
 
 
@@ -215,7 +232,7 @@ def test_token_sets_of_another_kind(valued: Any) -> None:
 def test_no_number_of_drafts_to_draw(k: Any) -> None:
     with pytest.raises(otd.InvalidDrafts, match=re.escape(f"k must be an integer of at least 0, got {k!r}")):
         otd.draw(otd.IID(), GOOD, k, np.random.default_rng(0))
-    with pytest.raises(otd.InvalidDrafts, match="law is 'iid': give a draft law"):
+    with pytest.raises(otd.InvalidDrafts, match="law must be a draft law, got 'iid'"):
         otd.draw("iid", GOOD, 2, np.random.default_rng(0))  # type: ignore[arg-type]
 
 
@@ -224,7 +241,7 @@ def test_generators_of_another_kind(valued: Any) -> None:
     q = valued.make(EXACT)
     for generator in (None, 3, np.random.default_rng(0) if valued.is_torch else torch.Generator()):
         with pytest.raises(
-            otd.InvalidArgument, match=f"the generator is a {type(generator).__name__}: give a .*Generator"
+            otd.InvalidArgument, match=f"generator must be a .*Generator, .*got a {type(generator).__name__}"
         ):
             otd.draw(otd.IID(), q, 2, generator)
 
@@ -242,12 +259,15 @@ def test_drafts_in_narrow_integers(dtype: str, valued: Any) -> None:
 
 def test_a_sample_of_shapes_that_do_not_fit() -> None:
     rule, generator = otd.rules.KSeq(), np.random.default_rng(0)
-    with pytest.raises(otd.InvalidDrafts, match="drafts are the single number 1"):
+    with pytest.raises(otd.InvalidDrafts, match="got the single number 1"):
         otd.sample(rule, GOOD, GOOD, np.array(1), generator)
     for p, q, drafts in ((GOOD, GOOD[:, :2], [[0, 1]]), (GOOD, GOOD, [[0, 1]] * 3)):
-        with pytest.raises(otd.InvalidDrafts, match=r"shapes do not fit together: p \(2, 3\), q .*, drafts"):
+        with pytest.raises(otd.InvalidDrafts, match=r"must have shapes that broadcast, got p \(2, 3\), q .*, drafts"):
             otd.sample(rule, p, q, np.array(drafts), generator)
-    with pytest.raises(otd.InvalidDistribution, match="p is numpy float64, q is Fractions: give both in one kind"):
+    with pytest.raises(
+        otd.InvalidDistribution,
+        match=r"p and q must be arrays of one kind, got numpy float64 and Fractions. Convert one of them.",
+    ):
         otd.sample(rule, GOOD, EXACT, np.array([[0, 1]]), generator)
 
 
@@ -268,7 +288,7 @@ def test_rules_that_give_no_selection(case: str) -> None:
     def rule(p: Any, q: Any, drafts: Any) -> Any:
         return NO_SELECTIONS[case](otd.rules.KSeq()(p, q, drafts))
 
-    message = r"^the rule gave .*: give otd.Selection\(accept, residual\) of numbers \(..., 2\) and \(..., 3\)"
+    message = r"^the rule must return otd.Selection\(accept, residual\) of numeric .* arrays like p, \(..., 2\) and \(..., 3\), got"
     with pytest.raises(otd.InvalidArgument, match=message):
         otd.evaluate(rule, otd.Problem(GOOD, GOOD))
     with pytest.raises(otd.InvalidArgument, match=message):
@@ -313,15 +333,27 @@ def test_an_argument_is_no_draft() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda problem: otd.evaluate(otd.rules.KSeq, problem), "rule is <class 'ot_draft.rules.k_seq"),
-        (lambda problem: otd.evaluate(None, problem), "rule is None: give a rule, as otd.rules.KSeq()"),
+        (
+            lambda problem: otd.evaluate(otd.rules.KSeq, problem),
+            "rule must be an instance of a selection rule, got <class 'ot_draft.rules.k_seq",
+        ),
+        (
+            lambda problem: otd.evaluate(None, problem),
+            "rule must be an instance of a selection rule, got None. Pass for example otd.rules.KSeq().",
+        ),
         (
             lambda problem: otd.evaluate(otd.rules.KSeq(), problem.p),
-            "problem is a ndarray: give otd.Problem(p, q, k, law)",
+            "problem must be an otd.Problem, got a ndarray. Pass otd.Problem(p, q, k, law).",
         ),
-        (lambda problem: otd.solve(problem.p), "problem is a ndarray: give otd.Problem(p, q, k, law)"),
-        (lambda problem: otd.solve(problem.p, "flow"), "problem is a ndarray"),
-        (lambda problem: otd.sample(otd.rules.KSeq, problem.p, problem.q, np.array([0]), None), "rule is <class"),
+        (
+            lambda problem: otd.solve(problem.p),
+            "problem must be an otd.Problem, got a ndarray. Pass otd.Problem(p, q, k, law).",
+        ),
+        (lambda problem: otd.solve(problem.p, "flow"), "problem must be an otd.Problem, got a ndarray"),
+        (
+            lambda problem: otd.sample(otd.rules.KSeq, problem.p, problem.q, np.array([0]), None),
+            "rule must be an instance of a selection rule, got <class",
+        ),
     ],
 )
 def test_what_is_no_rule_or_no_problem(call: Callable[[otd.Problem], object], message: str) -> None:

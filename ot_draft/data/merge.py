@@ -85,5 +85,5 @@ def _on_grid(masses: Masses, grid: float = 2.0**-50) -> Masses:
     rounded = np.floor(masses / grid) * grid
     rounded[-1] = 1.0 - rounded[:-1].sum()
     if rounded.min() < 0:
-        raise ValueError(f"masses exceed 1: the last would be {rounded.min()}; normalise them first")
+        raise ValueError(f"masses must sum to at most 1, got a last mass of {rounded.min()}. Normalise them.")
     return rounded

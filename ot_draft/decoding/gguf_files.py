@@ -96,8 +96,8 @@ def check_read_whole(reader: Any, name: str) -> None:
             raise CannotDecode(f"{name} is incomplete: {lacks} is missing. Download it again.")
     if left:
         raise CannotDecode(
-            f"{name} has {min(left)}, which transformers does not read from GGUF files of kind {kind}: give the folder or the hub name of"
-            " the model that it was made of"
+            f"{name} has {min(left)}, which transformers does not read from GGUF files of kind {kind}. Use the directory or the hub name of"
+            " the original model."
         )
 
 

@@ -253,11 +253,11 @@ def _why_no_trees(model: Any, config: Any) -> str:
     """
     attention = getattr(config, "_attn_implementation", "eager")
     if attention not in ("sdpa", "eager"):
-        return f"attention {attention!r} takes no tree mask: load the model with attn_implementation='sdpa'"
+        return f"attention must take a tree mask, got {attention!r}. Load the model with attn_implementation='sdpa'."
     reason = _why_no_tree_of(model, config)
     if not reason:
         return ""
-    return f"{type(model).__name__} {reason}: take a model with plain attention, such as Llama, Qwen or GPT-2"
+    return f"{type(model).__name__} {reason}. Use a model with standard attention, such as Llama, Qwen or GPT-2."
 
 
 def _why_no_tree_of(model: Any, config: Any) -> str:

@@ -186,8 +186,8 @@ def unpadded(tokens: Tensor, attention_mask: Tensor) -> list[list[int]]:
     hidden = attention_mask[:, -1] == 0
     if bool(hidden.any()):
         raise CannotDecode(
-            f"row {int(hidden.long().argmax())} of attention_mask hides the row's last token: pad on the left (padding_side='left');"
-            " without a mask transformers hides whatever is the pad token: give attention_mask=torch.ones_like(input_ids) if it is text"
+            f"attention_mask row {int(hidden.long().argmax())} must be 1 at the last token, got 0. Pad on the left (padding_side='left')."
+            " If the last token is the pad token and belongs to the prompt, pass attention_mask=torch.ones_like(input_ids)."
         )
     return [row[mask.bool()].tolist() for row, mask in zip(tokens, attention_mask, strict=True)]
 

@@ -50,7 +50,7 @@ def check_reads_trees(model: DecoderModel) -> None:
         _known[model.model] = _found(model)
     if _known[model.model]:
         raise CannotDecode(
-            f"{type(model.model).__name__} {_known[model.model]}: take a model with plain attention, such as Llama, Qwen or GPT-2"
+            f"{type(model.model).__name__} {_known[model.model]}. Use a model with standard attention, such as Llama, Qwen or GPT-2."
         )
 
 

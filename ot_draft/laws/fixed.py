@@ -80,14 +80,14 @@ class Fixed(FixedFirst):
         table = _table(self.tokens, q.device if xp.is_torch(q) else None)
         if (largest := _table(self.tokens).max(initial=-1)) >= q.shape[-1]:
             raise InvalidDrafts(
-                f"Fixed holds token {largest}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
+                f"tokens of Fixed must be token ids in 0 .. {q.shape[-1] - 1}, got {largest}. Correct the token id."
             )
         try:
             xp.batch_shape(table, q)
         except ValueError:
             raise InvalidDrafts(
-                f"Fixed has rows of tokens {tuple(table.shape[:-1])}, q has shape {tuple(q.shape)}: give a row of tokens for every"
-                " row of q, or one for all"
+                f"tokens of Fixed must have one row per row of q, or one row for all, got rows {tuple(table.shape[:-1])} for q of shape"
+                f" {tuple(q.shape)}. Pass such rows."
             ) from None
         return table
 
@@ -129,7 +129,7 @@ def _as_rows(tokens: Any) -> tuple[Any, ...]:
         found = found.astype(np.int64)
     if found.dtype.kind not in "iu" or not found.ndim or (found < -1).any():
         raise InvalidArgument(
-            f"Fixed({tokens!r}): give token ids, integers >= 0 and -1 for none: (j,), or rows of one length (..., j)"
+            f"tokens of Fixed must be token ids >= 0, or -1 for none, of shape (..., j), got {tokens!r}. Pass integers."
         )
     flat = found.reshape(prod(found.shape[:-1]), found.shape[-1]).tolist()
     rows = [tuple(dict.fromkeys(token for token in row if token >= 0)) for row in flat]

@@ -43,7 +43,7 @@ class FixedLast(FixedTokensLaw, WithoutReplacement):
         fixed = self.tokens[:k]
         if fixed and max(fixed) >= q.shape[-1]:
             raise InvalidDrafts(
-                f"FixedLast holds token {max(fixed)}, and the vocabulary is 0 .. {q.shape[-1] - 1}: give ids of its tokens"
+                f"tokens of FixedLast must be token ids in 0 .. {q.shape[-1] - 1}, got {max(fixed)}. Correct the token id."
             )
         return xp.integers(fixed, like=q)
 

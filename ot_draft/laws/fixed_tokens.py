@@ -129,7 +129,7 @@ class FixedTokensOfNodes(FixedTokensLaw):
 
     def n_fixed(self, q: Array, k: int) -> Any:
         raise InvalidDrafts(
-            f"{type(self).__name__}: how many children are fixed is given with the tree: give DraftTree(..., fixed_count=...)"
+            f"fixed_count must be set in the tree for {type(self).__name__}, got none. Pass DraftTree(..., fixed_count=...)."
         )
 
     @property

@@ -64,7 +64,9 @@ def enumerated(law: Any, q: Array, k: int, max_cells: int = 1 << 22) -> dict[int
                 masses[bits] = masses.get(bits, Fraction(0)) + mass
     total = sum(masses.values())
     if total != 1:
-        raise InvalidDrafts(f"{type(law).__name__}: the probabilities of all draft tuples sum to {total} instead of 1")
+        raise InvalidDrafts(
+            f"{type(law).__name__}: the probabilities of all draft tuples must sum to 1, got {total}. Correct it."
+        )
     return masses
 
 

@@ -63,7 +63,8 @@ class Several(DraftLaw):
         rows = rows.reshape(0, 0) if not rows.size else rows
         if rows.ndim != 2 or rows.dtype.kind not in "fiuO" or not all(_is_law(row) for row in rows):
             raise InvalidArgument(
-                f"Several(others of shape {rows.shape}): give rows (k - 1, n) of masses >= 0 that sum to 1 each"
+                f"others must be k - 1 distributions, numbers >= 0 of shape (k - 1, n) with rows that sum to 1, got shape {rows.shape}."
+                " Pass one distribution per draft token after the first."
             )
         object.__setattr__(self, "others", tuple(map(tuple, rows.tolist())))
 
@@ -72,7 +73,9 @@ class Several(DraftLaw):
 
     def check(self, k: int) -> None:
         if k != 1 + len(self.others):
-            raise InvalidDrafts(f"this law has {1 + len(self.others)} drafts, one a draft model, not {k}")
+            raise InvalidDrafts(
+                f"k must be {1 + len(self.others)} for {self!r}, got {k}. Pass one draft token per draft model."
+            )
 
     def draw(self, q: Array, uniforms: Array) -> Array:
         columns = [xp.inverse_cdf(self._of(q, i), uniforms[..., i : i + 1]) for i in range(uniforms.shape[-1])]
@@ -108,7 +111,9 @@ class Several(DraftLaw):
             return q
         row = self.others[index - 1]
         if len(row) != q.shape[-1]:
-            raise InvalidDrafts(f"others have {len(row)} tokens, q has {q.shape[-1]}: bring all to one vocabulary")
+            raise InvalidDrafts(
+                f"others must have {q.shape[-1]} tokens, as many as q, got {len(row)}. Pass all over one vocabulary."
+            )
         if xp.is_exact(q):
             return np.array([Fraction(mass) for mass in row], dtype=object)
         return xp.from_host(np.array(row, dtype=np.float64), q)
@@ -150,8 +155,8 @@ def least_cut(
             return inside, least
         if number > max_boxes:
             raise SolverFailed(
-                f"the least cut of {len(p)} tokens under {len(laws)} laws is not proved after {max_boxes} boxes, the gap is"
-                f" {float(least - boxes[0][0]):.1e}: take fewer laws"
+                f"the minimum cut of {len(p)} tokens under {len(laws)} draft distributions is not proved after {max_boxes} boxes: the gap"
+                f" is {float(least - boxes[0][0]):.1e}. Use fewer draft models."
             )
         new = heappop(boxes)[2].halves(laws)
 

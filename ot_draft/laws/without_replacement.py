@@ -119,7 +119,8 @@ def prefixes(q: Array, k: int, max_sets: int = 200_000) -> Array:
     size = min(k, n // 2)
     if exact and comb(n, size) > max_sets:
         raise InvalidArgument(
-            f"exact probabilities without replacement visit {comb(n, size)} sets of {size} among {n} tokens (limit {max_sets}): give floats"
+            f"q must be floats for over {max_sets} draft sets, got Fractions and {comb(n, size)} sets of {size} among {n} tokens."
+            " Convert p and q to floats."
         )
     host = xp.to_host(q) if exact else xp.to_host(q).astype(np.float64)
     # The sum is 0 where fixed tokens have all mass.

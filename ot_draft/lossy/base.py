@@ -94,9 +94,11 @@ def budget(value: Any, name: str, least: float = 0, most: float = float("inf")) 
     limit = 1e300
     numeric = isinstance(value, int | float | Fraction | np.integer | np.floating) and not isinstance(value, bool)
     if not numeric or not least <= value <= most or abs(value) > limit:  # larger numbers overflow to NaN
-        bounds = f"from {least:g} to {most:g}" if most < limit else f">= {least}"
-        shown = repr(value) if not numeric or value != value or abs(value) <= limit else f"over {limit:g}"
-        raise InvalidArgument(f"{name} is {shown}: give a{'' if shown == repr(value) else ' smaller'} number {bounds}")
+        bounds = f"from {least:g} to {min(most, limit):g}"
+        shown = (
+            repr(value) if not numeric or value != value or abs(value) <= limit else f"a number of size over {limit:g}"
+        )
+        raise InvalidArgument(f"{name} must be a number {bounds}, got {shown}. Pass a number in this range.")
     return value
 
 

@@ -96,7 +96,8 @@ class Ratio(Nearest):
     def __post_init__(self) -> None:
         if (self.delta is None) == (self.factor is None):
             raise InvalidArgument(
-                f"Ratio(delta={self.delta}, factor={self.factor}): give one of the two, factor = e^delta"
+                f"Ratio must have either delta or factor, got delta={self.delta!r}, factor={self.factor!r}."
+                " Pass one of them; factor is e^delta."
             )
         max_delta = 500  # the square of e^delta does not overflow
         if self.factor is None:

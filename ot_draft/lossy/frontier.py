@@ -110,9 +110,11 @@ def frontier(
     ['3/4', '17/20', '1']
     """
     if divergence not in TARGETS:
-        raise InvalidArgument(f"divergence is {divergence!r}: give one of {', '.join(TARGETS)}")
+        raise InvalidArgument(f"divergence must be one of {', '.join(TARGETS)}, got {divergence!r}. Use one of them.")
     if budgets is not None and (np.ndim(budgets) != 1 or not len(budgets)):
-        raise InvalidArgument(f"budgets is {budgets!r}: give a list of numbers >= 0")
+        raise InvalidArgument(
+            f"budgets must be a non-empty list of numbers >= 0, got {budgets!r}. Pass at least one number."
+        )
     problem = Problem(p, q, k, law)
     found = envelope(problem.p, problem.q, problem.k, problem.law)
     grid = np.asarray(_grid(found.light(), divergence) if budgets is None else budgets)

@@ -73,10 +73,12 @@ def acceptance_loss(p: Tensor, q: Tensor, k: int = 1, law: DraftLaw | None = Non
     law = IID() if law is None else law
     check_law(law, k)
     if k == 0:
-        raise InvalidDrafts("k is 0: without a draft nothing is accepted, give k >= 1")
+        raise InvalidDrafts("k must be at least 1, got 0. Pass the number of draft tokens.")
     _check_tensors(p=p, q=q)
     if p.shape[-1] != q.shape[-1]:
-        raise InvalidDistribution(f"p has {p.shape[-1]} tokens, q has {q.shape[-1]}: give both on one vocabulary")
+        raise InvalidDistribution(
+            f"q must have {p.shape[-1]} tokens, as many as p, got {q.shape[-1]}. Pass both over one vocabulary."
+        )
     batch = (*common_batch(InvalidDistribution, p=p, q=q), p.shape[-1])
     p, q = p.expand(batch), q.expand(batch)
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
@@ -136,10 +138,12 @@ def accepted_length_loss(p: Tensor, q: Tensor, text: Tensor, *, logits: bool = F
     """
     _check_tensors(p=p, q=q)
     if not xp.is_torch(text) or not str(text.dtype).startswith(("torch.int", "torch.uint")):
-        raise InvalidDrafts(f"text is {_kind(text)}: give a torch tensor of token ids, integers")
+        raise InvalidDrafts(f"text must be a torch tensor of integer token ids, got {_kind(text)}. Convert text.")
     if p.shape != q.shape or text.shape != p.shape[:-1] or 0 in text.shape[-1:] or not text.ndim:
         given = ", ".join(f"{name} {tuple(x.shape)}" for name, x in (("p", p), ("q", q), ("text", text)))
-        raise InvalidDistribution(f"{given}: give p and q (..., L, n) and a text (..., L) for each, L >= 1")
+        raise InvalidDistribution(
+            f"p and q must have shape (..., L, n), and text (..., L) with L >= 1, got {given}. Pass one token per distribution."
+        )
     p, q = (x.float() if x.element_size() < 4 else x for x in (p, q))
     text, n = text.long(), p.shape[-1]
     if bool(((text < 0) | (text >= n)).any()):
@@ -174,7 +178,9 @@ def _check_tensors(**tensors: Any) -> None:
     """Raise InvalidDistribution unless all are floating-point tensors (..., n) with n >= 1."""
     for name, x in tensors.items():
         if not xp.is_torch(x) or not x.is_floating_point() or not x.ndim or not x.shape[-1]:
-            raise InvalidDistribution(f"{name} is {_kind(x)}: give a torch tensor of floats, (..., n) with n >= 1")
+            raise InvalidDistribution(
+                f"{name} must be a torch tensor of floats (..., n) with n >= 1, got {_kind(x)}. Convert {name}."
+            )
 
 
 def _kind(x: Any) -> str:

@@ -124,7 +124,9 @@ class Plan(ABC):
         given = token_ids(np.asarray(drafts), self.inner.p)
         k = self.inner.k
         if given.shape[-1] != k:
-            raise InvalidArgument(f"drafts have shape {given.shape}: give {k} token ids per row, -1 for an absent one")
+            raise InvalidArgument(
+                f"drafts must have shape (..., {k}), got {given.shape}. Pass {k} token ids per row, -1 for an absent one."
+            )
         batch = given.shape[:-1]
         flat = given.reshape(int(np.prod(batch)), k)
         mass, accept = self.rows(flat)
@@ -148,8 +150,8 @@ class Plan(ABC):
         max_entries = 200_000
         if n ** (drawn + 1) > max_entries:
             raise InvalidArgument(
-                f"the plan over all draft tuples has {n}^{drawn + 1} entries (limit {max_entries}): `table`, over draft"
-                " sets, has far fewer, and plan[drafts] gives one row"
+                f"the plan over all draft tuples must have at most {max_entries} entries, got {n}^{drawn + 1}. Use `table`, over"
+                " draft sets, or plan[drafts] for one row."
             )
         drafts = np.concatenate(list(all_drafts(inner)))
         chance = inner.law.probability(inner.q[None, :], drafts)

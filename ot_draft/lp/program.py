@@ -129,11 +129,13 @@ def check_one(problem: Problem) -> None:
     """Raise InvalidDistribution for a batch, and for arrays without values."""
     if problem.batch:
         raise InvalidDistribution(
-            f"the problem is a batch of shape {problem.batch}: solve takes one problem at a time;"
-            " otd.optimal_acceptance takes batches"
+            f"problem must be a single problem, got a batch of shape {problem.batch}. Use otd.optimal_acceptance for"
+            " batches."
         )
     if xp.is_meta(problem.p):
-        raise InvalidDistribution("p and q are on torch's meta device, which holds no values: solve needs them")
+        raise InvalidDistribution(
+            "p and q must hold values, got tensors on torch's meta device. Pass tensors on another device."
+        )
 
 
 def seconds(law: DraftLaw, q: Array, k: int, seconds_per_set: float = 25e-6) -> float:

@@ -20,7 +20,7 @@ def by_pair(p: Array, q: Array, drafts: Array, law: DraftLaw, select: Callable[.
     """
     if xp.is_meta(p):
         raise InvalidDistribution(
-            "p is on torch's meta device, which holds no values: the rule computes from them, on the host"
+            "p must hold values, got a tensor on torch's meta device. Pass a tensor on another device."
         )
     n, k, pairs, batch = p.shape[-1], drafts.shape[-1], xp.batch_shape(p, q), xp.batch_shape(p, q, drafts)
     targets, proposals = xp.rows(pairs, xp.to_host(p), xp.to_host(q))

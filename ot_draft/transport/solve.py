@@ -70,7 +70,9 @@ def solve(problem: Problem, solver: str | None = None) -> Solution:
     check_one(problem)
     constructed = by_construction(problem)
     if constructed is None and solver:
-        raise InvalidArgument(f"no construction is known under {problem.law!r}: leave the solver out")
+        raise InvalidArgument(
+            f"solver must be omitted under {problem.law!r}, which has no construction, got {solver!r}. Omit solver."
+        )
     return constructed or solve_program(problem)
 
 

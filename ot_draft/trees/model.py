@@ -131,8 +131,8 @@ class SimulatedModel:
     def __post_init__(self) -> None:
         if self.n < 1 or self.order < 0 or not self.temperature > 0 or not 0 <= self.seed < 1 << 64:
             raise InvalidDistribution(
-                f"n is {self.n}, order {self.order}, temperature {self.temperature}, seed {self.seed}: a simulated model has"
-                " n >= 1 tokens, an order >= 0, a temperature > 0 and a seed of 64 bits"
+                f"n must be at least 1, order at least 0, temperature above 0 and seed an integer in 0 .. 2^64 - 1, got n={self.n},"
+                f" order={self.order}, temperature={self.temperature}, seed={self.seed}. Correct these arguments."
             )
 
     def pair(self, prefix: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -242,13 +242,13 @@ class Nodes:
     def _validated(self, prefix: Path, name: str, p: Any, q: Any) -> Array:
         try:
             if xp.is_torch(q):
-                raise InvalidDistribution("a torch tensor: path rules in plain form take Fractions or float numpy")
+                raise InvalidDistribution("must be Fractions or NumPy floats, got a torch tensor. Convert it.")
             checked = Problem(p, q, 1).q
             root: Array = self._targets.get((), checked)
             if checked.shape != (root.shape[-1],) or checked.dtype != root.dtype:
                 raise InvalidDistribution(
-                    f"shape {checked.shape} and dtype {checked.dtype}, where the target at the root has {root.shape} and"
-                    f" {root.dtype}: give one vector of n masses at every prefix, of one kind"
+                    f"must have shape {root.shape} and dtype {root.dtype}, as the target at the root, got shape {checked.shape} and"
+                    f" dtype {checked.dtype}. Return one vector of n probabilities per prefix."
                 )
         except InvalidDistribution as error:
             raise InvalidDistribution(f"{name} distribution after prefix {prefix}: {error}") from None

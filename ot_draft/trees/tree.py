@@ -303,21 +303,23 @@ class DraftTree:
         fits = len(p) == len(q) == 3 and tokens == (p[0], size) and p[1] == size + 1
         if not fits or q[0] != p[0] or q[2] != p[2] or q[1] < rows:
             raise InvalidDrafts(
-                f"tokens have shape {tokens}, p {p}, q {q}: a tree of {size} drafted nodes takes (B, {size}),"
-                f" (B, {size + 1}, n) and (B, M, n) with M >= {rows}"
+                f"tokens, p and q must have shapes (B, {size}), (B, {size + 1}, n) and (B, M, n) with M >= {rows} for {size} drafted"
+                f" nodes, got {tokens}, {p} and {q}. Correct the shapes."
             )
         if not str(self.tokens.dtype).endswith("int64"):
-            raise InvalidDrafts(f"tokens have dtype {self.tokens.dtype}: give token ids as int64")
+            raise InvalidDrafts(f"tokens must have dtype int64, got {self.tokens.dtype}. Convert the token ids.")
         if self.p.dtype != self.q.dtype or (xp.is_torch(self.p) and self.p.device != self.q.device):
             raise InvalidDrafts(
-                f"p is {self.p.dtype}, q is {self.q.dtype}: give both in one number type, on one device"
+                f"p and q must have one dtype and one device, got {self.p.dtype} and {self.q.dtype}. Convert one of them."
             )
         if self.fixed_count is not None and tuple(self.fixed_count.shape) != q[:2]:
             raise InvalidDrafts(
-                f"fixed_count has shape {tuple(self.fixed_count.shape)}: give {q[:2]}, a number for every row of q"
+                f"fixed_count must have shape {q[:2]}, one number per row of q, got {tuple(self.fixed_count.shape)}. Correct the shape."
             )
         if tuple(self.parents.shape) != tokens:
-            raise InvalidDrafts(f"parents have shape {tuple(self.parents.shape)}: give {tokens}, one for every token")
+            raise InvalidDrafts(
+                f"parents must have shape {tokens}, one per token, got {tuple(self.parents.shape)}. Correct the shape."
+            )
         for count in self.bounds.branching:
             check_law(self.law, count)
 

@@ -90,12 +90,14 @@ def labelled(problems: list[Problem]) -> dict[str, Problem]:
     named = {}
     for number, problem in enumerate(problems):
         if not isinstance(problem, Problem) or problem.batch:
-            raise InvalidArgument(f"problems[{number}] is {problem!r}: give otd.Problem(p, q, k, law) of one pair each")
+            raise InvalidArgument(
+                f"problems[{number}] must be an unbatched otd.Problem, got {problem!r}. Pass otd.Problem(p, q, k, law)."
+            )
         p, q = (to_host(x).astype(np.float64) for x in (problem.p, problem.q))
         name = f"problem {number}, n = {problem.n}, k = {problem.k}"
         named[name] = Problem(p, q, problem.k, problem.law)
     if not named:
-        raise InvalidArgument("problems is empty: give one otd.Problem(p, q, k, law) at least")
+        raise InvalidArgument("problems must hold at least one problem, got none. Pass [otd.Problem(p, q, k, law)].")
     return named
 
 

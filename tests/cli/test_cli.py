@@ -184,8 +184,8 @@ BAD_FILES = {
     "no_q.json": ('{"p": [1.0]}', "got p. Rename or add arrays"),
     "mixed.json": ('{"p": ["1/2", 0.5], "q": ["1/2", "1/2"]}', "must be a string, as another mass is"),
     "text.json": ('{"p": ["half", "1/2"], "q": ["1/2", "1/2"]}', "got 'half'. Write it as 1/3"),
-    "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "row 1: p sums to 0.9"),
-    "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1: mass -0.5 is negative"),
+    "sum.json": ('{"p": [[0.5, 0.5], [0.5, 0.4]], "q": [[0.5, 0.5], [0.5, 0.5]]}', "row 1: p must sum to 1"),
+    "negative.json": ('{"p": [1.5, -0.5], "q": [0.5, 0.5]}', "token 1 must be >= 0, got -0.5"),
     "ragged.csv": ("pair,p,q\n1,1,1\n2,1/2,1/2\n2,1/2,1/2\n", "must hold pairs of one number of tokens, got [1, 2]"),
     "header.csv": ("a,b\n1,1\n", "columns p and q"),
     "pairs.txt": ("", "end in .npz, .npy, .safetensors"),
@@ -206,7 +206,7 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     refuse("rule must be a known name, got 'Foo'. Use one of SpeculativeSampling,", *BERNOULLI, "--rules", "Foo")
     refuse("draft law must be one of iid", *BERNOULLI, "--draft-law", "foo")
     refuse("must include a rule for hub, got KSeq", *BERNOULLI, "--rules", "KSeq", "--draft-law", "hub")
-    refuse("p sums to 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
+    refuse("p must sum to 1 (tolerance 0), got 5/6", "--p", "1/2,1/3", "--q", "1/2,1/2")
     refuse("--p must be a fraction or a decimal of at most 1000 digits, got '1/0'", "--p", "1/0,1", "--q", "1/2,1/2")
     refuse("must be given together", "--p", "1")
     refuse("exclude each other", REAL, *BERNOULLI)

@@ -259,7 +259,10 @@ def test_the_command_itself_has_the_exit_status_of_the_check(folder: Path) -> No
 
 @pytest.mark.usefixtures("folder")
 def test_wrong_options_are_refused() -> None:
-    refused(check("KSeq", "--property", "speed"), "no property is called speed: choose among output_distribution")
+    refused(
+        check("KSeq", "--property", "speed"),
+        "properties must be names of properties, got speed. Use any of output_distribution",
+    )
     assert check("KSeq", "--max-examples", 0).exit_code == 64
     assert check("KSeq", "--report", "pdf").exit_code == 64
     assert check().exit_code == 64

@@ -269,7 +269,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "no rule": (["--rule", "Fastest"], "got 'Fastest'"),
     "no law": (["--draft-law", "best"], "draft law must be one of iid"),
     "rule and draws": (["--rule", "KSeq", "--draft-law", "without-replacement"], "drawn by WithoutReplacement()"),
-    "block and paths": (["--rule", "block", "--shape", "2x4"], "takes one drafted path"),
+    "block and paths": (["--rule", "block", "--shape", "2x4"], "BlockVerification requires one draft path"),
     "tree": (["--shape", "4,x"], "got '4,x'"),
     "temperature": (["--temperature", "-1"], "temperature must be 0 (greedy) or more, got -1"),
     "tokens": (["--max-tokens", "0"], "--max-tokens must be from 1 to 1,000,000, got 0"),

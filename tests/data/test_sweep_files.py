@@ -318,8 +318,8 @@ def test_two_arrays_of_one_name(tmp_path: Path) -> None:
         archive.writestr("q.npy", stream)
         with pytest.warns(UserWarning, match="Duplicate name"):
             archive.writestr("p.npy", stream)
-    refused(command(file, "--out", tmp_path / "out"), "holds p twice")
-    refused(CliRunner().invoke(main, ["compare", str(file)]), "holds p twice")
+    refused(command(file, "--out", tmp_path / "out"), "must hold every array once, got p twice")
+    refused(CliRunner().invoke(main, ["compare", str(file)]), "must hold every array once, got p twice")
 
 
 def test_folders_and_loops_where_files_are_expected(shard: Path, tmp_path: Path) -> None:

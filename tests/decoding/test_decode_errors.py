@@ -159,7 +159,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "no such path": (lambda: load_pair("./nowhere"), "target './nowhere' does not exist"),
     "no such GGUF file": (lambda: load_pair("models/nothing.gguf"), "does not exist"),
     "a file of another kind": (lambda: load_pair(__file__), "must be a directory or a .gguf file"),
-    "attention without masks": (lambda: _with_attention("flash_attention_2"), "takes no tree mask"),
+    "attention without masks": (lambda: _with_attention("flash_attention_2"), "attention must take a tree mask"),
     "positions that nobody asks for": (
         lambda: _of_family("Mpt", d_model=8),
         "MptForCausalLM does not go by position_ids",

@@ -232,7 +232,7 @@ def test_padding_is_taken_off_and_behind_the_text_refused() -> None:
     mask[1, 2] = 0
     assert unpadded(tokens, mask)[1] == [1, 2, 4]
     mask[2] = torch.tensor([1, 1, 1, 0])  # plain `generate` draws other tokens behind such a row
-    with pytest.raises(CannotDecode, match="row 2 of attention_mask hides the row's last token: pad on the left"):
+    with pytest.raises(CannotDecode, match=r"attention_mask row 2 must be 1 at the last token, got 0. Pad on the left"):
         unpadded(tokens, mask)
 
 

@@ -253,7 +253,7 @@ def test_processors_see_padding_before_the_text() -> None:
         tokens = torch.tensor([ids])
         given = {"attention_mask": (tokens > 0).long(), "max_new_tokens": 4, "logits_processor": [sees]}
         if ids[-1] == 0:  # behind which plain `generate` goes on
-            with pytest.raises(CannotDecode, match="row 0 of attention_mask hides the row's last token"):
+            with pytest.raises(CannotDecode, match="attention_mask row 0 must be 1 at the last token"):
                 models.target.generate(tokens, custom_generate=loop, **given)
         else:
             models.target.generate(tokens, custom_generate=loop, **given)

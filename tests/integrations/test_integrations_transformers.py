@@ -611,7 +611,7 @@ def test_a_name_in_the_place_of_a_model_or_a_rule(given: dict[str, Any], says: s
 def test_padding_on_the_right_is_refused() -> None:
     """Plain `generate` would go on behind the padding."""
     models, tokens = pair(), torch.tensor([[1, 5, 2, 3], [5, 2, 0, 0]])
-    with pytest.raises(CannotDecode, match="row 1 of attention_mask hides the row's last token: pad on the left"):
+    with pytest.raises(CannotDecode, match=r"attention_mask row 1 must be 1 at the last token, got 0. Pad on the left"):
         models.target.generate(
             tokens, attention_mask=(tokens > 0).long(), custom_generate=multi_draft(models.draft), max_new_tokens=4
         )

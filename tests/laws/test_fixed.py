@@ -124,7 +124,7 @@ def test_names_and_errors() -> None:
         with pytest.raises((otd.InvalidArgument, ValueError)):
             otd.Fixed(wrong)
     half = np.array([0.5, 0.5])
-    with pytest.raises(otd.InvalidDrafts, match=r"Fixed holds token 7, and the vocabulary is 0 \.\. 1"):
+    with pytest.raises(otd.InvalidDrafts, match=r"tokens of Fixed must be token ids in 0 \.\. 1, got 7"):
         otd.optimal_acceptance(half, half, 2, otd.Fixed((7,)))
-    with pytest.raises(otd.InvalidDrafts, match=r"rows of tokens \(2,\), q has shape \(3, 2\)"):
+    with pytest.raises(otd.InvalidDrafts, match=r"got rows \(2,\) for q of shape \(3, 2\)"):
         otd.Fixed([[0], [1]]).draw(np.stack([half] * 3), np.zeros((3, 2)))

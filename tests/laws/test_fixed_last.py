@@ -131,7 +131,7 @@ def test_errors() -> None:
             otd.InvalidArgument, match=r"tokens must be distinct|each of tokens must be an integer of at least 0"
         ):
             FixedLast(tokens)
-    with pytest.raises(otd.InvalidDrafts, match=r"holds token 4, and the vocabulary is 0 \.\. 3"):
+    with pytest.raises(otd.InvalidDrafts, match=r"must be token ids in 0 \.\. 3, got 4"):
         FixedLast((4,)).draw(Q.astype(float), np.zeros(2))
     for ask in (lambda law: law.n_fixed(Q, 2), lambda law: law.conditional(Q, ALL[0], np.array([0]))):
         with pytest.raises(otd.InvalidDrafts, match="PerNodeFixedTokensLast"):

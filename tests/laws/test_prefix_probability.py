@@ -109,5 +109,8 @@ def test_prefix_probabilities_rise_from_zero_to_one() -> None:
 
 
 def test_too_many_sets_are_refused_with_the_remedy() -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"visit \d+ sets of 6 among 40 tokens \(limit 200000\): give floats"):
+    with pytest.raises(
+        otd.InvalidArgument,
+        match=r"for over 200000 draft sets, got Fractions and \d+ sets of 6 among 40 tokens\. Convert",
+    ):
         prefixes(np.full(40, F(1, 40), dtype=object), 6)

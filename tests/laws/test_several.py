@@ -114,9 +114,9 @@ def test_rules_for_it_are_exact() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(otd.InvalidArgument, match="give rows"):
+    with pytest.raises(otd.InvalidArgument, match="others must be k - 1 distributions"):
         Several([[0.5, 0.6]])
-    with pytest.raises(otd.InvalidDrafts, match="this law has 2 drafts, one a draft model, not 3"):
+    with pytest.raises(otd.InvalidDrafts, match=r"k must be 2 for Several.*, got 3"):
         otd.Problem([1.0], [1.0], 3, Several([[1.0]]))
-    with pytest.raises(otd.InvalidDrafts, match="others have 1 tokens, q has 2"):
+    with pytest.raises(otd.InvalidDrafts, match="others must have 2 tokens, as many as q, got 1"):
         otd.optimal_acceptance([0.5, 0.5], [0.5, 0.5], 2, Several([[1.0]]))

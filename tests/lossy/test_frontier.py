@@ -121,5 +121,5 @@ def test_an_unknown_divergence_is_refused() -> None:
 
 @pytest.mark.parametrize("budgets", [0.1, [], [[0.1]]])
 def test_budgets_are_a_list(budgets: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match="give a list of numbers"):
+    with pytest.raises(otd.InvalidArgument, match="budgets must be a non-empty list of numbers"):
         otd.frontier([0.5, 0.5], [0.5, 0.5], budgets=budgets)

@@ -208,13 +208,16 @@ def test_check_rule_never_calls_a_lossy_rule_lossless(rule: otd.SelectionRule) -
     [
         (
             lambda: lossy.Ratio(factor=float("inf")),
-            r"Ratio\(factor\) is over 1e\+300: give a smaller number from 1 to 1.40359e\+217",
+            r"Ratio\(factor\) must be a number from 1 to 1.40359e\+217, got a number of size over 1e\+300",
         ),
-        (lambda: lossy.Ratio(factor=1e250), r"Ratio\(factor\) is 1e\+250: give a number from 1 to"),
-        (lambda: lossy.Ratio(factor=10**400), r"Ratio\(factor\) is over 1e\+300"),
-        (lambda: lossy.KL(float("inf")), r"KL\(eps\) is over 1e\+300: give a smaller number >= 0"),
-        (lambda: lossy.ChiSquared(F(10**400)), r"ChiSquared\(eps\) is over 1e\+300"),
-        (lambda: lossy.KL(float("nan")), r"KL\(eps\) is nan: give a number >= 0"),
+        (lambda: lossy.Ratio(factor=1e250), r"Ratio\(factor\) must be a number from 1 to 1.40359e\+217, got 1e\+250"),
+        (lambda: lossy.Ratio(factor=10**400), r"Ratio\(factor\) must be .*, got a number of size over 1e\+300"),
+        (
+            lambda: lossy.KL(float("inf")),
+            r"KL\(eps\) must be a number from 0 to 1e\+300, got a number of size over 1e\+300",
+        ),
+        (lambda: lossy.ChiSquared(F(10**400)), r"ChiSquared\(eps\) must be .*, got a number of size over 1e\+300"),
+        (lambda: lossy.KL(float("nan")), r"KL\(eps\) must be a number from 0 to 1e\+300, got nan"),
     ],
 )
 def test_budgets_that_no_float_holds_are_refused(make: Any, said: str) -> None:

@@ -335,7 +335,7 @@ def test_a_law_of_the_user_is_enumerated():
 
 
 def test_a_law_that_contradicts_itself_is_refused():
-    with pytest.raises(otd.InvalidDrafts, match="sum to 1/2 instead of 1"):
+    with pytest.raises(otd.InvalidDrafts, match="must sum to 1, got 1/2"):
         otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(weight=F(1, 2))), "flow")
     found = otd.solve(otd.Problem([F(1, 2), F(1, 2)], [F(3, 4), F(1, 4)], 2, Twice(power=2)), "flow")
     with pytest.raises(otd.SolverFailed, match=r"P\(all drafts in H\) differs"):
@@ -421,7 +421,7 @@ def test_a_package_that_does_not_load_is_no_missing_package(monkeypatch):
 
 def test_what_solve_refuses():
     uniform = np.full((2, 3), 1 / 3)
-    with pytest.raises(otd.InvalidDistribution, match=r"batch of shape \(2,\).*optimal_acceptance takes batches"):
+    with pytest.raises(otd.InvalidDistribution, match=r"batch of shape \(2,\).*Use otd.optimal_acceptance for batches"):
         otd.solve(otd.Problem(uniform, uniform))
     meta = torch.full((3,), 1 / 3, device="meta")
     with pytest.raises(otd.InvalidDistribution, match="meta device"):

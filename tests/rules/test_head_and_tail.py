@@ -168,7 +168,7 @@ def test_bad_arguments() -> None:
         ({"head": 9}, "head must be .* got 9"),
         ({"head": True}, "head must be .* got True"),
         ({"classes": 0}, "classes must be .* got 0"),
-        ({"law": otd.IID()}, "law=IID"),
+        ({"law": otd.IID()}, "law of HeadAndTail must be .* got IID"),
     ):
         with pytest.raises(otd.InvalidArgument, match=seen):
             otd.rules.HeadAndTail(**wrong)
@@ -177,7 +177,7 @@ def test_bad_arguments() -> None:
 def test_without_values_it_says_so() -> None:
     torch = pytest.importorskip("torch")
     p, drafts = torch.full((4,), 0.25, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta")
-    with pytest.raises(otd.InvalidDistribution, match="holds no values: the rule computes from them"):
+    with pytest.raises(otd.InvalidDistribution, match="p must hold values, got a tensor on torch's meta device"):
         otd.rules.HeadAndTail()(p, p, drafts)
 
 

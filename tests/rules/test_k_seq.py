@@ -115,7 +115,9 @@ def test_the_factor_of_one_draft_and_of_equal_laws_is_one() -> None:
 
 @pytest.mark.parametrize("factor", [0.5, F(99, 100), -1, float("nan")])
 def test_a_factor_below_one_is_refused(factor: Any) -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"factor lies in \[1, k\]; None finds the best one"):
+    with pytest.raises(
+        otd.InvalidArgument, match=r"factor of KSeq must be from 1 to k, got .*None for the best factor"
+    ):
         KSeq(factor)
 
 

@@ -177,11 +177,13 @@ def test_what_is_refused():
         plan.table()
     with pytest.raises(otd.InvalidArgument, match=r"300\^5 entries.*plan\[drafts\]"):
         plan.full()
-    with pytest.raises(otd.InvalidArgument, match=r"shape \(3,\): give 4 token ids per row, -1 for an absent one"):
+    with pytest.raises(otd.InvalidArgument, match=r"got \(3,\). Pass 4 token ids per row, -1 for an absent one"):
         plan[[0, 1, 2]]
     with pytest.raises(otd.InvalidDrafts, match="token 300 is outside the vocabulary"):
         plan[[0, 1, 2, 300]]
-    with pytest.raises(otd.InvalidArgument, match=r"no construction is known under WithoutReplacement\(\): leave"):
+    with pytest.raises(
+        otd.InvalidArgument, match=r"solver must be omitted under WithoutReplacement\(\), which has no construction"
+    ):
         otd.solve(otd.Problem(p, q, 2, otd.WithoutReplacement()), "construction")
     with pytest.raises(otd.InvalidDistribution, match=r"batch of shape \(2,\)"):
         otd.solve(otd.Problem(np.stack((p, p)), np.stack((q, q))), "construction")

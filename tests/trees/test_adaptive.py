@@ -181,14 +181,14 @@ def test_torch_drafts_the_same() -> None:
 
 def test_errors() -> None:
     bounds, tokens, p = TreeBounds(3, 2, 2), np.zeros((1, 3), dtype=np.int64), np.full((1, 4, 2), 0.5)
-    with pytest.raises(otd.InvalidDrafts, match=r"parents have shape \(1, 2\): give \(1, 3\)"):
+    with pytest.raises(otd.InvalidDrafts, match=r"parents must have shape \(1, 3\), one per token, got \(1, 2\)"):
         otd.trees.DraftTree(tokens[:, :2], tokens, p, p, bounds, PerNodeFixedTokens())
-    with pytest.raises(otd.InvalidDrafts, match="a number for every row of q"):
+    with pytest.raises(otd.InvalidDrafts, match="one number per row of q"):
         otd.trees.DraftTree(tokens, tokens, p, p, bounds, PerNodeFixedTokens(), tokens)
     toward = otd.trees.TowardPath(otd.lossy.KL(0.1), otd.trees.Joint())
     with pytest.raises(otd.InvalidDrafts, match="equally many children"):
         toward.check(bounds, otd.IID())
     with pytest.raises(otd.InvalidDrafts, match="max_children must be an integer of at least 1, got 0"):
         TreeBounds(3, 2, 0)
-    with pytest.raises(otd.InvalidDrafts, match="given with the tree"):
+    with pytest.raises(otd.InvalidDrafts, match="fixed_count must be set in the tree"):
         PerNodeFixedTokens().n_fixed(p, 2)

@@ -94,12 +94,12 @@ def a_leaf(self: Any, tree: Any, draws: Any) -> PathSelection:
     ("select", "said"),
     [
         (of_the_draft, None),
-        (one_uniform, "two choices by the uniform of column 0"),
-        (too_many, "draws by column 7, and n_uniforms says 2"),
-        (by_itself, "asks for draws._uniforms_of_all: let draws.index"),
-        (another_token, "give the nodes' tokens"),
+        (one_uniform, "a separate column of uniforms for every choice, got column 0 twice"),
+        (too_many, "_select must use columns 0 .. 1 of the uniforms, got 7"),
+        (by_itself, "by draws.index, draws.first or draws.happens, got draws._uniforms_of_all"),
+        (another_token, "must return the nodes' tokens"),
         (a_leaf, "must return a path from a child of the root"),
-        (lambda self, tree, draws: None, "_select gave None: give a PathSelection"),
+        (lambda self, tree, draws: None, "_select must return a PathSelection, got None"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

@@ -395,8 +395,8 @@ def test_the_usual_prediction_is_that_of_the_real_pair() -> None:
         (lambda: SampledTree(4, 0), "length must be .* at least 1, got 0"),
         (lambda: otd.trees.CountedTree(0), "budget must be .* at least 1, got 0"),
         (lambda: otd.trees.AdaptiveTree(2.5), "budget must be .* got 2.5"),  # type: ignore[arg-type]
-        (lambda: otd.trees.StoppedPath(4, 1.5), "threshold is 1.5"),
-        (lambda: otd.trees.StoppedPath(4, 0.5, (0.1,), (0.2,)), "one chance more than edges"),
+        (lambda: otd.trees.StoppedPath(4, 1.5), "got threshold=1.5"),
+        (lambda: otd.trees.StoppedPath(4, 0.5, (0.1,), (0.2,)), "accepted have one entry more than edges"),
         (
             lambda: otd.trees.drafting.draft_trees(
                 otd.trees.StoppedPath(4), SimulatedModel(n=5), [(0,)], np.zeros((1, 3))

@@ -62,8 +62,8 @@ def test_refusals() -> None:
     with pytest.raises(InvalidCosts, match="must reach 10"):
         plan([Efficiency("a", 3, 3, 1.5)], COSTS)
     for size in [(1, 2, 3.5), (1, 2, 0.9), (0, 2, 1.5), (1, -1, 1.0)]:
-        with pytest.raises(InvalidCosts, match="impossible"):
+        with pytest.raises(InvalidCosts, match="block efficiency must be from 1"):
             Efficiency("a", *size)
     for error in (-0.1, float("inf")):
-        with pytest.raises(InvalidCosts, match=f"K = 1, L = 2: standard error {error} is impossible"):
+        with pytest.raises(InvalidCosts, match=f"K = 1, L = 2: standard error must be >= 0, got {error}"):
             Efficiency("a", 1, 2, 1.5, error)

@@ -157,7 +157,7 @@ def test_entropy_and_closeness_can_be_set() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(otd.InvalidDistribution, match="temperature > 0"):
+    with pytest.raises(otd.InvalidDistribution, match="temperature above 0"):
         SimulatedModel(temperature=0)
     with pytest.raises(otd.InvalidDistribution, match="seed"):
         SimulatedModel(seed=-1)

@@ -28,7 +28,7 @@ def drafted(shape: Any = WIDE, rows: int = 0, dtype: Any = np.float64, law: otd.
 
 
 ERRORS = [
-    (lambda: trees.BlockVerification()(UNIFORM, [(0, 1), (1, 1)]), otd.InvalidDrafts, "one drafted path, not 2.*Joint"),
+    (lambda: trees.BlockVerification()(UNIFORM, [(0, 1), (1, 1)]), otd.InvalidDrafts, "one draft path, got 2.*Joint"),
     (
         lambda: trees.TokenWise(otd.rules.Greedy())(UNIFORM, [(0, 1), (0, 1)]),
         otd.InvalidDrafts,
@@ -52,7 +52,7 @@ ERRORS = [
     (
         lambda: trees.Joint()(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), otd.Hybrid(-1))),
         otd.InvalidDrafts,
-        r"equally many children, or none; take Hybrid\(top=j\)",
+        r"equally many children, or none, under .* Use Hybrid\(top=j\)",
     ),
     (
         lambda: trees.TokenWise(otd.rules.Greedy())(UNIFORM, PlainTree(UNEVEN, (0, 1, 0, 1, 0), otd.Hybrid(-1))),
@@ -76,8 +76,8 @@ ERRORS = [
         "each of children must be an integer of at least 1, got 0",
     ),
     (lambda: drafted(rows=2), otd.InvalidDrafts, r"\(B, 3, n\) and \(B, M, n\) with M >= 1"),
-    (lambda: drafted(dtype=np.float32), otd.InvalidDrafts, "one number type"),
-    (lambda: drafted(law="iid"), otd.InvalidDrafts, "law is 'iid': give a draft law"),
+    (lambda: drafted(dtype=np.float32), otd.InvalidDrafts, "one dtype and one device"),
+    (lambda: drafted(law="iid"), otd.InvalidDrafts, "law must be a draft law, got 'iid'"),
     (lambda: drafted(law=otd.SpecHubLaw(), shape=trees.TreeShape((0,))), otd.InvalidDrafts, "hub law has k = 2"),
     (
         lambda: trees.Joint().select(drafted(), np.zeros((1, 2))),
@@ -90,7 +90,7 @@ ERRORS = [
         "drawn by WithoutReplacement",
     ),
     (lambda: trees.TokenWise(otd.rules.KSeq), otd.InvalidArgument, "rule must be a selection rule, got"),
-    (lambda: trees.Joint()(UNIFORM, []), otd.InvalidDrafts, "K >= 1"),
+    (lambda: trees.Joint()(UNIFORM, []), otd.InvalidDrafts, "drafts must hold at least one draft path, got none"),
     (lambda: trees.Joint()(UNIFORM, [(0, 1), (0,)]), otd.InvalidDrafts, r"lengths \[2, 1\]"),
     (lambda: trees.Joint()(UNIFORM, [(0, 2)]), otd.InvalidDrafts, "each token of path 0 must be .* below 2, got 2"),
     (
@@ -117,7 +117,7 @@ ERRORS = [
     (
         lambda: trees.evaluate(trees.Joint(), UNIFORM, (7, 3)),
         otd.InvalidArgument,
-        "2097152 drafted trees.*out of reach",
+        "cases must be enumerated, got 2097152 drafted trees",
     ),
     (lambda: trees.evaluate(trees.Joint(), UNIFORM, (1, 30)), otd.InvalidArgument, r"2\^31 sequences"),
     (
@@ -137,9 +137,9 @@ def test_errors(call: Any, error: type[Exception], text: str) -> None:
 @pytest.mark.parametrize(
     ("p", "q", "text"),
     [
-        (HALVES, np.array([F(1, 2), F(1, 3)]), r"draft distribution after prefix \(\): .*sums to 5/6"),
+        (HALVES, np.array([F(1, 2), F(1, 3)]), r"draft distribution after prefix \(\): .*must sum to 1 .*got 5/6"),
         (HALVES, np.array([0.5, 0.5]), "one kind"),
-        (HALVES, np.array([F(1)]), "shapes must be equal"),
+        (HALVES, np.array([F(1)]), "must have one shape"),
         (np.array([HALVES]), np.array([HALVES]), "one vector"),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_vocabulary_that_changes_is_refused() -> None:
     row = {0: [F(1)], 1: [F(1, 2), F(1, 2)]}
     model = trees.MarkovModel({(): row[1], (0,): row[0], (1,): row[1]}, {(): row[1]}, 1)
     with pytest.raises(
-        otd.InvalidDistribution, match=r"target distribution after prefix \(0,\).*one vector of n masses"
+        otd.InvalidDistribution, match=r"target distribution after prefix \(0,\).*one vector of n probabilities"
     ):
         trees.Joint()(model, [(0,)])
 
@@ -191,7 +191,7 @@ class Giving(trees.NaivePath):
 )
 def test_what_a_rule_of_ones_own_gives_is_named(outcomes: Any) -> None:
     with pytest.raises(
-        otd.InvalidArgument, match=r"Giving.outcomes gave .*give \(accepted tokens, probability, distribution"
+        otd.InvalidArgument, match=r"Giving.outcomes must return \(accepted tokens, probability, distribution"
     ):
         trees.evaluate(Giving(outcomes), UNIFORM, (2, 1))
 

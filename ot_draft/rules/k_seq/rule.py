@@ -53,7 +53,7 @@ class KSeq(SelectionRule):
     def __post_init__(self) -> None:
         if self.factor is not None and not self.factor >= 1:
             raise InvalidArgument(
-                f"KSeq(factor={self.factor!r}): the division factor lies in [1, k]; None finds the best one"
+                f"factor of KSeq must be from 1 to k, got {self.factor!r}. Pass None for the best factor."
             )
 
     @property

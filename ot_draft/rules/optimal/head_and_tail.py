@@ -99,7 +99,7 @@ class HeadAndTail(SelectionRule):
     def __post_init__(self) -> None:
         if self.law != WithoutReplacement():
             raise InvalidArgument(
-                f"HeadAndTail(law={self.law!r}): it is for WithoutReplacement(); RandomOrder takes any law"
+                f"law of HeadAndTail must be WithoutReplacement(), got {self.law!r}. Use RandomOrder for other draft laws."
             )
         max_head = 8  # all sets of head tokens are enumerated
         int_from("head", self.head, 0, max_head + 1, remedy="Pass a number of tokens.")

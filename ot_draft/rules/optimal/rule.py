@@ -64,7 +64,7 @@ class Optimal(SelectionRule):
             object.__setattr__(self, "law", Hybrid(top="auto"))
         if not (isinstance(self.law, DraftLaw) and Fact.INDEPENDENT_OUTSIDE_FIXED in self.law.facts):
             raise InvalidArgument(
-                f"Optimal(law={self.law!r}): give IID(), Hybrid(top=j) or 'auto'; RandomOrder takes any law"
+                f"law of Optimal must be IID(), Hybrid(top=j) or 'auto', got {self.law!r}. Use RandomOrder for other draft laws."
             )
         if self.classes is not None:
             int_from("classes", self.classes, 1, remedy="Pass a number of classes, or None for all tokens.")

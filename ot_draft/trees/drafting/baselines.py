@@ -162,8 +162,8 @@ class StoppedPath(TreeDrafter):
         int_from("budget", self.budget, 1, error=InvalidDrafts)
         if not 0 <= self.threshold <= 1 or len(self.accepted) != len(self.edges) + 1:
             raise InvalidArgument(
-                f"threshold is {self.threshold!r}, {len(self.accepted)} chances for {len(self.edges)} edges: give a probability, and"
-                " one chance more than edges"
+                f"threshold must be from 0 to 1, and accepted have one entry more than edges, got threshold={self.threshold!r},"
+                f" {len(self.accepted)} entries and {len(self.edges)} edges. Correct these arguments."
             )
 
     @property

@@ -25,7 +25,7 @@ def within_limit(number: int, what: str, limit: int = 1 << 20) -> None:
     """Raise InvalidArgument for more trees, or K-tuples of paths, than are enumerated within an hour in Fractions."""
     if number > limit:
         raise InvalidArgument(
-            f"enumerating {what} is out of reach (limit {limit}): take a smaller vocabulary, or fewer or shorter paths"
+            f"at most {limit} cases must be enumerated, got {what}. Use a smaller vocabulary, or fewer or shorter paths."
         )
 
 

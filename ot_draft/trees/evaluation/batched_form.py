@@ -61,7 +61,8 @@ def selected_law(rule: PathRule, tree: DraftTree) -> PathLaw:
             if error.obj is not choices:
                 raise
             raise InvalidArgument(
-                f"{rule.name}._select asks for draws.{error.name}: let draws.index, draws.first and draws.happens make every choice"
+                f"{rule.name}._select must make every choice by draws.index, draws.first or draws.happens, got draws.{error.name}."
+                " Use one of these."
             ) from error
         waiting += choices.others
         emitted = _emitted(rule.name, tree, selection)
@@ -97,11 +98,12 @@ class _Choices:
     def _choose(self, chances: Sequence[Any] | Array, column: int) -> Array:
         if column in self._columns:
             raise InvalidArgument(
-                f"_select makes two choices by the uniform of column {column}: give each a column of its own"
+                f"_select must use a separate column of uniforms for every choice, got column {column} twice. Use another column."
             )
         if not 0 <= column < self._uniforms:
             raise InvalidArgument(
-                f"_select draws by column {column}, and n_uniforms says {self._uniforms}: let it say as many as are used"
+                f"_select must use columns 0 .. {self._uniforms - 1} of the uniforms, got {column}."
+                " Let n_uniforms return the number of columns."
             )
         self._columns.add(column)
         possible = [place for place, chance in enumerate(chances) if chance > 0]
@@ -118,7 +120,9 @@ class _Choices:
 def _emitted(name: str, tree: DraftTree, selection: PathSelection) -> Path:
     """The tokens emitted in the only row, if length, nodes and tokens agree."""
     if not isinstance(selection, PathSelection):
-        raise InvalidArgument(f"{name}._select gave {selection!r}: give a PathSelection")
+        raise InvalidArgument(
+            f"{name}._select must return a PathSelection, got {selection!r}. Return length, nodes and tokens in one."
+        )
     length, nodes, tokens = int(selection.length[0]), selection.nodes[0].tolist(), selection.tokens[0].tolist()
     shape = tree.shape(0)
     accepted = nodes[: max(length, 0)]
@@ -132,7 +136,7 @@ def _emitted(name: str, tree: DraftTree, selection: PathSelection) -> Path:
     held = [int(tree.tokens[0, node - 1]) for node in accepted]
     if tokens[:length] != held or not 0 <= tokens[length] < tree.p.shape[-1] or set(tokens[length + 1 :]) - {-1}:
         raise InvalidArgument(
-            f"{name}._select gave {said}: give the nodes' tokens {held}, one token more, and -1 beyond"
+            f"{name}._select must return the nodes' tokens {held}, then one token id, then -1, got {said}. Correct the tokens."
         )
     return tuple(tokens[: length + 1])
 

@@ -300,8 +300,8 @@ def program_of(nodes: Nodes, drafted: Sets) -> PathProgram:
     program = PathProgram(drafted, {v: as_fractions(nodes.target(v[:-1]))[v[-1]] for v in held})
     if len(program.variables) > MAX_VARIABLES:
         raise InvalidArgument(
-            f"the path program of {len(drafted)} trees has {len(program.variables)} variables (limit {MAX_VARIABLES}): take a smaller"
-            " vocabulary or smaller trees, fewer or shorter paths; `cap_bound` is a closed form"
+            f"the path program must have at most {MAX_VARIABLES} variables, got {len(program.variables)} for {len(drafted)} trees. Use a"
+            " smaller vocabulary, smaller trees, or fewer or shorter paths; `cap_bound` is a closed form."
         )
     return program
 
@@ -310,7 +310,7 @@ def _sets_of_paths(nodes: Nodes, K: int, L: int) -> Sets:
     """Sets of paths that K i.i.d. paths of length L hold, and their probabilities."""
     if nodes.n ** (L + 1) > MAX_VARIABLES:
         raise InvalidArgument(
-            f"{nodes.n}^{L + 1} prefixes (limit {MAX_VARIABLES}): take a smaller vocabulary or shorter paths"
+            f"the paths must have at most {MAX_VARIABLES} prefixes, got {nodes.n}^{L + 1}. Use a smaller vocabulary or shorter paths."
         )
     drafted: dict[Path, Fraction] = {(): Fraction(1)}
     for _ in range(L):

@@ -133,12 +133,12 @@ class Efficiency:
     def __post_init__(self) -> None:
         if self.K < 1 or self.L < 0 or not 1 <= self.block_efficiency <= self.L + 1:
             raise InvalidCosts(
-                f"{self.rule}, K = {self.K}, L = {self.L}: block efficiency {self.block_efficiency} is impossible; it lies in 1 .. L + 1,"
-                " with K >= 1 paths of length L >= 0"
+                f"{self.rule}, K = {self.K}, L = {self.L}: block efficiency must be from 1 to L + 1, with K >= 1 and L >= 0, got"
+                f" {self.block_efficiency}. Correct the measurement."
             )
         if self.error < 0 or self.error == inf:
             raise InvalidCosts(
-                f"{self.rule}, K = {self.K}, L = {self.L}: standard error {self.error} is impossible; give a number >= 0, or none"
+                f"{self.rule}, K = {self.K}, L = {self.L}: standard error must be >= 0, got {self.error}. Omit it if it is unknown."
             )
 
 

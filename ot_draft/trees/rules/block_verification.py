@@ -38,7 +38,7 @@ class BlockVerification(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if bounds.branching - {1}:
             number = max(bounds.branching)
-            raise InvalidDrafts(f"BlockVerification takes one drafted path, not {number}: take Joint() for several")
+            raise InvalidDrafts(f"BlockVerification requires one draft path, got {number}. Use Joint() for several.")
         if bounds.branching and canonical(law, 1) != IID():
             raise refuse("BlockVerification()", "IID()", law)
 

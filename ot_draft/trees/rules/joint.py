@@ -62,7 +62,7 @@ class Joint(PathRule):
         fixed_first(law)  # raises unless fixed tokens are known
         if not n_fixed_is_constant(law) and not bounds.is_even:
             raise InvalidDrafts(
-                f"Joint(): under {law!r} all nodes of a level need equally many children, or none; take Hybrid(top=j)"
+                f"Joint(): all nodes of a level must have equally many children, or none, under {law!r}. Use Hybrid(top=j)."
             )
 
     def n_uniforms(self, bounds: Bounds) -> int:

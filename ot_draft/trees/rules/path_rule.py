@@ -128,11 +128,13 @@ def decided(rule: PathRule, model: Model, drafts: Any) -> Iterable[Outcome]:
     rule.check(tree.shape, tree.law)
     found = rule.outcomes(nodes, tree)
     if not isinstance(found, Iterable):
-        raise InvalidArgument(f"{rule.name}.outcomes gave {found!r} for {tree}: {WANTED}")
+        raise InvalidArgument(
+            f"{rule.name}.outcomes must return {WANTED}, got {found!r} for {tree}. Return an iterable."
+        )
     return (_checked(rule, nodes.n, outcome) for outcome in found)
 
 
-WANTED = "give (accepted tokens, probability, distribution of the token after them) of every possible decision"
+WANTED = "(accepted tokens, probability, distribution of the next token) for every possible decision"
 
 
 def _checked(rule: PathRule, n: int, outcome: Any) -> Outcome:
@@ -142,7 +144,9 @@ def _checked(rule: PathRule, n: int, outcome: Any) -> Outcome:
     is_path = isinstance(path, tuple) and all(isinstance(token, int | np.integer) and 0 <= token < n for token in path)
     is_law = getattr(following, "shape", None) == (n,)
     if not (is_path and is_law and isinstance(probability, Number)):
-        raise InvalidArgument(f"{rule.name}.outcomes gave {outcome!r} with n = {n}: {WANTED}")
+        raise InvalidArgument(
+            f"{rule.name}.outcomes must return {WANTED} over {n} tokens, got {outcome!r}. Correct this decision."
+        )
     return path, probability, following  # type: ignore[return-value]  # mypy does not follow
 
 
@@ -163,9 +167,13 @@ def read(model: Model, drafts: Any) -> tuple[Nodes, PlainTree]:
         return nodes, drafts
     paths = tuple(tuple(path) for path in (drafts.tolist() if isinstance(drafts, np.ndarray) else drafts))
     if not paths:
-        raise InvalidDrafts("no drafted path was given: give K >= 1 paths (of length 0 where nothing is drafted)")
+        raise InvalidDrafts(
+            "drafts must hold at least one draft path, got none. Pass a path of length 0 if nothing is drafted."
+        )
     if len({len(path) for path in paths}) > 1:
-        raise InvalidDrafts(f"drafted paths have lengths {[len(path) for path in paths]}: give K paths of one length L")
+        raise InvalidDrafts(
+            f"draft paths must have one length, got lengths {[len(path) for path in paths]}. Pass K paths of length L."
+        )
     for row, path in enumerate(paths):
         _check_tokens(path, nodes.n, f"path {row}")
     return nodes, PlainTree.of_paths(tuple(tuple(int(token) for token in path) for path in paths))

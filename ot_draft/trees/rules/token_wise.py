@@ -87,7 +87,7 @@ class TokenWise(PathRule):
         separate = self.rule.siblings.separate_fixed and n_fixed_is_constant(law)
         if not (self._one_list(law) or self.rule.siblings.any_number or separate or bounds.is_even):
             raise InvalidDrafts(
-                f"TokenWise({self.rule!r}): under {law!r} all nodes of a level need equally many children, or none"
+                f"TokenWise({self.rule!r}): all nodes of a level must have equally many children, or none, under {law!r}. Use another tree."
             )
 
     def n_uniforms(self, bounds: Bounds) -> int:

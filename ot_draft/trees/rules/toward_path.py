@@ -89,8 +89,8 @@ class TowardPath(PathRule):
     def check(self, bounds: Bounds, law: DraftLaw) -> None:
         if bounds.children_by_level is None:
             raise InvalidDrafts(
-                f"{self.name}: all nodes of a level need equally many children, or none but the last level, for the target to depend on"
-                " the tokens alone: draw K paths, or TreeShape.by_level"
+                f"{self.name}: all nodes of a level must have equally many children, so that the target depends on the tokens alone. Draw K"
+                " paths, or use TreeShape.by_level."
             )
         self.rule.check(bounds, law)
 

@@ -185,7 +185,7 @@ def _compare_probabilities(rule: SelectionRule, problem: Problem, case: Problem)
         row = int(np.argmin(fine))
         seen = f"accept {numbers(accept[row])}, residual {numbers(residual[row])}"
         if accept[row].sum() > 1 + slack:
-            seen += ". accept must sum to at most 1: give P(output = draft i), each test times the product of (1 - the tests before it)"
+            seen += ". accept must sum to at most 1. Return P(output = draft i), each test times the product of (1 - the tests before it)"
         raise Counterexample(problem, f"given drafts {drafts[row].tolist()}: {seen}")
 
 

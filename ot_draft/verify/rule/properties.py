@@ -143,13 +143,15 @@ def of_category(category: Category) -> tuple[RuleProperty, ...]:
 def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
     """Properties by name or as they are; all of them for None."""
     if isinstance(properties, str):
-        raise InvalidArgument(f"properties is {properties!r}: give a list of names, [{properties!r}]")
+        raise InvalidArgument(f"properties must be a list of names, got {properties!r}. Pass [{properties!r}].")
     known = {each.name: each for each in ALL}
     chosen: list[Any] = [known.get(str(each), each) for each in (ALL if properties is None else properties)]
     if unknown := [str(each) for each in chosen if not isinstance(each, RuleProperty)]:  # whatever the caller gave
-        raise InvalidArgument(f"no property is called {', '.join(unknown)}: choose among {', '.join(known)}")
+        raise InvalidArgument(
+            f"properties must be names of properties, got {', '.join(unknown)}. Use any of {', '.join(known)}."
+        )
     if not chosen:
-        raise InvalidArgument("properties is empty, so that nothing would be checked: give names, or None for all")
+        raise InvalidArgument("properties must hold at least one name, got none. Pass None for all properties.")
     return chosen
 
 
@@ -160,11 +162,15 @@ def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] 
             f"rule must be an instance of a subclass of otd.SelectionRule, got {rule!r}. Pass a selection rule."
         )
     if not isinstance(getattr(rule, "law", None), DraftLaw):  # a user's class may have none, or anything for one
-        raise InvalidArgument(f"{rule.name} has no draft law: write  law = otd.IID()  in the class")
+        raise InvalidArgument(f"{rule.name}.law must be a draft law. Write  law = otd.IID()  in the class.")
     if isinstance(rule.claims, str):
-        raise InvalidArgument(f"{rule.name} has claims = {rule.claims!r}: give a tuple of names, ({rule.claims!r},)")
+        raise InvalidArgument(
+            f"{rule.name}.claims must be a tuple of names, got {rule.claims!r}. Write  claims = ({rule.claims!r},)."
+        )
     known = [each.name for each in CLAIMS]
     if unknown := [str(name) for name in rule.claims if name not in known]:  # what no property here can check
-        raise InvalidArgument(f"{rule.name} claims {', '.join(unknown)}: choose among {', '.join(known)}")
+        raise InvalidArgument(
+            f"{rule.name}.claims must be among {', '.join(known)}, got {', '.join(unknown)}. Correct the names."
+        )
     not_made = [each for each in CLAIMS if properties is None and each.name not in rule.claims]
     return [each for each in choose(properties) if each not in not_made]

@@ -86,7 +86,7 @@ class RecordingRule:
 
 
 def _crash(error: BaseException, exact: bool, k: int) -> Crash:
-    text, name = " ".join(str(error).split()), type(error).__name__
+    text, name = " ".join(str(error).split()).removesuffix("."), type(error).__name__
     return Crash(f"raised {name}{f': {text}' if text else ''}. Remedy: {_remedy(error, text, exact, k)}")
 
 

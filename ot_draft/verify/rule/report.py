@@ -345,12 +345,14 @@ def parametrize_with_rule_checks(
     import pytest
 
     if isinstance(rules, str | SelectionRule) or not isinstance(rules, Iterable):
-        raise InvalidArgument(f"rules is {rules!r}: give a list of rules, as [otd.rules.KSeq()]")
+        raise InvalidArgument(
+            f"rules must be a list of selection rules, got {rules!r}. Pass for example [otd.rules.KSeq()]."
+        )
     if not (rules := list(rules)):  # pytest would skip the test, and nobody would know
-        raise InvalidArgument("rules is empty, so that nothing would be checked: give a list of rules")
+        raise InvalidArgument("rules must hold at least one rule, got none. Pass for example [otd.rules.KSeq()].")
     if expected_failures is not None and not isinstance(expected_failures, Mapping):
         raise InvalidArgument(
-            f"expected_failures is {expected_failures!r}: give a dictionary, {{property or id: reason}}"
+            f"expected_failures must map properties or test ids to reasons, got {expected_failures!r}. Pass a dictionary."
         )
     int_from("max_examples", max_examples, 1)
     if properties is not None and not isinstance(properties, str):
@@ -359,8 +361,10 @@ def parametrize_with_rule_checks(
     tests = [(rule, each, f"{rule.name}-{each.name}") for rule in rules for each in properties_of(rule, properties)]
     ids = {name for _, _, name in tests}
     if unknown := set(expected) - ids - {each.name for _, each, _ in tests}:
-        known = f"ids are {', '.join(sorted(ids))}"
-        raise InvalidArgument(f"expected_failures names no test: {', '.join(sorted(unknown))}; {known}")
+        known = ", ".join(sorted(ids))
+        raise InvalidArgument(
+            f"expected_failures must name properties or test ids, got {', '.join(sorted(unknown))}. Use any of {known}."
+        )
     cases = []
     for rule, each, name in tests:
         reason = expected.get(name, expected.get(each.name))

@@ -42,7 +42,7 @@ class BlackBox(ABC):
                 " ot-draft check."
             )
         if not callable(function):
-            raise InvalidArgument(f"{self.called} was given {function!r}: give a function {self.takes}")
+            raise InvalidArgument(f"{self.called} takes a function {self.takes}, got {function!r}. Pass a function.")
         self.function: Callable[..., Any] = function
         self.batched = batched
 

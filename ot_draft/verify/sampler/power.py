@@ -87,7 +87,8 @@ def required_samples(
     """
     if not 0 < bias < 1 or not 0 < level < 1 or min(n, problems) < 1 or k < 0:
         raise InvalidArgument(
-            f"bias={bias}, n={n}, k={k}, problems={problems}, level={level}: give 0 < bias < 1, 0 < level < 1, counts"
+            f"bias and level must be above 0 and below 1, n and problems at least 1, and k at least 0, got bias={bias}, n={n}, k={k},"
+            f" problems={problems}, level={level}. Correct these arguments."
         )
     if check == "audit":
         from ..server.audit import Audit
@@ -103,7 +104,7 @@ def required_samples(
         "check_step, path": lambda: PathStepSampler(print, batched, None),
     }
     if check not in boxes:
-        raise InvalidArgument(f"check is {check!r}: choose among {', '.join([*boxes, 'audit'])}")
+        raise InvalidArgument(f"check must be one of {', '.join([*boxes, 'audit'])}, got {check!r}. Use one of them.")
     flat = np.full(n, 1 / n)
     cases = [LabelledProblem(str(i), Problem(flat, flat, k, IID())) for i in range(problems)]
     trial = Trial(boxes[check](), [cases], 1 << 40, level, 0)
@@ -121,7 +122,7 @@ def _least(miss: Callable[[int], float], step: int, max_samples: int = 1 << 40) 
     while miss(most * step) > MISS:
         most *= 2
         if most * step > max_samples:
-            raise InvalidArgument(f"no number of samples up to {max_samples:,} is enough: give a larger bias")
+            raise InvalidArgument(f"no number of samples up to {max_samples:,} is enough. Pass a larger bias.")
     least = most // 2  # not enough, or 0
     while most - least > 1:
         middle = (least + most) // 2

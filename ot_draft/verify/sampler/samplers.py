@@ -537,8 +537,8 @@ def renumbered(law: Array, batched: bool) -> Callable[[Any], Array]:
         text = np.empty((*law.shape[:-1], 0), dtype=np.int64) if tokens is None else to_host(tokens)
         numbers = text.dtype.kind in "iu" or not text.size
         if not numbers or text.ndim != 1 + batched or (batched and len(text) != len(law)):
-            wanted = f"whole numbers {'(m, t)' if batched else '(t,)'}"
-            raise InvalidArgument(f"the text is of {text.dtype} {text.shape}: give {wanted}")
+            wanted = f"integers of shape {'(m, t)' if batched else '(t,)'}"
+            raise InvalidArgument(f"tokens must be {wanted}, got {text.dtype} {text.shape}. Pass token ids.")
         if not text.shape[-1]:
             return law.copy()
         by = (text[..., -1:] + text.shape[-1]) % n

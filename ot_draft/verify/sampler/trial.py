@@ -70,11 +70,13 @@ def examine(
     int_from("samples", samples, 1)
     int_from("seed", seed, 0)
     if not (isinstance(false_alarm, Real) and 0 < false_alarm < 1):
-        raise InvalidArgument(f"false_alarm is {false_alarm!r}: give a probability above 0 and below 1")
+        raise InvalidArgument(f"false_alarm must be above 0 and below 1, got {false_alarm!r}. Pass a probability.")
     if not (seconds is None or (isinstance(seconds, Real) and seconds >= 0)):
-        raise InvalidArgument(f"seconds is {seconds!r}: give a time from 0 on, or None for all samples")
+        raise InvalidArgument(f"seconds must be a number >= 0 or None, got {seconds!r}. Pass None for no limit.")
     if not (problems is None or isinstance(problems, Iterable)):
-        raise InvalidArgument(f"problems is {problems!r}: give a list of otd.Problem(p, q, k, law)")
+        raise InvalidArgument(
+            f"problems must be an iterable of otd.Problem, got {problems!r}. Pass [otd.Problem(p, q, k, law)]."
+        )
     asked = None if problems is None else list(problems)
     tried = corner_problems(default_law, k, used_up=box.fills) if asked is None else labelled(asked)
     _check_asked(box, list(tried.values()), law, k)
@@ -294,7 +296,7 @@ class Trial:
             calls = min(grown, most - done)
             if calls and now + (now - start) * calls / before > end:
                 made = f"{self.main[0].samples:,} of {self.samples:,} calls"
-                self.undecided = f"the time limit ended after {made}: give more seconds, or None"
+                self.undecided = f"the time limit ended the test after {made}. Pass a larger seconds, or None"
                 return
 
     def _statistics(self) -> Iterator[SamplerOutcome]:
@@ -353,8 +355,8 @@ class Trial:
         )  # fmt: skip
         seen = f"{group.samples:,} calls, e-value 10^{log_e / ten:.1f} (limit 10^{np.log(self.limit) / ten:.1f})"
         seen = before + seen + after + (f"; {if_failed}" if failed and if_failed else "")
-        doubt = f"{seen}: a correct sampler has such an e-value with probability at most {self.settings.suspicious}; give more samples"
-        few = f"{group.samples:,} calls detect no bias, however large, with probability 1 - 1e-6; give more samples"
+        doubt = f"{seen}: a correct sampler has such an e-value with probability at most {self.settings.suspicious}. Pass more samples"
+        few = f"{group.samples:,} calls detect no bias, however large, with probability 1 - 1e-6. Pass more samples"
         undecided = self.undecided or (doubt if suspicious else few)
         reason = {Status.SKIPPED: self.stopped, Status.UNDECIDED: undecided}.get(status, seen)
         e_value = float(np.exp(min(log_e, 709.0)))

@@ -160,11 +160,13 @@ def test_a_failed_report_raises_only_when_asked_and_is_the_same_every_time() -> 
 
 
 def test_what_is_no_rule_and_what_is_no_property_is_said() -> None:
-    with pytest.raises(otd.InvalidArgument, match=r"give an instance of a subclass of otd\.SelectionRule"):
+    with pytest.raises(otd.InvalidArgument, match=r"rule must be an instance of a subclass of otd\.SelectionRule"):
         check_rule(otd.rules.KSeq)  # type: ignore[arg-type]
-    with pytest.raises(otd.InvalidArgument, match="no property is called speed: choose among output_distribution"):
+    with pytest.raises(
+        otd.InvalidArgument, match=r"properties must be names of properties, got speed. Use any of output_distribution"
+    ):
         check_rule(otd.rules.KSeq(), properties=["speed"])
-    with pytest.raises(ValueError, match="expected_failures names no test: KSeq-speed"):
+    with pytest.raises(ValueError, match="expected_failures must name properties or test ids, got KSeq-speed"):
         parametrize_with_rule_checks([otd.rules.KSeq()], {"KSeq-speed": "slow"})
 
 
@@ -304,26 +306,32 @@ class Lawless(otd.SelectionRule):
 
 
 def test_nothing_is_checked_in_silence() -> None:
-    with pytest.raises(otd.InvalidArgument, match="properties is empty, so that nothing would be checked"):
+    with pytest.raises(otd.InvalidArgument, match="properties must hold at least one name"):
         otd.check_rule(otd.rules.KSeq(), properties=[])
-    with pytest.raises(otd.InvalidArgument, match=r"Lawless has no draft law: write  law = otd.IID\(\)  in the class"):
+    with pytest.raises(
+        otd.InvalidArgument, match=r"Lawless.law must be a draft law. Write  law = otd.IID\(\)  in the class"
+    ):
         otd.check_rule(Lawless())
 
 
 @pytest.mark.parametrize(
     ("rules", "more", "said"),
     [
-        ([], {}, "rules is empty, so that nothing would be checked"),
-        (otd.rules.KSeq(), {}, r"rules is KSeq\(.*: give a list of rules"),
-        ("KSeq", {}, "rules is 'KSeq': give a list of rules"),
-        ([Lawless()], {}, "Lawless has no draft law"),
+        ([], {}, "rules must hold at least one rule"),
+        (otd.rules.KSeq(), {}, r"rules must be a list of selection rules, got KSeq\("),
+        ("KSeq", {}, "rules must be a list of selection rules, got 'KSeq'"),
+        ([Lawless()], {}, "Lawless.law must be a draft law"),
         ([otd.rules.KSeq()], {"max_examples": 0}, "max_examples must be an integer of at least 1, got 0"),
-        ([otd.rules.KSeq()], {"properties": []}, "properties is empty"),
-        ([otd.rules.KSeq()], {"properties": "output_distribution"}, r"give a list of names, \['output_distribution'\]"),
+        ([otd.rules.KSeq()], {"properties": []}, "properties must hold at least one name"),
+        (
+            [otd.rules.KSeq()],
+            {"properties": "output_distribution"},
+            r"properties must be a list of names, .*\['output_distribution'\]",
+        ),
         (
             [otd.rules.KSeq()],
             {"expected_failures": ["output_distribution"]},
-            "give a dictionary, {property or id: reason}",
+            "expected_failures must map properties or test ids to reasons",
         ),
     ],
 )

@@ -175,24 +175,24 @@ def a_sampler(*arguments: Any) -> int:
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
-    (lambda: otd.check_step(None), r"check_step was given None: give a function step\(p, q, k, generator\)"),  # type: ignore[arg-type]
-    (lambda: otd.check_sampler("a"), "check_sampler was given 'a': give a function sampler"),  # type: ignore[arg-type]
-    (lambda: otd.check_sampler(a_sampler, draft="a"), "was given 'a': give a function draft"),  # type: ignore[arg-type]
-    (lambda: otd.check_draws(None), "check_draws was given None: give a function draft"),  # type: ignore[arg-type]
-    (lambda: otd.check_draws(a_sampler, "iid"), "law is 'iid': give a draft law"),  # type: ignore[arg-type]
-    (lambda: otd.check_draws(a_sampler, otd.IID), "law is <class .*: give a draft law"),  # type: ignore[arg-type]
-    (lambda: otd.check_step(a_sampler, rule="KSeq"), "rule is 'KSeq': give a rule"),  # type: ignore[arg-type]
-    (lambda: otd.check_sampler(a_sampler, 3), "problems is 3: give a list"),  # type: ignore[arg-type]
-    (lambda: otd.check_sampler(a_sampler, seconds=-1), "seconds is -1: give a time from 0 on"),
+    (lambda: otd.check_step(None), r"check_step takes a function step\(p, q, k, generator\) .*, got None"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler("a"), "check_sampler takes a function sampler.*, got 'a'"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, draft="a"), "takes a function draft.*, got 'a'"),  # type: ignore[arg-type]
+    (lambda: otd.check_draws(None), "check_draws takes a function draft.*, got None"),  # type: ignore[arg-type]
+    (lambda: otd.check_draws(a_sampler, "iid"), "law must be a draft law, got 'iid'"),  # type: ignore[arg-type]
+    (lambda: otd.check_draws(a_sampler, otd.IID), "law must be a draft law, got <class"),  # type: ignore[arg-type]
+    (lambda: otd.check_step(a_sampler, rule="KSeq"), "rule must be an instance of a selection rule, got 'KSeq'"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, 3), "problems must be an iterable of otd.Problem, got 3"),  # type: ignore[arg-type]
+    (lambda: otd.check_sampler(a_sampler, seconds=-1), "seconds must be a number >= 0 or None, got -1"),
     (lambda: otd.check_sampler(a_sampler, seed=-1), "seed must be an integer of at least 0, got -1"),
     (lambda: otd.check_sampler(a_sampler, samples=1.5), "samples must be an integer of at least 1, got 1.5"),  # type: ignore[arg-type]
-    (lambda: otd.check_sampler(a_sampler, false_alarm=1), "false_alarm is 1: give a probability"),
+    (lambda: otd.check_sampler(a_sampler, false_alarm=1), "false_alarm must be above 0 and below 1, got 1"),
     (lambda: otd.check_rule(otd.rules.KSeq(), max_examples=0), "max_examples must be an integer of at least 1, got 0"),
     (lambda: otd.check_rule(otd.rules.KSeq(), seed="a"), "seed must be an integer of at least 0, got 'a'"),  # type: ignore[arg-type]
-    (lambda: otd.check_rule(otd.rules.KSeq(), draft_sampler=3), "was given 3: give a function draft"),  # type: ignore[arg-type]
+    (lambda: otd.check_rule(otd.rules.KSeq(), draft_sampler=3), "takes a function draft.*, got 3"),  # type: ignore[arg-type]
     (
         lambda: otd.check_rule(otd.rules.KSeq(), properties="floats"),
-        r"properties is 'floats': give a list .*\['floats'\]",
+        r"properties must be a list of names, got 'floats'. Pass \['floats'\]",
     ),
 ]
 

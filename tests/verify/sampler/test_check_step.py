@@ -129,7 +129,7 @@ def test_a_path_has_one_draft_a_place() -> None:
     with pytest.raises(otd.InvalidArgument, match=r"law must be otd.IID\(\) if path=True"):
         otd.check_step(Step().path, law=otd.WithoutReplacement(), path=True)
     report = otd.check_step(lambda p, q, k, generator: p([[0.5]] * len(p())), path=True, batched=True, samples=128)
-    assert "the text is of float64" in report["possible_step"].evidence.reason
+    assert "tokens must be integers of shape (t,), got float64" in report["possible_step"].evidence.reason
 
 
 def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None:

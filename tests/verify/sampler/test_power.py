@@ -109,9 +109,9 @@ def test_the_tokens_asked_for_find_this_bias_in_an_audit(bias: float) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"bias": 0.0}, "0 < bias < 1"),
-        ({"bias": 0.1, "n": 0}, "counts"),
-        ({"bias": 0.1, "check": "check_rule"}, "check is 'check_rule': choose among check_sampler"),
+        ({"bias": 0.0}, "bias and level must be above 0 and below 1"),
+        ({"bias": 0.1, "n": 0}, "n and problems at least 1"),
+        ({"bias": 0.1, "check": "check_rule"}, "check must be one of check_sampler, .*got 'check_rule'"),
         ({"bias": 1e-7}, "no number of samples"),
         ({"bias": 1e-5, "check": "audit"}, "no number of samples"),
     ],
