@@ -1,4 +1,4 @@
-"""The problems on which a black-box sampler is tried: few, small, and each at a corner where samplers of the field failed."""
+"""Corner cases, the default problems of the sampler checks: few and small, each of a kind on which published samplers failed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CORNERS = {  # weights of p, weights of q
     "q is used up": ((3, 1, 2, 2, 4, 1), (0, 3, 0, 0, 2, 0)),
     # 49 tokens: the cumulative sums of p, of q and of the residual fall short of 1 in float32
     "heavy tail": (tuple(1 / (i + 1) for i in range(49)), tuple((3 * i % 49 + 1) ** -1.5 for i in range(49))),
-    # Found by a search over weights, each for mistakes that the others hardly show: tests/verify/rule/mutant_table.py
+    # Found by a search over weights, each for faults that the others hardly show: tests/verify/rule/mutant_table.py
     "second draft in doubt": ((22, 6, 4), (68, 38, 1)),
     "nearly the same": ((17, 1), (285, 1)),
     "little is recovered": ((161, 1), (913, 1)),
@@ -45,28 +45,29 @@ CORNERS = {  # weights of p, weights of q
 
 @dataclass(frozen=True)
 class LabelledProblem:
-    """A problem in floats, and how it is called in the report."""
+    """A problem in floats, and its name in the report."""
 
     label: str
     problem: Problem
 
 
 def is_used_up(problem: Problem) -> bool:
-    """Whether q of a single pair runs out of mass before all drafts are drawn, so that the law fills with equal chances."""
+    """Whether q has fewer tokens of positive probability than k, so that the draft law draws the remaining drafts uniformly."""
     return Fact.NEVER_RUNS_OUT not in problem.law.facts and problem.k > int((problem.q > 0).sum())
 
 
 def corner_problems(
     law: DraftLaw, k: int | None = None, largest_k: int = 8, used_up: bool = False
 ) -> dict[str, Problem]:
-    """The corners under a law, by name; with k drafts, or with their own number or 1 to 4 in turn where the law allows them.
+    """Corner cases under a draft law, by name: with k drafts, or with numbers of drafts that depend on the case.
 
-    used_up: with the corner of that name and those whose q has fewer tokens than drafts under a law that then runs out of mass, and
-    fills (`WithoutReplacement`): a matter of who drafts, not of who verifies.
+    Without k, a case has its numbers in `own_numbers`, else one of 1 to 4 in turn, as far as the draft law allows them. used_up: whether
+    to include cases whose q has fewer tokens than drafts under a draft law that then draws other tokens (`WithoutReplacement`). These
+    cases test code that drafts, not code that verifies.
     """
     allowed = [number for number in range(1, largest_k + 1) if is_defined(law, number)]
     in_turn = [number for number in allowed if number <= 4] or allowed  # 1 to 4 drafts in turn
-    # Numbers of drafts of some corners, where the law allows them; of p == q all of eight drafts are kept.
+    # Numbers of drafts of some cases, used if the draft law allows them.
     own_numbers = {
         "plain": (1, 2, 3, 4, 8), "p == q": (3, 8), "repeated drafts": (4,), "second draft in doubt": (3,), "nearly the same": (1,),
         "little is recovered": (2,), "seldom accepted": (1,), "seldom drafted": (2,), "hardly ever drafted": (2,),
@@ -86,7 +87,7 @@ def corner_problems(
 
 
 def labelled(problems: list[Problem]) -> dict[str, Problem]:
-    """The user's problems in float64 numpy, by a name of their own."""
+    """The given problems as float64 NumPy arrays, by index, n and k."""
     named = {}
     for number, problem in enumerate(problems):
         if not isinstance(problem, Problem) or problem.batch:
@@ -102,7 +103,7 @@ def labelled(problems: list[Problem]) -> dict[str, Problem]:
 
 
 def in_groups(cases: list[LabelledProblem]) -> list[list[LabelledProblem]]:
-    """Cases of equal n and k together: they may stand in one batch."""
+    """Group the cases by n and k, so that the cases of a group fit into one batch."""
     groups: dict[tuple[int, int], list[LabelledProblem]] = {}
     for case in cases:
         groups.setdefault((case.problem.n, case.problem.k), []).append(case)

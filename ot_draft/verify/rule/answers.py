@@ -1,10 +1,9 @@
-"""What came out of a property, and what the outcomes of a rule answer: is it lossless, also in floats, robust, true to its claims?
+"""The answers that the outcomes of a rule give: is it lossless, also in floats, is it robust, are its claims true?
 
-lossless: "yes" where every property of that category was tried and held; "no" where one of them has a counterexample,
-a proper problem on which the output distribution is not the target; "not decided" else: where the rule
-raised an error or gave floats for Fractions, where a property was skipped, or was not asked for. Beside "yes" stands with what
-the rule was called while these properties held, and what it refuses in words. in_floats: the same of the properties of that
-category, and "no" for a rule that is not lossless at all.
+lossless: "yes" if every property of that category was tried and held; "no" if one of them has a counterexample, a proper problem
+on which the output distribution is not the target; "not decided" otherwise: the rule raised an error or returned floats for
+Fractions, or a property was skipped or not asked for. A "yes" states the arguments with which these properties held, and the problems
+that the rule declines. in_floats: the same for the properties of that category, and "no" for a rule that is not lossless.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ RuleOutcome = Outcome[RuleEvidence]
 
 
 class Lossless(StrEnum):
-    """The verdict on a law."""
+    """Whether a rule is lossless."""
 
     YES = "yes"
     NO = "no"
@@ -31,7 +30,7 @@ class Lossless(StrEnum):
 
 
 class Conclusion(NamedTuple):
-    """One verdict. because: why it is not yes, or what a yes leaves out. tried: what a yes was tried on; restricted: and what not."""
+    """One verdict. because: why it is not "yes", or what a "yes" omits. tried, restricted: ranges and limits of a "yes"."""
 
     verdict: Lossless
     because: str = ""
@@ -87,7 +86,7 @@ class Answers:
 
     @property
     def lossless(self) -> Lossless:
-        """The verdict on the law."""
+        """Whether the rule is lossless."""
         return self.law.verdict
 
     @property
@@ -96,7 +95,7 @@ class Answers:
         return self.floats and self.floats.verdict
 
     def lines(self) -> tuple[str, ...]:
-        """Arguments that are overwritten, and a crash, where there are such; then one line a question."""
+        """Overwritten arguments and a crash, if any; then one line per question."""
         words = {None: "was skipped", True: "holds", False: "does not hold"}
         lines = {
             "arguments": self.overwritten and f"overwritten (inputs_unchanged): {WRITES}",
@@ -175,7 +174,7 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
     tried = {each.check for each in outcomes}
     open_questions = {
         "was not decided": [each.check for each in outcomes if each.status == Status.FAILED],
-        # A rule that refuses absent drafts is restricted to drafts that are all there.
+        # A rule that declines absent drafts is restricted to draft tuples without them.
         "skipped": [
             each.check
             for each in outcomes
@@ -190,7 +189,7 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
 
 
 def _in_floats(outcomes: Sequence[RuleOutcome], law: Conclusion) -> Conclusion:
-    """The answer for floats: a kind of array on which alone the rule raised an error is left out of a yes, and named."""
+    """The answer for floats. A "yes" omits and names the properties that did not pass, such as those of one kind of array."""
     if law.verdict == Lossless.NO:
         return Conclusion(Lossless.NO, "not lossless")
     if refuted := [each.check for each in outcomes if each.refutes]:
@@ -203,10 +202,10 @@ def _in_floats(outcomes: Sequence[RuleOutcome], law: Conclusion) -> Conclusion:
 
 
 def _tried(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[str, ...], str]:
-    """With what the rule was called while the properties held, a line per kind of array or batch, and what it refused.
+    """The arguments with which the properties held, a line per kind of array or batch, and the restrictions.
 
-    Fractions are first, then floats that stand in for them, with drafts enumerated or drawn. Without Fractions it is what all kinds
-    share.
+    Fractions are first, then floats that replace them in large problems, with drafts enumerated or sampled. Without Fractions, the lines
+    have what all kinds of arrays share.
     """
     kinds: dict[str, Range] = {}
     sampled = {each.name for each in ALL if each.sampled}

@@ -1,4 +1,4 @@
-"""What can be drafted where the vocabulary is large: the draft tuples of positive probability, all of them, or nothing."""
+"""Draft tuples of positive probability, also for large vocabularies, and output distributions from calls of a rule."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ...selection import Selection, checked
 
 
 def possible_tuples(law: DraftLaw, q: Array, k: int) -> tuple[Array, Array] | None:
-    """Every draft tuple that the law can draw from Fractions q (n,), and its probability: int (m, k), Fractions (m,).
+    """Every draft tuple that a draft law can draw from Fractions q (n,), and its probability: int (m, k), Fractions (m,).
 
-    Few, however large the vocabulary, where the mass of q lies on few tokens: the tokens of mass 0 are left out first, and
-    put back in floats, since a law may draw them. None where there are too many tuples, or where those that were found do
-    not have all the probability, which is asked with ==.
+    Tokens of probability 0 are omitted first, so that a q with few tokens has few tuples in any vocabulary. The probabilities are then
+    compared in float64 with those over all tokens, since a draft law may draw the omitted ones. None if there are too many tuples, if
+    the found ones do not sum to exactly 1, or if the comparison fails.
     """
     return _possible(law, tuple(mass.as_integer_ratio() for mass in q.tolist()), k)
 
 
-# The same problems are tried in Fractions, in floats and on torch. Pairs of integers, because the hash of a Fraction takes long.
+# The same problems are tried in Fractions, in floats and on torch. Pairs of integers, because hashing a Fraction takes long.
 @lru_cache(maxsize=4096)
 def _possible(
     law: DraftLaw, masses: tuple[tuple[int, int], ...], k: int, rounding: float = 1e-9
@@ -61,7 +61,7 @@ def _candidates(law: DraftLaw, q: Array, k: int, most: int = 4096) -> Iterator[A
         yield np.concatenate(list(sets.tuples(n, law.count(n, k), k, most)))
     if (
         n <= 4 * k and Fact.NEVER_RUNS_OUT not in law.facts
-    ):  # from nearly equal masses, in the order of q's: a law may fix the top tokens
+    ):  # from nearly equal masses, in the order of q's: a draft law may fix the top tokens
         masses, rank = np.unique(q, return_inverse=True)
         flat = np.where(q > 0, 1 + rank / (10 * len(masses)), 0.0)
         flat = np.broadcast_to(flat / flat.sum(), (most, n))
@@ -75,11 +75,11 @@ ROUNDING = 1e-4  # max. error of a probability in float32; a smaller one in Frac
 
 
 class NoProbabilities(Exception):
-    """accept or residual of some row are no probabilities."""
+    """accept or residual of a row is not a vector of probabilities."""
 
 
 def tuples_of(problem: Problem) -> list[Tuples] | None:
-    """Drafts (m, k) and probabilities (m,) of every pair of the batch; None where some pair has too many."""
+    """Drafts (m, k) and probabilities (m,) of every pair of the batch; None if a pair has too many."""
     found = [possible_tuples(problem.law, q, problem.k) for q in problem.q.reshape(-1, problem.n)]
     return None if None in found else found  # type: ignore[return-value]  # mypy does not follow `in`
 
@@ -95,13 +95,13 @@ def law_together(rule: Any, problem: Problem, tuples: Tuples, convert: Convert =
 
 
 def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples, drafted: Any = None) -> Array:
-    """Output distribution (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples; drafted: their array."""
+    """Output distribution (n,) of p and q (n,) or (1, n), as they are in memory, for all draft tuples; drafted: the array to pass."""
     drafts, weight = tuples
     selection = _on_host(rule(p, q, like(drafts, p) if drafted is None else drafted), p, drafts)
     weight = _of_kind(weight, selection)
     residual = selection.residual.reshape(-1, selection.residual.shape[-1])
     left = weight * (1 - selection.accept.sum(-1))
-    left = left.sum(keepdims=True) if len(residual) == 1 else left  # a residual that is one for all rows stays one
+    left = left.sum(keepdims=True) if len(residual) == 1 else left  # a residual that all rows share stays shared
     output = (left[:, None] * residual).sum(0)
     mass = weight[:, None] * broadcast_to(selection.accept, drafts.shape)
     np.add.at(output, drafts[drafts >= 0], mass[drafts >= 0])
@@ -109,7 +109,7 @@ def law_of_rows(rule: Any, p: Any, q: Any, tuples: Tuples, drafted: Any = None) 
 
 
 def law_alone(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> Array:
-    """Output distribution (n,) of a single pair without any axis before the last: p and q (n,), call after call of one draft tuple (k,)."""
+    """Output distribution (n,) of a single pair without batch axes: one call with p and q (n,) for each draft tuple (k,)."""
     p, q = convert(problem.p), convert(problem.q)
     parts = []
     for drafts, weight in zip(tuples[0], tuples[1][:, None], strict=True):
@@ -119,9 +119,9 @@ def law_alone(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) -> 
 
 
 def law_apart(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert = as_given) -> Array:
-    """Output laws (..., n) of a batch of requests: p, q (..., n) and one draft tuple each (..., k), call after call.
+    """Output distributions (..., n) of a batch of requests, by calls with p, q (..., n) and one draft tuple each (..., k).
 
-    The requests take their tuples in different orders, and every call gets its arrays in another memory.
+    The requests use their tuples in different orders, and consecutive calls get their arrays in different memory layouts.
     """
     output = np.zeros(problem.p.shape, dtype=object)
     pair = _rounded_once(problem, convert)
@@ -133,9 +133,9 @@ def law_apart(rule: Any, problem: Problem, tuples: list[Tuples], convert: Conver
 
 
 def is_no_function(rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert) -> bool:
-    """Whether the same arguments get another answer the second time, and all tuples in one call get the right law.
+    """Whether two calls with the same arguments differ, and one call with all tuples gives the right distribution.
 
-    Then it is for the way in which tuples were spread over calls that `law_apart` had another law.
+    Then `law_apart` or `law_alone` had another distribution because the tuples were spread over calls.
     """
     calls = _in_calls(problem, tuples)
     same, pair = True, _rounded_once(problem, convert)
@@ -153,7 +153,7 @@ def is_no_function(rule: Any, problem: Problem, tuples: list[Tuples], convert: C
 
 
 def _in_calls(problem: Problem, tuples: list[Tuples]) -> list[Tuples]:
-    """Drafts (..., k) and their probabilities (...) of call after call."""
+    """Drafts (..., k) and their probabilities (...) of every call."""
     calls, found = max(len(weight) for _, weight in tuples), []
     for call in range(calls):
         turn = [(call + place) % calls for place in range(len(tuples))]
@@ -164,13 +164,13 @@ def _in_calls(problem: Problem, tuples: list[Tuples]) -> list[Tuples]:
 
 
 def _rounded_once(problem: Problem, convert: Convert) -> tuple[Array, Array]:
-    """p and q for `_given`: in float64 where every call is given floats, since the conversion of a Fraction takes long."""
+    """p and q for `_given`: converted to float64 once if the calls get floats, since the conversion of Fractions takes long."""
     p, q = problem.p, problem.q
     return (p, q) if convert is as_given else (p.astype(np.float64), q.astype(np.float64))
 
 
 def _given(pair: tuple[Array, Array], drafts: Array, call: int, convert: Convert) -> tuple[Any, Any, Any]:
-    """p, q and drafts in the memory whose turn it is."""
+    """p, q and drafts in the memory layout of this call."""
     of_p, of_q, of_drafts = MEMORY[call % len(MEMORY)]
     if of_p is _side_by_side:
         both = convert(np.stack(pair, -1).reshape(*pair[0].shape[:-1], -1))
@@ -194,13 +194,13 @@ def _transposed(x: Array, convert: Convert) -> Any:
 
 
 def _backwards(x: Array, convert: Convert) -> Any:
-    """Steps of -1, which torch does not have."""
+    """Strides of -1 in NumPy. Torch does not support them and gets a flipped copy."""
     y = convert(x[..., ::-1].copy())
     return y[..., ::-1] if type(y) is np.ndarray else y.flip(-1)
 
 
 def _expanded(x: Array, convert: Convert) -> Any:
-    """One row in memory, where all rows are equal, as engines have it where requests share a law."""
+    """One row in memory if all rows are equal, as in engines where requests share a distribution."""
     if not x.size or x.ndim == 1 or not (x == x.reshape(-1, x.shape[-1])[0]).all():
         return _plain(x, convert)
     row = convert(x.reshape(-1, x.shape[-1])[0].copy())
@@ -209,7 +209,7 @@ def _expanded(x: Array, convert: Convert) -> Any:
     return np.lib.stride_tricks.as_strided(row, x.shape, (*(0 for _ in x.shape[1:]), row.strides[0]))
 
 
-# Of p, q and the drafts, call after call.
+# Memory layouts of p, q and the drafts, in turn over the calls.
 MEMORY = (
     (_plain, _plain, _plain),
     (_side_by_side, _side_by_side, _side_by_side),
@@ -221,7 +221,7 @@ MEMORY = (
 
 
 def like(drafts: Array, p: Any) -> Any:
-    """Drafts in memory of their own, of p's kind."""
+    """A copy of the drafts, of p's array type."""
     return drafts.copy() if type(p) is np.ndarray else type(p).new_tensor(p, drafts.tolist()).long()
 
 
@@ -233,7 +233,7 @@ def _on_host(given: Any, p: Any, drafts: Array) -> Selection:
     accept, residual = (x.astype(object if x.dtype.kind in kinds else np.float64) for x in parts)
     least, sums = min(accept.min(), residual.min()), (np.max(accept.sum(-1)), np.max(abs(residual.sum(-1) - 1)))
     if not (least >= -ROUNDING and sums[0] <= 1 + ROUNDING and sums[1] <= ROUNDING):
-        seen = f"least of accept and residual {least}, largest sum of accept {sums[0]}, residual off 1 by {sums[1]}"
+        seen = f"smallest entry of accept and residual {least}, largest sum of accept {sums[0]}, sum of residual off 1 by {sums[1]}"
         raise NoProbabilities(seen)
     return Selection(accept, residual)
 

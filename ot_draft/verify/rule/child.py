@@ -28,12 +28,12 @@ class ChildMessage(NamedTuple):
 
 
 def silent_seconds() -> float:
-    """Wall-clock time without a sign of life after which a child is ended from outside: its rule lets no other thread run."""
+    """Wall-clock seconds without a message after which the parent ends a child: its rule then blocks all other threads."""
     return WALL_PER_CPU * LIMITS.first_problem_seconds
 
 
 def can_fork() -> bool:
-    """Whether this process can have such a child. A rule may be of a class that only a fork has; elsewhere forks are unsafe."""
+    """Whether this process can fork a child, which also has classes that exist only here. Elsewhere forks are unsafe."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     return (
         sys.platform == "linux"
@@ -43,9 +43,9 @@ def can_fork() -> bool:
 
 
 class Child(AbstractContextManager["Child"]):
-    """Outcomes of properties of one rule. The child is forked for the first of them, and anew after it was stopped.
+    """Outcomes of properties of one rule, from a child process. It is forked for the first property, and again after it was stopped.
 
-    Where there can be none, the search runs in this process, without a limit.
+    If this process cannot fork, the search runs in it, without a time limit.
     """
 
     def __init__(self, search: Search, properties: Sequence[RuleProperty]) -> None:
@@ -54,7 +54,7 @@ class Child(AbstractContextManager["Child"]):
         self._connection: Connection
 
     def outcome(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
-        """The outcome of one of the properties. Raises what the search raised, which is never the rule's but Ctrl-C."""
+        """The outcome of one of the properties. Raises the errors of the search. Those of the rule are outcomes, except Ctrl-C."""
         if not self._can_fork:
             return self._search.outcome(claim)
         if self._process is None:
@@ -64,7 +64,7 @@ class Child(AbstractContextManager["Child"]):
             longest = silent_seconds()
             stuck = ChildMessage(stopped=f"gave no answer, and let nothing else run, for {longest:.0f} s")
             while (answer := self._connection.recv() if self._connection.poll(longest) else stuck) is None:
-                pass  # a sign of life
+                pass  # the child is alive
         except (EOFError, ConnectionError):
             answer = ChildMessage(stopped="ended the process that it ran in")
         if answer.outcome is not None:
@@ -86,14 +86,14 @@ class Child(AbstractContextManager["Child"]):
         other.close()
 
     def _serve(self, connection: Connection) -> None:
-        """The child's work, until nobody asks any more."""
+        """Answer requests in the child until the parent closes the connection."""
         self._connection.close()
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # its threads were not forked with it
         sending, search = Lock(), self._search
 
         def send(answer: ChildMessage | None) -> None:
-            with sending, suppress(ConnectionError):  # nobody asks any more
+            with sending, suppress(ConnectionError):  # the parent closed it
                 connection.send(answer)
 
         search.limit = TimeLimit(lambda: send(None), lambda: send(ChildMessage(search.interrupted())))
@@ -104,7 +104,7 @@ class Child(AbstractContextManager["Child"]):
                 return
             try:
                 answer = ChildMessage(search.outcome(claim))
-            except BaseException as error:  # Ctrl-C, or a mistake of ours
+            except BaseException as error:  # Ctrl-C, or a bug of ot_draft
                 error.add_note("in the child process:\n" + traceback.format_exc())
                 answer = ChildMessage(error=_carried(error))
             send(answer)
@@ -123,9 +123,9 @@ class Child(AbstractContextManager["Child"]):
 
 
 def _carried(error: BaseException) -> BaseException:
-    """The error, or one with its text where it cannot be sent to another process."""
+    """The error, or a RuntimeError with its message if it cannot be sent to another process."""
     try:
         pickle.loads(pickle.dumps(error))
         return error
-    except Exception:  # whatever an error of somebody else's class raises when it is made again
+    except Exception:  # unpickling an error of a foreign class may raise anything
         return RuntimeError("\n".join([f"{type(error).__name__}: {error}", *error.__notes__]))

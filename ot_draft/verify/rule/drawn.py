@@ -1,4 +1,4 @@
-"""Whether the draft law that a rule declares draws what it states: every other property takes the drafts' probabilities from it."""
+"""Check that the declared draft law samples the probabilities that it states. Other properties rely on these probabilities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sampling:
 
     corners, frequency_corners: names in `CORNERS` of the small problems, and of those of `structure.sampled_frequencies`.
     draws: draft tuples per small problem. wide_draws, wide_rows: draft tuples per problem of a large vocabulary, and per call.
-    false_alarm: probability that a right rule fails a property, over the seed.
+    false_alarm: probability that a correct rule fails a property, over the seed.
     """
 
     corners: tuple[str, ...] = ("plain", "zeros in p", "repeated drafts", "plain", "one-hot q", "q is used up")
@@ -58,7 +58,7 @@ SAMPLING = Sampling()
 
 
 def drafted_problems(law: DraftLaw) -> list[Problem]:
-    """Corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
+    """Corner cases in Fractions, with 1, 2 and 3 drafts if the draft law allows them."""
     allowed = numbers_of_drafts(law, (1, 2, 3, 4) if ONLY.get() else (1, 2, 3))
     tried = []
     for turn, name in enumerate(SAMPLING.corners if allowed else ()):
@@ -69,12 +69,12 @@ def drafted_problems(law: DraftLaw) -> list[Problem]:
 
 @rule_property(cases=drafted_problems, category="lossless", sampled=True)
 def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
-    """The drafts that the rule's law draws come as often as its probabilities say: 10,000 draws a problem, in float64.
+    """The rule's draft law samples drafts with the probabilities that it states: 10,000 samples per problem, in float64.
 
-    It refutes where the rule's tokens for these drafts have another law than p, too: some rules are right under every law. Over the
-    seed of the generator, which is fixed, a right law fails with probability 1e-9 at most: an e-value at 6e9 for each of six tests.
-    One draft of six tokens at total variation distance 0.064 from its stated law passes with probability 1e-6, three of them at
-    0.096: `e_values.smallest_distance(10_000, 6 or 216, 1 / SAMPLING.limit)`.
+    A deviation refutes the rule only if its tokens for these drafts do not follow p either: some rules are lossless under every draft
+    law. Over the seed of the generator, which is fixed, a correct draft law fails with probability at most 1e-9: an e-value of 6e9 for
+    each of six tests. One draft of six tokens at total variation distance 0.064 from its stated distribution passes with probability
+    1e-6, three of them at 0.096: `e_values.smallest_distance(10_000, 6 or 216, 1 / SAMPLING.limit)`.
     """
     case, generator = as_floats(problem), np.random.default_rng(0)
     tuples = np.concatenate(list(all_drafts(problem)))
@@ -94,10 +94,10 @@ def drawn_drafts(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=wide_problems, category="lossless", large=True, sampled=True)
 def drawn_tokens(rule: SelectionRule, problem: Problem) -> None:
-    """The output follows p where q lies on up to 1,000 tokens and drafts differ: 4,096 tuples drawn a problem, in float64.
+    """The output follows p if q has up to 1,000 tokens: 4,096 sampled draft tuples per problem, in float64.
 
-    The classes that are counted are neighbours in p/q, and ids modulo 64. Over the seed of the generator, which is fixed, a right rule
-    fails with probability 1e-9 at most. An output distribution at total variation distance 0.129 between such classes passes with
+    The classes that are counted are neighbours in p/q, and ids modulo 64. Over the seed of the generator, which is fixed, a correct rule
+    fails with probability at most 1e-9. An output distribution at total variation distance 0.129 between such classes passes with
     probability 1e-6: `e_values.smallest_distance(4_096, 64, 1 / SAMPLING.wide_limit)`.
     """
     case, generator = as_floats(problem), np.random.default_rng(0)

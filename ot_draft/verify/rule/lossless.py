@@ -1,11 +1,10 @@
-"""Properties that say whether a rule is lossless, in Fractions and in floats: its decisions and its output distribution.
+"""Properties that decide whether a rule is lossless, in Fractions and in floats: its decisions and its output distribution.
 
-A proper problem is a pair of laws, k >= 1 drafts that are all there, and masses that a float64 can normally hold; several
-pairs may stand in a batch. Small problems come first, then an engine's sizes: vocabularies of 1,000, eight drafts, batches of
-64, masses of 1e-12, thousands of calls. What is small enough is looked at in Fractions. What is not is looked at in float64
-first; where that shows an output distribution that is off beyond rounding, Fractions have the last word, so that what refutes is exact
-all the same. A rule that gives floats for Fractions is compared up to rounding: beyond it, it is refuted; within it, nothing is
-decided.
+A proper problem is a pair of distributions or a batch of pairs, k >= 1 draft tokens, none of them absent, and probabilities that are
+normal float64 numbers. Small problems come first, then an engine's sizes: vocabularies of 1,000 tokens, eight draft tokens, batches
+of 64, probabilities of 1e-12, thousands of calls. Small problems are computed in Fractions. Large problems are computed in float64
+first. If the output distribution is wrong there beyond rounding, Fractions decide, so that a refutation is exact. A rule that returns
+floats for Fractions is compared up to rounding: an error beyond rounding refutes the rule, a smaller one decides nothing.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ ROUNDING = {"float64": 1e-11, "float32": 1e-5}  # max. sum of differences by rou
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is tried of one problem.
+    """Limits of the work on one problem.
 
-    unseen_calls, unseen_calls_seconds: calls between two looks at the output distribution, and the CPU time after which they end.
+    unseen_calls, unseen_calls_seconds: calls between two comparisons of the output distribution, and the CPU time after which they end.
     single_tuples: maximum number of draft tuples that are also given one by one. exact_cells: maximum draft tuples times tokens times
     pairs in Fractions.
     """
@@ -65,15 +64,15 @@ EXTENT = Extent()
 
 
 def slack_of(*values: Array) -> float:
-    """Largest difference allowed: 0 where all of them are Fractions (or whole numbers), rounding where some are not."""
+    """Largest allowed difference: 0 if all values are Fractions or integers, else SLACK."""
     return 0 if holds_fractions(*values) else SLACK
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How an output distribution differs from the target: in words, and the largest total variation distance of all rows.
+    """Difference of an output distribution from the target: a description, and the largest total variation distance of the rows.
 
-    tuple_by_tuple: whether the rule was called with one draft tuple after the other.
+    tuple_by_tuple: whether the rule was called with one draft tuple at a time.
     """
 
     seen: str
@@ -84,12 +83,12 @@ class Difference:
         return Counterexample(problem, self.seen, decides, distance=self.distance)
 
     def said(self, before: str, after: str = "") -> Difference:
-        """The difference with more words before and after."""
+        """The difference with text before and after its description."""
         return replace(self, seen=before + self.seen + after)
 
 
 def off(output: Array, problem: Problem, slack: float) -> Difference | None:
-    """The worst row and token of a wrong output distribution (..., n); None where every row is near p (L1), or p for slack 0."""
+    """The worst row and token of a wrong output distribution (..., n); None if every row is within slack of p (L1), or p for slack 0."""
     target = (problem.p if output.dtype == object else problem.p.astype(np.float64)).reshape(-1, problem.n)
     if output.shape != problem.p.shape:
         return Difference(f"output distribution of shape {output.shape} instead of {problem.p.shape}")
@@ -124,26 +123,26 @@ def output_distribution(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=boundary_list, shows=EVALUATE, category="lossless")
 def boundary_cases(rule: SelectionRule, problem: Problem) -> None:
-    """The output distribution is right on proper problems on the edge, too, in Fractions: zeros, ties, one-hot laws, an ulp apart."""
+    """The output distribution is p on boundary cases, in Fractions: zeros, ties, one-hot distributions, p and q one ulp apart."""
     judge(problem, evaluate(rule, problem).output)
 
 
 @rule_property(cases=extreme_list)
 def extreme_cases(rule: SelectionRule, problem: Problem) -> None:
-    """No drafts (k = 0), a batch of no rows and masses of 5e-324 are no error and come out right, in Fractions, float64 and torch."""
+    """The output is correct for k = 0, a batch without rows and probabilities of 5e-324, in Fractions, float64 and torch."""
     for convert in (as_given, *_in_float64(rule)):
         _compare(rule, problem, convert)
 
 
 @rule_property(cases=boundary_list, category="floats")
 def boundary_cases_in_floats(rule: SelectionRule, problem: Problem) -> None:
-    """The boundary cases come out right in float64, numpy and torch, up to rounding."""
+    """The output distribution is p on boundary cases in float64, in NumPy and torch, up to rounding."""
     for convert in _in_float64(rule):
         _compare(rule, problem, convert)
 
 
 def _in_float64(rule: SelectionRule) -> list[Convert]:
-    """On numpy, and on torch where it is installed."""
+    """Conversions to float64 in NumPy, and in torch if it is installed."""
     return [in_numpy("float64"), *([] if without_torch(rule) else [in_torch("float64")])]
 
 
@@ -162,13 +161,13 @@ def _compare(rule: SelectionRule, problem: Problem, convert: Convert) -> None:
 
 @rule_property(category="lossless")
 def probabilities(rule: SelectionRule, problem: Problem) -> None:
-    """accept is >= 0 with sum <= 1 and the residual is a law, given any drafts, in Fractions."""
+    """accept is >= 0 with sum <= 1 and the residual is a distribution, given any drafts, in Fractions."""
     _compare_probabilities(rule, problem, problem)
 
 
 @rule_property(category="floats")
 def probabilities_in_floats(rule: SelectionRule, problem: Problem) -> None:
-    """accept is >= 0 with sum <= 1 and the residual is a law in float64, too, up to 1e-9."""
+    """accept is >= 0 with sum <= 1 and the residual is a distribution in float64, up to 1e-9."""
     _compare_probabilities(rule, problem, as_floats(problem))
 
 
@@ -214,7 +213,7 @@ def exactness(rule: SelectionRule, problem: Problem) -> None:
 
 
 def output_of(rule: Any, problem: Problem, convert: Convert, most: float = np.inf) -> Array | None:
-    """The output distribution (..., n); None where it takes too many draft tuples. One pair has all its drafts in one call."""
+    """The output distribution (..., n); None if there are too many draft tuples. A single pair gets all draft tuples in one call."""
     tuples = tuples_of(problem)
     if tuples is None or problem.n * sum(len(weight) for _, weight in tuples) > most:
         return None
@@ -224,12 +223,12 @@ def output_of(rule: Any, problem: Problem, convert: Convert, most: float = np.in
 
 
 def in_numpy(dtype: str) -> Convert:
-    """Fractions as numpy floats."""
+    """Conversion of Fractions to NumPy floats."""
     return lambda x: x.astype(dtype)
 
 
 def in_torch(dtype: str) -> Convert:
-    """Fractions as torch tensors."""
+    """Conversion of Fractions to torch tensors."""
     import torch
 
     return lambda x: torch.tensor(x.astype(dtype))
@@ -237,18 +236,18 @@ def in_torch(dtype: str) -> Convert:
 
 @rule_property(cases=large_problems, together=single_together, category="lossless", large=True)
 def engine_sizes(rule: SelectionRule, problem: Problem) -> None:
-    """The output distribution is p for vocabularies of up to 1,000 tokens, up to 8 drafts, and masses down to 1e-12."""
+    """The output distribution is p for vocabularies of up to 1,000 tokens, up to 8 draft tokens, and probabilities down to 1e-12."""
     _compare_with_target(rule, problem)
 
 
 @rule_property(cases=requests, together=batches_together, most=60, category="lossless", large=True)
 def output_distribution_in_batches(rule: SelectionRule, problem: Problem) -> None:
-    """Every row of a batch has its own target distribution: up to 64 requests in up to three axes, in any memory."""
+    """The output distribution of every row of a batch is its own p: up to 64 requests in up to three axes, in six memory layouts."""
     _compare_with_target(rule, problem)
 
 
 def _compare_with_target(rule: Any, problem: Problem) -> None:
-    """In Fractions, or first in float64 where that is long."""
+    """Compare in Fractions; if that takes long, only after float64 shows an error."""
     try:
         output = output_of(rule, problem, as_given, EXTENT.exact_cells)
     except NoProbabilities as error:
@@ -264,7 +263,7 @@ def _settled(rule: Any, problem: Problem, convert: Convert, seen: Difference) ->
     tuples = tuples_of(problem)
     apart = problem.batch or seen.tuple_by_tuple
     if apart and tuples and calls.is_no_function(rule, problem, tuples, convert):
-        said = "the same arguments get another answer the second time, each with the right distribution: a rule is a function; "
+        said = "equal arguments give different outputs, and one call with all drafts the right distribution: a rule is a function; "
         return seen.said(said).counterexample(problem, decides=False)
     return seen.counterexample(problem)
 
@@ -295,7 +294,7 @@ def float_distribution(rule: SelectionRule, problem: Problem) -> None:
     cases=all_sizes, together=all_together, most=60, reason_to_skip=without_torch, category="floats", large=True
 )
 def distribution_in_torch(rule: SelectionRule, problem: Problem) -> None:
-    """On torch tensors, too."""
+    """On torch tensors the output distribution is p up to rounding, in float64 and float32."""
     _compare_in("torch", in_torch, rule, problem)
 
 
@@ -306,7 +305,7 @@ def _compare_in(library: str, of: Callable[[str], Convert], rule: Any, problem: 
 
 
 def pairs_in_turn(law: DraftLaw) -> list[Problem]:
-    """Four pairs that share p or q, or differ by 1e-8, and two drafts, or the number nearest to it."""
+    """Four pairs that share p or q, or differ by 1e-8, with the second number of drafts that the draft law allows, if it has two."""
     little, third = Fraction(1, 10**8), Fraction(1, 3)
     one, other = [third, third, third], [third / 2, Fraction(1, 2), third]
     near, none = [third - little, third + little, third], [Fraction(1), Fraction(0), Fraction(0)]
@@ -317,21 +316,21 @@ def pairs_in_turn(law: DraftLaw) -> list[Problem]:
 
 @rule_property(category="lossless")
 def padded_drafts(rule: SelectionRule, problem: Problem) -> None:
-    """Where the draft law allows absent drafts (-1) anywhere, the output distribution is p with one at any position, and with no draft."""
+    """If the draft law allows absent drafts (-1) anywhere, the output distribution is p with one at any position, and with all absent."""
     _compare_padded(rule, problem, as_given)
 
 
 @rule_property(category="floats")
 def padded_drafts_in_floats(rule: SelectionRule, problem: Problem) -> None:
-    """The same in float64, on numpy and torch, up to rounding."""
+    """If the draft law allows absent drafts anywhere, the output distribution is p with them in float64, in NumPy and torch."""
     for convert in _in_float64(rule):
         _compare_padded(rule, problem, convert)
 
 
 def _compare_padded(rule: Any, problem: Problem, convert: Convert) -> None:
-    """k columns, since a rule may take one k only: k - 1 drafts and an absent one, then k absent ones.
+    """Compare with k - 1 drafts and an absent one, then with k absent ones: always k columns, since a rule may take one k only.
 
-    A failure decides nothing: `DraftLaw.draw` gives all k drafts, and a rule for these alone may be lossless.
+    A failure decides nothing, because `DraftLaw.draw` returns all k drafts, and a rule for these alone may be lossless.
     """
     law, k = problem.law, problem.k
     if Fact.ABSENT_ANYWHERE not in law.facts or not is_defined(law, k - 1):
@@ -361,7 +360,7 @@ def _wrong_for(rule: Any, problem: Problem, tuples: Tuples, convert: Convert) ->
 
 @rule_property(cases=pairs_in_turn, category="lossless")
 def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
-    """The output distribution is p after any other calls: other pairs in the same memory, forwards and backwards, 6,000 calls between."""
+    """The output distribution is p after other calls: other pairs in the same memory, in both orders, and 6,000 calls in between."""
     tuples = tuples_of(problem)
     if tuples is None:
         return
@@ -373,7 +372,7 @@ def repeated_calls(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=pairs_in_turn, reason_to_skip=without_torch, category="floats")
 def repeated_calls_in_torch(rule: SelectionRule, problem: Problem) -> None:
-    """On torch tensors, too, the output distribution is p for other pairs in the same memory, forwards and backwards."""
+    """On torch tensors the output distribution is p after calls with other pairs in the same memory, in both orders."""
     if tuples := tuples_of(problem):
         _in_turn(rule, problem, tuples, in_torch("float64"), ROUNDING["float64"], between=0)
 
@@ -385,7 +384,7 @@ def _alone(problem: Problem) -> list[Problem]:
 def _in_turn(
     rule: Any, problem: Problem, tuples: list[Tuples], convert: Convert, near: float, between: int | None = None
 ) -> None:
-    """Compare pair after pair in the same memory. between: calls after half of them, whose answers are not looked at [EXTENT]."""
+    """Compare pair after pair in the same memory. between: calls before the last round, whose results are ignored [EXTENT]."""
     between = EXTENT.unseen_calls if between is None else between
     # Fractions with an axis before the last: a sum over a single row of objects is a bare Fraction, which has no axes.
     p, q = (convert(x[:1].copy() if near == 0 else x[0].copy()) for x in (problem.p, problem.q))

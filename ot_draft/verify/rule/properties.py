@@ -1,7 +1,7 @@
-"""Properties that hold only for some valid rules: checked where the rule names them in `claims`.
+"""Properties that hold only for some valid rules, checked if `claims` of the rule names them; and the list of all properties.
 
-`claims = ("maximal", "kseq_bound")` in the class of a rule, or a property of that name where the claim depends on a field.
-An optimal rule is maximal and keeps K-SEQ's bound: "optimal" alone says it.
+Write `claims = ("maximal", "kseq_bound")` in the class of a rule, or define `claims` as a Python property if it depends on a field.
+An optimal rule is maximal and satisfies the bound of K-SEQ, so that "optimal" is enough.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from .strategies import covered_problems, one_draft, scarce_or_not
 
 
 def _needs_one_draft(rule: SelectionRule) -> str:
-    return "" if is_defined(rule.law, 1) else f"{type(rule.law).__name__} has no law of one draft"
+    return "" if is_defined(rule.law, 1) else f"{type(rule.law).__name__} is not defined for one draft token"
 
 
 @rule_property(cases=one_draft, reason_to_skip=_needs_one_draft, category="claims")
 def maximal(rule: SelectionRule, problem: Problem) -> None:
-    """With one draft the acceptance is the optimum, sum min(p, q) where the draft follows q: a maximal coupling."""
+    """With one draft token the acceptance is the optimum, which is sum min(p, q) if the draft token follows q: a maximal coupling."""
     _compare(rule, evaluate(rule, problem), share=1)
 
 
 @rule_property(category="claims")
 def optimal(rule: SelectionRule, problem: Problem) -> None:
-    """The acceptance is the optimum under the rule's law, with ==."""
+    """The acceptance is exactly the optimum under the rule's draft law."""
     _compare(rule, evaluate(rule, problem), share=1)
 
 
 @rule_property(cases=scarce_or_not, category="claims")
 def kseq_bound(rule: SelectionRule, problem: Problem) -> None:
-    """The acceptance is at least 1 - (1 - 1/k)^k of the optimum, what K-SEQ guarantees (SpecTr, Theorem 1)."""
+    """The acceptance is at least 1 - (1 - 1/k)^k times the optimum, the guarantee of K-SEQ (SpecTr, Theorem 1)."""
     _compare(rule, evaluate(rule, problem), share=guaranteed_share(problem.k))
 
 
@@ -61,7 +61,7 @@ def _compare(rule: SelectionRule, result: Evaluation, share: object) -> None:
 
 @rule_property(cases=covered_problems, category="claims")
 def cover(rule: SelectionRule, problem: Problem) -> None:
-    """Drafts that hold every token of q, p being among them, are taken for certain: nothing is left to the residual.
+    """If the drafts contain every token of q, and p has no other token, one of them is accepted with probability 1.
 
     Source: the cover property of Sequoia (Chen et al. 2024), there for k tokens and drafts without replacement.
     """
@@ -75,13 +75,13 @@ def cover(rule: SelectionRule, problem: Problem) -> None:
     if wrong.size:
         row = drafts[held][wrong[0]]
         told = f"drafts {row.tolist()} hold every token of q = {numbers(problem.q)}"
-        seen = f"{told}; one is taken with probability {number(taken[wrong[0]])}"
+        seen = f"{told}; one is accepted with probability {number(taken[wrong[0]])}"
         raise Counterexample(problem, seen)
 
 
 @rule_property(shows=EVALUATE, category="claims")
 def own_target(rule: SelectionRule, problem: Problem) -> None:
-    """A rule that is lossy on purpose gives exactly the law r that it keeps in the place of p, in Fractions."""
+    """The output distribution of a rule that is lossy by design is exactly the target r that the rule keeps, in Fractions."""
     output, kept = evaluate(rule, problem).output, kept_problem(rule, problem).p
     if not np.array_equal(output, kept):
         raise Counterexample(problem, f"output distribution {numbers(output)} instead of {numbers(kept)}")
@@ -89,7 +89,7 @@ def own_target(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(category="claims")
 def within_budget(rule: SelectionRule, problem: Problem) -> None:
-    """A rule that is lossy on purpose stays within the divergence from p that it was given, in Fractions and in float64."""
+    """The output distribution of a rule that is lossy by design is within its divergence budget from p, in Fractions and float64."""
     budget = getattr(rule, "budget", None) if "within_budget" in rule.claims else None
     name, most = budget or ("tv", 0)
     for case, slack in ((problem, 0.0), (as_floats(problem), SLACK)):
@@ -141,7 +141,7 @@ def of_category(category: Category) -> tuple[RuleProperty, ...]:
 
 
 def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
-    """Properties by name or as they are; all of them for None."""
+    """Properties, given by name or as objects; all of them for None."""
     if isinstance(properties, str):
         raise InvalidArgument(f"properties must be a list of names, got {properties!r}. Pass [{properties!r}].")
     known = {each.name: each for each in ALL}
@@ -156,7 +156,7 @@ def choose(properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty
 
 
 def properties_of(rule: SelectionRule, properties: Iterable[str | RuleProperty] | None) -> list[RuleProperty]:
-    """Properties to check for a rule: those that are named, else all, without the claims that the rule does not make."""
+    """Properties to check for a rule: the given ones, or by default all without the claims that the rule does not make."""
     if not isinstance(rule, SelectionRule):  # anything may have been given, a class for one
         raise InvalidArgument(
             f"rule must be an instance of a subclass of otd.SelectionRule, got {rule!r}. Pass a selection rule."

@@ -1,4 +1,4 @@
-"""A rule under watch: what it was called with, and whether what it raised is a refusal in words or a crash."""
+"""A proxy of a rule that records its arguments, and classifies its errors: it declined the problem (`Refusal`), or crashed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Crash(Exception):
 
 
 class RecordingRule:
-    """The rule itself, in every other respect: a proxy that records with what it is called, in `ranges` by the kind of array.
+    """A proxy of a rule that records the arguments of its calls in `ranges`, by kind of array. Attributes are those of the rule.
 
-    copies: whether the rule gets copies of its arguments, so that it cannot change those of its caller; overwrites: whether it then
-    changed some.
+    copies: whether the rule gets copies of its arguments, so that it cannot change those of its caller. overwrites: whether it changed
+    such a copy.
     """
 
     def __init__(self, rule: Any, ranges: dict[str, Range], copies: bool = False) -> None:
@@ -49,7 +49,7 @@ class RecordingRule:
         except KeyboardInterrupt:
             raise
         except (DraftSelectionError, NotImplementedError) as error:
-            if str(error):  # in words the rule says that it does not take such a problem
+            if str(error):  # with a message the rule declines the problem
                 raise Refusal(" ".join(str(error).split())) from error
             raise _crash(error, is_exact(p), drafts.shape[-1]) from error
         except BaseException as error:  # SystemExit, too: its status would be ours
@@ -75,7 +75,7 @@ class RecordingRule:
             size = (n, 0, k, 0, 0)
         else:
             p, q, ordered = to_host(p), to_host(q), np.sort(to_host(drafts), -1)
-            # The larger of the two: a q on one token says nothing of small masses, however small those of p.
+            # The larger of the two minima: a one-hot q does not test small probabilities, however small those of p are.
             held = [x.astype(bool) if is_exact(x) else x > 0 for x in (p, q)]
             masses = [floats(x[some]) for x, some in zip((p, q), held, strict=True) if some.any()]
             least = max([float(x.min()) for x in masses], default=1.0)
@@ -91,8 +91,8 @@ def _crash(error: BaseException, exact: bool, k: int) -> Crash:
 
 
 def _remedy(error: BaseException, text: str, exact: bool, k: int) -> str:
-    """What to change in a rule that raised this error of this text."""
-    # Words of numpy and torch on arrays that one may not write into.
+    """Return the change that fixes a rule that raised this error with this text."""
+    # Words of NumPy and torch in errors about arrays that must not be written to.
     if any(words in text for words in ("written-to tensor", "read-only", "in-place", "inplace")):
         return WRITES
     axes = (
@@ -138,15 +138,15 @@ def _remedy(error: BaseException, text: str, exact: bool, k: int) -> str:
 def check_once(
     claim: RuleProperty, rule: SelectionRule, problem: Problem, ranges: dict[str, Range] | None = None
 ) -> Counterexample | None:
-    """The property on a copy of one problem; whatever the rule raises is a counterexample that decides nothing.
+    """Check the property on a copy of one problem. An error of the rule is a counterexample that decides nothing.
 
-    ranges: what the rule was called with, added to. Raises Refusal where the rule says that it does not take the problem.
+    ranges: the arguments of the rule are added to it. Raises Refusal if the rule declines the problem.
     """
     return _counterexample(claim, RecordingRule(rule, {} if ranges is None else ranges), problem)
 
 
 def only_overwrites(claim: RuleProperty, rule: SelectionRule, problem: Problem) -> bool:
-    """Whether the rule changes its arguments on a problem, and breaks the property no longer if these are copies."""
+    """Whether the rule changes its arguments on a problem, and the property holds if the rule gets copies."""
     again = RecordingRule(rule, {}, copies=True)
     with suppress(Refusal):
         return _counterexample(claim, again, problem) is None and again.overwrites
@@ -154,7 +154,7 @@ def only_overwrites(claim: RuleProperty, rule: SelectionRule, problem: Problem) 
 
 
 def _counterexample(claim: RuleProperty, rule: Any, problem: Problem) -> Counterexample | None:
-    """The property on a copy of one problem."""
+    """Check the property on a copy of one problem. Raises Refusal."""
     own = Problem(problem.p.copy(), problem.q.copy(), problem.k, problem.law)
     try:
         with warnings.catch_warnings():

@@ -55,12 +55,12 @@ class RuleReport(Report[RuleEvidence]):
 
     @property
     def answers(self) -> Answers:
-        """Is it lossless, also in floats, is it robust, is what it claims true?"""
+        """The answers: whether the rule is lossless, also in floats, whether it is robust, and whether its claims are true."""
         return Answers(self.outcomes)
 
     @property
     def lossless(self) -> Lossless:
-        """The verdict, "yes", "no" or "not decided"; answers.py says when which."""
+        """The verdict, "yes", "no" or "not decided"; the docstring of answers.py defines it."""
         return self.answers.lossless
 
     @property
@@ -69,7 +69,7 @@ class RuleReport(Report[RuleEvidence]):
         return tuple(outcome for outcome in self.failures if not outcome.refutes)
 
     def lines(self) -> list[str]:
-        """The answers, the smallest counterexample, what did not pass, and the names of what did."""
+        """The answers, the smallest counterexample, the properties that did not pass, and the names of those that passed."""
         answers, failures = self.answers, sorted(self.failures, key=by_visibility)
         by_k = [(each, outcome.refutes) for outcome in self.outcomes for each in outcome.evidence.by_k]
         failed = {each.k for each, refutes in by_k if refutes and each.status == Status.FAILED}
@@ -119,7 +119,7 @@ def by_visibility(
 
 
 def _once(line: str, told: set[str]) -> str:
-    """The line without its remedy if that was told before."""
+    """The line, without its remedy if an earlier line has the same."""
     said, mark, remedy = line.partition(". Remedy: ")
     if not mark or remedy not in told:
         told.add(remedy)
@@ -212,7 +212,7 @@ def check_rule(
     """
     outcomes: list[RuleOutcome] = []
     if draft_sampler is not None:
-        DraftSampler(draft_sampler, batched=False)  # refused before the first property
+        DraftSampler(draft_sampler, batched=False)  # raises before the first property
     if k is not None:
         int_from("k", k, 1)
     chosen, name = properties_of(rule, properties), name or rule.name
@@ -234,7 +234,7 @@ def check_rule(
 
 
 def _settled(outcomes: list[RuleOutcome], claim: RuleProperty) -> str:
-    """Why a property need not be looked at, after these outcomes: a wrong rule is to be known as one within seconds."""
+    """Why a property is skipped after these outcomes, empty if it is not: a wrong rule is refuted within seconds."""
     if endless := next((x for x in outcomes if x.evidence.crash and not x.code), None):
         return f"in {endless.check} the rule {endless.evidence.crash}"
     settled = next((x for x in outcomes if x.evidence.category == "lossless" and (x.refutes or x.evidence.crash)), None)
@@ -254,7 +254,7 @@ def check_property(claim: RuleProperty, rule: SelectionRule, max_examples: int =
 def check_declared_law(rule: SelectionRule, draft_sampler: Callable[..., Any], seed: int = 0) -> RuleOutcome:
     """Outcome of `check_draws` under the rule's law: 5,000 draws for each of some 15 problems.
 
-    Drafts of another law make the rule's output another one, so that it refutes; an error of the sampler decides nothing.
+    Drafts of another distribution change the rule's output, so that they refute; an error of the sampler decides nothing.
     """
     report = check_draws(draft_sampler, rule.law, samples=5_000, seed=seed)
     cases = len({outcome.evidence.label for outcome in report.outcomes if outcome.check == "declared_draft_law"})

@@ -1,4 +1,4 @@
-"""What a property is: a function (rule, problem) that raises a Counterexample, and the problems that it is tried on."""
+"""A property: a function (rule, problem) that raises a Counterexample, and the problems on which it is checked."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Category = Literal["lossless", "floats", "arguments", "robust", "claims"]
 class RuleProperty:
     """One property of a rule.
 
-    check: raises a Counterexample; another error decides nothing. cases: given the rule's law, the strategy of the problems, or
-    a list of problems, small ones first, all of which are tried. most: the number of cases after which more add nothing.
-    together: given the law, problems that are always tried beside those of a strategy: what a verdict names together.
-    reason_to_skip: why the property says nothing about the rule; empty where it does. shows: Python lines that show a
-    counterexample, given `rule` and `problem`; without them the property itself is called. category: the question that it
-    helps to answer. large: whether the problems grow to an engine's sizes: four times as many are tried, the smallest first,
-    and none that is larger than one that took long. sampled: whether drafts are drawn, not enumerated.
+    check: function that raises a Counterexample; another error decides nothing. cases: function from the draft law to the strategy of
+    the problems, or to a list of problems, small ones first, that are all tried. most: number of cases above which more add nothing.
+    together: function from the draft law to problems that are always tried in addition to a strategy: they combine the largest sizes.
+    reason_to_skip: function that returns why the property does not apply to a rule, empty if it does. shows: Python code that shows a
+    counterexample, given `rule` and `problem`; by default a call of the property. category: the question that the property helps to
+    answer. large: whether the problems have an engine's sizes: four times as many are tried, the smallest first, and none that is at
+    least as large as one that took long. sampled: whether drafts are sampled instead of enumerated.
 
-    Questions: "lossless", is the output distribution the target on every proper problem? "floats", does it in floats, up to
-    rounding? "arguments", does it leave p, q and drafts alone? "robust", is it right on what is no proper problem, and as a
-    function? "claims", is what it says of itself true? (Asked only of the rules that name the property in their `claims`.)
+    Questions: "lossless": is the output distribution the target on every proper problem? "floats": is it the target in floats, up to
+    rounding? "arguments": are p, q and drafts unchanged? "robust": is the rule correct on problems that are not proper, and for all
+    array types, batches and token ids? "claims": are the claims of the rule true? A claim is checked only if `claims` names it.
     """
 
     check: Check
@@ -51,7 +51,7 @@ class RuleProperty:
 
     @property
     def name(self) -> str:
-        """The function's name, as it stands in reports and ids."""
+        """Name of the function, for reports and test ids."""
         return self.check.__name__
 
     @property
@@ -67,7 +67,7 @@ class RuleProperty:
         return self.shows or "\n".join([*imports, call])
 
     def skipped(self, rule: SelectionRule) -> str:
-        """Why the property is not checked for the rule; empty where it is."""
+        """Why the property is not checked for the rule; empty if it is checked."""
         unclaimed = self.category == "claims" and self.name not in rule.claims
         return "not claimed" if unclaimed else self.reason_to_skip(rule)
 
@@ -97,19 +97,19 @@ def rule_property(**about: Any) -> Callable[[Check], RuleProperty]:
 
 
 def possible_drafts(problem: Problem) -> Array:
-    """The draft tuples that the law may draw for a single pair (p, q): int (m, k)."""
+    """The draft tuples of positive probability for a single pair (p, q): int (m, k)."""
     drafts = np.concatenate(list(all_drafts(problem)))
     return drafts[problem.law.probability(problem.q, drafts) > 0]
 
 
 def kept_problem(rule: SelectionRule, problem: Problem) -> Problem:
-    """The problem with the law that the rule keeps in the place of p: the same, but for a rule that is lossy on purpose."""
+    """The problem with the target that the rule keeps: p, or another distribution for a rule that is lossy by design."""
     kept = target_kept(rule, problem.p, problem.q, problem.k)
     return problem if kept is problem.p else Problem(kept, problem.q, problem.k, problem.law)
 
 
 def a_few(rows: Array, most: int) -> Array:
-    """At most so many rows, evenly spread, the first and the last among them."""
+    """At most `most` rows, evenly spaced, including the first and the last."""
     if len(rows) <= most:
         return rows
     return rows[np.linspace(0, len(rows) - 1, most).astype(int)]

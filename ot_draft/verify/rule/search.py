@@ -1,4 +1,4 @@
-"""A property on many problems: which ones, how long, and the smallest on which it fails. Hypothesis draws and shrinks them."""
+"""Search for the smallest problem on which a property fails, within limits of time. Hypothesis draws and shrinks the problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .time_limit import WALL_PER_CPU, NoLimit
 class SearchLimits:
     """Limits of a search. Seconds are CPU time; wall-clock time may be WALL_PER_CPU times as long.
 
-    large_property_seconds, property_seconds: for a property of an engine's sizes, and for another one. slow_problem_seconds: after a
+    large_property_seconds, property_seconds: for a property of an engine's sizes, and for any other. slow_problem_seconds: after a
     problem that takes longer, no larger one is tried. first_problem_seconds: for a first problem, which may import or compile.
     large_property_problems: factor of the number of problems of a property of an engine's sizes. program_cells: maximum draft tuples
     times tokens of such a problem if the rule solves a program. visible_distance: total variation distance of a counterexample above
@@ -54,13 +54,13 @@ LIMITS = SearchLimits()
 
 @dataclass
 class Attempts:
-    """The problems tried of one property, by the number of drafts, and the counterexample that is shown, if there is one.
+    """The problems tried for one property, by the number of drafts, and the counterexample to show, if there is one.
 
     visible: total variation distance from which a counterexample is shown; a smaller one is shown if no other is found.
-    largest: the largest total variation distance of all counterexamples. ranges: what the rule was called with where it held,
-    by the kind of array. refused, refusal: how many problems the rule does not take, and its words. slow: sizes (n, k, rows,
-    tokens of q) that took long. spent: seconds of the CPU, without those of the first problem. now: what is at work: n, k, its
-    limit in seconds.
+    largest: the largest total variation distance of all counterexamples. ranges: arguments of the rule where the
+    property held, by the kind of array. refused, refusal: number of problems that the rule declines, and its message. slow: sizes (n, k,
+    rows, tokens of q) that took long. spent: CPU seconds, without those of the first problem. now: n, k and time limit in seconds of the
+    current problem.
     """
 
     claim: RuleProperty
@@ -81,7 +81,7 @@ class Attempts:
     largest: Fraction | float | None = None
 
     def attempt(self, problem: Problem) -> Counterexample | None:
-        """Try one problem, and count it; None where the time is used up, or it has another number of drafts than those to try."""
+        """Try one problem, and count it. Problems are not tried if the time is used up, or if their size or k is excluded."""
         if self.only is not None and problem.k not in self.only:
             return None
         limits = self.limits
@@ -137,7 +137,7 @@ class Attempts:
         return found.distance is None or bool(found.distance >= self.visible)
 
     def shrink(self, cases: Strategy, number: int, seed: int, failed: Counterexample) -> None:
-        """The smallest problem of a strategy that fails as one failed before, with at least half of its distance or a visible one."""
+        """Search the smallest problem of a strategy that fails like a known one, with half of its distance or a visible distance."""
         self.visible = min(self.limits.visible_distance, (failed.distance or 0) / 2)
 
         def smaller(problem: Problem) -> None:
@@ -148,11 +148,11 @@ class Attempts:
 
         with suppress(
             Counterexample, hypothesis.errors.Flaky
-        ):  # flaky: the rule is no function; its last failure stands
+        ):  # flaky: the rule is not a function; keep its last failure
             _run(cases, smaller, number, seed)
 
     def outcome(self, source: RuleSource | None, seconds: float, interrupted: bool = False) -> Outcome[RuleEvidence]:
-        """The outcome as far as it is known now. source: of the rule. interrupted: whether it is stopped in the middle of a call."""
+        """The outcome so far. source: of the rule. interrupted: whether the search was stopped during a call of the rule."""
         by_k = tuple(self.by_k[k] for k in sorted(self.by_k))
         cases, shown = sum(each.cases for each in by_k), self.counterexample
         seen: dict[str, Any] = {"cases": cases, "by_k": by_k, "ranges": self.ranges, "interrupted": interrupted}
@@ -184,10 +184,10 @@ Sizes = tuple[tuple[str, int], ...]  # names and values of arguments that bound 
 
 @dataclass
 class Search:
-    """Searches for counterexamples of one rule: problems that were drawn for one property serve the next.
+    """Search for counterexamples of one rule. Properties with the same strategy share the drawn problems.
 
-    source: the Python that makes the rule; without it, it is read off the rule. only: numbers of drafts to try, None for all that the
-    rule takes: where it refuses some, the others alone are tried from then on. refusal: its message then.
+    source: Python code that makes the rule; by default derived from the rule. only: numbers of drafts to try, None for all. If the rule
+    declines some of them, a property is then tried with the others alone. refusal: the message of the rule in that case.
     """
 
     rule: SelectionRule
@@ -208,7 +208,7 @@ class Search:
         int_from("seed", self.seed, 0)
 
     def outcome(self, claim: RuleProperty) -> Outcome[RuleEvidence]:
-        """Try a property on up to max_examples problems; the same seed gives the same problems. Raises nothing of the rule's.
+        """Try a property on up to max_examples problems; the same seed gives the same problems. Errors of the rule are not raised.
 
         A counterexample that decides goes before one that does not.
         """
@@ -233,7 +233,7 @@ class Search:
         return taken if len(taken) < len(allowed) else frozenset()
 
     def _takes(self, k: int, n: int) -> bool:
-        """Whether it takes drafts of the uniform distribution of n tokens; an error is no refusal."""
+        """Whether the rule takes k drafts of a uniform distribution over n tokens. A crash counts as taken."""
         uniform = np.array([Fraction(1, n)] * n)
         problem = Problem(uniform, uniform, k, self.rule.law)
         seconds = self.limits.first_problem_seconds
@@ -291,14 +291,14 @@ class Search:
             self._problems(claim, few, number)
 
     def _find_cause(self, claim: RuleProperty) -> None:
-        """Note in the counterexample whether it is there only because the rule writes into its arguments."""
+        """Note in the counterexample whether it exists only because the rule writes into its arguments."""
         found, seconds = self._shown().counterexample, self.limits.first_problem_seconds
         if found is not None and found.decides and claim.category in ("lossless", "floats"):
             with self.limit.at_most(seconds):
                 found.overwrites = only_overwrites(claim, self.rule, found.problem)
 
     def interrupted(self) -> Outcome[RuleEvidence]:
-        """The outcome of the property at work, where it is stopped in the middle of a call of the rule."""
+        """The outcome of the current property if it is stopped during a call of the rule."""
         return self._shown().outcome(self.source, perf_counter() - self.begun, interrupted=True)
 
     def _shown(self) -> Attempts:
@@ -325,7 +325,7 @@ def drawn_problems(
 
 
 def _run(cases: Strategy, use: Callable[[Problem], None], number: int, seed: int) -> None:
-    """Hand over so many problems; shrink one on which `use` raises, and raise what it raises on the smallest."""
+    """Call `use` on `number` problems. If it raises, shrink the problem, and raise its error on the smallest."""
 
     # Not derandomized: the seed decides; a CI profile would set it.
     settings = hypothesis.settings(

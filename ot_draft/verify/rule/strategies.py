@@ -1,6 +1,7 @@
 """Hypothesis strategies for distributions, pairs (p, q) and problems in Fractions.
 
-Masses are whole counts divided by their sum: they shrink to small fractions, and zeros, ties and one-hot laws come up often.
+Probabilities are integer counts divided by their sum: they shrink to small fractions, and zeros, ties and one-hot distributions are
+frequent.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ except ImportError:
 Draw = Callable[[Any], Any]
 Strategy = Any
 
-LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform laws, 2 and 3 ties, 1000 heavy tails
+LARGEST_COUNTS = (3, 6, 12, 60, 2, 1, 1000)  # 1 makes one-hot and uniform distributions, 2 and 3 ties, 1000 heavy tails
 VOCABULARY_SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 50, 64, 65, 100, 129, 200, 257, 300, 512, 777, 1000)
 DECADES = (0, 1, 3, 6, 9, 12)  # between the largest mass and the smallest
 MOST_DRAFTS = 8  # max. number of draft tokens of a problem
-# Drawn, not enumerated: all tokens of q have mass. Every k, since a rule may take one k only.
+# (n, k) with sampled drafts, since q is positive on all tokens. Every k, since a rule may take one k only.
 WIDE = ((4, 3), (64, 4), (64, 6), (64, 7), (300, 1), (300, 2), (300, 5), (1000, MOST_DRAFTS))
 MOST_ROWS = ((64,), (8, 8), (2, 32), (32, 2), (4, 4, 4), (16, 2, 2), (2, 16, 2), (2, 2, 16))
 
@@ -55,7 +56,7 @@ def distributions(n: int) -> Strategy:
 
 @st.composite
 def unrelated(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
-    """p and q drawn token by token: tokens can be left out when shrinking, and p == q does not come up half of the time."""
+    """p and q drawn token by token: tokens can be removed when shrinking, and p == q does not come up half of the time."""
     most_p, most_q = draw(st.sampled_from(LARGEST_COUNTS)), draw(st.sampled_from(LARGEST_COUNTS))
     counts = draw(st.lists(st.tuples(st.integers(0, most_p), st.integers(0, most_q)), min_size=min_n, max_size=max_n))
     return as_masses([count for count, _ in counts]), as_masses([count for _, count in counts])
@@ -63,7 +64,7 @@ def unrelated(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
 
 @st.composite
 def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
-    """p and q over min_n to max_n tokens: unrelated, or related in one of the ways on which rules come to grief."""
+    """p and q over min_n to max_n tokens: unrelated, or related in one of the ways on which wrong rules often fail."""
     alone = ("same", "reversed", "disjoint", "close", "close", "repeated", "zeros in p", "rare")
     shape = draw(st.sampled_from((*["any"] * 4, *alone)))
     p, q = draw(unrelated(min_n, max_n))
@@ -79,13 +80,13 @@ def pairs(draw: Draw, min_n: int, max_n: int) -> tuple[Array, Array]:
         return p, _moved(p, places, Fraction(1, 2**bits))  # at 53 bits p and q differ by one ulp
     if shape in {"zeros in p", "rare"}:
         heaviest = q == q.max()
-        rare = (q + 3 * as_masses(heaviest)) / 4 if shape == "rare" else q  # what p wants is seldom drafted
+        rare = (q + 3 * as_masses(heaviest)) / 4 if shape == "rare" else q  # the tokens of p are rarely drafted
         return _without(p, ~heaviest), rare
     return p, _without(q, p == 0) if shape == "disjoint" else q
 
 
 def _moved(p: Array, places: int, share: Fraction) -> Array:
-    """p with a share of the heaviest token's mass moved to the token so many places further, in a circle."""
+    """p with a share of the first most probable token moved to the token `places` ids later, cyclically."""
     q, heaviest = p.copy(), int(np.argmax(p == p.max()))
     q[heaviest] -= share * p[heaviest]
     q[(heaviest + places) % len(p)] += share * p[heaviest]
@@ -93,7 +94,7 @@ def _moved(p: Array, places: int, share: Fraction) -> Array:
 
 
 def _without(mass: Array, kept: Array) -> Array:
-    """The mass on the kept tokens, normalised; as it was where nothing would be left."""
+    """The mass on the kept tokens, normalised; unchanged if nothing would be left."""
     left = where(kept, mass, 0)
     return left / left.sum() if left.sum() > 0 else mass
 
@@ -102,13 +103,13 @@ ONLY: ContextVar[frozenset[int] | None] = ContextVar("ONLY", default=None)  # nu
 
 
 def numbers_of_drafts(law: DraftLaw, candidates: Iterable[int]) -> list[int]:
-    """Numbers of drafts for which the law is defined: those of ONLY if there are any, else all candidates, which a search drops."""
+    """Candidates for which the draft law is defined: those of ONLY if there are any, else all, which a search then skips."""
     defined, only = [k for k in candidates if is_defined(law, k)], ONLY.get()
     return [k for k in defined if only is None or k in only] or defined
 
 
 def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[int, int]]:
-    """Numbers of drafts k for which the law is defined, each with the largest n <= max_n for which n^k <= max_drafts."""
+    """Sizes (n, k): every k for which the draft law is defined, with the largest n <= max_n for which n^k <= max_drafts."""
     allowed = numbers_of_drafts(law, range(1, max_k + 1))
     return [(max(n for n in range(1, max_n + 1) if n**k <= max_drafts), k) for k in allowed]
 
@@ -117,14 +118,14 @@ def sizes(law: DraftLaw, max_n: int, max_k: int, max_drafts: int) -> list[tuple[
 def problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
     """Problems in Fractions with at most max_drafts draft tuples."""
     n, k = draw(st.sampled_from(sizes(law, max_n, max_k, max_drafts)))
-    # Below n: only then can tokens be left out when shrinking.
+    # Below n: only then can tokens be removed when shrinking.
     fewest = draw(st.sampled_from((1, min(2, n - 1), n - 1)))
     p, q = draw(pairs(fewest, n))
     return Problem(p, q, k, law)
 
 
 def small_problems(law: DraftLaw) -> Strategy:
-    """The same with fewer draft tuples, for properties that run the rule several times."""
+    """Problems with fewer draft tuples, for properties that run the rule several times."""
     return problems(law, max_n=4, max_k=3, max_drafts=27)
 
 
@@ -142,7 +143,7 @@ def large_problems(
     tuples: int = 256,
     tokens_of_q: Sequence[int] = (1, 2, 3, 4, 6, 9, 16, 30, 100, 300),
 ) -> Problem:
-    """Problems of an engine's sizes, which have few draft tuples all the same, since q lies on few of the tokens.
+    """Problems of an engine's sizes that have few draft tuples, because q is positive on few tokens.
 
     Up to 1,000 tokens, 8 drafts and the axes that `batch` draws; masses down to 1e-12, log-uniform; at most `tuples` draft tuples of
     a pair, and at most `cells` tuples times tokens times pairs. The sizes shrink one by one; the masses come from a seed.
@@ -166,7 +167,7 @@ def _of_size(
     rng: np.random.Generator, law: DraftLaw, shape: tuple[int, ...], size: tuple[int, int, int], decades: int, relation: str,
     alike: str = "",
 ) -> Problem:  # fmt: skip
-    """A problem with n tokens, k drafts and q on so many tokens, in a batch of this shape."""
+    """A problem in a batch of this shape. size: number of tokens, of drafts, and of tokens of q."""
     n, k, held = size
     p, q = zip(*[_related(rng, n, held, decades, relation) for _ in np.ndindex(shape)], strict=True)
     p, q = (x[:1] * len(x) if name in alike else x for name, x in (("p", p), ("q", q)))
@@ -174,7 +175,7 @@ def _of_size(
 
 
 def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation: str) -> tuple[list[Fraction], ...]:
-    """p and q (n,): q on so many tokens, p on the same, on others, on all, or next to q."""
+    """p and q (n,): q on `held` tokens; p on the same, on others, on some, on all, or near q."""
     order = rng.permutation(n)
     if rng.integers(4) == 0:  # tokens that are one in a mask of 64 bits
         order = order[np.argsort(order % 64 != order[0] % 64, kind="stable")]
@@ -188,7 +189,7 @@ def _related(rng: np.random.Generator, n: int, held: int, decades: int, relation
 
 
 def _on(rng: np.random.Generator, n: int, tokens: Array, decades: int) -> Array:
-    """Masses over so many decades, no fewer, on these tokens of n."""
+    """Probabilities (n,) on these tokens that span the given number of decades."""
     counts = np.zeros(n, dtype=object)
     counts[tokens] = [int(10**power) for power in rng.uniform(0, decades, len(tokens)).tolist()]
     counts[tokens[-1]], counts[tokens[0]] = 1, 10**decades
@@ -314,7 +315,7 @@ def covered_problems(draw: Draw, law: DraftLaw, max_n: int = 4, max_k: int = 4, 
 
 @st.composite
 def scarce_problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, max_drafts: int = 81) -> Problem:
-    """Problems in which most drafts fall on a token that p never outputs: each draft more adds almost as much as the first."""
+    """Problems in which most drafts fall on a token that p never outputs: each further draft adds almost as much as the first."""
     n, k = draw(st.sampled_from([size for size in sizes(law, max_n, max_k, max_drafts) if size[0] > 1]))
     counts = st.tuples(st.integers(0, 3), st.integers(0, 3))
     rest = draw(st.lists(counts, min_size=1, max_size=n - 1))
@@ -324,7 +325,7 @@ def scarce_problems(draw: Draw, law: DraftLaw, max_n: int = 5, max_k: int = 4, m
 
 
 def scarce_or_not(law: DraftLaw) -> Strategy:
-    """Problems under the law, half of them such that every draft counts."""
+    """Problems under the draft law, half of them from `scarce_problems`."""
     return problems(law) | scarce_problems(law)
 
 
@@ -356,12 +357,12 @@ def subnormal_pairs(tiny: F = F(5e-324)) -> tuple[Pair, ...]:
 
 
 def boundary_list(law: DraftLaw) -> list[Problem]:
-    """Proper problems on the edge: every pair with every number of drafts from 1 on that the law allows, more than n included."""
+    """Proper boundary cases: every pair with 1 to 4 drafts, as far as the draft law allows them, also with more than n."""
     return _problems(PAIRS, law, 1)
 
 
 def extreme_list(law: DraftLaw) -> list[Problem]:
-    """Problems that are not proper ones, and no error either: no drafts, masses of 5e-324, and a batch of no rows."""
+    """Problems that are valid but not proper: no drafts, probabilities of 5e-324, and a batch without rows."""
     no_rows = np.zeros((0, 3), dtype=object)
     most = max(numbers_of_drafts(law, range(3)))
     none = _problems(PAIRS, law, 0, 0)

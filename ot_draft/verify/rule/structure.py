@@ -1,4 +1,4 @@
-"""Properties of a rule as a function: kinds of arrays, rows of a batch, names of tokens, absent drafts, samples, its arguments."""
+"""Properties of a rule as a function: array types, rows of a batch, token ids, absent drafts, samples, unchanged arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .strategies import ONLY, batches, large_problems, numbers_of_drafts, proble
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far floats may be from exact numbers. Parameters are rounded towards validity, which costs acceptance.
+    """Largest allowed difference of floats from exact numbers. Parameters are rounded towards validity, which costs acceptance.
 
     distance: total variation distance of output distributions. acceptance: difference of acceptances.
     """
@@ -41,13 +41,13 @@ ROW_ROUNDING = 1e-9  # max. difference of a probability of one row in float64
 
 @rule_property(cases=small_problems)
 def floats_agree(rule: SelectionRule, problem: Problem) -> None:
-    """Output distribution and acceptance in floats are the exact ones up to rounding; float64 and float32 stay what they are."""
+    """In floats the output distribution and the acceptance are the exact ones up to rounding, and accept and output keep the dtype."""
     _agree(rule, problem, "numpy", lambda x: x)
 
 
 @rule_property(cases=small_problems, reason_to_skip=without_torch, category="floats")
 def torch_agrees(rule: SelectionRule, problem: Problem) -> None:
-    """On torch tensors, too, output distribution and acceptance are the exact ones up to rounding, in float64 and in float32."""
+    """On torch tensors the output distribution and the acceptance are the exact ones up to rounding, in float64 and float32."""
     _agree(rule, problem, "torch", _tensor)
 
 
@@ -63,7 +63,7 @@ def _agree(rule: SelectionRule, problem: Problem, library: str, convert: Callabl
 
 
 def _differs(result: Evaluation, exact: Evaluation, dtype: str, tolerance: Tolerance) -> tuple[str, float | None]:
-    """A sentence on what is wrong in the floats, empty if they are near the exact numbers, and the distance of wrong distributions."""
+    """Description of the error in floats, or empty, and the total variation distance of a wrong output distribution."""
     for name, values in (("accept", result.accept), ("output", result.output)):
         returned = str(values.dtype).removeprefix("torch.")
         if returned != dtype:
@@ -82,14 +82,14 @@ def _needs_values(rule: SelectionRule) -> str:
 
 
 def shapes(law: DraftLaw) -> list[Problem]:
-    """One problem of each shape: what happens on the meta device cannot depend on values."""
+    """One problem of each shape, since nothing on the meta device depends on values."""
     masses = np.array([Fraction(1, 3)] * 3, dtype=object)
     return [Problem(masses, masses, k, law) for k in numbers_of_drafts(law, (1, 2, 3))]
 
 
 @rule_property(cases=shapes, reason_to_skip=_needs_values)
 def no_host_sync(rule: SelectionRule, problem: Problem) -> None:
-    """The rule asks for no value and makes no array on another device: it runs on torch's meta device."""
+    """The rule reads no values and creates no array on another device: it runs on torch's meta device."""
     import torch
 
     p, q = (_tensor(x.astype(np.float32)).to("meta") for x in (problem.p, problem.q))
@@ -102,7 +102,7 @@ def no_host_sync(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=large_problems, most=60, category="arguments", large=True)
 def inputs_unchanged(rule: SelectionRule, problem: Problem) -> None:
-    """p, q and drafts are left as they were: Fractions, float64, and torch where it is installed."""
+    """The rule does not modify p, q and drafts: Fractions, float64, and torch if it is installed."""
     tuples = tuples_of(problem)
     if tuples is None:
         return
@@ -126,9 +126,9 @@ def _tensor(x: Array) -> Any:
 
 @rule_property(cases=batches)
 def batch_equals_loop(rule: SelectionRule, problem: Problem) -> None:
-    """A batch of rows gives what each row gives alone, == on Fractions."""
+    """The output of a row in a batch is that of the row alone, exactly in Fractions."""
     pair_of, drafts = _rows(problem)
-    # In floats one row of each pair: what goes wrong for a row of Fractions alone is found above.
+    # In floats one row of each pair, since errors of single rows are found above in Fractions.
     of_floats = np.unique(pair_of, return_index=True)[1]
     for case, rows in ((problem, range(len(pair_of))), (as_floats(problem), of_floats.tolist())):
         _compare_rows(rule, problem, case, pair_of, drafts, rows, "alone")
@@ -136,7 +136,7 @@ def batch_equals_loop(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=batches)
 def rows_do_not_leak(rule: SelectionRule, problem: Problem) -> None:
-    """What a row gives does not change when the other rows of its batch do."""
+    """The output of a row does not depend on the other rows of its batch."""
     pair_of, drafts = _rows(problem)
     parts = [np.flatnonzero(pair_of == pair) for pair in range(len(problem.p))]
     for case in (problem, as_floats(problem)):
@@ -146,7 +146,7 @@ def rows_do_not_leak(rule: SelectionRule, problem: Problem) -> None:
 def _compare_rows(
     rule: SelectionRule, problem: Problem, case: Problem, pair_of: Array, drafts: Array, parts: Iterable[Any], how: str
 ) -> None:
-    """Every part, a row or several, gives in a call of its own what it gives in a call of all rows. how: it is called apart."""
+    """Compare the output of every part, a row or several, in a separate call with that in a call of all rows. how: the separate call."""
     together = rule(case.p[pair_of], case.q[pair_of], drafts).output(drafts)
     for part in parts:
         apart = rule(case.p[pair_of[part]], case.q[pair_of[part]], drafts[part]).output(drafts[part])
@@ -162,7 +162,7 @@ def _compare_rows(
 
 
 def _rows(problem: Problem, tuples_per_pair: int = 4) -> tuple[Array, Array]:
-    """Some possible drafts of every pair, one below the other: pair of each row (m,), drafts (m, k)."""
+    """Some possible drafts of every pair, concatenated: pair of each row (m,), drafts (m, k)."""
     pairs = [Problem(p, q, problem.k, problem.law) for p, q in zip(problem.p, problem.q, strict=True)]
     drafts = [a_few(possible_drafts(pair), tuples_per_pair) for pair in pairs]
     return np.repeat(np.arange(len(pairs)), [len(rows) for rows in drafts]), np.concatenate(drafts)
@@ -170,7 +170,7 @@ def _rows(problem: Problem, tuples_per_pair: int = 4) -> tuple[Array, Array]:
 
 @rule_property(cases=problems_without_ties)
 def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
-    """Other names for the tokens permute the output distribution, and leave the acceptance as it was."""
+    """A permutation of the token ids permutes the output distribution and keeps the acceptance."""
     base = evaluate(rule, problem)
     for order in ([1, 0, *range(2, problem.n)], [*range(1, problem.n), 0]) if problem.n > 1 else ():
         case = Problem(problem.p[order], problem.q[order], problem.k, problem.law)
@@ -180,7 +180,7 @@ def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
             seen = f"output distribution {numbers(result.output)} instead of {numbers(base.output[order])}"
         elif (
             not abs(result.acceptance - base.acceptance) <= TOLERANCES["float64"].acceptance
-        ):  # parameters are rounded otherwise
+        ):  # parameters may be rounded differently
             seen = f"acceptance {result.acceptance} instead of {base.acceptance}"
         if seen:
             raise Counterexample(problem, f"tokens in the order {order}: {seen}")
@@ -188,7 +188,7 @@ def relabelling_commutes(rule: SelectionRule, problem: Problem) -> None:
 
 @rule_property(cases=small_problems)
 def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
-    """A row without drafts gives residual p, on torch too; where the law lets absent drafts stand anywhere, a -1 changes nothing."""
+    """Without drafts the residual is p, also on torch. If the draft law allows absent drafts anywhere, a -1 changes nothing."""
     p, q, k, only = problem.p, problem.q, problem.k, ONLY.get()
     none = np.full((1, k), -1)
     case = as_floats(problem)
@@ -198,17 +198,17 @@ def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
         accept, residual = to_host(selection.accept), to_host(selection.residual)
         near = residual == wanted if arrays[0] is p else abs(residual - wanted) <= ROW_ROUNDING
         if (accept != 0).any() or not near.all():
-            seen = f"no draft is there: accept {numbers(accept)}, residual {numbers(residual)}"
+            seen = f"all drafts are absent: accept {numbers(accept)}, residual {numbers(residual)}"
             raise Counterexample(problem, seen)
     kept = target_kept(rule, p, q, k)
     if Fact.ABSENT_ANYWHERE not in problem.law.facts or not np.array_equal(target_kept(rule, p, q, k + 1), kept):
-        return  # lossy on purpose, for so many positions: another number is another law
+        return  # the target of a lossy rule may depend on the number of positions
     drafts = a_few(possible_drafts(problem), 4)
     fewer = rule(p, q, drafts).output(drafts)
     shorter = k > 1 and is_defined(problem.law, k - 1) and (only is None or k - 1 in only)
     if shorter and np.array_equal(kept, target_kept(rule, p, q, k - 1)):
         ragged = np.concatenate((drafts, drafts))
-        ragged[::2, -1] = -1  # every second row has a draft less than the others
+        ragged[::2, -1] = -1  # every second row has one draft less
         rows = [row[None][:, row >= 0] for row in ragged]
         alone = np.concatenate([rule(p, q, row).output(row) for row in rows])
         _same_rows(problem, ragged, rule(p[None], q[None], ragged).output(ragged), alone, " in a batch")
@@ -218,7 +218,7 @@ def absent_drafts(rule: SelectionRule, problem: Problem) -> None:
 
 
 def _same_rows(problem: Problem, drafts: Array, law: Array, wanted: Array, where: str = "") -> None:
-    """Raise a Counterexample where a row outputs another law."""
+    """Raise a Counterexample if the output of a row differs from the wanted one."""
     if not np.array_equal(law, wanted):
         row = int(np.flatnonzero((law != wanted).any(-1))[0])
         seen = f"{where} output {numbers(law[row])} instead of {numbers(wanted[row])}"
@@ -226,7 +226,7 @@ def _same_rows(problem: Problem, drafts: Array, law: Array, wanted: Array, where
 
 
 def sampled_problems(law: DraftLaw) -> list[Problem]:
-    """Corners in Fractions, with 1, 2 and 3 drafts where the law allows them."""
+    """Corner cases in Fractions, with 1, 2 and 3 drafts if the draft law allows them."""
     allowed = numbers_of_drafts(law, (1, 2, 3))
     tried = []
     for turn, name in enumerate(SAMPLING.frequency_corners):
@@ -237,11 +237,11 @@ def sampled_problems(law: DraftLaw) -> list[Problem]:
 
 @rule_property(cases=sampled_problems)
 def sampled_frequencies(rule: SelectionRule, problem: Problem) -> None:
-    """Tokens and positions drawn by otd.sample, 10,000 a problem, have the law that otd.evaluate computes.
+    """Tokens and positions sampled by otd.sample, 10,000 per problem, follow the distributions that otd.evaluate computes.
 
-    Over the seed of the generator, which is fixed, a right rule fails with probability 1e-9 at most: an e-value at 6e9 for
-    each of six tests. A token law at total variation distance 0.064 from the computed one, and a position law (four
-    outcomes at most) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / SAMPLING.frequency_limit)`.
+    Over the seed of the generator, which is fixed, a correct rule fails with probability at most 1e-9: an e-value of 6e9 for
+    each of six tests. Tokens at total variation distance 0.064 from the computed distribution, and positions (at most four
+    outcomes) at 0.063, pass with probability 1e-6: `e_values.smallest_distance(10_000, 6, 1 / SAMPLING.frequency_limit)`.
     """
     case = as_floats(problem)
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A time limit for work that may not return: a thread that watches, and ends the process, which is a child made for the work."""
+"""A time limit for work that may not return: a thread ends the process, which is a child process for this work."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ WALL_PER_CPU = 10  # max. ratio of wall-clock to CPU time: a rule may sleep, and
 
 
 class NoLimit:
-    """Lets work take its time."""
+    """No time limit."""
 
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
-        """The body, however long it takes."""
+        """Run the body without a limit."""
         yield
 
 
 class TimeLimit(NoLimit):
-    """Ends this process where a body takes too long.
+    """Ends this process if a body takes too long.
 
     alive: called every `interval_seconds`; last: before the end. Both are called in another thread.
     """
@@ -48,7 +48,7 @@ class TimeLimit(NoLimit):
         pause = threading.Event()
         while not pause.wait(self._interval):
             self._alive()
-            with self._lock:  # held to the end: what the body gives meanwhile comes too late
+            with self._lock:  # held to the end: a result of the body meanwhile comes too late
                 if process_time() > self._until[0] or perf_counter() > self._until[1]:
                     try:
                         self._last()

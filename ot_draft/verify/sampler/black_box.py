@@ -1,4 +1,4 @@
-"""Running code that only samples: what is called, on which arrays, and what comes out."""
+"""Calls of a sampler: the function, its arguments, and its outcomes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..corners import LabelledProblem, is_used_up
 from .views import View
 
 
-class Impossible(Exception):  # what came out of a sampler, no error of this library
-    """An outcome that no right sampler has. case: on which problem; the text says what came out of what."""
+class Impossible(Exception):  # an outcome of a sampler, not an error of ot_draft
+    """An outcome that no correct sampler has. case: its problem; the message states the outcome and the arguments."""
 
     def __init__(self, case: LabelledProblem, seen: str) -> None:
         super().__init__(seen)
@@ -26,12 +26,12 @@ class Impossible(Exception):  # what came out of a sampler, no error of this lib
 
 
 class BlackBox(ABC):
-    """The user's function, and how it is called: `rows` are arrays of one row a call."""
+    """The user's function, and how it is called: `rows` are arrays with one row per call."""
 
     possible: ClassVar[str]  # name of the check that no outcome is impossible
     called: ClassVar[str]  # the public function
-    takes: ClassVar[str]  # what function it takes, as its caller writes it
-    names: ClassVar[tuple[str, ...]] = ("p", "q")  # of the arrays that a call is given
+    takes: ClassVar[str]  # signature of the function, as in its documentation
+    names: ClassVar[tuple[str, ...]] = ("p", "q")  # names of the array arguments
     least_k: ClassVar[int] = 0  # min. number of drafts of a problem
     fills: ClassVar[bool] = False  # whether it must draw drafts from a q that is used up
 
@@ -57,18 +57,18 @@ class BlackBox(ABC):
 
     @abstractmethod
     def read(self, returned: Any, problem: Problem) -> Any:
-        """The outcome of one call, or of a batch of calls, as integers (width,) or (m, width). Raises NoOutcome where it is none."""
+        """The outcome of one call, or of a batch of calls, as integers (width,) or (m, width). Raises NoOutcome if it is invalid."""
 
     @abstractmethod
     def outcome_shown(self, outcome: Array, problem: Problem) -> str:
-        """An outcome, int (width,), in a text."""
+        """An outcome, int (width,), as a string."""
 
     def shown(self, row: tuple[Array, ...], problem: Problem) -> str:
-        """The arguments of one call, in a text."""
+        """The arguments of one call, as a string."""
         return ", ".join(f"{name} = {numbers_shown(x)}" for name, x in zip(self.names, row, strict=True))
 
     def needs_randomness(self, case: LabelledProblem) -> bool:
-        """Whether all randomness of the outcome is the function's own."""
+        """Whether all randomness of the outcome comes from the function."""
         return True
 
     def call(self, row: tuple[Array, ...], problem: Problem, generator: Any) -> Any:
@@ -76,7 +76,7 @@ class BlackBox(ABC):
         return self.function(*row, problem.k, generator)
 
     def outcomes(self, group: list[LabelledProblem], which: Array, rows: tuple[Array, ...], generator: Any) -> Array:
-        """Outcomes of the function: int (m, width). Raises Impossible where that is none, or where it raises an error."""
+        """Outcomes of the function: int (m, width). Raises Impossible if an outcome is invalid, or if the function raises an error."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the verdict must not depend on the caller's filters
             return (self._at_once if self.batched else self._one_by_one)(group, which, rows, generator)
@@ -102,7 +102,7 @@ class BlackBox(ABC):
             raise self._impossible(group[0], error, f"in a batch of {len(which)} rows") from error
 
     def _impossible(self, case: LabelledProblem, error: BaseException, where: str) -> Impossible:
-        said = f"{_said(error)}; {where}"
+        said = f"{_said(error).removesuffix('.')}; {where}"
         if self.fills and is_used_up(case.problem):
             said += (
                 ". Fewer than k tokens have positive probability: draw the others uniformly from the remaining tokens, and return -1 when"
@@ -112,7 +112,7 @@ class BlackBox(ABC):
 
 
 class NoOutcome(ValueError):
-    """The function gave no token, or no drafts."""
+    """The function did not return a valid token, or valid drafts."""
 
 
 def _said(error: BaseException) -> str:
@@ -120,9 +120,9 @@ def _said(error: BaseException) -> str:
 
 
 def token_ids(returned: Any, problem: Problem, batched: bool, drafts: bool = False) -> Array:
-    """A token, or one in every row; or k drafts, -1 for an absent one. Raises NoOutcome where they are not."""
+    """One token per row, or k drafts with -1 for an absent one. Raises NoOutcome for anything else."""
     if type(returned) is int and 0 <= returned < problem.n and not (batched or drafts):
-        return np.asarray(returned)  # quickly: samplers are called one token at a time
+        return np.asarray(returned)  # the fast path: samplers are called one token at a time
     tokens = to_host(returned)
     if tokens.dtype.kind not in "iu":
         raise NoOutcome(f"gave {type(returned).__name__} of {tokens.dtype}, not whole numbers")
@@ -136,7 +136,7 @@ def token_ids(returned: Any, problem: Problem, batched: bool, drafts: bool = Fal
 
 
 def numbers_shown(x: Array) -> str:
-    """All of them, or the first 64."""
+    """All numbers, or the first 64, as a string."""
     return str(x.tolist()) if len(x) <= 64 else f"[{', '.join(map(str, x[:64].tolist()))}, ...] ({len(x)} of them)"
 
 
@@ -144,8 +144,8 @@ class EndUniforms(np.random.Generator):
     """`random` and `uniform` (and `choice`, which calls them) give 0.0 or the largest float below 1 with probability 1/4 each.
 
     Both are values that a real generator may give: in float32 once in 2^24 uniforms. Of several uniforms that are drawn at
-    once, one at most is at an end, since no sampler is asked to stand what happens once in 2^48 times; in batches, one in
-    every row.
+    once, one at most is at an end, since two at once occur once in 2^48 times, which no sampler is required to handle; in
+    batches, one in every row.
     """
 
     end_probability = 0.25  # of each end

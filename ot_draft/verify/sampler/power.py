@@ -1,8 +1,9 @@
-"""Power as an interface: how many samples find a bias of this size, and what bias a finished run would have found.
+"""Statistical power: the number of samples that detect a given bias, and the bias that a finished run would have detected.
 
-Both errors are bounded: a right sampler is rejected, and a biased one kept, with probability 1e-6 at most. A bias is a total variation
-distance. Of a run of `otd.check_sampler` and its like it is the distance of the tested law from the right one, in the direction that is
-hardest to see, on one problem. Of an audit it is the error of the probability of an event of probability 1/2, in every token.
+Both errors are bounded: a correct sampler is rejected, and a biased one is accepted, with probability at most 1e-6. A bias is a total
+variation distance. For `otd.check_sampler` and similar checks it is the distance between the tested and the correct distribution, in the
+direction that is hardest to detect, on one problem. For an audit it is the error of the probability of an event of probability 1/2, at
+every token.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ def detectable_bias(run: Report[Any]) -> dict[str, float]:
     Parameters
     ----------
     run : Report
-        What `check_sampler`, `check_draws`, `check_step` or `ot_draft.verify.engine.suite.conform` returned, or `Audit().report()`.
+        Report of `check_sampler`, `check_draws`, `check_step` or `ot_draft.verify.engine.suite.conform`, or `Audit().report()`.
 
     Returns
     -------
     bias : dict of str to float
-        Total variation distance by name of the check; 1.0 where no bias is detected so surely.
+        Total variation distance by name of the check; 1.0 if no bias is detected with that probability.
 
     Examples
     --------

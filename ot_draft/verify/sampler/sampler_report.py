@@ -1,4 +1,4 @@
-"""What came out of the check of a black-box sampler."""
+"""Report of the check of a sampler."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class SamplerReport(Report[SamplerEvidence]):
             wide = max(self.tried["n"], default=0) > MOST_TOKENS
             pooled = " (above 64 tokens: between the classes counted)" * wide
             alarms = f"false alarms: {self.false_alarm:.0e}"
-            text += f"; a law {distance:.3f} off{pooled} is missed with probability 1e-6 ({alarms})"
+            text += f"; a bias of {distance:.3f}{pooled} is missed with probability 1e-6 ({alarms})"
         return f"{name:<20} {worst.status:<8} {text}"
 
     def html(self) -> str:
@@ -114,7 +114,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def call_source(called: str, function: Callable[..., Any], options: dict[str, Any]) -> str:
-    """Python that makes the same call of a check again."""
+    """Python code that repeats the call of a check."""
     imports = ["import ot_draft as otd"]
     arguments = [value_source(function, imports, "checked")]
     for name, value in options.items():

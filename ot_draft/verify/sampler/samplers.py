@@ -1,8 +1,8 @@
-"""check_sampler(fn): is what a black box emits distributed as the target? check_draws(fn, law): do drafts follow their law?
+"""Checks of samplers: `check_sampler` for emitted tokens, `check_draws` for draft tokens, `check_step` for whole steps.
 
-check_step(fn): drafting and verifying by one piece of code, as an engine does it; the joint law of what comes out is tested.
+A step drafts and verifies in one function, as in an engine. `check_step` tests the joint distribution of its outcomes.
 
-An engine's sampler is called through a few lines that speak its language; that of transformers, one draft at a time:
+An engine's sampler is called through a short wrapper. This one calls the sampler of transformers, with one draft token:
 
     import numpy as np
     import torch
@@ -16,10 +16,10 @@ An engine's sampler is called through a few lines that speak its language; that 
 
     print(otd.check_sampler(transformers_sampler, k=1))
 
-It passes its law and independence (transformers 5.23). Where `generator.random` feeds its `torch.rand_like`, it
-fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target mass 0 when u is 0, once in 2^24 float32 uniforms.
+It passes `output_distribution` and `independent_steps` (transformers 5.23). If `generator.random` feeds its `torch.rand_like`, it
+fails `end_uniforms`: it accepts at u <= p/q, and emits a token of target probability 0 if u is 0, once in 2^24 float32 uniforms.
 
-A sampler that draws its uniforms once, which is rejected by `output_distribution` after 250 calls a problem:
+This sampler draws its uniforms once. `output_distribution` rejects it after 250 calls per problem:
 
     def fixed_uniforms(p, q, drafts, generator, u=(0.3, 0.6)):
         if u[0] < p[drafts[0]] / q[drafts[0]]:
@@ -411,7 +411,7 @@ def check_step(
 
 
 class StepSampler(BlackBox):
-    """One place; the outcome is k drafts, k flags and the token."""
+    """One position; the outcome is k drafts, k flags and the token."""
 
     possible, called, least_k = "possible_step", "check_step", 1
     takes = "step(p, q, k, generator) -> drafts, accepted, token"
@@ -451,7 +451,7 @@ class StepSampler(BlackBox):
         return f"drafts {drafts}, accepted {flags.tolist()}, token {outcome[-1]}"
 
     def _given(self, cases: list[LabelledProblem], places: int) -> list[View]:
-        """Views of what is accepted or emitted at every place, in parts of its law given the drafts and what was emitted before."""
+        """Views of the decision at every position, in parts of its distribution given the drafts and the tokens before."""
         if self.rule is None:
             return []
         rule, (p, q), k = self.rule, (stacked(cases, name) for name in "pq"), cases[0].problem.k
@@ -472,28 +472,29 @@ class StepSampler(BlackBox):
             return np.stack(conditions, -1), np.stack(cells, -1)
 
         def shown(case: int, cell: int) -> str:
-            return f"what is decided, in the {cell + 1}. of {PARTS} parts of equal mass given the drafts (the most probable first),"
+            return f"the decision, in the {cell + 1}. of {PARTS} parts of equal mass given the drafts (the most probable first),"
 
         return [View("given_drafts", laws, read, shown)]
 
     def decisions(self, outcomes: Array, n: int, k: int) -> list[tuple[Array, Array, Array, Array]]:
-        """For every place: drafts (m, j), the number of the one taken or -1, the token, whether the place was reached: (m,)."""
+        """For every position: drafts (m, j), index of the accepted one or -1, token, whether the position was reached: (m,)."""
         flags = outcomes[:, k:-1]
         taken = np.where(flags.any(-1), flags.argmax(-1), -1)
         return [(outcomes[:, :k], taken, outcomes[:, -1], np.ones(len(outcomes), dtype=bool))]
 
 
 class PathStepSampler(StepSampler):
-    """k drafts in a row. The laws after a text are those of the case, with the tokens renumbered by its length and last token.
+    """k drafts one after another. p and q after a sequence are those of the case, with ids shifted by its length and last token.
 
-    So every place has the case's laws, and no law of another place or text will do. Views see the tokens with their old numbers.
+    So every position has the case's distributions up to the shift, and those of another position or sequence are wrong. Views get the
+    tokens with their ids in the case.
     """
 
     def views(self, cases: list[LabelledProblem]) -> list[View]:
         p, k = stacked(cases, "p"), cases[0].problem.k
 
         def texts(which: Array, outcomes: Array, generator: np.random.Generator) -> Array:
-            """Emitted tokens, and behind them draws from p: (m, k + 1)."""
+            """Emitted tokens, followed by draws from p: (m, k + 1)."""
             sums, text = p.cumsum(-1)[which], numbered_back(written(outcomes, k), p.shape[-1])
             length = outcomes[:, k:-1].sum(-1)
             for place in range(1, k + 1):
@@ -530,7 +531,7 @@ class PathStepSampler(StepSampler):
 
 
 def renumbered(law: Array, batched: bool) -> Callable[[Any], Array]:
-    """The law of the next token after a text: law (n,), tokens (t,) -> (n,); with rows in front of all, if batched."""
+    """A model that shifts a distribution (n,) by the sequence: tokens (t,) -> (n,). If batched, all have a leading axis of rows."""
     n = law.shape[-1]
 
     def model(tokens: Any = None) -> Array:
@@ -548,13 +549,13 @@ def renumbered(law: Array, batched: bool) -> Callable[[Any], Array]:
 
 
 def numbered_back(text: Array, n: int) -> Array:
-    """Tokens of texts (m, t), with the numbers that they have in the case."""
+    """Tokens of sequences (m, t), with their ids in the case."""
     before = np.concatenate((0 * text[:, :1], text[:, :-1]), axis=-1)
     return (text - before - np.arange(text.shape[-1])) % n
 
 
 def written(outcomes: Array, k: int) -> Array:
-    """The emitted tokens of a path, (m, k + 1); behind them whatever was drafted."""
+    """The emitted tokens of a path, (m, k + 1), followed by arbitrary tokens."""
     text = np.concatenate((outcomes[:, :k], outcomes[:, -1:]), axis=-1)
     np.put_along_axis(text, outcomes[:, k:-1].sum(-1, keepdims=True), outcomes[:, -1:], -1)
     return text

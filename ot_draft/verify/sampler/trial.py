@@ -60,7 +60,7 @@ def examine(
     calls: tuple[int | None, float | None, float, int],
     **options: Any,
 ) -> SamplerReport:
-    """Run every check and write the report. calls: samples, seconds, false_alarm, seed; options: what else the call was given."""
+    """Run every check and make the report. calls: samples, seconds, false_alarm, seed; options: other arguments of the call."""
     samples, seconds, false_alarm, seed = calls
     settings = TrialSettings()
     if samples is None:
@@ -108,7 +108,7 @@ def _check_asked(box: BlackBox, problems: list[Problem], law: DraftLaw | None, k
 
 
 class Group:
-    """Cases of equal shape, their own generators and what is counted of them; rows: of a small batch, None for whole turns."""
+    """Cases of equal shape with their generators and counts. rows: size of a small batch, None for all cases in turn."""
 
     def __init__(
         self,
@@ -140,13 +140,13 @@ class Group:
         return len(self.cases) * len(self.views) + self.dependence.tests
 
     def arguments(self, size: int) -> tuple[Array, tuple[Array, ...]]:
-        """So many calls: which case, (m,), and the arguments (m, ...). In no order that lasts: a row's case changes."""
+        """Calls of this number: the case of each (m,), and the arguments (m, ...). The order is random: the case of a row changes."""
         which = np.arange(size) if not self.small else self.of_drafts.integers(0, len(self.cases), size)
         which = self.of_drafts.permutation(which % len(self.cases))
         return which, self.box.rows(self.cases, which, self.of_drafts)
 
     def run(self, which: Array, rows: tuple[Array, ...], generator: Any) -> tuple[Array, list[tuple[Array, Array]]]:
-        """Outcomes (m, width), and what the views see in them. Raises Impossible; arguments that were changed are noted."""
+        """Outcomes (m, width), and the cells that the views read. Raises Impossible. Notes changed arguments."""
         before = [x.copy() for x in rows]
         try:
             outcomes = self.box.outcomes(self.cases, which, rows, generator)
@@ -165,7 +165,7 @@ class Group:
         return outcomes, seen
 
     def step(self) -> None:
-        """One call, or one run of calls, into the counts."""
+        """Make one round of calls and count its outcomes."""
         which, rows = self.arguments(self.size)
         _, seen = self.run(which, rows, self.generator)
         for view, each in zip(self.views, seen, strict=True):
@@ -175,7 +175,7 @@ class Group:
         self.calls += len(which)
 
     def evidence(self) -> tuple[Array, Array]:
-        """Log e-values of every view against its laws, (views, cases), and against independence, (cases,).
+        """Log e-values of every view against its distributions, (views, cases), and against independence, (cases,).
 
         The second is the evidence beyond what the first explains, which keeps its error probability.
         """
@@ -217,7 +217,7 @@ class Trial:
         self.undecided = ""  # that the time was over before all calls were made
 
     def outcomes(self, seconds: float | None) -> tuple[SamplerOutcome, ...]:
-        """Every check; what a check that failed left undone is skipped."""
+        """Outcomes of every check. Checks that could not run after a failed one are skipped."""
         end = np.inf if seconds is None else perf_counter() + seconds
         repeated: list[SamplerOutcome] = []
         failed = None
@@ -243,7 +243,7 @@ class Trial:
         return {"n": n, "k": k, "sizes": sizes, "batches": list(batches), "sizes_by_batch": batches, "rows": rows}
 
     def _repeated(self) -> Iterator[SamplerOutcome]:
-        """The same state of the generator twice: the same tokens, the same state after."""
+        """Two calls from one state of the generator: equal tokens, and another state afterwards."""
         failed, still, fixed = None, None, False
         for group in self.groups:
             which, rows = group.arguments(
@@ -267,7 +267,7 @@ class Trial:
         yield _verdict("generator_advances", still, skipped)
 
     def _sequential(self, end: float) -> None:
-        """Calls in growing rounds, a look at the evidence after each."""
+        """Calls in growing rounds, with a look at the evidence after each."""
         calls, done, most = (
             max(1, self.settings.first_look // self.turns) if self.box.batched else 1,
             0,
@@ -300,8 +300,8 @@ class Trial:
                 return
 
     def _statistics(self) -> Iterator[SamplerOutcome]:
-        """Laws of all views, then independence, then all that is said of a small batch in one outcome."""
-        depends = "what comes out depends on what came out of an earlier call, on another row, or on the row's place"
+        """Outcomes of all views, then of independence, then one per small batch."""
+        depends = "the outcome depends on that of an earlier call, on another row, or on the position of the row"
         evidence = [group.evidence() for group in self.main]
         for group, (logs, _) in zip(self.main, evidence, strict=True):
             for view, of_cases in zip(group.views, logs, strict=True):

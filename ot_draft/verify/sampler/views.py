@@ -1,4 +1,4 @@
-"""What is counted of the calls: a view reads cells from outcomes, whose law is known given all that came before."""
+"""Counts of outcomes: a view reads cells from the outcomes, whose distribution is known given all earlier events."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ...arrays import Array
 from ..corners import LabelledProblem
 from ..e_values import log_dirichlet_mixture
 
-CLASSES = 4  # of cells, where one outcome is set beside another
-PARTS = 16  # of a law that changes from call to call
+CLASSES = 4  # classes of cells, where one outcome is compared with another
+PARTS = 16  # parts of equal probability, where a distribution changes from call to call
 MOST_TOKENS = 64  # counted one by one; more are pooled
 Read = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
 
 class View:
-    """A statistic of a group of cases, and how often each of its cells was seen.
+    """A statistic of a group of cases, and the counts of its cells.
 
-    laws: (cases, conditions, cells). read(which (m,), outcomes (m, width), generator) -> condition, cell, int (m, events) each:
-    given the events before it, each has the law of its case and condition; cell -1: no event. shown(case, cell): for a text.
-    main: whether its first event, of condition 0, is looked at for dependence between calls. share: events of a condition a call, on
-    average over those that there are.
+    laws: distributions of the cells, (cases, conditions, cells). read(which (m,), outcomes (m, width), generator) -> condition, cell, int
+    (m, events) each: given the events before it, each follows the distribution of its case and condition; cell -1: no event. shown(case,
+    cell): description of a cell. main: whether its first event, of condition 0, is tested for dependence between calls. share: events
+    per condition and call, averaged over the conditions that occur.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class View:
         return log_dirichlet_mixture(self.counts, self.laws)
 
     def worst(self, case: int) -> tuple[int, float, float]:
-        """The cell that is furthest from its law, its share and the share that it ought to have, in one condition."""
+        """The cell with the largest deviation, its observed share and its expected share, in one condition."""
         counts, law = self.counts[case], self.laws[case]
         expected = law * counts.sum(-1, keepdims=True)
         far = abs(counts - expected) / np.sqrt(np.maximum(expected, 1e-300))
@@ -62,9 +62,9 @@ def stacked(cases: list[LabelledProblem], name: str) -> Array:
 
 
 def token_views(name: str, cases: list[LabelledProblem], texts: Callable[..., Array], places: int) -> list[View]:
-    """Every token of a text follows p at its place: `texts(which, outcomes, generator)` -> int (m, places).
+    """Every token of a sequence follows p at its position: `texts(which, outcomes, generator)` -> int (m, places).
 
-    More than 64 tokens are counted in classes: neighbours in p/q, ids modulo 64, classes at random, and tokens that came before.
+    More than 64 tokens are counted in classes: neighbours in p/q, ids modulo 64, random classes, and tokens that came before.
     """
     p, q = stacked(cases, "p"), stacked(cases, "q")
     views = [_class_view(name, p, *pooled(p, q, MOST_TOKENS), texts, places, main=True)]
@@ -83,7 +83,7 @@ def token_views(name: str, cases: list[LabelledProblem], texts: Callable[..., Ar
 def _class_view(
     name: str, p: Array, pool: Array, laws: Array, texts: Callable[..., Array], places: int, main: bool = False
 ) -> View:
-    """Classes (cases, n) of tokens are counted, whose laws are (cases, classes)."""
+    """Count classes (cases, n) of tokens, with the distributions `laws` (cases, classes)."""
 
     def read(which: Array, outcomes: Array, generator: Any) -> tuple[Array, Array]:
         cells = pool[which[:, None], texts(which, outcomes, generator)]
@@ -158,9 +158,9 @@ def joint_view(
 
 
 def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
-    """Classes of tokens, int (cases, n), and their laws (cases, classes): neighbours in the order of p/q together.
+    """Classes of tokens, int (cases, n), and their probabilities (cases, classes): neighbours in the order of p/q are one class.
 
-    At most `most` tokens are left alone. Tokens of mass 0 are the last class, whose law is 0.
+    At most `most` tokens are one class each. In larger vocabularies the last class has the tokens of probability 0.
     """
     n = p.shape[-1]
     if n <= most:
@@ -174,9 +174,9 @@ def pooled(p: Array, q: Array, most: int) -> tuple[Array, Array]:
 
 
 def draft_views(name: str, cases: list[LabelledProblem], tuples: int = 4_096) -> list[View]:
-    """The first k columns of outcomes are drafts by the law: all together where they can be counted, else one after the other.
+    """The first k columns of outcomes follow the draft law: counted as tuples if these are few, else one draft after the other.
 
-    Above 64 tokens also whether they came before. tuples: maximum number of draft tuples, absent drafts included, that are counted.
+    Above 64 tokens, drafts that came before are counted, too. tuples: maximum number of counted draft tuples, absent drafts included.
     """
     n, k, q = cases[0].problem.n, cases[0].problem.k, stacked(cases, "q")
     main = (_tuple_view if (n + 1) ** k <= tuples else _in_turn_view)(name, cases)
@@ -207,7 +207,7 @@ def _tuple_view(name: str, cases: list[LabelledProblem]) -> View:
 
 
 def _in_turn_view(name: str, cases: list[LabelledProblem]) -> View:
-    """Each draft given those before it, in sixteenths of its law; the condition is its place and where the one before it fell."""
+    """Each draft given those before it, in sixteenths of its distribution. Condition: its position, and the class of the draft before."""
     q, k = stacked(cases, "q"), cases[0].problem.k
     laws = np.zeros((len(cases), k * CLASSES, PARTS + 1))
     laws[..., :PARTS] = 1 / PARTS
@@ -232,7 +232,7 @@ def _in_turn_view(name: str, cases: list[LabelledProblem]) -> View:
 
 
 def _draft_part(law: Array, drafts: Array, generator: np.random.Generator) -> Array:
-    """Parts of drafts; one more where the draft is impossible, -1 where none was left to draw and it is absent."""
+    """Parts of drafts: PARTS for an impossible draft, -1 for an absent one where no token was left to draw."""
     mass = np.take_along_axis(law, np.maximum(drafts, 0)[:, None], -1)[:, 0]
     none = law.sum(-1) <= 0
     right = np.where(none, drafts == -1, (drafts >= 0) & (mass > 0))
@@ -241,9 +241,9 @@ def _draft_part(law: Array, drafts: Array, generator: np.random.Generator) -> Ar
 
 
 def part(law: Array, outcome: Array, generator: np.random.Generator) -> Array:
-    """The part of its law in which an outcome falls, the most probable first, at random where it spans several: (m, n), (m,) -> (m,).
+    """The part of a distribution with an outcome, the most probable first, random if it spans several: (m, n), (m,) -> (m,).
 
-    Every part has probability 1/16 under the law, whatever the law. An outcome of mass 0 falls in the last one.
+    Every part has probability 1/16 under any distribution. An outcome of probability 0 is in the last part.
     """
     mass = np.take_along_axis(law, outcome[:, None], -1)
     likelier = (law > mass) | ((law == mass) & (np.arange(law.shape[-1]) < outcome[:, None]))
@@ -253,12 +253,12 @@ def part(law: Array, outcome: Array, generator: np.random.Generator) -> Array:
 
 
 class Dependence:
-    """Counts of what came out, given what came out elsewhere: of the main views of a group, in classes.
+    """Counts of outcomes given outcomes elsewhere, in classes, for the main views of a group.
 
-    Kinds of "elsewhere": the row before; in batches also the same row of the batch before, the place in the batch, and other
+    Kinds of "elsewhere": the row before; in batches also the same row of the batch before, the position in the batch, and other
     rows of the same batch, single pairs and pairs at one distance, or with one sum of their numbers. For these, all pairs of
-    rows are compared on what was seen so far, by one product of matrices (rows^2 x batches), and those that are most alike, or
-    most unlike, are counted from then on: chosen before what is counted, so that the e-value holds.
+    rows are compared on the batches so far, by one product of matrices (rows^2 x batches), and those that are most alike, or
+    most unlike, are counted from then on. They are chosen before the counted outcomes, so that the e-value is valid.
     """
 
     kinds = 5  # in batches
@@ -316,9 +316,9 @@ class Dependence:
         self.pairs = [np.stack((best[later], later), axis=-1), _in_line(alike)]
 
     def evidence(self, explained: Array) -> Array:
-        """Log e-value against independence, beyond what is explained already, (cases,) each: the largest of all kinds.
+        """Log e-value against independence, beyond `explained`, (cases,) each: the largest of all kinds.
 
-        Of the case alone, or of all cases together, which stands where the case alone says most.
+        A case has its own evidence. That of all cases together replaces the largest of them, if it is larger.
         """
         laws = np.broadcast_to(self.laws[:, None, :, None], self.counts.shape)
         alone = log_dirichlet_mixture(self.counts, laws).max((0, 1)) - explained

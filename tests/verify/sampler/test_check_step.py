@@ -129,7 +129,7 @@ def test_a_path_has_one_draft_a_place() -> None:
     with pytest.raises(otd.InvalidArgument, match=r"law must be otd.IID\(\) if path=True"):
         otd.check_step(Step().path, law=otd.WithoutReplacement(), path=True)
     report = otd.check_step(lambda p, q, k, generator: p([[0.5]] * len(p())), path=True, batched=True, samples=128)
-    assert "tokens must be integers of shape (t,), got float64" in report["possible_step"].evidence.reason
+    assert "tokens must be integers of shape" in report["possible_step"].evidence.reason
 
 
 def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None:
@@ -144,7 +144,7 @@ def test_the_report_says_what_was_tried_and_what_would_have_been_found() -> None
         and read["status"] == "passed"
     )
     for text in (str(report), report.html()):
-        assert tried in text and f"a law {far:.3f} off is missed with probability 1e-6" in text
+        assert tried in text and f"a bias of {far:.3f} is missed with probability 1e-6" in text
     wrong = otd.check_step(Step(residual=lambda p, q: p), TWO, batched=True, seconds=None)
     assert (
         wrong.detectable_bias == {}
