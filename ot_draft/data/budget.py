@@ -40,7 +40,7 @@ class Affordable:
 def affordable(
     pairs: PairsFound, study: Study, budget: float, advance: Callable[[], object] = lambda: None
 ) -> Affordable:
-    """The rules that take at most `budget` seconds of one core together, the quickest first, and QUICK_RULES in any case."""
+    """The rules that take at most `budget` seconds of one core together, the quickest first; on floats QUICK_RULES in any case."""
     first = pairs.choose([0]).load()
     total: dict[SelectionRule, float] = {}
     unit, settings = UnitSeconds(), EstimateSettings()
@@ -53,7 +53,8 @@ def affordable(
         advance()
     quickest = sorted(total, key=total.__getitem__)
     spent = dict(zip(quickest, accumulate(total[rule] for rule in quickest), strict=True))
-    fitting = tuple(rule for rule in study.rules if spent[rule] <= budget or rule in (*QUICK_RULES, quickest[0]))
+    kept = (quickest[0], *(() if is_exact(first.p) else QUICK_RULES))  # an enumeration in Fractions is not quick
+    fitting = tuple(rule for rule in study.rules if spent[rule] <= budget or rule in kept)
     return Affordable(fitting, {rule: seconds for rule, seconds in total.items() if rule not in fitting})
 
 

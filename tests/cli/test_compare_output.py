@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -203,6 +204,13 @@ def test_rules_beyond_the_time_budget_are_left_out(n: int, pairs: int, left_out:
     found = affordable(many, Study(), BUDGET)
     assert {rule.name for rule in found.left_out} == left_out
     assert set(QUICK_RULES) <= set(found.rules) and all(seconds > 4 for seconds in found.left_out.values())
+
+
+def test_rules_that_are_quick_on_floats_only_are_left_out_for_many_pairs_of_fractions() -> None:
+    """All draft tuples of 20 pairs are enumerated with k = 8, which takes 20 s or more per rule."""
+    p, q = (np.array([[Fraction(w, sum(weights)) for w in weights]] * 20) for weights in ((1, 2, 4), (3, 1, 1)))
+    found = affordable(as_pairs({"p": p, "q": q}, "simulated", False), Study(), BUDGET)
+    assert sum(rule.law == otd.IID() for rule in found.rules) == 2 and set(found.left_out) & set(QUICK_RULES)
 
 
 def test_the_load_of_the_machine_does_not_choose_the_rules() -> None:
