@@ -203,7 +203,7 @@ def _check_values(x: Array, name: str) -> None:
     exact, negative = xp.is_exact(x), "must be >= 0"
     with np.errstate(invalid="ignore"):
         sums = _exact_sums(x) if exact else x.sum(-1, keepdims=True)
-    # Else there is nothing to be refused token by token; NaN is neither finite nor >= 0.
+    # Comparisons of all tokens only where some token is invalid. NaN is neither finite nor >= 0.
     if exact and any(mass.numerator < 0 for mass in x.flat):
         _refuse(x < 0, x, name, negative)
     elif not exact and not (xp.namespace(sums).isfinite(sums).all() and (xp.min(x, axis=-1, keepdims=True) >= 0).all()):

@@ -166,7 +166,8 @@ Call = TypeVar("Call", bound=Callable[..., Selection])
 def with_closed_form(form: Callable[..., ClosedForm | None]) -> Callable[[Call], Call]:
     """A decorator that gives a rule's call the formula of its acceptance, form(self, problem, optimum).
 
-    It is valid for this call alone: a subclass with its own call has none, unless it gives one.
+    It is valid for this call alone: a subclass with its own call has none, unless it gives one. The formula is an attribute of the
+    function, which `wraps` copies to the wrapper in `_of_constants`.
     """
 
     def mark(call: Call) -> Call:

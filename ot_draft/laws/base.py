@@ -91,8 +91,9 @@ class DraftLaw(ABC):
         chance = xp.full(xp.batch_shape(q, drafts), 1, like=q)
         for index in range(drafts.shape[-1]):
             token = drafts[..., index : index + 1]
-            law = self.conditional(q, drafts, 0 * token + index)
-            drawn = xp.where(law.sum(-1, keepdims=True) > 0, xp.gather(law, token), xp.astype(token == -1, q.dtype))
+            next_token = self.conditional(q, drafts, 0 * token + index)
+            is_left = next_token.sum(-1, keepdims=True) > 0
+            drawn = xp.where(is_left, xp.gather(next_token, token), xp.astype(token == -1, q.dtype))
             chance = chance * drawn[..., 0]
         return chance
 

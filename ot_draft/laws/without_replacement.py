@@ -168,12 +168,12 @@ def _by_race(
     for start in range(0, len(times), at_once):
         log_time = times[start : start + at_once]
         if at_once == 1 and (first := _late(q, rate, draws, np.exp(min(log_time[0, 0], max_log)), certain)) is not None:
-            outside = np.exp(np.minimum(log_rate[first:] + log_time[0], max_log))
-            out[first:] += step * outside * np.exp(-outside)
+            expected = np.exp(np.minimum(log_rate[first:] + log_time[0], max_log))
+            out[first:] += step * expected * np.exp(-expected)
             continue
-        outside = np.exp(np.minimum(log_rate + log_time, max_log))
+        expected = np.exp(np.minimum(log_rate + log_time, max_log))  # arrivals outside each prefix
         arrived = _at_least(np.exp(np.minimum(log_q + log_time, max_log)), draws, certain)
-        out += (step * outside * np.exp(-outside) * arrived).sum(0)
+        out += (step * expected * np.exp(-expected) * arrived).sum(0)
     # At w = 0 no token outside arrives. Draws beyond the support are uniform on the other tokens.
     members = np.arange(n + 1)
     supported = np.concatenate(([0], np.cumsum(q > 0)))

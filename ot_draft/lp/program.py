@@ -59,8 +59,8 @@ class Program:
 
     def capacities(self, denominator: int) -> tuple[list[int], list[int]]:
         """Q(S) and p(y) in units of 1 / denominator, rounded down (exact over the common denominator)."""
-        sets = [mass.numerator * denominator // mass.denominator for mass in self.set_mass]
-        return sets, [mass.numerator * denominator // mass.denominator for mass in self.token_mass]
+        of_sets = [mass.numerator * denominator // mass.denominator for mass in self.set_mass]
+        return of_sets, [mass.numerator * denominator // mass.denominator for mass in self.token_mass]
 
     def lowest_cut(self, token_prices: np.ndarray, denominator: int) -> tuple[np.ndarray, int]:
         """The token set H with the smallest 1 + p(H) - Q(all drafts in H) among prefixes of tokens by falling price.
@@ -73,9 +73,9 @@ class Program:
         rank[order] = np.arange(len(order))
         complete = np.zeros(len(self.token_sets), dtype=np.int64)  # smallest i such that S is in the first i tokens
         np.maximum.at(complete, self.rows, rank[self.tokens] + 1)
-        sets, _ = self.capacities(denominator)
+        of_sets, _ = self.capacities(denominator)
         cuts = [denominator] + [-(-mass.numerator * denominator // mass.denominator) for mass in self.exact.p[order]]
-        for size, mass in zip(complete.tolist(), sets, strict=True):
+        for size, mass in zip(complete.tolist(), of_sets, strict=True):
             cuts[size] -= mass
         cuts = list(accumulate(cuts))
         size = cuts.index(min(cuts))
