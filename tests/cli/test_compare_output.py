@@ -553,7 +553,7 @@ def test_a_rule_may_refuse_a_number_of_drafts_by_invalid_drafts(own: Path) -> No
 
 def test_a_selection_of_another_shape_is_an_error_where_drafts_are_sampled(own: Path, tmp_path: Path) -> None:
     found = method(own, "OneColumn", pairs_of(tmp_path / "pairs.npz", 400, 1), "--k", 2)
-    assert found.startswith("- raised InvalidArgument: the rule gave ndarray")
+    assert found.startswith("- raised InvalidArgument: the rule must return otd.Selection")
 
 
 def test_prints_of_a_rule_are_not_in_the_output(own: Path) -> None:

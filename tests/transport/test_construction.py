@@ -175,11 +175,11 @@ def test_what_is_refused():
     plan = otd.solve(otd.Problem(p, q, 4)).plan
     with pytest.raises(otd.InvalidArgument, match=r"335291425 draft sets of 4 drafts.*plan\[drafts\]"):
         plan.table()
-    with pytest.raises(otd.InvalidArgument, match=r"300\^5 entries.*plan\[drafts\]"):
+    with pytest.raises(otd.InvalidArgument, match=r"got 300\^5\. .*plan\[drafts\]"):
         plan.full()
     with pytest.raises(otd.InvalidArgument, match=r"got \(3,\). Pass 4 token ids per row, -1 for an absent one"):
         plan[[0, 1, 2]]
-    with pytest.raises(otd.InvalidDrafts, match="token 300 is outside the vocabulary"):
+    with pytest.raises(otd.InvalidDrafts, match=r"token must be in 0 \.\. 299, .* got 300"):
         plan[[0, 1, 2, 300]]
     with pytest.raises(
         otd.InvalidArgument, match=r"solver must be omitted under WithoutReplacement\(\), which has no construction"

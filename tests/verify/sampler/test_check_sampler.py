@@ -321,7 +321,7 @@ def test_a_wrong_law_is_not_called_dependence_nor_the_reverse() -> None:
     wrong = {outcome.check for outcome in check_sampler(residual_is_the_target, seconds=None).failures}
     assert wrong == {"output_distribution"}
     kept = check_sampler(Kept(), seconds=None)["independent_steps"].evidence
-    assert kept.limit and kept.e_value >= kept.limit and "depends on what came out of an earlier call" in kept.reason
+    assert kept.limit and kept.e_value >= kept.limit and "the outcome depends on that of an earlier call" in kept.reason
 
 
 def test_where_the_time_ends_first_nothing_is_decided() -> None:
