@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from hashlib import blake2b
+from operator import truediv
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -282,9 +283,10 @@ def _rule(
 
 def _takes(rule: SelectionRule, problem: Problem) -> bool:
     """Whether the rule takes so many drafts of some simple p and q of 2, 3 or n tokens, equal ones or not."""
+    share: Callable[[int, int], Fraction | float] = Fraction if is_exact(problem.p) else truediv
     for n in (2, 3, problem.n):
-        ramp = np.arange(1, n + 1)[None] * (Fraction(2, n * (n + 1)) if is_exact(problem.p) else 2 / (n * (n + 1)))
-        uniform = np.full((1, n), Fraction(1, n) if is_exact(problem.p) else 1 / n)
+        ramp = np.array([[share(token, n * (n + 1) // 2) for token in range(1, n + 1)]])
+        uniform = np.full((1, n), share(1, n))
         for p, q in ((uniform, uniform), (ramp, uniform), (ramp, ramp[:, ::-1])):
             try:
                 rule(p.copy(), q.copy(), draw(problem.law, q.astype(float), problem.k, np.random.default_rng(0)))
