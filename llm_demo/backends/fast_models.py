@@ -330,6 +330,7 @@ class FastDraft(FastModel):
         super().__init__(config, target.embedding, False)
         self.vocabulary_subset = tensors["vocabulary_subset"].long().clone()  # of the file nothing stays mapped
         self.reads: tuple[int, ...] = tuple(tensors["reads"].tolist()) if "reads" in tensors else ()
+        self._group = DRAFT_GROUP if quantizes_activations() else 0
         weights = DraftWeights(tensors)
         self.layers = Layers(weights, config, config.num_hidden_layers)
         if self.reads:
@@ -337,7 +338,7 @@ class FastDraft(FastModel):
                 partial(rows_in, (len(self.reads) + 1) * config.hidden_size),
                 Product([weights.layer("fuse")]),
             )
-            self.fuse = Compiled(lambda _, x: [fuse(x)], [features], DRAFT_GROUP, [DRAFT_ROWS])
+            self.fuse = Compiled(lambda _, x: [fuse(x)], [features], self._group, [DRAFT_ROWS])
         self.graph = self._made(in_8_bits(table_of(target.folder)[self.vocabulary_subset].float().numpy()))
 
     def _made(self, head: Any) -> Compiled:
@@ -352,7 +353,7 @@ class FastDraft(FastModel):
             return [logits, *([states] if reads else [])]
 
         entered = partial(rows_in, self.config.hidden_size)
-        made = Compiled(make, [entered] * (1 + reads) + [places_in], DRAFT_GROUP, [DRAFT_ROWS])
+        made = Compiled(make, [entered] * (1 + reads) + [places_in], self._group, [DRAFT_ROWS])
         self.bytes_read = layers.bytes_read + head.bytes_read
         layers.forget()
         return made

@@ -366,9 +366,10 @@ def own_draft(target: Any, file: Path) -> Any:
     try:
         return target.draft(file) if hasattr(target, "as_model") else load_draft(target, file)
     except (RuntimeError, KeyError, AttributeError, IndexError) as error:
+        told = " ".join(str(error).split())
         raise CannotDecode(
-            f"draft must be made for this target, got {file.name}, which belongs to another one. Use another draft "
-            f"({type(error).__name__})"
+            f"draft must be made for this target, got {file.name}, which cannot be loaded with it ({type(error).__name__}: {told:.200}). Use"
+            " the draft model that was trained on this target, or another backend."
         ) from None
 
 

@@ -23,7 +23,7 @@ gguf = pytest.importorskip("gguf")
 pytest.importorskip("openvino")
 pytest.importorskip("numba")
 
-from llm_demo.backends import fast_models  # noqa: E402
+from llm_demo.backends import fast_graph, fast_models  # noqa: E402
 from llm_demo.backends.fast_attention import kernels  # noqa: E402
 from llm_demo.backends.fast_graph import (  # noqa: E402
     Attention,
@@ -127,6 +127,19 @@ def test_it_says_how_many_rows_its_passes_have(exact: bool, tmp_path: Path, monk
         one = torch.zeros(1, 1, dtype=torch.int64)
         passes.forward(passes.cache(1), one, one, one, torch.ones(1, 1, 1, dtype=torch.bool))
         assert passes.call_sizes.min_rows == least == read[-1]
+
+
+def test_activations_are_floats_where_openvino_rejects_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with ONEDNN_MAX_CPU_ISA=AVX2 on a CPU with AVX-512: a grouped product raises RuntimeError when it is compiled or run."""
+    compiled = fast_graph.Compiled
+
+    def rejecting(make: Any, inputs: Any, group: int, fitted: Any = ()) -> Any:
+        if group:
+            raise RuntimeError("could not create a primitive descriptor")
+        return compiled(make, inputs, group, fitted)
+
+    monkeypatch.setattr(fast_graph, "Compiled", rejecting)
+    assert fast_graph.quantizes_activations.__wrapped__() is False
 
 
 def test_without_graphs_of_their_own_where_these_would_have_other_bits(
