@@ -368,8 +368,8 @@ def own_draft(target: Any, file: Path) -> Any:
     except (RuntimeError, KeyError, AttributeError, IndexError) as error:
         told = " ".join(str(error).split())
         raise CannotDecode(
-            f"draft must be made for this target, got {file.name}, which cannot be loaded with it ({type(error).__name__}: {told:.200}). Use"
-            " the draft model that was trained on this target, or another backend."
+            f"draft must be made for this target, got {file.name}, which cannot be loaded with it ({type(error).__name__}: {told:.200})."
+            " Use the draft model that was trained on this target, or another backend."
         ) from None
 
 

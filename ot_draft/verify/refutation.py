@@ -142,9 +142,9 @@ def holds_fractions(*values: Array) -> bool:
 
 
 def small_problems(law: DraftLaw, ks: Iterable[int], tuples: int) -> list[Problem]:
-    """The corner cases with whole weights in Fractions and up to `tuples` draft tuples, those with few tuples first."""
-    found = []
-    for p, q in CORNERS.values():
+    """The corner cases with whole weights, and p that equals q for some tokens, in Fractions; those with few draft tuples first."""
+    found, equal_in_part = [], ((1, 2, 3, 2), (1, 2, 1, 4))
+    for p, q in (*CORNERS.values(), equal_in_part):
         if all(isinstance(weight, int) for weight in (*p, *q)):
             target, draft = ([Fraction(weight) / Fraction(sum(weights)) for weight in weights] for weights in (p, q))
             found += [Problem(target, draft, k, law) for k in ks if len(p) ** k <= tuples and is_defined(law, k)]

@@ -131,6 +131,7 @@ def test_a_rule_of_the_user_may_refuse_a_number_of_drafts_or_crash(tmp_path: Pat
 WRONG = """
 from fractions import Fraction
 import ot_draft as otd
+import ot_draft.arrays as xp
 
 
 class Right(otd.rules.RecursiveRejection):
@@ -163,13 +164,20 @@ class Rounds(Right):
 class WrongForTwo(Wrong):
     def __call__(self, p, q, drafts):
         return super().__call__(p, q, drafts) if drafts.shape[-1] == 2 else Right.__call__(self, p, q, drafts)
+
+
+class WrongAtTies(Right):  # lossless where p and q are equal for all tokens or for none
+    def __call__(self, p, q, drafts):
+        selection = super().__call__(p, q, drafts)
+        tied = xp.gather(p, drafts) == xp.gather(q, drafts)
+        return otd.Selection(xp.where(tied, 0, selection.accept), selection.residual)
 """
 
 
 def test_a_rule_of_the_user_that_is_not_lossless_is_marked(tmp_path: Path) -> None:
     place = tmp_path / "wrong_rules.py"
     place.write_text(WRONG)
-    every = ("Right", "Rounds", "Wrong", "WrongByLittle", "WrongForTwo")
+    every = ("Right", "Rounds", "Wrong", "WrongByLittle", "WrongForTwo", "WrongAtTies")
     names = [f"{place}:{name}" for name in every]
     file = pairs_of(tmp_path / "pairs.npz", 5, 2)
     options = (file, "--k", "1,2", "--jobs", 1, "--rules", ",".join([*names, "KSeq"]))
@@ -181,7 +189,7 @@ def test_a_rule_of_the_user_that_is_not_lossless_is_marked(tmp_path: Path) -> No
         assert (f"{name} is not lossless: total variation distance " in result.stderr) == wrong
         assert (f"ot-draft check '{text}'" in result.stderr) == wrong
     refuted = {line["rule"] for line in json.loads(compare(*options, "--json").stdout)["summary"] if line["refuted"]}
-    assert refuted == {"Wrong", "WrongByLittle", "WrongForTwo"}
+    assert refuted == {"Wrong", "WrongByLittle", "WrongForTwo", "WrongAtTies"}
     assert (
         "NOT LOSSLESS" not in compare(file, "--k", 1, "--jobs", 1, "--rules", names[4]).stdout
     )  # for this k it is right

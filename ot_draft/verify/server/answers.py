@@ -57,8 +57,9 @@ class NoLogprobs(BadAnswer):
 
     def __init__(self) -> None:
         super().__init__(
-            "no log-probabilities in the response: start the server so that it reports them (vLLM: --max-logprobs 20; llama.cpp and "
-            "SGLang do by default; a hosted service may not), or write a log inside the engine (docs/audit.md: Audit a log)"
+            'no log-probabilities in the response: request them ("logprobs": true, "top_logprobs": 20) from a server that reports them '
+            "(vLLM: --max-logprobs 20; llama.cpp and SGLang do by default; a hosted service may not), or write a log inside the engine "
+            "(docs/audit.md: Audit a log)"
         )
 
 
