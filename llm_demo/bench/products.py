@@ -129,7 +129,7 @@ def by_torch(weights: Sequence[Weights]) -> Pass:
 
 def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
     """In a graph, as our backends have it. exact: with float rows, else rounded to 8 bits."""
-    from llm_demo.backends.fast_graph import Compiled, Product, cut, rows_in
+    from llm_demo.backends.fast_graph import Compiled, Product, cut, quantizes_activations, rows_in
 
     def make(_: int | None, x: Any) -> list[Any]:
         before = width(weights[0])
@@ -138,7 +138,8 @@ def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
             before = len(each.codes)
         return [x]
 
-    graph = Compiled(make, [partial(rows_in, width(weights[0]))], 0 if exact else GROUP)
+    group = 0 if exact or not quantizes_activations() else GROUP
+    graph = Compiled(make, [partial(rows_in, width(weights[0]))], group)
     return lambda rows: graph(rows)[0].numpy()
 
 
