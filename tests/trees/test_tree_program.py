@@ -88,5 +88,5 @@ def test_drafts_that_are_not_all_and_programs_that_are_too_large(monkeypatch: py
     with pytest.raises(otd.SolverFailed, match=r"solver must be one of highs.*, got 'simplex'"):
         trees.tree_program_bound(model, drafted, "simplex")
     monkeypatch.setattr("ot_draft.trees.evaluation.program.MAX_VARIABLES", 3)
-    with pytest.raises(InvalidArgument, match="limit 3"):
+    with pytest.raises(InvalidArgument, match="must have at most 3 variables"):
         trees.tree_program_bound(model, drafted)
