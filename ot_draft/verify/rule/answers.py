@@ -173,7 +173,7 @@ def _law(outcomes: Sequence[RuleOutcome]) -> Conclusion:
         return Conclusion(Lossless.NO, f"it overwrites its arguments: {names}" if overwrites else names)
     tried = {each.check for each in outcomes}
     open_questions = {
-        "was not decided": [each.check for each in outcomes if each.status == Status.FAILED],
+        "no result": [each.check for each in outcomes if each.status == Status.FAILED],
         # A rule that declines absent drafts is restricted to draft tuples without them.
         "skipped": [
             each.check

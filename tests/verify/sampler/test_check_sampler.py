@@ -469,7 +469,7 @@ def test_an_error_inside_the_classes_of_neighbours_is_found(sampler: Callable[..
 
 def test_above_64_tokens_the_sentence_says_what_was_counted() -> None:
     report = check_sampler(speculative, [otd.Problem(FLAT, FLAT, 1)], batched=True, samples=30_000, seconds=None)
-    assert report.passed and "off (above 64 tokens: between the classes counted) is missed" in str(report)
+    assert report.passed and "(above 64 tokens: between the classes counted) is missed" in str(report)
 
 
 def equal_drafts_once(p: Array, q: Array, drafts: Array, generator: np.random.Generator) -> int:
