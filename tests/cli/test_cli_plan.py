@@ -169,7 +169,13 @@ def test_wrong_input_is_refused_in_one_line(tmp_path: Path, costs: Path, traces:
     )
     refuse("columns rule,K,L", "--costs", costs, "--traces", written("t.csv", "rule,K\nJoint,1\n"))
     refuse("line 2", "--costs", costs, "--traces", written("u.csv", "rule,K,L,block_efficiency\nJoint,one,4,2\n"))
-    refuse("must be from 1 to L + 1", "--costs", costs, "--traces", written("v.csv", "rule,K,L,block_efficiency\nJoint,1,4,6\n"))
+    refuse(
+        "must be from 1 to L + 1",
+        "--costs",
+        costs,
+        "--traces",
+        written("v.csv", "rule,K,L,block_efficiency\nJoint,1,4,6\n"),
+    )
     twice = written("w.csv", "rule,K,L,block_efficiency\nJoint,1,4,2\nKSeq,1,4,2\nJoint,1,04,3\n")
     refuse(
         "line 4: Joint with K = 1 and L = 4 must be unique, got it in line 2, too", "--costs", costs, "--traces", twice
