@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +18,7 @@ import click
 
 from .. import laws, rules
 from ..data.pairs import PairsFound
-from ..data.study import OF_RULE, library_rule, under_laws
+from ..data.study import OF_RULE, library_rule, prints_on_stderr, under_laws
 from ..errors import DraftSelectionError, InvalidArgument
 from ..names import lookup
 from ..selection import SelectionRule
@@ -94,7 +94,7 @@ def refuted_rules(
         with suppress(InvalidArgument):  # the rule is compared under none of these draft laws
             compared = under_laws((own,), laws, max(ks)) if _may_be_own(name) else ()
         for rule in compared:
-            with redirect_stdout(sys.stderr):  # prints of a rule are not part of the table
+            with prints_on_stderr():  # prints of a rule are not part of the table
                 wrong = refutation(rule, ks, tried)
             if wrong and rule.law == own.law:
                 found[rule.name, rule.law.name] = f"{rule.name} {wrong}. To see why: ot-draft check '{name}'"

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from hashlib import blake2b
 from operator import truediv
 from pathlib import Path
+from threading import current_thread, main_thread
 from types import ModuleType
 from typing import Any
 
@@ -269,7 +270,7 @@ def _rule(
     if seconds is not None and max(rule.cost.seconds(q, problem.k) for q in problem.q) > seconds:
         return Row(*about, None, None, None, best, NoAcceptance.TOO_LARGE)
     try:
-        with redirect_stdout(sys.stderr):  # prints of a rule are not part of the table
+        with prints_on_stderr():  # prints of a rule are not part of the table
             found = evaluate_pairs(rule, problem, study.samples, study.seed, place_of, best)
     except (InvalidArgument, InvalidDrafts, NotImplementedError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
@@ -279,6 +280,11 @@ def _rule(
         error.add_note(f"{OF_RULE}{rule.name}")
         raise
     return Row(*about, found.value, found.taken, found.error, best, found.method)
+
+
+def prints_on_stderr() -> AbstractContextManager[object]:
+    """Redirect what is printed to stderr, in the main thread alone: all threads share sys.stdout, and one could restore another's."""
+    return redirect_stdout(sys.stderr) if current_thread() is main_thread() else nullcontext()
 
 
 def _takes(rule: SelectionRule, problem: Problem) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import ot_draft as otd
 from ot_draft.cli import main
 from ot_draft.data import Study, Sweep, compare_rules, open_shards, read_pairs, run_sweep, summarise, summarise_sweep
 from ot_draft.data.estimate import expected_acceptance
-from ot_draft.data.study import QUICK_RULES, OptimumRow
+from ot_draft.data.study import QUICK_RULES, OptimumRow, prints_on_stderr
 from ot_draft.data.sweep import Progress
 from ot_draft.lossy.frontier import target_within
 
@@ -336,6 +337,22 @@ def test_shards_without_numbers_or_named_twice_are_refused(shards: Path, tmp_pat
     np.savez(file, target_logits=np.array([["a", "b"]]), draft_logits=np.array([["a", "b"]]))
     with pytest.raises(otd.InvalidDistribution, match=r"a.npz: target_logits must be floating-point .* got dtype <U1"):
         run_sweep(sweep_of(tmp_path), tmp_path / "out")
+
+
+def test_rules_in_threads_leave_stdout_alone() -> None:
+    """A thread that redirected it could restore that of another thread, and the table would be lost."""
+    seen: list[bool] = []
+
+    def run() -> None:
+        with prints_on_stderr():
+            seen.append(sys.stdout is stdout)
+
+    stdout = sys.stdout
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    run()
+    assert seen == [True, False] and sys.stdout is stdout
 
 
 def test_the_command_goes_on_and_refuses_another_sweep(shards: Path, tmp_path: Path) -> None:
