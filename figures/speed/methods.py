@@ -42,7 +42,7 @@ PEERS = {
 }
 PACKAGES = {"cvxpy": "cvxpy", "pulp": "pulp", "ortools": "ortools"} | dict.fromkeys(NETWORK_SIMPLEX, "ot")
 OURS = {
-    "optimum": style.Look("#000000", "", "-", "optimum (dual)"),
+    "optimum": style.Look("#000000", "", "-", "optimum"),
     "construction": style.Look("#D55E00", "o", "-", "construction"),
     "certified": style.Look("#D55E00", "^", ":", "construction, certified"),
     "table": style.Look("#D55E00", "s", "--", "construction, table of all sets"),

@@ -53,7 +53,8 @@ def simulate_budget(
     """
     if way not in WAYS or budget < 1 or length < 1:
         raise otd.InvalidArgument(
-            f"{way!r}, budget {budget}, length {length}: give one of {', '.join(WAYS)}, and numbers >= 1"
+            f"way must be one of {', '.join(WAYS)}, budget and length must be at least 1, got {way!r}, {budget} and {length}."
+            " Correct these arguments."
         )
     if way in STATIC:
         rule, law = STATIC[way]

@@ -163,7 +163,7 @@ class LlamaCppModel(DecoderModel):
             dtype=torch.float32,
             scored=torch.arange(width) if width < n else None,
             max_length=file.config.max_position_embeddings or None,
-            unsupported=f"{file.file.name} {file.unread}: take a model with plain attention" if file.unread else "",
+            unsupported=f"{file.file.name} {file.unread}. Use a model with standard attention" if file.unread else "",
         )
 
     def cache(self, slots: int) -> LlamaCppCache:

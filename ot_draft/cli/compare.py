@@ -111,17 +111,11 @@ def compare(
         every = every if stored_temperature is None else every.at_temperature(stored_temperature)
         limit = FEW if limit is None and file is None else limit
         pairs = (every.first(limit) if limit else every).loaded_if_few()
-        number = (
-            f"{len(pairs):,} of {len(every):,} pairs (--limit 0: all)"
-            if len(pairs) < len(every)
-            else f"{len(pairs):,} pair"
-        )
-        number += "s" * (1 < len(pairs) == len(every))
+        number = "1 pair" if len(every) == 1 else f"{len(every):,} pairs"
+        if len(pairs) < len(every):
+            number = f"{len(pairs):,} of {number} (--limit 0: all)"
         ks = ", ".join(map(str, study.ks))
-        click.echo(
-            f"{number} from {pairs.source}, n = {pairs.n:,}, k = {ks}",
-            err=True,
-        )
+        click.echo(f"{number} from {pairs.source}, n = {pairs.n:,}, k = {ks}", err=True)
         if pairs.padding:
             click.echo(pairs.padding, err=True)
         omitted = ""
@@ -182,8 +176,7 @@ def _pairs(
 
 def _within_budget(pairs: PairsFound, study: Study) -> tuple[Study, str]:
     """The study of the rules within BUDGET, and a note on the others."""
-    with progress_bar(len(study.rules), "estimating the time of each rule") as advance:
-        found = affordable(pairs, study, BUDGET, advance)
+    found = affordable(pairs, study, BUDGET)
     note = ""
     if found.left_out:
         slow = ", ".join(f"{rule.name} (about {seconds:,.0f} s)" for rule, seconds in found.left_out.items())

@@ -78,11 +78,11 @@ def rules_at(text: str) -> dict[str, SelectionRule]:
 
 
 def refuted_rules(
-    text: str, laws: Sequence[str], ks: Sequence[int], pairs: PairsFound | None = None, most: int = 4
+    text: str, law_names: Sequence[str], ks: Sequence[int], pairs: PairsFound | None = None, most: int = 4
 ) -> dict[tuple[str, str], str]:
     """Messages on the rules of `--rules` that are refuted on some problem, by rule and draft law; not the library's own.
 
-    laws: names of draft laws, as in `under_laws`. pairs: of which the first ones, `most` at most, are tried, too.
+    law_names: as in `under_laws`. pairs: the first of them, at most `most`, are tried in addition to small problems.
     """
     found: dict[tuple[str, str], str] = {}
     if not _may_be_own(text):
@@ -92,7 +92,7 @@ def refuted_rules(
     for name, own in rules_at(text).items():
         compared: tuple[SelectionRule, ...] = ()
         with suppress(InvalidArgument):  # the rule is compared under none of these draft laws
-            compared = under_laws((own,), laws, max(ks)) if _may_be_own(name) else ()
+            compared = under_laws((own,), law_names, max(ks)) if _may_be_own(name) else ()
         for rule in compared:
             with prints_on_stderr():  # prints of a rule are not part of the table
                 wrong = refutation(rule, ks, tried)

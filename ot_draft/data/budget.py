@@ -5,7 +5,6 @@ The same pairs have the same rules on every computer, whatever its load, its num
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -37,9 +36,7 @@ class Affordable:
     left_out: dict[SelectionRule, float]
 
 
-def affordable(
-    pairs: PairsFound, study: Study, budget: float, advance: Callable[[], object] = lambda: None
-) -> Affordable:
+def affordable(pairs: PairsFound, study: Study, budget: float) -> Affordable:
     """The rules that take at most `budget` seconds of one core together, the quickest first; on floats QUICK_RULES in any case."""
     first = pairs.choose([0]).load()
     total: dict[SelectionRule, float] = {}
@@ -50,7 +47,6 @@ def affordable(
             for k in study.ks
             if is_defined(rule.law, k)
         )
-        advance()
     quickest = sorted(total, key=total.__getitem__)
     spent = dict(zip(quickest, accumulate(total[rule] for rule in quickest), strict=True))
     kept = (quickest[0], *(() if is_exact(first.p) else QUICK_RULES))  # an enumeration in Fractions is not quick

@@ -288,7 +288,7 @@ def prints_on_stderr() -> AbstractContextManager[object]:
 
 
 def _takes(rule: SelectionRule, problem: Problem) -> bool:
-    """Whether the rule takes so many drafts of some simple p and q of 2, 3 or n tokens, equal ones or not."""
+    """Whether the rule supports k draft tokens for some simple p and q of 2, 3 or n tokens, among them p = q."""
     share: Callable[[int, int], Fraction | float] = Fraction if is_exact(problem.p) else truediv
     for n in (2, 3, problem.n):
         ramp = np.array([[share(token, n * (n + 1) // 2) for token in range(1, n + 1)]])

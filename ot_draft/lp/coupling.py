@@ -72,7 +72,7 @@ class Coupling(Plan):
 
     @cached_property
     def _accept(self) -> dict[tuple[int, ...], tuple[Fraction, dict[int, Fraction]]]:
-        """By draft set S: Q(S), and flow(S, y) / Q(S) for each token y of S."""
+        """Map each draft set S to Q(S) and to the shares flow(S, y) / Q(S) of its tokens y."""
         shares: list[dict[int, Fraction]] = [{} for _ in self.program.token_sets]
         pairs = zip(self.program.rows.tolist(), self.program.tokens.tolist(), self.numerators, strict=True)
         for row, token, mass in pairs:

@@ -93,7 +93,7 @@ class Cascade(Target):
     def __post_init__(self) -> None:
         if self.deferral not in BY_CONTEXT | BY_TOKEN:
             raise InvalidArgument(
-                f"Cascade(deferral={self.deferral!r}): give one of {', '.join(BY_CONTEXT | BY_TOKEN)}"
+                f"deferral must be one of {', '.join(BY_CONTEXT | BY_TOKEN)}, got {self.deferral!r}. Use one of them."
             )
         if not abs(self.alpha) < float("inf"):
             raise InvalidArgument(f"alpha must be finite, got {self.alpha!r}.")

@@ -208,5 +208,5 @@ def test_the_best_tree_by_level_is_the_best_of_all() -> None:
 
 
 def test_an_unknown_way_is_refused() -> None:
-    with pytest.raises(otd.InvalidArgument, match="give one of k-ary, Sequoia"):
+    with pytest.raises(otd.InvalidArgument, match="must be one of k-ary, Sequoia"):
         simulate_budget("Medusa", MODEL, 4)

@@ -281,7 +281,7 @@ class Attempt(NamedTuple):
         return cls(drawing, first, level, slope, accepted, (first > 0) & critical(supply, drawing.room, taken))
 
     def expanded(self, p: np.ndarray, tail: np.ndarray, rank: np.ndarray, number: int) -> HeadPlan:
-        """The plan over all tokens. tail: q without the head, overwritten with the law. number: of parts of classes."""
+        """Return the plan over all tokens. tail: q without the head, modified in place. number: number of parts of classes."""
         drawing, mass = self.drawing, self.drawing.left[-1]
         level, slope, over = (xp.full((number,), 0, like=self.slope) for _ in range(3))
         level[drawing.used[drawing.start[1:] - 1]], slope[drawing.used] = self.level, self.slope[drawing.group]

@@ -133,7 +133,7 @@ class Reported:
 
 
 class ListState(StrEnum):
-    """What is known of the distribution behind a list, see `Lists`. SHORT depends on the distribution alone, DOUBTFUL may not."""
+    """State of knowledge of the distribution of a list, see `Lists`. SHORT is a function of the distribution, DOUBTFUL may not be."""
 
     KNOWN = "known"
     SHORT = "short"
