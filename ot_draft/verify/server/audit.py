@@ -202,7 +202,7 @@ class Audit:
     def charge(self, tokens: int, ends: int = 0) -> None:
         """Take from every bet its largest loss, for tokens that are lost or of which it is unknown whether the bet applied to them.
 
-        ends: further tokens that end a sequence, which cost the bet on tokens of no mass only (`consistency.HiddenEnds`).
+        ends: further tokens that end a sequence, which cost the bet on tokens of no mass only (`consistency.Ends`).
         """
         self.charged += tokens
         self._owed += tokens

@@ -200,62 +200,22 @@ def _upper_bound(ids: Array, other_ids: Array, other_mass: Array) -> Array:
 
 
 class Ends:
-    """Whether the answers of a server report their end-of-sequence token.
+    """Ends of responses, counted by the token before them; a hidden end has an end-of-sequence token that is not reported.
 
-    If they do, early answers end with one of at most `max_end_tokens` tokens, which occur nowhere else. Otherwise they end with ordinary
-    tokens. Up to `allowed` unreported ends bias nothing.
-    """
+    A token that another token follows elsewhere is not an end-of-sequence token: an end after it is hidden.
 
-    def __init__(self, max_end_tokens: int = 8, allowed: int = 2) -> None:
-        self._max_end_tokens, self._allowed = max_end_tokens, allowed
-        self._last: Counter[int] = Counter()
-        self._inside: set[int] = set()
-        self._empty = 0  # answers without tokens, or with one more token counted than shown
-        self._lengths: dict[object, int] = {}  # of answers that are cut for their length, by prompt
-
-    def add(self, prompt: Prompt, answer: Answer, requested: int) -> None:
-        """Count an answer to a request for `requested` tokens."""
-        tokens = [emitted.token for emitted in answer.tokens]
-        self._inside.update(token for token in tokens[:-1] if token >= 0)
-        if answer.finish == UNREPORTED:
-            self._empty += 1
-            return
-        if len(tokens) >= requested:
-            return
-        if answer.finish == "length":  # a full context: always after the same number of tokens of a prompt
-            key = prompt if isinstance(prompt, str) else tuple(prompt)
-            if self._lengths.setdefault(key, len(tokens)) == len(tokens):
-                return
-        if tokens:
-            self._last[tokens[-1]] += 1
-        else:
-            self._empty += 1
-
-    def refusal(self) -> str:
-        """Return why the tokens would look biased although they are not, or ""."""
-        ordinary = sum(times for token, times in self._last.items() if token in self._inside)
-        ended = self._last.total() + self._empty
-        unreported = ended if len(self._last) > self._max_end_tokens else ordinary + self._empty
-        if unreported <= self._allowed or 2 * unreported < ended:
-            return ""
-        return (
-            f"{ended:,} answers end early, and not with a token of their own: the end-of-sequence token is not reported, and without it "
-            "the other tokens look biased. Let the server report it, or pass --ignore-eos"
-        )
-
-
-class HiddenEnds:
-    """Numbers of tokens that the bets of a log are charged for, because responses may end with a token that is not in the log.
-
-    At a position that ends the response with probability e, let F be the factor of a bet, with E F <= 1 and w <= F <= 1/w. If the
-    response ends there, the bet pays w <= F instead. After a token that no token has followed so far, the first end pays w^2, further
-    ends pay 1, and the next response that goes on wins F <= 1/w once: the mean is (1 - e) E[F | no end] + e w^2 / w <= E F <= 1.
+    The bets of a log are charged for hidden ends (`add`), since the distribution of an unreported token is unknown. At a position that
+    ends the response with probability e, let F be the factor of a bet, with E F <= 1 and w <= F <= 1/w. If the response ends there, the
+    bet pays w <= F instead. After a token that no token has followed so far, the first end pays w^2, further ends pay 1, and the next
+    response that goes on wins F <= 1/w once: the mean is (1 - e) E[F | no end] + e w^2 / w <= E F <= 1.
 
     So a token that stands only at ends, as a reported end-of-sequence token does, costs two tokens in all, and every end after another
     token costs one. The end-of-sequence token and its probability need not be known. Two kinds of bets need more (`Audit.charge`). If w
     falls to v, as learned stakes grow, w^2 is lowered to v^2 (`Wealth.charge`): with U(w) = 1/w, the mean
     e (v/w)^2 U(v) + (1 - e) E[F | no end] is at most U(w), since (1 - e) E[F | no end] <= min(1 - e v, (1 - e) / v). The bet on tokens of
     no mass, with F > 1/w, pays w at every end.
+
+    A server can be asked again with other settings: the audit ends without a verdict if most ends are hidden (`refusal`).
     """
 
     cut = ("length", "max_tokens", "limit", "abort")  # finish reasons of responses that do not end by a token
@@ -263,7 +223,9 @@ class HiddenEnds:
     def __init__(self) -> None:
         self.responses = self.ends = 0
         self._followed: set[int | None] = set()  # tokens that another token has followed; None: the start of a response
+        self._last: set[int | None] = set()  # known tokens before ends
         self._only_last: Counter[int | None] = Counter()  # ends after each token that no token had followed
+        self._lengths: dict[object, int] = {}  # of answers that are cut for their length, by prompt
 
     @property
     def hidden(self) -> int:
@@ -276,18 +238,48 @@ class HiddenEnds:
         return sum(max(0, ends - 2) for token, ends in self._only_last.items() if token in self._followed)
 
     def add(self, answer: Answer, knows_last: bool = True) -> tuple[int, int]:
-        """Count a response; numbers of tokens and of further ends, the arguments of `Audit.charge`.
+        """Count a response of a log; numbers of tokens and of further ends, the arguments of `Audit.charge`.
 
         knows_last: whether the last token of the answer is the last one of the response, apart from a hidden end.
         """
+        ended = not any(word in answer.finish.lower() for word in self.cut)
+        named = not answer.tokens or answer.tokens[-1].token >= 0
+        return self._count(answer, ended, knows_last and named)
+
+    def add_requested(self, prompt: Prompt, answer: Answer, requested: int) -> None:
+        """Count a server's answer to a request for `requested` tokens."""
+        length = len(answer.tokens)
+        ended = length < requested
+        if ended and answer.finish == "length":  # a full context: always after the same number of tokens of a prompt
+            key = prompt if isinstance(prompt, str) else tuple(prompt)
+            ended = self._lengths.setdefault(key, length) != length
+        self._count(answer, ended or answer.finish == UNREPORTED, knows_last=length > 0)
+
+    def _count(self, answer: Answer, ended: bool, knows_last: bool) -> tuple[int, int]:
         *followed, last = (None, *(emitted.token for emitted in answer.tokens))
-        self._followed.update(followed)
+        self._followed.update(token for token in followed if token is None or token >= 0)
         self.responses += 1
-        if any(word in answer.finish.lower() for word in self.cut):
+        if not ended:
             return 0, 0
         self.ends += 1
-        known = knows_last and (last is None or last >= 0)
-        if not known or last in self._followed or answer.finish == UNREPORTED:
+        if not knows_last or answer.finish == UNREPORTED:
+            return 1, 0
+        self._last.add(last)
+        if last in self._followed:
             return 1, 0
         self._only_last[last] += 1
         return (2, 0) if self._only_last[last] == 1 else (0, 1)
+
+    def refusal(self, max_end_tokens: int = 8, allowed: int = 2) -> str:
+        """Return why the tokens of a server would look biased although they are not, or "".
+
+        A server that reports its end-of-sequence token ends answers with one of at most `max_end_tokens` tokens, which occur nowhere else.
+        Up to `allowed` unreported ends bias nothing.
+        """
+        unreported = self.ends if len(self._last) > max_end_tokens else self.hidden
+        if unreported <= allowed or 2 * unreported < self.ends:
+            return ""
+        return (
+            f"{self.ends:,} answers end early, and not with a token of their own: the end-of-sequence token is not reported, and without "
+            "it the other tokens look biased. Let the server report it, or pass --ignore-eos"
+        )

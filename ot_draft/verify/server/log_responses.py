@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import CannotAudit
 from .answers import LARGEST_ID, BadAnswer, Emitted, read_answer
-from .consistency import HiddenEnds
+from .consistency import Ends
 from .log_copies import Copies
 from .records import NUMBERS, UNNAMED_TOKEN, ListedMasses, Token, names
 from .reported import Lists, ListState, Reported
@@ -26,12 +26,12 @@ Entry = dict[str, Any]  # parsed JSON object
 class ResponseNotes:
     """Facts about a log in addition to its tokens: copies of lines, number of API responses, and their ends.
 
-    charge: function that takes the numbers of `HiddenEnds.add`, such as `Audit.charge`.
+    charge: function that takes the numbers of `Ends.add`, such as `Audit.charge`.
     """
 
     charge: Callable[[int, int], None] = lambda tokens, ends: None
     responses: int = 0
-    ends: HiddenEnds = field(default_factory=HiddenEnds)
+    ends: Ends = field(default_factory=Ends)
     copies: Copies = field(default_factory=Copies)
 
     def undecided(self, biased: bool, stated: bool) -> str:

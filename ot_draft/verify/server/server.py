@@ -279,7 +279,7 @@ class AuditRun:
             self._audit.leave_out(str(each), f"answer {i}", shape[1])
         self._lists.learn(answer for _, _, answer in good)
         for request, prompt, answer in good:
-            self._ends.add(prompt, answer, shape[1])
+            self._ends.add_requested(prompt, answer, shape[1])
             self.contexts.add(prompt, answer, self._lists.compared)
             self._bet(answer, request, self._draft.rows(prompt, answer, shape[1]) if self._draft else ())
             if answer.missing:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ot_draft.verify.server.answers import TOLERANCES, UNREPORTED, Answer, Emitted
-from ot_draft.verify.server.consistency import ContextLimits, Contexts, Ends, HiddenEnds
+from ot_draft.verify.server.consistency import ContextLimits, Contexts, Ends
 from ot_draft.verify.server.reported import Lists, Reported
 
 
@@ -72,10 +72,10 @@ def test_which_ends_are_none() -> None:
 
     reported, hidden, counted, full = Ends(), Ends(), Ends(), Ends()
     for i in range(20):
-        reported.add("a", answer(1, 2, 3, i % 2 + 6), 16)  # two tokens that end, nowhere else
-        hidden.add("a", answer(1, 2, 3, i % 4), 16)
-        counted.add("a", answer(1, 2, finish=UNREPORTED), 16)
-        full.add([i % 3], answer(*range(1, 3 + i % 3), finish="length"), 16)
+        reported.add_requested("a", answer(1, 2, 3, i % 2 + 6), 16)  # two tokens that end, nowhere else
+        hidden.add_requested("a", answer(1, 2, 3, i % 4), 16)
+        counted.add_requested("a", answer(1, 2, finish=UNREPORTED), 16)
+        full.add_requested([i % 3], answer(*range(1, 3 + i % 3), finish="length"), 16)
     assert (reported.refusal(), full.refusal()) == ("", "")
     assert "--ignore-eos" in hidden.refusal() and "--ignore-eos" in counted.refusal()
 
@@ -103,7 +103,7 @@ def test_bets_on_responses_without_their_ends_have_mean_at_most_one(c: F) -> Non
     answers = {text: Answer(tuple(emitted(token, law) for token in text if token != END), "stop" if END in text else "length")
                for text, _ in every}  # fmt: skip
     for some in product(every, repeat=4):
-        ends = HiddenEnds()
+        ends = Ends()
         owed.append((some, prod(p for _, p in some), sum(ends.add(answers[text])[0] for text, _ in some)))
     for event in product((0, 1), repeat=3):
         kept, least = {}, min(1 + c, 1 / (1 + c))

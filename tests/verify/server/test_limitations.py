@@ -20,7 +20,7 @@ from ot_draft.arrays import Array
 from ot_draft.cli import main
 from ot_draft.verify.server import Audit, Token
 from ot_draft.verify.server.blocks import stack
-from ot_draft.verify.server.consistency import HiddenEnds
+from ot_draft.verify.server.consistency import Ends
 from ot_draft.verify.server.log_copies import Copies
 from ot_draft.verify.server.recorded import RecordedAnswer, audit_recorded, plan_of
 from ot_draft.verify.server.records import ListedMasses
@@ -461,7 +461,7 @@ def test_options_of_servers_are_errors_with_a_log(option: str, tmp_path: Path) -
 def test_right_servers_without_reported_ends_win_no_bet(rate: float, seeds: int) -> None:
     """End-of-sequence tokens are this share of all tokens. By Ville, the e-value reaches 1000 once in 1000 servers."""
     for seed in range(seeds):
-        generator, pair, judge, ends = np.random.default_rng(seed), random_pair(seed, 24), Audit(), HiddenEnds()
+        generator, pair, judge, ends = np.random.default_rng(seed), random_pair(seed, 24), Audit(), Ends()
         end = np.minimum(24 * rate * generator.dirichlet(np.full(24, 0.3)), 0.95)[:, None]  # by the token before
         p = np.hstack([pair.p * (1 - end), end])
         for request in range(int(4000 * rate)):
