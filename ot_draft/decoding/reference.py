@@ -90,8 +90,10 @@ def one_step(
     for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
         ways.append((*ways[parent], max(token, 0)) if parent < len(ways) else root)
     p = torch.stack([target_law(way) for way in ways])[None]
-    certain = torch.eye(n, dtype=number)[grown.tokens]  # as what was looked up is
-    q = torch.stack([draft_law(way) for way in ways])[None] if tree.counts.n_model_calls else certain
+    if tree.counts.n_model_calls:
+        q = torch.stack([draft_law(way) for way in ways])[None]
+    else:  # looked-up tokens have probability 1; absent ones (-1) are those of the last token
+        q = torch.nn.functional.one_hot(grown.tokens % n, n).to(number)
     lost = p[0, :, 0].isnan()
     selection = drafting.select(as_trees(tree, grown, uniform_if_lost(p).to(number), q), numbers, noise)
     length = int(selection.length[0])
