@@ -148,9 +148,9 @@ def test_a_draft_that_is_the_target_is_refused(monkeypatch: pytest.MonkeyPatch) 
     pair, layers = Pair(target, tiny_llama(6, 11, 2, torch.float32)), {"1 layer fewer": [1]}
     assert set(trees_calibration.models_of(pair, layers, 11).drafts) == {"embedded", "1 layer fewer", "lookup"}
     monkeypatch.setattr(trees_calibration, "without_layers", lambda target, missing: target)
-    with pytest.raises(CannotDecode, match="'1 layer fewer' has the target's own law"):
+    with pytest.raises(CannotDecode, match="'1 layer fewer' has the target's distribution"):
         trees_calibration.models_of(pair, layers, 11)
-    with pytest.raises(CannotDecode, match="'embedded' has the target's own law"):
+    with pytest.raises(CannotDecode, match="'embedded' has the target's distribution"):
         trees_calibration.models_of(Pair(target, target), {}, 11)
 
 

@@ -209,7 +209,7 @@ def test_plans_are_stored_whole(known: Calibration, tmp_path: Path) -> None:
 
 
 def test_chains_of_numbers_of_nodes_that_none_have_are_refused(known: Calibration) -> None:
-    with pytest.raises(CannotDecode, match="chains of 12 nodes: there are some of 8, 16, 32, 64"):
+    with pytest.raises(CannotDecode, match="nodes must be one of 8, 16, 32, 64 for chains, got 12"):
         known.at(1.0)["embedded"].chains(12)
 
 

@@ -1,1 +1,4 @@
-"""The best way to spend N drafted nodes, measured on real models over a range of draft quality: `python -m llm_demo.bench.trees`."""
+"""Comparison of drafting methods with N draft nodes on real models, over a range of draft quality: `python -m llm_demo.bench.trees`.
+
+A method (`Way`) combines a tree drafter with a path rule.
+"""

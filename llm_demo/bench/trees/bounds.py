@@ -1,9 +1,9 @@
-"""How far every way is from the best lossless rule on its own trees: `python -m llm_demo.bench.trees.bounds`.
+"""Upper bounds on the accepted tokens of any lossless rule on each method's trees: `python -m llm_demo.bench.trees.bounds`.
 
-The sum of the caps (`sampled_cap_bound`) of each way at the places of the table, embedded draft, 32 nodes, temperature 1: a mean over texts
-that the target writes there. Between what a way accepts and its caps lies all that a better rule may win on these trees; above the caps,
-up to the depth of the trees, what only a better draft or other trees may. On EAGLE-2's tree and OPT-Tree, which have no draws, naive target
-sampling accepts what the caps say.
+The bound is the sum of the caps (`sampled_cap_bound`) of each method at the contexts of the table, with the embedded draft, 32 nodes and
+temperature 1: a mean over continuations sampled from the target. A better rule on the same trees can gain at most the difference between
+the accepted tokens and the caps. Only a better draft or other trees can gain the difference between the caps and the depth of the trees. On
+EAGLE-2's tree and OPT-Tree, which are deterministic, naive target sampling attains the caps.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ DRAFTED = [name for name, way in WAYS.items() if name not in SAME_TREES and way.
 
 
 def caps(pair: Any, context: Context, plan: DraftPlan, number: int) -> dict[str, float]:
-    """The bound of every way behind one context, along one text of the target: the first or the second one there."""
+    """Return the bound of every method after one context, along one continuation of the target: number 0 or 1."""
     generator = np.random.default_rng([SEED, context.text, number])
     target, draft = (
         DraftLaws(PrefixLogits(model, context.tokens, pair.n), TEMPERATURE) for model in (pair.target, pair.draft)
     )
     text, masses = _written(target, (np.random.default_rng([SEED, context.text]).random() + number / 2) % 1, generator)
     looked_up = IN_TREE.find(context.tokens).tokens
-    # The draft's laws on the tokens that it may draw, and these: those of no mass are drawn nowhere.
+    # The draft's distributions on tokens of positive probability, the continuation and looked-up tokens: others are never drawn.
     tokens = np.union1d(np.flatnonzero(draft([()])[0]), np.array((*text, *looked_up), dtype=np.int64))
 
     def of_kept(prefixes: list[tuple[int, ...]]) -> list[np.ndarray]:
@@ -59,7 +59,10 @@ def caps(pair: Any, context: Context, plan: DraftPlan, number: int) -> dict[str,
 
 
 def _written(target: DraftLaws, first: float, generator: np.random.Generator) -> tuple[tuple[int, ...], np.ndarray]:
-    """DEEPEST tokens of the target, and its masses of them; first: the uniform of the first, of tokens by falling mass."""
+    """Sample DEEPEST tokens from the target, and return them with their probabilities.
+
+    first: uniform random number of the first token; tokens are in the order of decreasing probability.
+    """
     text: tuple[int, ...] = ()
     masses: list[float] = []
     for depth in range(DEEPEST):
@@ -73,29 +76,29 @@ def _written(target: DraftLaws, first: float, generator: np.random.Generator) ->
 
 
 def compared(table: list[dict[str, str]], bounds: list[dict[str, str]]) -> dict[str, tuple[float, float, float]]:
-    """Of every way, at the places of the bounds: accepted tokens, the caps, and the standard error of their quotient."""
+    """Return accepted tokens, caps, and the standard error of their quotient for every method, at the contexts of the bounds."""
     caps_of: dict[str, list[dict[str, str]]] = {}
     for row in bounds:
         caps_of.setdefault(row["text"], []).append(row)
     about = {"draft": EMBEDDED, "nodes": str(NODES), "temperature": str(TEMPERATURE)}
-    places = [row for row in table if about.items() <= row.items() and row["text"] in caps_of]
-    accepted = {way: np.array([float(row[way]) for row in places]) for way in WAYS}
+    at_bounds = [row for row in table if about.items() <= row.items() and row["text"] in caps_of]
+    accepted = {way: np.array([float(row[way]) for row in at_bounds]) for way in WAYS}
     above = {
-        way: np.array([np.mean([float(of_text[way]) for of_text in caps_of[row["text"]]]) for row in places])
+        way: np.array([np.mean([float(of_text[way]) for of_text in caps_of[row["text"]]]) for row in at_bounds])
         for way in DRAFTED
     }
-    luck = above[ONE] - accepted[ONE]  # of texts and drafts: for one path the caps are what block verification accepts
+    luck = above[ONE] - accepted[ONE]  # control variate: for one path, block verification attains the caps
     above = {way: x - luck * np.cov(luck, x)[0, 1] / max(luck.var(ddof=1), 1e-12) for way, x in above.items()}
     found = {}
     for way, mine in accepted.items():
         caps = above.get(SAME_TREES.get(way, way), mine)
-        error = (mine - caps * mine.mean() / caps.mean()).std(ddof=1) / len(places) ** 0.5 / caps.mean()
+        error = (mine - caps * mine.mean() / caps.mean()).std(ddof=1) / len(at_bounds) ** 0.5 / caps.mean()
         found[way] = float(mine.mean()), float(caps.mean()), float(error)
     return found
 
 
 def as_markdown(found: dict[str, tuple[float, float, float]], plan: DraftPlan) -> str:
-    """A line for every way: accepted tokens, the caps, the depth of its trees, and the share with its error."""
+    """Return a line for every method: accepted tokens, caps, depth of its trees, and the quotient with its standard error."""
     lines = ["| way | accepts | caps | depth | share |", "|---|---|---|---|---|"]
     for way, (mine, caps, error) in found.items():
         depth = WAYS[way].drafts(plan, NODES, False).bounds.length
@@ -105,11 +108,11 @@ def as_markdown(found: dict[str, tuple[float, float, float]], plan: DraftPlan) -
 
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--texts", default=60, show_default=True, help="Places, those of the table.")
-@click.option("--rounds", default=2, show_default=True, help="Texts of the target at every place, 2 at most.")
-@click.option("--summary", is_flag=True, help="Print what OUT says, and measure nothing.")
+@click.option("--texts", default=60, show_default=True, help="Number of contexts of the table.")
+@click.option("--rounds", default=2, show_default=True, help="Continuations of the target per context, at most 2.")
+@click.option("--summary", is_flag=True, help="Print the table in OUT without new measurements.")
 def main(out: Path, texts: int, rounds: int, summary: bool) -> None:
-    """Measure the caps of all ways at the places of the table, into OUT. A run that is stopped goes on where it was."""
+    """Append the caps of all methods at the contexts of the table to OUT. A stopped run resumes with the same command."""
     plan = Calibration.read(files_beside(TABLE)[0]).at(TEMPERATURE)[EMBEDDED]
     if not summary:
         pair, prompts, _ = Loading()()

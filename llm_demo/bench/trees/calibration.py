@@ -1,4 +1,4 @@
-"""What is known before the table is made: which layers each draft leaves out, and a plan for every draft and temperature."""
+"""Calibration on held-out prompts: the layers that each self-draft skips, and a plan for every draft and temperature."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ot_draft.decoding import CannotDecode, Pair
 from ot_draft.decoding.language_model import language_model
 from ot_draft.decoding.self_draft import Text, least_missed, without_layers
 
-FEWER = (1, 2, 4, 8)  # layers left out
-EMBEDDED, EMBEDDED_STATES = "embedded", "embedded states"  # by what the pair's draft reads
-PLACES = 12  # of every held-out text
-SAME = 1e-5  # total variation below which two laws are one, computed twice
+FEWER = (1, 2, 4, 8)  # numbers of skipped layers
+EMBEDDED, EMBEDDED_STATES = "embedded", "embedded states"  # names of the pair's draft: reads tokens, or hidden states
+PLACES = 12  # max. number of positions per held-out prompt
+SAME = 1e-5  # total variation below which two distributions are equal up to rounding
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """layers: those that each draft lacks, by its name. plans: by draft, then by temperature."""
+    """layers: skipped layers by name of the draft. plans: by draft, then by temperature."""
 
     layers: dict[str, list[int]]
     plans: dict[str, dict[str, DraftPlan]]
 
     @classmethod
     def read(cls, file: Path) -> Calibration:
-        """What `write` wrote."""
+        """Read a file of `write`."""
         stored = json.loads(file.read_text(encoding="utf-8"))
         plans = {
             draft: {temperature: _plan(plan) for temperature, plan in of_draft.items()}
@@ -45,7 +45,7 @@ class Calibration:
         return cls(stored["layers"], plans)
 
     def write(self, file: Path) -> None:
-        """As JSON."""
+        """Write the calibration as JSON."""
         plans = {
             draft: {temperature: asdict(plan) for temperature, plan in of_draft.items()}
             for draft, of_draft in self.plans.items()
@@ -54,7 +54,7 @@ class Calibration:
         file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
     def at(self, temperature: float) -> dict[str, DraftPlan]:
-        """The plans of all drafts."""
+        """Return the plans of all drafts at one temperature."""
         return {draft: of_draft[str(temperature)] for draft, of_draft in self.plans.items()}
 
 
@@ -69,12 +69,12 @@ def _as_tuple(value: Any) -> Any:
 
 
 def draft_name(fewer: int) -> str:
-    """Of the target without so many layers."""
+    """Return the name of the draft that is the target without `fewer` layers."""
     return f"{fewer} layer{'s' * (fewer > 1)} fewer"
 
 
 def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
-    """The embedded draft, the target without layers, and prompt lookup, which has no model."""
+    """Return the embedded draft, the target without layers, and prompt lookup, which has no model."""
     reads = bool(language_model(pair.draft, n).info.reads) if pair.draft is not None else False
     drafts = {EMBEDDED_STATES if reads else EMBEDDED: pair.draft} if pair.draft is not None else {}
     shorter = {name: without_layers(pair.target, missing) for name, missing in layers.items()}
@@ -84,17 +84,17 @@ def models_of(pair: Pair, layers: Mapping[str, list[int]], n: int) -> Models:
 
 
 def _check_is_another(name: str, draft: Any, target: Any, n: int) -> None:
-    """A draft that is the target itself would be accepted everywhere, whatever the table calls it."""
+    """Raise CannotDecode if the draft has the target's distribution, since every token of it would be accepted."""
     text = [token % n for token in range(1, 9)]
     p, q = (PrefixLogits(model, text, n, target).at([()])[0].double().softmax(-1) for model in (target, draft))
     if float((p - q).abs().sum()) / 2 < SAME:
-        raise CannotDecode(f"the draft {name!r} has the target's own law: it measures the target against itself")
+        raise CannotDecode(f"draft {name!r} has the target's distribution. Use another model or skip other layers.")
 
 
 def found(
     pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], n: int, drafts: Sequence[str] | None = None
 ) -> Calibration:
-    """Measured on the held-out prompts, as the target goes on with them. drafts: wanted of those that lack layers [all], by name."""
+    """Return the calibration on continuations of the held-out prompts by the target. drafts: names of the self-drafts, by default all."""
     wanted = [number for number in FEWER if number < len(pair.target.model.layers)]
     wanted = [number for number in wanted if drafts is None or draft_name(number) in drafts]
     texts = texts_with_places(pair, held_out[::3], 1.0) if wanted else []
@@ -106,7 +106,10 @@ def found(
 def planned(
     pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float], layers: Mapping[str, list[int]], n: int
 ) -> dict[str, dict[str, DraftPlan]]:
-    """A plan for every draft with a model, at every temperature: from every third prompt, but looked-up tokens from all."""
+    """Return a plan for every draft with a model, at every temperature.
+
+    Every third prompt is used, except for looked-up tokens, which use all prompts.
+    """
     drafts = {name: draft for name, draft in models_of(pair, layers, n).drafts.items() if draft is not None}
     plans: dict[str, dict[str, DraftPlan]] = {name: {} for name in drafts}
     for temperature in temperatures:
@@ -120,7 +123,7 @@ def planned(
 
 
 def texts_with_places(pair: Pair, prompts: Sequence[Prompt], temperature: float) -> list[Text]:
-    """Prompts with what the target writes behind them, and every third place of that."""
+    """Return prompts with the target's completions, and every third position of the completions."""
     texts = []
     for prompt, answer in zip(prompts, written(pair, prompts, temperature, first=1000), strict=True):
         places = range(len(prompt.tokens) + 1, len(prompt.tokens) + len(answer) + 1, 3)
@@ -129,5 +132,5 @@ def texts_with_places(pair: Pair, prompts: Sequence[Prompt], temperature: float)
 
 
 def logits_at_places(model: Any, texts: Sequence[Text], n: int, target: Any) -> list[Tensor]:
-    """Logits (n,) at all places of all texts."""
+    """Return the logits (n,) at all positions of all sequences."""
     return [logits for tokens, places in texts for logits in behind_places(model, tokens, places, n, target)]

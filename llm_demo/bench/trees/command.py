@@ -1,7 +1,7 @@
-"""The best way to spend N drafted nodes, on real models: `python -m llm_demo.bench.trees`.
+"""Comparison of drafting methods with N draft nodes, on real models: `python -m llm_demo.bench.trees`.
 
-A line for every text, temperature, draft and number of nodes: the expected accepted length of every way given the tree that it drafted.
-A run that is stopped goes on where it was, with the same command. `--summary` prints the table.
+The CSV file has a row for every prompt, temperature, draft and number of nodes: the expected accepted length of every method, given the
+tree that it drafted. A stopped run resumes with the same command. `--summary` prints the table.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from ot_draft.decoding.load import DTYPES
 OUT = Path("figures/data/real_trees.csv")
 BUDGETS = (8, 16, 32, 64)
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0)
-# The models, the prompts of the table, and those held out.
+# Returns the models, the prompts of the table, and held-out prompts.
 Load = Callable[[], tuple[Pair, list[Prompt], list[Prompt]]]
 
 
 def files_beside(out: Path) -> tuple[Path, Path]:
-    """Where the plans lie, and the acceptance at the roots."""
+    """Return the paths of the plans, and of the acceptance at the roots."""
     return out.with_name(f"{out.stem}_plans.json"), out.with_name(f"{out.stem}_acceptance.csv")
 
 
@@ -51,7 +51,10 @@ def table(
     ways: Sequence[str] = tuple(WAYS),
     seconds: float = 1e9,
 ) -> int:
-    """Append what is not in OUT yet, and stop after the context during which so many seconds have passed; how many contexts were done."""
+    """Append the missing rows to OUT, and return the number of contexts measured.
+
+    seconds: time limit; the context during which it passes is completed.
+    """
     start, done, chosen = time.monotonic(), _done(out), {name: WAYS[name] for name in ways}
     models = models_of(pair, known.layers, pair.n)
     names = tuple(models.drafts) if drafts is None else tuple(drafts)
@@ -93,7 +96,7 @@ def _contexts(
     names: Sequence[str],
     done: set[Any],
 ) -> Iterator[Context]:
-    """Those of which something is left to do, text by text."""
+    """Yield the contexts with missing rows, prompt by prompt."""
     for group in range(group_count(prompts)):
         numbers = range(group * TOGETHER, min((group + 1) * TOGETHER, len(prompts)))
         left = [t for t in temperatures if any((n, t, name) not in done for n in numbers for name in names)]
@@ -105,41 +108,43 @@ def _contexts(
 
 
 def group_count(prompts: Sequence[Prompt]) -> int:
-    """How many groups of texts there are."""
+    """Return the number of groups of `TOGETHER` prompts."""
     return -(-len(prompts) // TOGETHER)
 
 
 def _done(out: Path) -> set[tuple[int, float, str]]:
-    """Text, temperature and draft of the rows that are there."""
+    """Return prompt, temperature and draft of the rows in OUT."""
     rows = read(out) if out.exists() else []
     return {(int(row["text"]), float(row["temperature"]), row["draft"]) for row in rows}
 
 
 def numbers(kind: Any) -> Any:
-    """An option's callback: values of one kind, separated by commas."""
+    """Return an option's callback that reads values of one type, separated by commas."""
     return lambda context, option, value: tuple(kind(part) for part in value.split(",")) if value else None
 
 
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--texts", default=60, show_default=True, help="Prompts, of all kinds in turn.")
-@click.option("--draft", default="tokens", show_default=True, type=click.Choice(list(DRAFTS)), help="The embedded one.")
-@click.option("--drafts", callback=numbers(str), help="Separated by commas [default: all].")
+@click.option("--texts", default=60, show_default=True, help="Number of prompts; kinds of prompts alternate.")
+@click.option(
+    "--draft", default="tokens", show_default=True, type=click.Choice(list(DRAFTS)), help="Embedded draft model."
+)
+@click.option("--drafts", callback=numbers(str), help="Names of drafts, separated by commas [default: all].")
 @click.option("--nodes", default="8,16,32,64", show_default=True, callback=numbers(int))
 @click.option("--temperatures", default="0,.3,.6,1", show_default=True, callback=numbers(float))
 @click.option(
     "--ways",
     default=None,
     callback=lambda c, o, v: tuple(v.split(";")) if v else tuple(WAYS),
-    help="By ';', for a new OUT.",
+    help="Names of methods, separated by ';', for a new OUT [default: all].",
 )
-@click.option("--minutes", default=1e9, help="Stop after the context during which these have passed.")
-@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option("--minutes", default=1e9, help="Time limit in minutes; the current context is completed.")
+@click.option("--threads", default=1, show_default=True, help="Number of torch threads on the CPU.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
-@click.option("--summary", "summary_only", is_flag=True, help="Print what OUT says, and measure nothing.")
+@click.option("--summary", "summary_only", is_flag=True, help="Print the table in OUT without new measurements.")
 def main(out: Path, texts: int, minutes: float, summary_only: bool, **options: Any) -> None:
-    """Measure all ways on the same contexts, into OUT."""
+    """Compare all methods on the same contexts, and append the rows to OUT."""
     if not summary_only:
         chosen = {"drafts": options["drafts"], "ways": options["ways"], "budgets": options["nodes"]}
         chosen |= {"temperatures": options["temperatures"]}
@@ -153,7 +158,7 @@ def main(out: Path, texts: int, minutes: float, summary_only: bool, **options: A
 
 @dataclass(frozen=True)
 class Loading:
-    """How the models are loaded."""
+    """Settings for loading the models."""
 
     device: str = "cpu"
     dtype: str = "float32"
@@ -161,14 +166,14 @@ class Loading:
     draft: str = "tokens"
 
     def __call__(self) -> tuple[Pair, list[Prompt], list[Prompt]]:
-        """The embedded pair, the prompts of the table and those held out."""
+        """Return the embedded pair, the prompts of the table and the held-out prompts."""
         torch.set_num_threads(self.threads)
         pair = load_pair(None, self.draft, dtype=self.dtype, device=self.device, backend="torch")
         return pair, *all_prompts(pair.tokenizer)
 
 
 def run(load: Load, texts: int, out: Path, seconds: float, **chosen: Any) -> None:
-    """Find layers and plans where OUT has none beside it yet, then fill the table."""
+    """Calibrate if there is no file of plans for OUT yet, then append the missing rows of the table."""
     start, (plans, _) = time.monotonic(), files_beside(out)
     pair, prompts, held_out = load()
     if not plans.exists():

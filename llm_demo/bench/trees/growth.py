@@ -1,4 +1,4 @@
-"""All trees of a context grow together, level by level: the draft model reads what any of them asks for in one pass."""
+"""Joint drafting of all trees of a context, level by level: one forward pass of the draft model serves all of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from llm_demo.bench.trees.draws import Key, SharedDraws
 from ot_draft.trees.drafting.growing import Grown
 
 Prefix = tuple[int, ...]
-Laws = Callable[[list[Prefix]], list[np.ndarray]]  # the draft's laws (n,) behind some prefixes
+Laws = Callable[[list[Prefix]], list[np.ndarray]]  # the draft's distributions (n,) after some prefixes
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """One drafted tree. ways: the prefix of every node, the root first; fixed_count: of every node, how many children are fixed."""
+    """One drafted tree. ways: prefix of every node, the root first. fixed_count: number of fixed children of every node."""
 
     law: otd.DraftLaw
     ways: tuple[Prefix, ...]
@@ -26,30 +26,30 @@ class Drafted:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Of nodes 1 .. N."""
-        return tuple(way[-1] for way in self.ways[1:])
+        """Tokens of nodes 1 .. N."""
+        return tuple(prefix[-1] for prefix in self.ways[1:])
 
     @classmethod
     def of(cls, drafting: otd.trees.TreeDrafter, grown: Grown) -> Drafted:
-        """The tree of a batch of one."""
-        ways: list[Prefix] = [()]
+        """Return the tree of a batch of one."""
+        prefixes: list[Prefix] = [()]
         for token, parent in zip(grown.tokens[0].tolist(), grown.parents[0].tolist(), strict=True):
             if token >= 0:
-                ways.append((*ways[parent], token))
-        size = len(ways) - 1
+                prefixes.append((*prefixes[parent], token))
+        size = len(prefixes) - 1
         parents, fixed = grown.parents[0, :size].tolist(), grown.fixed_count[0, : size + 1].tolist()
-        return cls(drafting.law, tuple(ways), tuple(parents), tuple(fixed))
+        return cls(drafting.law, tuple(prefixes), tuple(parents), tuple(fixed))
 
 
 class _Job:
-    """A tree that grows, and the prefixes of what the draft model read for it."""
+    """A growing tree, and the prefixes that the draft model read for it."""
 
     def __init__(self, drafting: otd.trees.TreeDrafter, draws: SharedDraws) -> None:
         self.drafting, self._draws, self.growing = drafting, draws, drafting.growing(draws)
         self._read: dict[int, Prefix] = {0: ()}
 
     def wanted(self) -> list[Prefix]:
-        """Prefixes of the present level; none once it has grown."""
+        """Return the prefixes of the present level; none if the tree is complete."""
         growing = self.growing
         if not growing.levels or not (growing.slots >= 0).any():
             return []
@@ -61,7 +61,7 @@ class _Job:
         return [prefix for prefix in self._level if prefix is not None]
 
     def grow(self, laws: Mapping[Prefix, np.ndarray]) -> None:
-        some = next(iter(laws.values()))  # any where there is no node
+        some = next(iter(laws.values()))  # placeholder for absent nodes
         seen: dict[Prefix, int] = {}
         keys: list[Key | None] = []
         for prefix in self._level:
@@ -75,7 +75,7 @@ class _Job:
 def draft_together(
     draftings: Iterable[otd.trees.TreeDrafter], laws: Laws, draws: Callable[[], SharedDraws]
 ) -> list[Drafted]:
-    """A tree of each drafting behind one context; laws: of the draft, asked for once a level."""
+    """Return one tree per drafter after one context. laws: the draft's distributions, requested once per level."""
     jobs = [_Job(drafting, draws()) for drafting in draftings]
     while any(wanted := [job.wanted() for job in jobs]):
         prefixes = sorted(set().union(*wanted))

@@ -1,4 +1,4 @@
-"""Expected accepted length of a way given its tree and the laws at its nodes: exact, over the rule's own randomness."""
+"""Exact expected accepted length of a method given its tree and the distributions at its nodes, over the rule's randomness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ot_draft.trees.tree import PlainTree
 
 
 def expected_length(rule: otd.trees.PathRule, tree: Drafted, laws: MergedLaws) -> float:
-    """Of one tree, by the rule's plain form."""
+    """Return the expected accepted length of one tree, by the rule's reference implementation."""
     model = laws.of(tree.tokens)
     return sum(
         probability * length for length, probability in otd.trees.rules.lengths(rule, model, plain(tree, model)).items()
@@ -24,41 +24,43 @@ def expected_length(rule: otd.trees.PathRule, tree: Drafted, laws: MergedLaws) -
 
 
 def plain(tree: Drafted, model: TreeModel) -> PlainTree:
-    """The tree with its tokens as the model numbers them."""
+    """Return the tree with the token numbers of the model."""
     shape = otd.trees.TreeShape(tree.parents)
     tokens = tuple(model.number[token] for token in tree.tokens)
     law: otd.DraftLaw = tree.law
     nodes = []
-    for node, way in enumerate(tree.ways):
+    for node, prefix in enumerate(tree.ways):
         children = tuple(tokens[child - 1] for child in shape.children(node))
-        nodes.append((tuple(model.number[token] for token in way), children, tree.fixed_count[node] if children else 0))
+        nodes.append(
+            (tuple(model.number[token] for token in prefix), children, tree.fixed_count[node] if children else 0)
+        )
     if isinstance(law, FixedFirst):
         law = PerNodeFixedTokens().with_fixed_tokens(nodes)
     return PlainTree(shape, tokens, law)
 
 
 def covered(ways: Sequence[Prefix], mass: Callable[[Prefix], float]) -> float:
-    """Expected length of naive target sampling: the sum over the prefixes in the tree of the target's probability of them.
+    """Return the expected length of naive target sampling: the target's probability, summed over the prefixes in the tree.
 
-    mass: of the last token of a prefix, given those before it.
+    mass: probability of the last token of a prefix, given the tokens before it.
     """
     reached: dict[Prefix, float] = {(): 1.0}
-    for way in sorted(set(ways) - {()}, key=len):
-        reached[way] = reached[way[:-1]] * mass(way)
+    for prefix in sorted(set(ways) - {()}, key=len):
+        reached[prefix] = reached[prefix[:-1]] * mass(prefix)
     return sum(reached.values()) - 1
 
 
 def target_masses(target: PrefixLogits, temperature: float) -> Callable[[Prefix], float]:
-    """For `covered`; a temperature of 0 is greedy."""
+    """Return the function `mass` of `covered`; temperature 0 is greedy."""
 
     known: dict[Prefix, torch.Tensor] = {}
 
-    def mass(way: Prefix) -> float:
-        above = way[:-1]
+    def mass(prefix: Prefix) -> float:
+        above = prefix[:-1]
         if above not in known:
             (logits,) = target.at([above])
             known[above] = (logits.float() / temperature).softmax(-1) if temperature else logits.argmax()
-        return float(known[above][way[-1]]) if temperature else float(known[above] == way[-1])
+        return float(known[above][prefix[-1]]) if temperature else float(known[above] == prefix[-1])
 
     return mass
 
@@ -66,11 +68,11 @@ def target_masses(target: PrefixLogits, temperature: float) -> Callable[[Prefix]
 def merged_laws(
     target: PrefixLogits, draft: PrefixLogits, read: set[Prefix], trees: Sequence[Drafted], temperature: float
 ) -> MergedLaws:
-    """The laws at all nodes of the trees; read: the prefixes at which the draft model was asked."""
-    ways = sorted({way for tree in trees for way in tree.ways})
+    """Return the distributions at all nodes of the trees; read: the prefixes that the draft model has read."""
+    prefixes = sorted({prefix for tree in trees for prefix in tree.ways})
     drafted = np.unique([token for tree in trees for token in tree.tokens])
     rows = {}
-    for way, p in zip(ways, target.at(ways), strict=True):
-        q = draft.at([way])[0] if way in read else None
-        rows[way] = merged_row(p, q, temperature, drafted)
+    for prefix, p in zip(prefixes, target.at(prefixes), strict=True):
+        q = draft.at([prefix])[0] if prefix in read else None
+        rows[prefix] = merged_row(p, q, temperature, drafted)
     return MergedLaws(rows, drafted)

@@ -1,4 +1,4 @@
-"""How often looked-up tokens are accepted, by the draft's mass on them: counted on what the target wrote behind held-out prompts."""
+"""Acceptance of looked-up tokens, by the draft's probability: counted on the target's completions of held-out prompts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from llm_demo.prompts import Prompt
 from ot_draft.decoding import Pair, PromptLookup
 from ot_draft.trees.drafting.counted_acceptance import LookedUpAcceptance
 
-IN_TREE = PromptLookup(DEEPEST).for_tree  # how a tree of two sources looks up
-BEHIND = 8  # accepted looked-up tokens before another, at most
+IN_TREE = PromptLookup(DEEPEST).for_tree  # prompt lookup as used in a tree with draft tokens
+BEFORE = 8  # max. number of accepted looked-up tokens before another one
 
 
 class LookedUpToken(NamedTuple):
-    """A looked-up token: the place that it was drafted for, behind so many that came as they had been looked up."""
+    """A looked-up token: the position for which it was proposed, after `behind` looked-up tokens that occurred."""
 
     place: int
     behind: int
@@ -28,11 +28,11 @@ class LookedUpToken(NamedTuple):
 
 
 def seen_in(text: Sequence[int], first: int) -> list[LookedUpToken]:
-    """All that would have been looked up for the places of a text from `first` on, as far as the text went on so."""
+    """Return all looked-up tokens for the positions of a sequence from `first` on, up to the first one that differs from the sequence."""
     found = []
     for start in range(first, len(text)):
         tokens = IN_TREE.find(text[:start]).tokens
-        for behind, token in enumerate(tokens[:BEHIND]):
+        for behind, token in enumerate(tokens[:BEFORE]):
             if start + behind >= len(text):
                 break
             found.append(LookedUpToken(start + behind, behind, token))
@@ -44,7 +44,7 @@ def seen_in(text: Sequence[int], first: int) -> list[LookedUpToken]:
 def counted(
     pair: Pair, drafts: Mapping[str, Any], prompts: Sequence[Prompt], temperature: float, n: int
 ) -> dict[str, dict[str, Any]]:
-    """The fields of a `LookedUpAcceptance` for every draft."""
+    """Return the fields of a `LookedUpAcceptance` for every draft."""
     masses: dict[str, list[tuple[float, float, int]]] = {name: [] for name in drafts}
     for prompt, answer in zip(prompts, written(pair, prompts, temperature, first=1000), strict=True):
         text = [*prompt.tokens, *answer]

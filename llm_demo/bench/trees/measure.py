@@ -1,4 +1,4 @@
-"""One context: every draft, every budget, every way, on laws that are computed once."""
+"""Expected accepted lengths at one context, for every draft, budget and method; each distribution is computed once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Models:
-    """The target, the drafts by name, and the vocabulary n that they share."""
+    """The target, the draft models by name, and their common vocabulary size n."""
 
     target: Any
     drafts: Mapping[str, Any]
@@ -34,14 +34,14 @@ class Models:
 
 
 class DraftLaws:
-    """The draft's laws behind one context, at its temperature: for a greedy target 1."""
+    """Distributions of a draft model after one context, at the temperature of the context, or at 1 for a greedy target."""
 
     def __init__(self, logits: PrefixLogits, temperature: float) -> None:
         self.logits, self._temperature = logits, temperature or 1.0
         self.known: dict[Prefix, np.ndarray] = {}
 
     def __call__(self, prefixes: list[Prefix]) -> list[np.ndarray]:
-        """(n,) float32 each."""
+        """Return the distributions after these prefixes, each float32 (n,)."""
         missing = [prefix for prefix in prefixes if prefix not in self.known]
         for prefix, logits in zip(missing, self.logits.at(missing), strict=True):
             self.known[prefix] = (logits.float() / self._temperature).softmax(-1).cpu().numpy()
@@ -49,7 +49,7 @@ class DraftLaws:
 
 
 class Behind:
-    """What the models say behind one context; a draft is asked when it is needed first."""
+    """Logits and distributions of the models after one context; a draft model is evaluated when it is first needed."""
 
     def __init__(self, context: Context, models: Models) -> None:
         self.context, self._models = context, models
@@ -57,7 +57,7 @@ class Behind:
         self._drafts: dict[str, DraftLaws] = {}
 
     def draft(self, name: str) -> DraftLaws:
-        """The laws of the draft of this name."""
+        """Return the distributions of the draft model of this name."""
         if name not in self._drafts:
             models, tokens = self._models, self.context.tokens
             logits = PrefixLogits(models.drafts[name], tokens, models.n, models.target)
@@ -65,12 +65,12 @@ class Behind:
         return self._drafts[name]
 
     def drop(self, name: str) -> None:
-        """Free the memory of a draft's laws."""
+        """Free the memory of a draft model's distributions."""
         self._drafts.pop(name, None)
 
     @property
     def about(self) -> Row:
-        """The first columns of a row."""
+        """Values of the first columns of a row."""
         context = self.context
         return {"text": context.text, "kind": context.kind, "temperature": context.temperature}
 
@@ -78,7 +78,7 @@ class Behind:
 def measure(
     behind: Behind, name: str, plans: Mapping[str, DraftPlan], budgets: Sequence[int], ways: Mapping[str, Way] = WAYS
 ) -> list[Row]:
-    """A row for every budget of one draft: the expected accepted length of every way, given the trees that were drafted."""
+    """Return a row for every budget of one draft model: the expected accepted length of every method, given its tree."""
     if name == LOOKUP:
         found = _looked_up(behind.context, behind.target, budgets)
     else:
@@ -93,10 +93,10 @@ def measure(
 
 def _looked_up(context: Context, target: PrefixLogits, budgets: Sequence[int]) -> list[dict[str, float]]:
     tokens = looked_up(context)
-    ways = [tokens[: depth + 1] for depth in range(len(tokens))]
-    target.at(ways)
+    prefixes = [tokens[: depth + 1] for depth in range(len(tokens))]
+    target.at(prefixes)
     mass = target_masses(target, context.temperature)
-    return [{LOOKUP: covered(ways[:budget], mass)} for budget in budgets]
+    return [{LOOKUP: covered(prefixes[:budget], mass)} for budget in budgets]
 
 
 def _lengths(
@@ -107,11 +107,11 @@ def _lengths(
     budgets: Sequence[int],
     ways: Mapping[str, Way],
 ) -> list[dict[str, float]]:
-    """By way, for every budget; what is the same for two of them is computed once."""
+    """Return the lengths by method for every budget; methods with the same drafter and rule share one computation."""
     greedy = not context.temperature
     chosen = {(name, n): (way.drafts(plan, n, greedy), way.rule) for name, way in ways.items() for n in budgets}
     trees = drafted(dict.fromkeys(drafting for drafting, _ in chosen.values()), draft, context)
-    target.at({way for tree in trees.values() for way in tree.ways})
+    target.at({prefix for tree in trees.values() for prefix in tree.ways})
     of_rule = _by_rule(context, target, draft, trees, chosen.values())
     lengths = {key: of_rule(*how) for key, how in chosen.items()}
     return [{name: lengths[name, n] for name in ways} for n in budgets]
@@ -120,7 +120,7 @@ def _lengths(
 def drafted(
     draftings: Mapping[otd.trees.TreeDrafter, None], draft: DraftLaws, context: Context
 ) -> dict[otd.trees.TreeDrafter, Drafted]:
-    """A tree of each, by the random numbers of the context."""
+    """Return one tree per drafter, sampled with the random numbers of the context."""
     seed = 1000 * context.text + SEED
     kind = SharedDraws if context.temperature else NoDraws
     given = IN_TREE.find(context.tokens).tokens
@@ -128,7 +128,7 @@ def drafted(
 
 
 def looked_up(context: Context) -> tuple[int, ...]:
-    """Tokens that may come next as they did before in the text."""
+    """Return the tokens that prompt lookup proposes after the context."""
     return PromptLookup(DEEPEST).find(context.tokens).tokens
 
 
@@ -139,7 +139,10 @@ def _by_rule(
     trees: Mapping[otd.trees.TreeDrafter, Drafted],
     chosen: Any,
 ) -> Callable[[otd.trees.TreeDrafter, otd.trees.PathRule], float]:
-    """The expected length of a tree under a rule; a greedy target accepts what a naive one does, whatever the rule."""
+    """Return the function that computes the expected length of a tree under a rule.
+
+    With a greedy target every rule accepts what naive target sampling accepts.
+    """
     mass = target_masses(target, context.temperature)
     selected = {drafting: trees[drafting] for drafting, rule in chosen if context.temperature and rule != NAIVE}
     known: dict[Any, float] = {}

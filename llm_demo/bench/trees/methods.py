@@ -1,4 +1,4 @@
-"""The ways to spend N nodes that the table compares: how each drafts, and which lossless rule selects. A new way is one line."""
+"""The methods of the table: how each drafts N nodes, and which lossless rule selects. A new method is one line."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ CONFIDENT, SAMPLED = ConfidentTree, SampledTree
 NAIVE, JOINT, TRAVERSAL = otd.trees.NaivePath(), otd.trees.Joint(), otd.trees.Traversal()
 IN_TURN = otd.trees.TokenWise(WITHOUT)
 OPTIMAL, K_SEQ = (otd.trees.TokenWise(rule) for rule in (otd.rules.Optimal(), otd.rules.KSeq()))
-TOPS = otd.Hybrid(64)  # top tokens only, in the order in which they would be drawn at a temperature near 0
+TOPS = otd.Hybrid(64)  # top tokens only, in the order of their probabilities
 
 Drafts = Callable[
     [DraftPlan, int, bool], otd.trees.TreeDrafter
-]  # by what is known of the draft, the budget, and whether the target is greedy
+]  # arguments: plan of the draft, budget, whether the target is greedy
 
 
 @dataclass(frozen=True)
 class Way:
-    """One line of the table. Which of them this project brought: `summary.OURS`."""
+    """One method of the table. `summary.OURS` lists those of this project."""
 
     drafts: Drafts
     rule: otd.trees.PathRule
@@ -35,7 +35,7 @@ def _path(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
 
 
 def _chains(plan: DraftPlan, budget: int, greedy: bool) -> otd.trees.TreeDrafter:
-    # All paths of a greedy draft would be one.
+    # All paths of a greedy draft are equal.
     return _path(plan, budget, greedy) if greedy else otd.trees.FixedTree(plan.chains(budget), otd.IID())
 
 

@@ -1,4 +1,4 @@
-"""What every way is told about a draft at a temperature: measured on held-out texts, never on those of the table."""
+"""Parameters of the methods for one draft model and temperature, estimated on held-out prompts only."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from ot_draft.decoding import CannotDecode
 from ot_draft.laws.hybrid import StandIn
 from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance
 
-DEEPEST = 12  # levels of a tree at most, and tokens of one path
-WIDEST = 16  # children of a node
+DEEPEST = 12  # max. number of levels of a tree, and of tokens of one path
+WIDEST = 16  # max. number of children of a node
 NUMBERS = (1, 2, 4, 8, 16)
-LARGEST = 4096  # tokens a row whose acceptance is counted one by one
+LARGEST = 4096  # number of tokens per row whose acceptance is counted individually
 WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 CHAINS = {8: ((1, 8), (2, 4)), 16: ((2, 8), (4, 4)), 32: ((3, 10), (4, 8), (8, 4)), 64: ((5, 12), (8, 8), (16, 4))}
 
 
 @dataclass(frozen=True)
 class DraftPlan:
-    """overlap: mean sum min(p, q). by_child: P(child i accepted | those before it refused), children without replacement (of a greedy
-    target: the draft's top tokens). by_number: mean optimum of 1, 2, 4, 8, 16 i.i.d. drafts. repeats: chance that another draft is the
-    accepted token. adaptive, stopped, counted: fields of `AdaptiveTree`, `StoppedPath` and `CountedTree` as they were fitted.
-    looked_up: fields of `LookedUpAcceptance`, counted on more texts.
+    """Estimates for one draft model at one temperature.
+
+    overlap: mean sum min(p, q). by_child: P(child i accepted | earlier children rejected) for children without replacement, or for the
+    draft's top tokens if the target is greedy. by_number: mean optimum of 1, 2, 4, 8, 16 i.i.d. drafts. repeats: probability that
+    another draft equals the accepted token. adaptive, stopped, counted: fitted fields of `AdaptiveTree`, `StoppedPath` and
+    `CountedTree`. looked_up: fields of `LookedUpAcceptance`, counted on more prompts.
     """
 
     overlap: float
@@ -49,7 +51,7 @@ class DraftPlan:
     def measured(
         cls, target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float, looked_up: dict[str, Any]
     ) -> DraftPlan:
-        """From the logits (n,) of both models at the same places."""
+        """Return the estimates from the logits (n,) of both models at the same positions."""
         pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
         p, q = (np.stack(rows) for rows in zip(*pairs.rows, strict=True))
         shared = np.minimum(p, q)
@@ -67,7 +69,7 @@ class DraftPlan:
         )
 
     def adaptive_tree(self, budget: int) -> otd.trees.AdaptiveTree:
-        """Our dynamic tree, fitted."""
+        """Return the fitted `AdaptiveTree` with this budget."""
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in self.adaptive.items()
         }
@@ -75,20 +77,20 @@ class DraftPlan:
         return replace(fitted, budget=budget)
 
     def counted_tree(self, budget: int) -> otd.trees.CountedTree:
-        """Our dynamic tree of draws without replacement, fitted."""
+        """Return the fitted `CountedTree` with this budget."""
         acceptance = CountedAcceptance(**_fields(self.counted))
         return otd.trees.CountedTree(budget, DEEPEST, acceptance)
 
     def lookup_tree(self, budget: int) -> otd.trees.LookupTree:
-        """The same around looked-up tokens."""
+        """Return the fitted `LookupTree` with this budget."""
         looked_up = LookedUpAcceptance(**_fields(self.looked_up))
         return otd.trees.LookupTree(budget, DEEPEST, self.counted_tree(budget).acceptance, looked_up)
 
     def chains(self, budget: int) -> otd.trees.TreeShape:
-        """The K x L paths of so many nodes that promise most, by the draft's acceptance."""
+        """Return the K x L paths with `budget` nodes and the largest expected length, by the draft's acceptance."""
         if budget not in CHAINS:
             raise CannotDecode(
-                f"chains of {budget} nodes: there are some of {', '.join(map(str, CHAINS))}; ask for these, or leave chains away"
+                f"nodes must be one of {', '.join(map(str, CHAINS))} for chains, got {budget}. Omit the chains to use other budgets."
             )
         promised = {size: expected_of_chains(*size, self.by_number, self.repeats) for size in CHAINS[budget]}
         return otd.trees.TreeShape.chains(*max(promised, key=lambda size: promised[size]))
@@ -96,7 +98,10 @@ class DraftPlan:
 
 @cache
 def expected_of_chains(alive: int, levels: int, by_number: tuple[float, ...], repeats: float) -> float:
-    """Expected accepted tokens of i.i.d. paths that are all alive; each other path goes on with the accepted token by chance."""
+    """Return the expected number of accepted tokens of `alive` i.i.d. paths that agree with the output so far.
+
+    Each other path continues with the accepted token with probability `repeats`.
+    """
     if not levels:
         return 0.0
     others = alive - 1
@@ -112,7 +117,7 @@ def expected_of_chains(alive: int, levels: int, by_number: tuple[float, ...], re
 
 @dataclass(frozen=True)
 class PairsAtPlaces:
-    """Laws (n,) of both models at places, as `acceptance_by_child` takes a model."""
+    """Distributions (n,) of both models at several positions, with the interface of a model for `acceptance_by_child`."""
 
     rows: Sequence[tuple[np.ndarray, np.ndarray]]
 
@@ -122,16 +127,16 @@ class PairsAtPlaces:
         return len(self.rows[0][0])
 
     def root(self, number: int) -> tuple[int, ...]:
-        """The prefix that stands for a place."""
+        """Return the prefix that represents a position."""
         return (number,)
 
     def pair(self, prefix: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """p and q (n,) at the place."""
+        """Return p and q (n,) at the position."""
         return self.rows[prefix[0]]
 
 
 def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """p and q (n,) of logits; a greedy target's draft stays at temperature 1, as engines rank its tokens."""
+    """Return p and q (n,) from logits; the draft of a greedy target keeps temperature 1, by which engines rank its tokens."""
     if temperature:
         p, q = ((logits.float() / temperature).softmax(-1) for logits in (target, draft))
     else:
@@ -141,7 +146,7 @@ def laws(target: Tensor, draft: Tensor, temperature: float) -> tuple[np.ndarray,
 
 
 def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
-    """What `CountedAcceptance` counts on pairs (rows, n): on the largest masses of each row, the rest as one token."""
+    """Return the fields of `CountedAcceptance` on pairs (rows, n); all but the `LARGEST` masses of a row are merged into one token."""
     order = np.argsort(-np.maximum(p, q), axis=-1)
     first, last = order[:, :LARGEST], order[:, LARGEST:]
     p, q = (
@@ -152,7 +157,7 @@ def counted(p: np.ndarray, q: np.ndarray) -> dict[str, Any]:
 
 
 def _fields(stored: dict[str, Any]) -> dict[str, Any]:
-    """As they were before JSON made lists of the tuples."""
+    """Return stored fields with tuples in place of JSON's lists."""
     return {name: _tuples(value) for name, value in stored.items()}
 
 
@@ -161,14 +166,14 @@ def _tuples(value: Any) -> Any:
 
 
 def by_rank(p: np.ndarray, q: np.ndarray) -> tuple[float, ...]:
-    """(WIDEST,) P(the draft's i-th token is the target's | those before it are not), of one-hot p (rows, n)."""
+    """Return P(the draft's i-th token is the target's | earlier ones are not), (WIDEST,), for one-hot p (rows, n)."""
     ranks = (q > np.take_along_axis(q, p.argmax(-1)[:, None], -1)).sum(-1)
-    left = [(ranks >= place).mean() for place in range(WIDEST + 1)]
+    left = [(ranks >= rank).mean() for rank in range(WIDEST + 1)]
     return tuple(float(1 - b / a) if a else 0.0 for a, b in pairwise(left))
 
 
 def by_number(target: Sequence[Tensor], draft: Sequence[Tensor], temperature: float) -> tuple[float, ...]:
-    """Mean optimum of each of NUMBERS of i.i.d. drafts."""
+    """Return the mean optimum for each number of i.i.d. drafts in NUMBERS."""
     none = np.zeros(0, dtype=np.int64)
     found = []
     for p, q in zip(target, draft, strict=True):

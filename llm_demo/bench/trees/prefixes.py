@@ -1,4 +1,4 @@
-"""What a model says behind any beginnings of a text's continuation, each read once: many trees that overlap share the passes."""
+"""Logits of a model after a context and arbitrary continuations of it, each computed once: overlapping trees share forward passes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from ot_draft.decoding.model import hidden_before
 
 Prefix = tuple[int, ...]
 
-AT_ONCE = 128  # prefixes a pass, to bound memory
-SLOTS = 256  # by which the cache grows
+AT_ONCE = 128  # max. number of prefixes per forward pass, to bound memory
+SLOTS = 256  # number of slots by which the cache grows
 
 
 def behind_places(model: Any, text: Sequence[int], places: Sequence[int], n: int, target: Any) -> list[Tensor]:
-    """Logits (n,) of the token at each place of a text, increasing; a draft that reads states is told those of the target all along."""
+    """Return the logits (n,) of the token at each position of a sequence; the positions increase.
+
+    A draft model that reads hidden states gets those of the target at all positions.
+    """
     if language_model(model, n).info.reads:
         return list(Pair(target, model).logits_along(text, places)[1])
     prefixes = [tuple(text[places[0] : place]) for place in places]
@@ -29,36 +32,41 @@ def behind_places(model: Any, text: Sequence[int], places: Sequence[int], n: int
 
 
 class PrefixLogits:
-    """Logits of a model behind a context and the prefixes of its continuation that are asked for, each computed once.
+    """Logits of a model after a context and each requested prefix of a continuation, each computed once.
 
-    The cache holds every prefix that was read, in the order in which they were, as the nodes of one large tree: a pass reads what is
-    missing, of any depth, and what stands on the way there. All logits are kept until this object goes. A draft that reads the target's
-    states is told those along the context, and behind it its own.
+    The cache holds all prefixes read so far as the nodes of one large tree, in the order in which they were read. A forward pass reads
+    the missing prefixes of any depth, together with their missing ancestors. All logits are kept for the lifetime of this object. A draft
+    model that reads hidden states gets the target's in the context, and its own ones after it.
     """
 
     def __init__(self, model: Any, context: Sequence[int], n: int, target: Any = None, room: int = SLOTS) -> None:
-        """model: as in `Pair`; n: the vocabulary that the logits are brought to, -inf where this model scores nothing.
+        """Read the context.
 
-        target: whose states a draft reads. CannotDecode for such a draft without one. room: slots after the context at first.
+        model: as in `Pair`. n: vocabulary size of the logits; tokens that the model does not score get -inf. target: the model whose
+        hidden states a draft model reads. Raises CannotDecode for such a draft model without a target. room: initial number of slots
+        after the context.
         """
         self._model, self._length = language_model(model, n), len(context)
         if self._model.info.unsupported:
             raise CannotDecode(self._model.info.unsupported)
-        self._slots: dict[Prefix, int] = {(): self._length - 1}  # of the last token of every prefix
+        self._slots: dict[Prefix, int] = {(): self._length - 1}  # slot of the last token of every prefix
         self._logits: dict[Prefix, Tensor] = {}
         self._cache: Any = self._model.cache(self._length + room)
         tokens = torch.tensor([list(context)], device=self._model.info.device)
         slots = torch.arange(self._length, device=tokens.device)[None]
         attention_mask = causal_mask(self._length, self._cache.live, tokens.device)
-        told = self._told(target, n, tokens, slots, attention_mask) if self._model.info.reads else None
-        self._keep([()], self._read(tokens, slots, slots, attention_mask, 1, told))
+        hidden = self._target_hidden(target, n, tokens, slots, attention_mask) if self._model.info.reads else None
+        self._keep([()], self._read(tokens, slots, slots, attention_mask, 1, hidden))
 
     @torch.inference_mode()
     def go_on(self, prefix: Prefix) -> None:
-        """Append a prefix to the context and drop all other continuations. CannotDecode for a draft that reads states."""
+        """Append a prefix to the context and drop all other continuations.
+
+        Raises CannotDecode for a draft model that reads hidden states.
+        """
         if self._model.info.reads:
             raise CannotDecode(
-                "draft must read tokens only to go on with a text. Use a draft model with the target's vocabulary."
+                "draft must read tokens only, since the context is extended. Use a draft model with the target's vocabulary."
             )
         depth = max(depth for depth in range(len(prefix) + 1) if prefix[:depth] in self._slots)
         sources = [self._slots[prefix[: place + 1]] for place in range(depth)]
@@ -73,15 +81,15 @@ class PrefixLogits:
 
     @property
     def read(self) -> int:
-        """How many prefixes were read so far, the empty one among them."""
+        """Number of prefixes read so far, including the empty one."""
         return len(self._logits)
 
     def at(self, prefixes: Iterable[Prefix]) -> list[Tensor]:
-        """Logits (n,) of the token that follows the context and each of these prefixes, tuples of token ids."""
+        """Return the logits (n,) of the next token after the context and each of these prefixes, which are tuples of token ids."""
         wanted = list(prefixes)
-        ways = {prefix[:depth] for prefix in wanted for depth in range(len(prefix) + 1)}
-        missing = sorted((way for way in ways if way not in self._logits), key=len)
-        # What a draft is told of itself is there after the pass over the place before.
+        ancestors = {prefix[:depth] for prefix in wanted for depth in range(len(prefix) + 1)}
+        missing = sorted((prefix for prefix in ancestors if prefix not in self._logits), key=len)
+        # A draft model's own hidden states are known after the forward pass over the preceding position.
         levels = [list(level) for _, level in groupby(missing, key=len)] if self._model.info.reads else [missing]
         for level in levels:
             for start in range(0, len(level), AT_ONCE):
@@ -89,7 +97,7 @@ class PrefixLogits:
         return [self._logits[prefix] for prefix in wanted]
 
     def _add(self, prefixes: list[Prefix]) -> None:
-        """Read prefixes in one pass, the shorter first; all on the way to them are read or among them."""
+        """Read prefixes in one forward pass, in the order of their lengths; each of their ancestors has been read or is among them."""
         device, first = self._model.info.device, self._length + len(self._slots) - 1
         for place, prefix in enumerate(prefixes):
             self._slots[prefix] = first + place
@@ -104,42 +112,42 @@ class PrefixLogits:
         positions = torch.tensor([self._length - 1 + len(prefix) for prefix in prefixes], device=device)
         tokens = torch.tensor([prefix[-1] for prefix in prefixes], device=device)
         above = torch.tensor([[self._slots[prefix[:-1]] for prefix in prefixes]], device=device)
-        told = self._cache.states_at(above) if self._model.info.reads else None
+        hidden = self._cache.states_at(above) if self._model.info.reads else None
         self._keep(
-            prefixes, self._read(tokens[None], slots[None], positions[None], attention_mask[None].to(device), 0, told)
+            prefixes, self._read(tokens[None], slots[None], positions[None], attention_mask[None].to(device), 0, hidden)
         )
 
     @torch.inference_mode()
     def _read(
-        self, tokens: Tensor, slots: Tensor, positions: Tensor, attention_mask: Tensor, last: int, told: Tensor | None
+        self, tokens: Tensor, slots: Tensor, positions: Tensor, attention_mask: Tensor, last: int, hidden: Tensor | None
     ) -> Tensor:
-        output = self._model.forward(self._cache, tokens, slots, positions, attention_mask, last, told)
+        output = self._model.forward(self._cache, tokens, slots, positions, attention_mask, last, hidden)
         if output.hidden is not None:
             self._cache.keep_states(output.hidden, slots)
         return self._model.info.expand_to_vocab(output.logits, float("-inf"))
 
     @torch.inference_mode()
-    def _told(self, target: Any, n: int, tokens: Tensor, slots: Tensor, attention_mask: Tensor) -> Tensor:
-        """What the target says of the place before every token of the context."""
+    def _target_hidden(self, target: Any, n: int, tokens: Tensor, slots: Tensor, attention_mask: Tensor) -> Tensor:
+        """Return the draft's input from the target's hidden states at the position before each token of the context."""
         if target is None:
             raise CannotDecode(
-                "the draft reads the target's hidden states, so that it has no laws by itself: take one that reads tokens only"
+                "draft reads the target's hidden states, but no target is given. Use a draft model that reads tokens only."
             )
-        teller = language_model(target, n, self._model.info.reads)
-        read = teller.cache(self._cache.slots_per_row)
-        states = teller.forward(read, tokens, slots, slots, attention_mask, last=1).hidden
+        reader = language_model(target, n, self._model.info.reads)
+        read = reader.cache(self._cache.slots_per_row)
+        states = reader.forward(read, tokens, slots, slots, attention_mask, last=1).hidden
         assert states is not None
         read.keep_states(states, slots)
-        told = hidden_before(self._model, read, slots)
-        assert told is not None
-        return told
+        hidden = hidden_before(self._model, read, slots)
+        assert hidden is not None
+        return hidden
 
     def _keep(self, prefixes: list[Prefix], logits: Tensor) -> None:
         self._logits.update(zip(prefixes, logits[0], strict=True))
 
     @torch.inference_mode()
     def _grow(self, slots: int) -> None:
-        """A larger cache with what is in this one; it does not move on the way, since nothing else holds it."""
+        """Copy the cache into a larger one."""
         larger = SlotCache(slots, self._cache.layers)
         read = torch.arange(self._cache.slots_per_row, device=self._model.info.device)[None]
         larger.slots = read

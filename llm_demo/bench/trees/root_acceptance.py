@@ -1,4 +1,4 @@
-"""Acceptance of one token beside the optimum, at the roots of the table's trees: how much the rule matters at which draft quality."""
+"""Acceptance of one token compared with the optimum, at the roots of the table's trees, by draft quality."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ COLUMNS = (*(rule.name for rule in RULES), WITHOUT.name)
 
 
 def root_rows(behind: Behind, name: str) -> list[Row]:
-    """A row for every k of one draft at one context: acceptance by rule, Optimal's is the optimum of i.i.d. drafts; not for greedy targets.
+    """Return a row for every k of one draft at one context, with the acceptance by rule; none for greedy targets.
 
-    Exact but for drafts without replacement, of which k are drawn once, and accepted with the chance that these have.
+    Values are exact for i.i.d. drafts, of which `Optimal` attains the optimum. For drafts without replacement the value is the acceptance
+    probability of k tokens that are drawn once.
     """
     temperature, none = behind.context.temperature, np.zeros(0, dtype=np.int64)
     if not temperature:

@@ -1,4 +1,4 @@
-"""The best shape with equally many children at every node of a level."""
+"""Best tree shape among those whose nodes of a level have equally many children."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ot_draft as otd
 
 
 def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> otd.trees.TreeShape:
-    """The tree of at most `budget` nodes with equally many children at each level that has most expected tokens."""
+    """Return the shape of at most `budget` nodes with the most expected tokens, if all nodes of a level have equally many children."""
     shapes = [
         otd.trees.TreeShape.by_level(children) for children in _by_level(budget, length, min(len(acceptance), budget))
     ]
@@ -16,7 +16,7 @@ def best_by_level(acceptance: Sequence[float], budget: int, length: int) -> otd.
 
 
 def _by_level(budget: int, length: int, widest: int, width: int = 1) -> Iterator[tuple[int, ...]]:
-    """Numbers of children by level that do not increase, with at most `budget` nodes."""
+    """Yield non-increasing numbers of children by level, for at most `budget` nodes in total."""
     for children in range(1, widest + 1):
         nodes = width * children
         if nodes <= budget and length:

@@ -1,4 +1,4 @@
-"""What the table of ways says: means, which way wins in every cell, and by how much, with errors of differences on the same contexts."""
+"""Summary of the table: means, and the best method in every cell, with standard errors of differences on the same contexts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ABOUT = ("text", "kind", "temperature", "draft")  # columns that say what a row is about
+ABOUT = ("text", "kind", "temperature", "draft")  # columns that identify a row
 LOOKUP = "lookup"
 OURS = (
     "chains, Optimal",
@@ -18,46 +18,46 @@ OURS = (
     "counted",
     "counted, traversal",
     "counted and lookup, traversal",
-)  # the others are published
+)  # all others are published methods
 Cell = tuple[str, float, int]  # draft, temperature, nodes
 
 
 @dataclass(frozen=True)
 class Of:
-    """One cell. lengths: by way (texts,), the expected accepted lengths on the same contexts."""
+    """One cell. lengths: by method, the expected accepted lengths (texts,) on the same contexts."""
 
     lengths: Mapping[str, np.ndarray]
 
     @property
     def texts(self) -> int:
-        """How many."""
+        """Number of contexts."""
         return len(next(iter(self.lengths.values())))
 
     @property
     def first(self) -> str:
-        """The way with the largest mean."""
+        """The method with the largest mean."""
         return max(self.lengths, key=self.mean)
 
     def mean(self, way: str) -> float:
-        """Mean accepted length."""
+        """Return the mean accepted length."""
         return float(self.lengths[way].mean())
 
     def error(self, way: str) -> float:
-        """Standard error of the mean."""
+        """Return the standard error of the mean."""
         return _error(self.lengths[way])
 
     def behind(self, way: str, other: str) -> tuple[float, float]:
-        """By how much one way is behind another, and the standard error of that: both on the same texts."""
+        """Return the mean accepted length of `other` minus that of `way`, and its standard error on the same contexts."""
         difference = self.lengths[other] - self.lengths[way]
         return float(difference.mean()), _error(difference)
 
     def best(self, ours: bool) -> str:
-        """The best way of this project, or the best published one; empty where the table has none."""
+        """Return the best method of this project, or the best published one; empty if the table has none."""
         return max((way for way in self.lengths if (way in OURS) == ours), key=self.mean, default="")
 
 
 def cells(rows: Sequence[Mapping[str, str]]) -> dict[Cell, Of]:
-    """All cells of drafts that have a model, of the texts that all ways of a cell have; rows of several files may follow each other."""
+    """Return all cells of drafts with a model, on the contexts that have all methods of a cell; rows may come from several files."""
     found: dict[Cell, dict[str, dict[int, float]]] = {}
     for row in rows:
         cell = row["draft"], float(row["temperature"]), int(row["nodes"])
@@ -73,10 +73,10 @@ def _of(ways: Mapping[str, Mapping[int, float]]) -> Of:
 
 
 def over(found: Mapping[Cell, Of], way: str, other: str = "") -> tuple[float, float]:
-    """A way's tokens a call over those of another, mean over the cells, and its standard error over texts.
+    """Return the quotient of two methods' tokens per target call, mean over the cells, and its standard error over contexts.
 
-    Without another: over the best published one of each cell, which is chosen in hindsight, and all the luckier the fewer texts there are.
-    Cells have the same texts, or the beginning of them.
+    other: the method in the denominator, by default the best published one of each cell. It is selected in hindsight, with a selection
+    bias that grows as the number of contexts decreases. All cells have the same contexts, or the first ones of them.
     """
     texts = min(of.texts for of in found.values())
     ratios, slopes = [], np.zeros(texts)
@@ -88,24 +88,24 @@ def over(found: Mapping[Cell, Of], way: str, other: str = "") -> tuple[float, fl
 
 
 def best_published(found: Mapping[Cell, Of]) -> str:
-    """The one published way that does best on average over the cells."""
+    """Return the published method with the largest mean quotient over the cells."""
     names = [way for way in ways_in(found) if way not in OURS]
     return max(names, key=lambda way: over(found, way, names[0])[0])
 
 
 def near_first(found: Mapping[Cell, Of], way: str) -> int:
-    """Number of cells where the way is first, or within one standard error of the first, on the same texts."""
+    """Return the number of cells where a method is first, or within one standard error of the first, on the same contexts."""
     gaps = (of.behind(way, of.first) for of in found.values())
     return sum(gap <= 0 or gap <= error for gap, error in gaps)
 
 
 def ways_in(found: Mapping[Cell, Of]) -> list[str]:
-    """The ways of a table, in its order."""
+    """Return the methods of a table, in its order."""
     return list(dict.fromkeys(way for of in found.values() for way in of.lengths))
 
 
 def as_markdown(found: Mapping[Cell, Of]) -> str:
-    """Two tables: a line for every cell, and one for every way."""
+    """Return two tables: one with a line for every cell, and one with a line for every method."""
     return f"{_cells(found)}\n\n{_ways(found)}"
 
 
@@ -126,7 +126,11 @@ def _cells(found: Mapping[Cell, Of]) -> str:
 
 
 def _ways(found: Mapping[Cell, Of]) -> str:
-    """By temperature: tokens a call over the published way that is best there, and in how many cells a way is first or near it."""
+    """Return the second table.
+
+    For every temperature it has the quotient of tokens per target call to the best published method of that temperature, and the number of
+    cells where a method is first or within one standard error.
+    """
     temperatures = sorted({temperature for _, temperature, _ in found})
     parts = {t: {cell: of for cell, of in found.items() if cell[1] == t} for t in temperatures}
     rivals = {t: best_published(part) for t, part in parts.items()}

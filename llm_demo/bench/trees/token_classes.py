@@ -1,8 +1,8 @@
-"""Laws of a pair on few tokens: those that stand in a tree, and the others by classes of nearly equal p/q.
+"""Distributions of a pair on few tokens: the tokens of a tree, and classes of all others with nearly equal p/q.
 
-A lossless rule treats tokens alike that were not drafted and whose masses under target and draft have one ratio, so that merging these
-changes nothing. Ratios of one class differ by a factor of e^(1/32) at most, but for those beyond e^6, where one of the two masses hardly
-counts. What it costs is measured in tests/llm_demo/test_trees.py.
+A lossless rule treats tokens alike that were not drafted and have the same p/q, so that merging them changes nothing. Ratios of one class
+differ by a factor of at most e^(1/32), except those beyond e^6, where one of the two masses is negligible. The error of this approximation
+is measured in tests/llm_demo/test_trees.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch import Tensor
 
 Prefix = tuple[int, ...]
 
-PER_UNIT = 32  # classes a unit of log(p/q)
-FARTHEST = 6  # of log(p/q)
+PER_UNIT = 32  # classes per unit of log(p/q)
+FARTHEST = 6  # max. of |log(p/q)|
 CLASSES = 2 * PER_UNIT * FARTHEST
 
 
 @dataclass(frozen=True)
 class Row:
-    """The laws at one prefix. p, q: (d,) masses of the drafted tokens, of_class: int (d,) their classes; rest_p, rest_q: (CLASSES,)."""
+    """Distributions at a prefix. p, q: (d,) masses of the drafted tokens; of_class: int (d,) their classes; rest_p, rest_q: (CLASSES,)."""
 
     p: np.ndarray
     q: np.ndarray
@@ -33,10 +33,10 @@ class Row:
 
 
 def merged_row(target: Tensor, draft: Tensor | None, temperature: float, drafted: np.ndarray) -> Row:
-    """From the logits (n,) of both models at a prefix; draft: None where only the target's law is asked for."""
+    """Return the row from the logits (n,) of both models at a prefix; draft: None if only the target's distribution is needed."""
     log_p = (target.float() / temperature).log_softmax(-1)
     log_q = log_p if draft is None else (draft.float() / temperature).log_softmax(-1)
-    ratio = (log_p - log_q).clamp(-FARTHEST, FARTHEST)  # q = 0: the largest
+    ratio = (log_p - log_q).clamp(-FARTHEST, FARTHEST)  # q = 0 gives the largest ratio
     of_class = ((ratio + FARTHEST) * PER_UNIT).long().clamp(max=CLASSES - 1)
     p, q = log_p.exp().double(), log_q.exp().double()
     at = torch.as_tensor(drafted, device=p.device)
@@ -49,22 +49,22 @@ def merged_row(target: Tensor, draft: Tensor | None, temperature: float, drafted
 
 
 class MergedLaws:
-    """The laws at the prefixes of several trees, drafted: the tokens that stand in any of them, increasing."""
+    """Distributions at the prefixes of several trees; drafted: the tokens that occur in any of them, increasing."""
 
     def __init__(self, rows: dict[Prefix, Row], drafted: np.ndarray) -> None:
         self._rows, self._drafted = rows, drafted
 
     def of(self, tokens: Sequence[int]) -> TreeModel:
-        """For a tree with these tokens."""
+        """Return the model of a tree with these tokens."""
         return TreeModel(self._rows, self._drafted, np.unique(tokens))
 
 
 class TreeModel:
-    """An `Model` of one tree, whose tokens are numbered 0, 1, ...; behind them stand the classes."""
+    """A `Model` of one tree; its tokens are numbered 0, 1, ..., and the classes follow them."""
 
     def __init__(self, rows: dict[Prefix, Row], drafted: np.ndarray, tokens: np.ndarray) -> None:
         self._rows, self.tokens = rows, tokens
-        self.number = {int(token): place for place, token in enumerate(tokens)}
+        self.number = {int(token): index for index, token in enumerate(tokens)}
         self._mine = np.searchsorted(drafted, tokens)
         self._others = np.setdiff1d(np.arange(len(drafted)), self._mine)
 
