@@ -1,11 +1,11 @@
-"""The shape that chooses itself against plain decoding and all others, by kind of text: `python -m llm_demo.bench.auto --out FILE`.
+"""Adaptive draft length compared with autoregressive decoding and fixed shapes: `python -m llm_demo.bench.auto --out FILE`.
 
-40 texts of four kinds (chat, code, documentation, and editing, where much of what comes was given) in `kinds.jsonl`. All methods take
-turns text by text; what auto learns it learns in the texts that are timed. --fresh: every text in a process of its own, as a user of
-`ot-draft decode` has it, so that nothing is learnt from one for another; else all in one process. Ratios of tokens a second to the plain
-method's, with 95 % intervals over texts (jackknife, Student's t). --beside float16: plain and auto once more, in the same turns, by models
-whose weights are of that number type; their ratios are to the plain method of --dtype like all others. --draft-beside DRAFT: auto once more
-with another draft (skip:17), and its path of four tokens.
+The 40 prompts in `kinds.jsonl` are of four kinds: chat, code, documentation and editing, where the completion repeats much of the prompt.
+The methods are interleaved prompt by prompt. `auto` adapts during the timed completions. By default all prompts share one process. With
+--fresh each prompt has a separate process, as with `ot-draft decode`, so that nothing is learnt from earlier prompts. The table has ratios
+of tokens per second to the autoregressive method, with 95 % confidence intervals over prompts (jackknife, Student's t). `--beside float16`
+adds autoregressive decoding and `auto` with weights of that data type; their ratios are also to the autoregressive method of --dtype.
+`--draft-beside DRAFT` adds `auto` and a path of four tokens with another draft (skip:17).
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ from ot_draft.decoding.benchmark.peers import peers
 from ot_draft.decoding.load import DTYPES
 from ot_draft.decoding.methods import Method, auto_method, lookup_method, method_called, shape_of
 
-Shapes = dict[tuple[str, str], Counter[str]]  # what was chosen how often, by kind of text and label of the method
+Shapes = dict[
+    tuple[str, str], Counter[str]
+]  # number of steps per chosen shape, by kind of prompt and label of the method
 KINDS = Path(__file__).with_name("kinds.jsonl")
 SEED = 17
-AGAINST = ("all", "shapes", "peers", "plain")  # fixed shapes of ours, transformers' own, nothing more
+AGAINST = ("all", "shapes", "peers", "plain")  # also fixed shapes of ot_draft, generation of transformers, or nothing
 ONE_SHAPE = (("speculativesampling", 1, 1), ("block", 1, 2), ("block", 1, 4), ("joint", 4, 2))
 
 
 def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
-    """All but the plain method: auto first, then those of AGAINST. transformers' own take one text at a time."""
+    """Return all methods but the autoregressive one: auto, then those of AGAINST. Methods of transformers require batch 1."""
     methods: list[Method] = [auto_method()]
     if against in ("all", "shapes"):
         methods += [method_called(rule, None, shape_of(K, L, None)) for rule, K, L in ONE_SHAPE]
@@ -55,14 +57,14 @@ def contenders(pair: Pair, batch: int, against: str) -> list[Method]:
 
 @dataclass(frozen=True, kw_only=True)
 class OfOtherModels(Method):
-    """A method by a pair of its own."""
+    """A method with a separate pair of models."""
 
     method: Method
     pair: Pair = field(compare=False)
 
     @classmethod
     def like(cls, method: Method, pair: Pair, word: str) -> OfOtherModels:
-        """The method of this name with a word added."""
+        """Return the method for another pair, with a word appended to its label."""
         drafts = f"{method.drafts}, {word}".removeprefix(", ")
         named = {"label": f"{method.label}, {word}", "drafts": drafts}
         return cls(**vars(method) | named, method=method, pair=pair)
@@ -72,19 +74,22 @@ class OfOtherModels(Method):
 def calls_of_others(
     method: OfOtherModels, pair: Pair, prompts: Sequence[Sequence[int]], options: DecodeOptions, watch: Watch = nobody
 ) -> Iterator[Call]:
-    """Of the method itself, by its own pair."""
+    """Return the calls of the wrapped method with its pair."""
     return calls(method.method, method.pair, prompts, options, lambda _, text, step: watch(method, text, step))
 
 
 def beside(pair: Pair, word: str, methods: Sequence[Method]) -> list[Method]:
-    """These methods by another pair."""
+    """Return these methods for another pair."""
     return [OfOtherModels.like(method, pair, word) for method in methods]
 
 
 def bench(
     pair: Pair, prompts: Sequence[Prompt], batch: int, options: DecodeOptions, methods: Sequence[Method], progress: Any
 ) -> list[Row]:
-    """Rows of the plain method and of these, for every kind of text and for all; a batch is of one kind as far as that goes."""
+    """Return rows of the autoregressive method and of `methods`, for every kind of prompt and for all.
+
+    Prompts of a batch are sorted by kind, so that most batches have one kind.
+    """
     ordered = prompts if batch == 1 else sorted(prompts, key=lambda prompt: prompt.kind)
     groups = [ordered[start : start + batch] for start in range(0, len(ordered) - batch + 1, batch)]
     tokens = [[prompt.tokens for prompt in group] for group in groups]
@@ -101,7 +106,7 @@ def bench(
 def rows_of(
     measured: Sequence[Measured], kinds: Sequence[str], shapes: Shapes, batch: int, options: DecodeOptions
 ) -> list[Row]:
-    """The rows of what was measured, the plain method first. kinds: of every group of texts."""
+    """Return the rows of the measurements, the autoregressive method first. kinds: the kind of every group of prompts."""
     common = {"batch": batch, "temperature": options.sampling.temperature}
     rows = []
     for kind in ["all"] if batch > 1 else [*dict.fromkeys(kinds), "all"]:
@@ -117,7 +122,7 @@ def rows_of(
 
 @dataclass(frozen=True)
 class Fresh:
-    """One text after the other, each in a process that loads the models for it. models: what `load_pair` is given by name."""
+    """One prompt after the other, each in a separate process that loads the models. models: keyword arguments of `load_pair`."""
 
     models: dict[str, Any]
     texts: int
@@ -126,7 +131,7 @@ class Fresh:
     threads: int | None
 
     def rows(self, pair: Pair, progress: Any) -> list[Row]:
-        """As `bench` gives them. pair: the same models, here."""
+        """Return the rows as `bench` does. pair: the same models in this process."""
         measured = [Measured(method) for method in (plain_method(), *contenders(pair, 1, self.against))]
         kinds, shapes = list[str](), Shapes()
         with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -140,7 +145,7 @@ class Fresh:
         return rows_of(measured, kinds, shapes, 1, self.options)
 
     def one(self, number: int) -> tuple[str, list[list[Call]], Shapes]:
-        """The text of this number: its kind, calls of every method, and the shapes that were chosen; in a process of its own."""
+        """Decode one prompt, in a separate process; return its kind, the calls of every method, and the chosen shapes."""
         if self.threads:
             torch.set_num_threads(self.threads)
         pair = load_pair(**self.models)
@@ -157,7 +162,7 @@ class Fresh:
 
 
 def plain_method() -> Method:
-    """One token a call."""
+    """Return autoregressive decoding, with one token per target call."""
     return method_called("autoregressive", None, shape_of(1, 1, None))
 
 
@@ -178,57 +183,67 @@ def _shape(drafting: Drafting) -> str:
 
 
 def _shares(used: Counter[str] | None) -> str:
-    """Shares of the steps, the most frequent first."""
+    """Return the shares of the steps by shape, the most frequent first."""
     if not used:
         return ""
     return " ".join(f"{name}:{count / used.total():.2f}" for name, count in used.most_common(6))
 
 
-def _of_its_own(row: Row) -> str:
-    return f", {row['of_its_plain']} of its own" if "of_its_plain" in row else ""
+def _own_ratio(row: Row) -> str:
+    return f", {row['of_its_plain']} of its engine's" if "of_its_plain" in row else ""
 
 
 def show(rows: Sequence[Row]) -> str:
-    """One line a row."""
+    """Return one line per row."""
     return "\n".join(
-        f"batch {row['batch']} T {row['temperature']} {row['kind']:14} {row['method'][:46]:46} {row['tokens_a_call']:>6} a call"
-        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}] of our plain{_of_its_own(row)}  {row['shapes']}"
+        f"batch {row['batch']} T {row['temperature']} {row['kind']:14} {row['method'][:46]:46} {row['tokens_a_call']:>6} tokens per call"
+        f" {row['tokens_a_second']:>6}/s  {row['ratio']} [{row['low']}, {row['high']}] of autoregressive{_own_ratio(row)}  {row['shapes']}"
         for row in rows
     )
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="CSV file of the table.")
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
 @click.option(
     "--draft",
-    help="The same of the draft, a safetensors file of layers, or, of the embedded ones, tokens or states [default: states].",
+    help="Draft model: directory, GGUF file, hub name, safetensors file of layers, tokens or states [default: states].",
 )
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
 @click.option("--backend", default="auto", show_default=True, type=click.Choice(("auto", *BACKENDS)))
-@click.option("--texts", default=40, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
-@click.option("--tokens", default=128, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option(
+    "--texts", default=40, show_default=True, type=click.IntRange(1), help="Number of prompts; four kinds alternate."
+)
+@click.option(
+    "--tokens", default=128, show_default=True, type=click.IntRange(2), help="Maximum number of new tokens per prompt."
+)
 @click.option("--batch", multiple=True, type=click.IntRange(1), default=(1, 8), show_default=True)
 @click.option("--temperature", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
-@click.option("--against", type=click.Choice(AGAINST), default="all", show_default=True, help="Besides plain and auto.")
 @click.option(
-    "--beside", type=click.Choice(list(DTYPES)), multiple=True, help="Other number types, for plain and auto once more."
+    "--against",
+    type=click.Choice(AGAINST),
+    default="all",
+    show_default=True,
+    help="Methods in addition to autoregressive and auto.",
 )
-@click.option("--draft-beside", multiple=True, help="Other drafts, for auto and four tokens a call.")
-@click.option("--fresh", is_flag=True, help="A process of its own for every text; one text at a time.")
+@click.option(
+    "--beside", type=click.Choice(list(DTYPES)), multiple=True, help="Further data types, for autoregressive and auto."
+)
+@click.option("--draft-beside", multiple=True, help="Further drafts, for auto and a path of four tokens.")
+@click.option("--fresh", is_flag=True, help="Separate process for every prompt, at batch 1.")
 @click.option(
     "--loaded-for",
     type=click.IntRange(1),
-    help="Tokens that a process of its own is loaded for, as `load_pair` is told [default: those of its text].",
+    help="Argument `tokens` of `load_pair` in every separate process, with --fresh [default: --tokens].",
 )
-@click.option("--threads", type=click.IntRange(1), help="Of torch, on the CPU [default: torch's own].")
+@click.option("--threads", type=click.IntRange(1), help="Number of torch threads on the CPU [default: of torch].")
 def main(
     out: Path, target: str | None, draft: str | None, device: str, dtype: str, backend: str, **options: Any
 ) -> None:
-    """Measure, write OUT and print a line for every kind and method."""
+    """Measure all methods, write OUT and print a line for every kind and method."""
     if options["loaded_for"] and not options["fresh"]:
-        raise click.UsageError("--loaded-for is of processes of their own: give --fresh too")
+        raise click.UsageError("--loaded-for requires --fresh. Add --fresh, or remove --loaded-for.")
     if options["threads"]:
         torch.set_num_threads(options["threads"])
     try:

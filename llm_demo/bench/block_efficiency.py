@@ -1,11 +1,10 @@
 """Accepted lengths of all path rules on the same real trees: `python -m llm_demo.bench.block_efficiency`.
 
-Trees of K x L i.i.d. paths are drafted along texts that the target writes, with the target's and the draft's law at every
-node; then every rule selects on every tree. What is stored is the expected accepted length given the tree (Rao-Blackwell),
-so that rules differ by what they do and not by their uniforms: exact for token-wise rules, the mean of DRAWS selections for
-the others. Smaller K and L are the first paths, cut. Beside it stand control variates: a rule's chance to go on from the
-root given the drafts, less the same over all drafts, which is known exactly; their mean is 0, and what correlates with them is
-the luck of the drafts.
+Trees of K x L i.i.d. paths are drafted along completions by the target, with the distributions of target and draft at every node. Every
+rule selects on every tree. The stored value is the expected accepted length given the tree (Rao-Blackwell), so that differences between
+rules do not depend on their uniform random numbers. It is exact for token-wise rules, and the mean of DRAWS selections for the others.
+Smaller trees are the first K paths, cut to L tokens. The table also has control variates: a rule's probability of accepting a token at the
+root given the drafts, minus the same probability over all drafts, which is known exactly. Their mean is 0.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from ot_draft.trees.tree import PlainTree
 OUT = Path("figures/data/real_block_efficiency.csv")
 K, L = 8, 8
 SIZES = ((1, 4), (8, 4), (1, 8), (8, 8))
-SHORT = SIZES[:2]  # twice as quick
-DEEP = 4  # every so many texts have all sizes
-CLASSES = 512  # of tokens, as Joint has them on large vocabularies: all tokens cost four times as much
+SHORT = SIZES[:2]  # half the time
+DEEP = 4  # every DEEP-th prompt has all sizes
+CLASSES = 512  # of tokens, as Joint has on large vocabularies; without classes the time is four times as long
 DRAWS = 16
 SEED = 4
 ONE = otd.rules.SpeculativeSampling()
@@ -45,17 +44,17 @@ WALKS = (otd.trees.TokenWise(ONE), *map(otd.trees.TokenWise, TOKEN_WISE), otd.tr
 
 
 def mean_length(rule: otd.trees.PathRule, tree: otd.trees.DraftTree, draws: int, generator: torch.Generator) -> float:
-    """Mean accepted length of so many independent selections on one tree."""
+    """Return the mean accepted length of `draws` independent selections on one tree."""
     uniforms = torch.rand(draws, rule.n_uniforms(tree.bounds), generator=generator, dtype=tree.p.dtype)
     return float(rule.select(tree.repeated(draws), uniforms).length.double().mean())
 
 
 def survival(rule: otd.trees.PathRule, tree: otd.trees.DraftTree) -> np.ndarray:
-    """(L,) P(accepted length >= d | the tree) for d = 1 .. L, of a batch of one tree, exactly."""
+    """Return P(accepted length >= d | the tree), exactly, for d = 1 .. L: (L,), of a batch of one tree."""
     shape, tokens = tree.shape(0), tree.tokens[0].tolist()
-    ways = [tuple(tokens[node - 1] for node in shape.path(v)) for v in range(shape.size + 1)]
+    prefixes = [tuple(tokens[node - 1] for node in shape.path(v)) for v in range(shape.size + 1)]
     targets, drafts = (
-        {way: row / row.sum() for way, row in zip(ways, laws[0].double().cpu().numpy(), strict=False)}
+        {prefix: row / row.sum() for prefix, row in zip(prefixes, laws[0].double().cpu().numpy(), strict=False)}
         for laws in (tree.p, tree.q)
     )
     model = otd.trees.MarkovModel(targets, drafts, tree.bounds.length)
@@ -64,10 +63,10 @@ def survival(rule: otd.trees.PathRule, tree: otd.trees.DraftTree) -> np.ndarray:
 
 
 def controls_on(tree: otd.trees.DraftTree) -> dict[str, float]:
-    """Variables of mean 0 over the drafts of one tree of K paths, by name."""
+    """Return variables of mean 0 over the drafts of one tree of K paths, by name."""
     p, q = (x[0, 0].double().cpu().numpy() for x in (tree.p, tree.q))
     seen = q > 0
-    # Tokens that are never drafted are one to every rule: their ratio p/q is the same.
+    # Tokens that are never drafted are equivalent for every rule, because they have the same ratio p/q.
     p, q = (np.append(x[seen], x[~seen].sum()) for x in (p, q))
     controls = {}
     for rule, k in CONTROLS:
@@ -78,7 +77,7 @@ def controls_on(tree: otd.trees.DraftTree) -> dict[str, float]:
 
 
 def lengths_on(tree: otd.trees.DraftTree, sizes: Sequence[tuple[int, int]], draws: int, seed: int) -> dict[str, float]:
-    """Expected accepted lengths on one tree of K x L paths, by 'rule KxL'."""
+    """Return the expected accepted lengths on one tree of K x L paths, by 'rule KxL'."""
     generator = torch.Generator().manual_seed(seed)
     lengths: dict[str, float] = {}
     for width in dict.fromkeys(paths for paths, _ in sizes):
@@ -87,7 +86,9 @@ def lengths_on(tree: otd.trees.DraftTree, sizes: Sequence[tuple[int, int]], draw
         for rule in (ONE,) if width == 1 else TOKEN_WISE:
             walk = otd.trees.TokenWise(rule)
             lives = survival(walk, whole)
-            for length in (length for paths, length in sizes if paths == width):  # a walk does not look ahead
+            for length in (
+                length for paths, length in sizes if paths == width
+            ):  # a token-wise rule does not look ahead
                 lengths[f"{walk.name} {width}x{length}"] = sum(lives[:length])
     for width, length in sizes:
         cut = first_chains(tree, width, length)
@@ -100,7 +101,7 @@ def lengths_on(tree: otd.trees.DraftTree, sizes: Sequence[tuple[int, int]], draw
 def trees(
     pair: Pair, prompt: Sequence[int], walk: otd.trees.PathRule, options: DecodeOptions, size: tuple[int, int] = (K, L)
 ) -> Iterator[otd.trees.DraftTree]:
-    """The trees of K x L paths behind one prompt, a step of decoding each; `walk` chooses how the text goes on."""
+    """Yield the trees of K x L paths after one prompt, one per decoding step; the rule `walk` selects the tokens."""
     drafting = Drafting.chains(*size, walk)
     for step in decode_steps(pair, [prompt], drafting, options):
         yield step.tree(0)
@@ -109,14 +110,16 @@ def trees(
 def replay_text(
     pair: Pair, number: int, prompt: Prompt, options: DecodeOptions, every: int, draws: int
 ) -> dict[str, object]:
-    """Means over every `every`-th step of one text; `trees`: how many. Every DEEP-th text has all sizes."""
-    walk = WALKS[(number // DEEP + number) % len(WALKS)]  # all walks on deep texts, and on texts of every kind
+    """Return means over every `every`-th step of one prompt, and their number `trees`. Every DEEP-th prompt has all sizes."""
+    walk = WALKS[
+        (number // DEEP + number) % len(WALKS)
+    ]  # all walks occur on prompts with all sizes, and on all kinds of prompts
     sizes = SHORT if number % DEEP else SIZES
     sums: dict[str, float] = {}
     count = 0
-    for place, tree in enumerate(trees(pair, prompt.tokens, walk, options, sizes[-1])):
-        if place % every == number % every:
-            values = lengths_on(tree, sizes, draws, SEED + 1000 * number + place) | controls_on(tree)
+    for step, tree in enumerate(trees(pair, prompt.tokens, walk, options, sizes[-1])):
+        if step % every == number % every:
+            values = lengths_on(tree, sizes, draws, SEED + 1000 * number + step) | controls_on(tree)
             for name, value in values.items():
                 sums[name] = sums.get(name, 0.0) + value
             count += 1
@@ -128,13 +131,13 @@ def replay_text(
 def write_texts(
     pair: Pair, prompts: Sequence[Prompt], out: Path, first: int, seconds: float, decoding: DecodeOptions, **how: int
 ) -> None:
-    """Append a line for every text from `first` on, and stop after the text during which so many seconds have passed."""
+    """Append a row for every prompt from `first` on; the prompt during which the time limit in seconds passes is the last."""
     start = time.perf_counter()
     if not first:
         out.unlink(missing_ok=True)
     for number, prompt in list(enumerate(prompts))[first:]:
         row = replay_text(pair, number, prompt, replace(decoding, rows=[number]), **how)
-        append(row, out, _columns())  # what a short text lacks stays empty
+        append(row, out, _columns())  # columns without trees stay empty
         if time.perf_counter() - start > seconds:
             break
 
@@ -148,20 +151,20 @@ def _columns() -> list[str]:
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--draft", default="states", show_default=True, type=click.Choice(list(DRAFTS)), help="Of the embedded ones."
+    "--draft", default="states", show_default=True, type=click.Choice(list(DRAFTS)), help="Embedded draft model."
 )
-@click.option("--texts", default=200, show_default=True, help="Prompts, of all kinds in turn.")
-@click.option("--first", default=0, help="Go on behind an earlier run, which left so many texts in OUT.")
-@click.option("--tokens", default=32, show_default=True, help="Of each text.")
-@click.option("--every", default=1, show_default=True, help="Steps from one tree that is looked at to the next.")
-@click.option("--draws", default=DRAWS, show_default=True, help="Selections a tree, of rules that are not exact here.")
+@click.option("--texts", default=200, show_default=True, help="Number of prompts; kinds of prompts alternate.")
+@click.option("--first", default=0, help="Number of prompts in OUT from an earlier run to continue.")
+@click.option("--tokens", default=32, show_default=True, help="Maximum number of new tokens per prompt.")
+@click.option("--every", default=1, show_default=True, help="Interval between evaluated trees, in steps.")
+@click.option("--draws", default=DRAWS, show_default=True, help="Selections per tree of rules without an exact value.")
 @click.option("--temperature", default=1.0, show_default=True)
-@click.option("--minutes", default=1e9, help="Stop after the text during which these have passed.")
-@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option("--minutes", default=1e9, help="Time limit in minutes; the current prompt is completed.")
+@click.option("--threads", default=1, show_default=True, help="Number of torch threads on the CPU.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
 def main(out: Path, texts: int, first: int, tokens: int, temperature: float, minutes: float, **options: Any) -> None:
-    """Write a line for every text to OUT."""
+    """Write one row per prompt to OUT."""
     torch.set_num_threads(options["threads"])
     try:
         pair = load_pair(draft=options["draft"], dtype=options["dtype"], device=options["device"])

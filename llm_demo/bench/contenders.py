@@ -1,7 +1,7 @@
-"""All path rules on K paths of length L, and what transformers does with the same two models, in turns in one run.
+"""Benchmark of all path rules on K paths of length L, and of generation in transformers with the same models, interleaved in one run.
 
-Every rule is compared with autoregressive decoding by the same engine, and with transformers' own generation (plain, assisted) of the
-same two models. The rows are those of `ot-draft decode --compare`, of texts in batches.
+Every rule is compared with autoregressive decoding in the same engine, and with transformers' autoregressive and assisted generation. The
+rows are those of `ot-draft decode --compare`, for batches of prompts.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Grid = tuple[tuple[int, int], ...]
 
 
 def own_methods(grid: Grid = GRID) -> list[Method]:
-    """The plain method first, then all rules for every (K, L)."""
+    """Return the autoregressive method, then all rules for every (K, L)."""
     return [plain_method()] + [
         method_called(rule, law, shape_of(K, L, None)) for K, L in grid for rule, law in (ONE_PATH if K == 1 else PATHS)
     ]
 
 
 def peers(pair: Pair, grid: Grid = GRID) -> list[Peer]:
-    """transformers' own generation with the same models: plain, and assisted by one draft of every length of the grid."""
+    """Return transformers' generation with the same models: autoregressive, and assisted by one draft of every length of the grid."""
     return every_peer(pair, *dict.fromkeys(L for _, L in grid))[:-1]
 
 
@@ -52,9 +52,9 @@ def bench(
     grid: Grid = GRID,
     methods: Sequence[Method] = (),
 ) -> list[Row]:
-    """A row for every contender at one batch size and temperature; peers, which take one text at a time, at batch 1 only.
+    """Return a row for every method at one batch size and temperature; methods of transformers are included at batch 1 only.
 
-    methods: the plain one first [all of the grid].
+    methods: the autoregressive one first; by default all of the grid.
     """
     texts = [prompt.tokens for prompt in prompts]
     groups = [texts[start : start + batch] for start in range(0, len(texts) - batch + 1, batch)]

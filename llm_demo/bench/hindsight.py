@@ -1,9 +1,10 @@
-"""What the shape that chooses itself loses beside fixed ones, at given costs: `python -m llm_demo.bench.hindsight --out FILE`.
+"""Adaptive draft length compared with fixed shapes at given costs: `python -m llm_demo.bench.hindsight --out FILE`.
 
-Texts are decoded, and every step is charged what its passes take by a row of the table of backends (`python -m llm_demo.bench.backends`),
-a pass over another number of positions than the one before included: no clock is read, so that one policy beside another does not
-depend on what else the machine did. `auto` is told the costs, and begins every text anew. Ratios of tokens a second to plain decoding;
-`least` is that of the text that gained least. Finding out the costs is not in them: that is `python -m llm_demo.bench.auto --fresh`.
+Prompts are decoded, and every step is charged the costs of its forward passes from a row of the table of backends (`python -m
+llm_demo.bench.backends`), including the extra cost of a changed number of positions. No time is measured, so that other load of the machine
+does not affect the comparison. `auto` is given the costs, and starts without statistics on every prompt. The table has ratios of tokens per
+second to autoregressive decoding; `least` is the smallest ratio of a prompt. The time for measuring costs is not included; `python -m
+llm_demo.bench.auto --fresh` includes it.
 """
 
 from __future__ import annotations
@@ -32,38 +33,40 @@ SEED = 17
 
 
 def costs_in(row: dict[str, str]) -> Costs:
-    """Milliseconds, from a row of the table: a plain step as it was, what is beside the pass in all of them.
+    """Return costs in milliseconds from a row of the table.
 
-    What a drafted step takes beyond its passes counts as selection, so that it weighs once a step and not once a draft pass.
-    UsageError for a table that lacks whole steps.
+    The time of an autoregressive step outside the forward pass is added to all steps. The remaining time of a step with one draft token
+    counts as selection, once per step. Raises UsageError if the table lacks whole steps.
     """
     if missing := {"plain_step_ms", "drafted_step_ms", "changed_ms"} - row.keys():
-        raise click.UsageError(f"the table lacks {', '.join(sorted(missing))}: make it anew by llm_demo.bench.backends")
-    plain, beside = float(row["plain_step_ms"]), float(row["plain_step_ms"]) - float(row["ms_1"])
-    verify = {1: plain} | {number: float(row[f"ms_{number}"]) + beside for number in POSITIONS if number > 1}
+        raise click.UsageError(
+            f"--table lacks the columns {', '.join(sorted(missing))}. Create it with llm_demo.bench.backends."
+        )
+    plain, other = float(row["plain_step_ms"]), float(row["plain_step_ms"]) - float(row["ms_1"])
+    verify = {1: plain} | {number: float(row[f"ms_{number}"]) + other for number in POSITIONS if number > 1}
     draft = {number: float(row[f"draft_ms_{number}"]) for number in ROWS}
     selection = max(float(row["drafted_step_ms"]) - verify[2] - draft[1], 0.0)
     return Costs(verify, draft, {"": selection}, max(float(row["changed_ms"]), 0.0))
 
 
 class Clock:
-    """Milliseconds of a text's steps, by costs as `Auto` reads them, and changes of positions as they come.
+    """Milliseconds of the steps of one prompt, by the costs that `Auto` uses, including changes of the number of positions.
 
-    sizes: of the target's calls, see `call_size`.
+    sizes: of the target's forward passes, see `call_size`.
     """
 
     def __init__(self, costs: Costs, sizes: CallSizes) -> None:
         self.costs, self.ms, self._size, self._sizes = GivenCosts(costs), 0.0, 0, sizes
 
     def charge(self, drafting: Drafting) -> None:
-        """One more step."""
+        """Add the cost of one step."""
         before, size = self._size, call_size(drafting, 1, self._sizes)
         self._size = size or before
         self.ms += self.costs.step(drafting) + (self.costs.change() if before not in (0, self._size) else 0.0)
 
 
 def contenders(costs: Costs) -> dict[str, Any]:
-    """Makers of policies by name: auto, and every shape."""
+    """Return factories of policies by name: auto, and every fixed shape."""
     made: dict[str, Any] = {"auto": lambda: Auto(costs=costs)}
     for K, L in SHAPES:
         drafting = Drafting.chains(K, L, BlockVerification() if K == 1 else Joint())
@@ -72,7 +75,7 @@ def contenders(costs: Costs) -> dict[str, Any]:
 
 
 def tokens_and_ms(pair: Pair, policy: Any, prompt: Prompt, options: DecodeOptions, costs: Costs) -> tuple[int, float]:
-    """Of one text: tokens that came, and what its steps are charged."""
+    """Return the number of new tokens of one prompt, and the cost of its steps in milliseconds."""
     clock, tokens = Clock(costs, pair.target_model.call_sizes), 0
     for step in decode_steps(pair, [prompt.tokens], policy, options):
         clock.charge(step.drafting)
@@ -81,7 +84,7 @@ def tokens_and_ms(pair: Pair, policy: Any, prompt: Prompt, options: DecodeOption
 
 
 def rows_of(name: str, found: Sequence[tuple[str, int, float]], plain: float, temperature: float) -> list[Row]:
-    """For every kind and for all. found: kind, tokens and milliseconds of every text."""
+    """Return a row for every kind and for all. found: kind, tokens and milliseconds of every prompt."""
     rows: list[Row] = []
     for kind in (*dict.fromkeys(kind for kind, *_ in found), "all"):
         chosen = [(tokens, ms) for other, tokens, ms in found if kind in ("all", other)]
@@ -93,21 +96,35 @@ def rows_of(name: str, found: Sequence[tuple[str, int, float]], plain: float, te
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="CSV file of the table.")
 @click.option("--table", default=TABLE, show_default=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--backend", default="openvino-float", show_default=True, help="Whose costs, and who decodes.")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Of the costs and of this run.")
-@click.option("--texts", default=12, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
-@click.option("--tokens", default=96, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option(
+    "--backend", default="openvino-float", show_default=True, help="Backend that decodes, and whose costs are charged."
+)
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of threads of the costs and of this run.",
+)
+@click.option(
+    "--texts", default=12, show_default=True, type=click.IntRange(1), help="Number of prompts; four kinds alternate."
+)
+@click.option(
+    "--tokens", default=96, show_default=True, type=click.IntRange(2), help="Maximum number of new tokens per prompt."
+)
 @click.option("--temperature", "temperatures", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
 def main(
     out: Path, table: Path, backend: str, threads: int, texts: int, tokens: int, temperatures: tuple[float, ...]
 ) -> None:
-    """Decode, write OUT and print a line for every method."""
+    """Decode all prompts, write OUT and print a line for every method and kind."""
     torch.set_num_threads(threads)
     row = next((row for row in read(table) if (row["backend"], row["threads"]) == (backend, str(threads))), None)
     if row is None:
-        raise click.UsageError(f"{table} has no row of backend {backend} with {threads} threads: measure it first")
+        raise click.UsageError(
+            f"--table must have a row of backend {backend} with {threads} threads, got {table}. Measure it first."
+        )
     costs, rows = costs_in(row), list[Row]()
     click.echo(f"costs in ms: {costs}")
     try:

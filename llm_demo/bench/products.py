@@ -1,12 +1,14 @@
-"""Products with 4-bit weights by library: `python -m llm_demo.bench.products --out figures/data/bench_products_cpu.csv`.
+"""Matrix products with 4-bit weights by library: `python -m llm_demo.bench.products --out figures/data/bench_products_cpu.csv`.
 
-All linear layers of the embedded target at their shapes, its head too, with random weights of 4 bits in groups of 32 that share a scale.
-Every product is of what the one before gave, cut to its width, and nothing else is between them: a pass over 1, 2, ... rows reads all
-weights once, in order, so that they come from memory and not from the cache. Each library in a process of its own, one after the other,
-several times over; one that is not installed is left out. `made_s`: seconds from the codes to the end of the first pass, the library's
-import among them. `equal_from`: the least number of rows from which on the first row has the same bits, whatever number they are; 1:
-always. `off`: the first row from that of the float32 products, root mean square over root mean square. Milliseconds and `changed_ms` as in
-`llm_demo.bench.backends`.
+The products have the shapes of all linear layers of the embedded target, including its head, with random 4-bit weights in groups of 32 that
+share a scale. The input of every product is the output of the previous one, cut to the required width. A pass over 1, 2, ... rows thus
+reads all weights once, in order, from memory and not from the processor's cache. Each library runs in a separate process, one at a time,
+and the processes are repeated; libraries that are not installed are omitted.
+
+* `made_s`: seconds from the codes to the end of the first pass, including the import of the library.
+* `equal_from`: smallest number of rows from which on the first row of the result is bitwise identical for all numbers of rows; 1: always.
+* `off`: root mean square difference of the first row from float32 products, divided by the root mean square of the latter.
+* Milliseconds and `changed_ms`: as in `llm_demo.bench.backends`.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ from ot_draft.cli import progress_bar
 OUT = Path("figures/data/bench_products_cpu.csv")
 ROWS = (1, 2, 4, 8, 16, 32)
 SEED = 48
-Pass = Callable[[np.ndarray], np.ndarray]  # rows (R, width) -> what the head gives of them (R, n), float32
+Pass = Callable[[np.ndarray], np.ndarray]  # rows (R, width) -> outputs of the head (R, n), float32
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """Of a Llama. keys: outputs for queries, keys and values together. n: of the head."""
+    """Shapes of a Llama. keys: number of outputs for queries, keys and values together. n: number of outputs of the head."""
 
     layers: int
     width: int
@@ -46,7 +48,7 @@ class Shapes:
     n: int
 
     def all(self) -> Iterator[tuple[int, int]]:
-        """(out, in) in the order of a pass."""
+        """Yield (outputs, inputs) in the order of a forward pass."""
         for _ in range(self.layers):
             yield from (
                 (self.keys, self.width),
@@ -61,7 +63,7 @@ SMOLLM2_135M = Shapes(30, 576, 960, 1536, 49152)
 
 
 def random_weights(shapes: Shapes, seed: int) -> list[Weights]:
-    """With outputs about as large as what goes in."""
+    """Return random weights whose outputs are about as large as their inputs."""
     random, made = np.random.default_rng(seed), list[Weights]()
     for outputs, inputs in shapes.all():
         codes = random.integers(1, 2 * MIDDLE, (outputs, inputs // GROUP, GROUP), np.uint8)  # of mean MIDDLE
@@ -71,20 +73,20 @@ def random_weights(shapes: Shapes, seed: int) -> list[Weights]:
 
 
 def floats(weights: Weights) -> torch.Tensor:
-    """The same as float32 (out, in)."""
+    """Return the weights as float32 (outputs, inputs)."""
     signed = weights.codes.astype(np.float32) - MIDDLE
     return torch.from_numpy((signed * weights.scales.astype(np.float32)[..., None]).reshape(len(signed), -1))
 
 
 def width(weights: Weights) -> int:
-    """Number of inputs."""
+    """Return the number of inputs."""
     return int(weights.codes.shape[1]) * GROUP
 
 
 def in_order(
     products: Sequence[tuple[int, Callable[[torch.Tensor], torch.Tensor]]], dtype: torch.dtype = torch.float32
 ) -> Pass:
-    """Products of torch, each behind its number of inputs; rows are of this type."""
+    """Return a pass of torch products, given with their numbers of inputs; dtype: of the activations."""
 
     @torch.inference_mode()
     def one_pass(rows: np.ndarray) -> np.ndarray:
@@ -97,18 +99,18 @@ def in_order(
 
 
 def by_float32(weights: Sequence[Weights]) -> Pass:
-    """Of torch, with weights of 32 bits."""
+    """Return a pass of torch with float32 weights."""
     linear = torch.nn.functional.linear
     return in_order([(width(each), partial(linear, weight=floats(each))) for each in weights])
 
 
 def by_torch(weights: Sequence[Weights]) -> Pass:
-    """torch's own 4-bit products on a CPU, which torchao's tensors for a CPU call, with bfloat16 rows: for these it has fast loops alone.
+    """Return a pass of torch's 4-bit products on a CPU, which torchao calls, with bfloat16 activations.
 
-    With float32 rows a product takes thirty times as long.
+    torch has fast kernels for bfloat16 only: with float32 activations a product takes thirty times as long.
     """
 
-    # Only measured here: no backend of ours rests on operators with such names.
+    # Used for this measurement only, because these are private operators of torch.
     pack, multiply = torch.ops.aten._convert_weight_to_int4pack_for_cpu, torch.ops.aten._weight_int4pack_mm_for_cpu
 
     def product(x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
@@ -128,7 +130,7 @@ def by_torch(weights: Sequence[Weights]) -> Pass:
 
 
 def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
-    """In a graph, as our backends have it. exact: with float rows, else rounded to 8 bits."""
+    """Return an OpenVINO graph, as in the backends. exact: with float activations, else with 8-bit activations."""
     from llm_demo.backends.fast_graph import Compiled, Product, cut, quantizes_activations, rows_in
 
     def make(_: int | None, x: Any) -> list[Any]:
@@ -144,7 +146,7 @@ def by_openvino(weights: Sequence[Weights], exact: bool) -> Pass:
 
 
 def by_onnxruntime(weights: Sequence[Weights], exact: bool) -> Pass:
-    """By its operator MatMulNBits in a graph. exact: with float rows, else it may round them to 8 bits (`accuracy_level` 4)."""
+    """Return an ONNX graph of operators MatMulNBits. exact: with float activations, else 8 bits are allowed (`accuracy_level` 4)."""
     import onnx
     import onnxruntime
     from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
@@ -152,21 +154,21 @@ def by_onnxruntime(weights: Sequence[Weights], exact: bool) -> Pass:
 
     constants, nodes, x = dict[str, np.ndarray](), list[Any](), "rows"
     before, number = width(weights[0]), onnx.TensorProto.FLOAT
-    for place, each in enumerate(weights):
+    for index, each in enumerate(weights):
         outputs, inputs = len(each.codes), width(each)
         if before != inputs:
             ends = {"start": 0, f"end_{inputs}": inputs, "axis": 1}
             constants |= {name: np.array([value], np.int64) for name, value in ends.items()}
-            nodes.append(make_node("Slice", [x, *ends], [f"cut_{place}"]))
-            x = f"cut_{place}"
+            nodes.append(make_node("Slice", [x, *ends], [f"cut_{index}"]))
+            x = f"cut_{index}"
         given = {
-            f"codes_{place}": each.codes[..., ::2] | (each.codes[..., 1::2] << 4),
-            f"scales_{place}": each.scales.astype(np.float32),
+            f"codes_{index}": each.codes[..., ::2] | (each.codes[..., 1::2] << 4),
+            f"scales_{index}": each.scales.astype(np.float32),
         }
         settings = {"K": inputs, "N": outputs, "bits": 4, "block_size": GROUP, "accuracy_level": 1 if exact else 4}
-        nodes.append(make_node("MatMulNBits", [x, *given], [f"out_{place}"], domain="com.microsoft", **settings))
+        nodes.append(make_node("MatMulNBits", [x, *given], [f"out_{index}"], domain="com.microsoft", **settings))
         constants |= given
-        x, before = f"out_{place}", outputs
+        x, before = f"out_{index}", outputs
     ends_of = [("rows", width(weights[0])), (x, before)]
     entered, left = (make_tensor_value_info(name, number, ["R", size]) for name, size in ends_of)
     graph = make_graph(
@@ -186,7 +188,7 @@ def by_onnxruntime(weights: Sequence[Weights], exact: bool) -> Pass:
 
 @dataclass(frozen=True)
 class Library:
-    """needs: modules. packages: what it takes beside torch, by distributions."""
+    """A library. needs: required modules. packages: required distributions in addition to torch."""
 
     make: Callable[[Sequence[Weights]], Pass]
     needs: tuple[str, ...] = ()
@@ -194,7 +196,7 @@ class Library:
 
     @property
     def installed(self) -> bool:
-        """Whether it can be measured here."""
+        """Whether all required modules are installed."""
         return all(find_spec(module) is not None for module in self.needs)
 
 
@@ -211,7 +213,7 @@ LIBRARIES = {
 
 
 def equal_from(first: dict[int, np.ndarray]) -> int:
-    """The least of these numbers of rows from which on the first row is the same in every bit."""
+    """Return the smallest number of rows from which on the first row is bitwise identical."""
     numbers = sorted(first)
     found = numbers[-1]
     for number in reversed(numbers):
@@ -222,7 +224,7 @@ def equal_from(first: dict[int, np.ndarray]) -> int:
 
 
 def measured(name: str, threads: int, visits: int, shapes: Shapes = SMOLLM2_135M) -> tuple[Times, int, float]:
-    """What one process finds: times, `equal_from` and `off`."""
+    """Return the measurements of one process: times, `equal_from` and `off`."""
     torch.set_num_threads(threads)
     weights = random_weights(shapes, SEED)
     x = np.random.default_rng(SEED).standard_normal((max(ROWS), shapes.width), np.float32)
@@ -241,7 +243,7 @@ def measured(name: str, threads: int, visits: int, shapes: Shapes = SMOLLM2_135M
 
 
 def off(first: np.ndarray, weights: Sequence[Weights], row: np.ndarray) -> float:
-    """How far a row's outputs are from those of float32 products."""
+    """Return the relative root mean square difference of a row's outputs from those of float32 products."""
     wanted = row
     for each in weights:  # one in memory at a time
         wanted = by_float32([each])(wanted)
@@ -251,10 +253,12 @@ def off(first: np.ndarray, weights: Sequence[Weights], row: np.ndarray) -> float
 @click.command()
 @click.option("--out", default=OUT, show_default=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--threads", multiple=True, default=(1, 2), show_default=True, type=click.IntRange(1))
-@click.option("--turns", default=2, show_default=True, type=click.IntRange(1), help="Processes of each.")
-@click.option("--visits", default=6, show_default=True, type=click.IntRange(1), help="Rounds over all sizes in one.")
+@click.option("--turns", default=2, show_default=True, type=click.IntRange(1), help="Number of processes per library.")
+@click.option(
+    "--visits", default=6, show_default=True, type=click.IntRange(1), help="Rounds over all sizes per process."
+)
 def main(out: Path, threads: tuple[int, ...], turns: int, visits: int) -> None:
-    """Measure, write OUT and print the table."""
+    """Measure all libraries, write OUT and print the table."""
     names = [name for name, library in LIBRARIES.items() if library.installed]
     if left := [name for name in LIBRARIES if name not in names]:
         click.echo(f"not installed: {'; '.join(left)}", err=True)

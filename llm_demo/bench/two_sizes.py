@@ -1,10 +1,10 @@
 """Tokens per target call of every rule on a pair of two sizes: `python -m llm_demo.bench.two_sizes --target FILE --draft FILE --out FILE`.
 
-K-SEQ decodes every text on K x L i.i.d. paths. At every step all trees are drafted by the same random numbers, the target reads the union
-of their nodes, and every rule gets its expected accepted length given its tree, exactly (`otd.trees.rules.lengths`), on tokens merged by
-the ratio of their masses (`token_classes`). So the other rules are evaluated on the contexts that decoding by K-SEQ reaches. Trees without
-replacement are evaluated at every few steps: their mean is K-SEQ's over all steps, plus the mean difference at these.
-The same command continues an interrupted run with the next text.
+K-SEQ decodes every prompt on K x L i.i.d. paths. At every step all trees are drafted with the same random numbers, the target reads the
+union of their nodes, and every rule gets its exact expected accepted length given its tree (`otd.trees.rules.lengths`), on tokens merged
+by the ratio p/q (`token_classes`). The other rules are thus evaluated on the contexts that decoding with K-SEQ reaches. Trees without
+replacement are evaluated at every few steps: their mean is that of K-SEQ over all steps, plus the mean difference at these steps.
+The same command continues an interrupted run with the next prompt.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ ON_PATHS = (
     otd.trees.Joint(),
 )
 ON_ONE = (otd.trees.TokenWise(ONE), otd.trees.BlockVerification())
-EVEN, SEQUOIA = "even", "Sequoia"  # trees without replacement: equally many children by level, and of any shape
+EVEN, SEQUOIA = "even", "Sequoia"  # trees without replacement: equally many children per level, and any shape
 ON_TREES = {
     EVEN: (otd.trees.TokenWise(WITHOUT), otd.trees.TokenWise(otd.rules.HeadAndTail())),
     SEQUOIA: (otd.trees.TokenWise(WITHOUT), otd.trees.Traversal()),
 }
-ROOM = 512  # tokens in the cache after a prompt
+ROOM = 512  # number of cache slots after a prompt
 HELD_OUT = 8  # last prompts, on which Sequoia's trees are planned
-PER_TEXT = 4  # contexts of a text whose distributions are kept
+PER_TEXT = 4  # number of contexts per prompt whose distributions are stored
 CHAINS = otd.trees.FixedTree.chains(K, L)
 SIZES = tuple((k, length) for length in DEPTHS for k in PATHS)
 COLUMNS = (
@@ -88,13 +88,13 @@ Shapes = Mapping[tuple[str, int, int], otd.trees.TreeShape]  # by form, K and L
 
 @cache
 def tree_shapes(by_child: tuple[float, ...]) -> Shapes:
-    """The best trees of K L nodes and depth L, of both forms."""
+    """Return the best trees of K L nodes and depth L, of both forms."""
     best = {EVEN: best_by_level, SEQUOIA: otd.trees.sequoia}
     return {(form, k, depth): best[form](by_child, k * depth, depth) for form in ON_TREES for k, depth in SIZES}
 
 
 def union(shapes: Sequence[otd.trees.TreeShape]) -> otd.trees.TreeShape:
-    """The smallest tree that has all of them as parts."""
+    """Return the smallest shape that contains all of them."""
 
     def below(nodes: Sequence[tuple[otd.trees.TreeShape, int]]) -> tuple[Any, ...]:
         most = max((len(shape.children(node)) for shape, node in nodes), default=0)
@@ -105,7 +105,7 @@ def union(shapes: Sequence[otd.trees.TreeShape]) -> otd.trees.TreeShape:
 
 
 def part(tree: Drafted, shape: otd.trees.TreeShape) -> Drafted:
-    """The part of a drafted tree that has this shape: of every node the first children."""
+    """Return the part of a drafted tree with this shape: the first children of every node."""
     whole = otd.trees.TreeShape(tree.parents)
     nodes = [0]
     for node in range(1, shape.size + 1):
@@ -116,7 +116,7 @@ def part(tree: Drafted, shape: otd.trees.TreeShape) -> Drafted:
 
 
 class Contexts:
-    """Both models after one text, and the trees that are drafted there."""
+    """Both models after one sequence, and the trees that are drafted there."""
 
     def __init__(self, pair: Pair, prompt: Sequence[int], temperature: float) -> None:
         self.target = PrefixLogits(pair.target, prompt, pair.n, room=ROOM)
@@ -124,39 +124,39 @@ class Contexts:
         self.temperature = temperature
 
     def trees(self, draftings: Sequence[otd.trees.TreeDrafter], seed: int) -> tuple[list[Drafted], MergedLaws]:
-        """A tree of each drafting, and the distributions at all their nodes."""
+        """Return one tree per drafter, and the distributions at all their nodes."""
         laws = DraftLaws(self.draft, self.temperature)
         drafted = draft_together(draftings, laws, lambda: SharedDraws(seed))
         return drafted, merged_laws(self.target, self.draft, set(laws.known), drafted, self.temperature)
 
     def law(self, model: PrefixLogits, prefixes: Sequence[Prefix]) -> Tensor:
-        """Distributions (rows, n) of a model after prefixes."""
+        """Return the distributions (rows, n) of a model after prefixes."""
         return (torch.stack(model.at(prefixes)).float() / self.temperature).softmax(-1)
 
     def context(self, position: int, prefix: Prefix) -> Context:
-        """The context after a prefix, position tokens from the text's beginning, as it is kept."""
+        """Return the context after a prefix, in the stored format; position: number of tokens before it."""
         p, q = (at_temperatures(model.at([prefix])[0][None]) for model in (self.target, self.draft))
         return shrink(position, p[:, 0], q[:, 0], KEPT)
 
     def overlap(self) -> float:
-        """Acceptance of one draft token after the text, sum min(p, q)."""
+        """Return the acceptance of one draft token after the sequence, sum min(p, q)."""
         p, q = (self.law(model, [()]) for model in (self.target, self.draft))
         return float(torch.minimum(p, q).sum())
 
     def go_on(self, prefix: Prefix) -> None:
-        """Append tokens to the text."""
+        """Append tokens to the sequence."""
         self.target.go_on(prefix)
         self.draft.go_on(prefix)
 
 
 def uniforms(row: int, step: int, count: int) -> Tensor:
-    """Uniform random numbers (1, count) of a rule, in [0, 1): row and step are their key and counter."""
+    """Return uniform random numbers (1, count) of a rule, in [0, 1): row and step are their key and counter."""
     stream = np.random.Philox(key=np.array([SEED, row], dtype=np.uint64), counter=[0, 0, 0, step])
     return torch.from_numpy(np.random.Generator(stream).random((1, count), dtype=np.float32))
 
 
 def decoded(rule: otd.trees.PathRule, contexts: Contexts, tree: Drafted, numbers: Tensor) -> Prefix:
-    """The tokens that a rule emits of a tree, on all tokens of the vocabulary; numbers: (1, rule.n_uniforms)."""
+    """Return the tokens that a rule emits on a tree, with distributions on the full vocabulary; numbers: (1, rule.n_uniforms)."""
     shape = otd.trees.TreeShape(tree.parents)
     p, q = contexts.law(contexts.target, tree.ways), contexts.law(contexts.draft, tree.ways[: shape.inner])
     batch = shape.tree(torch.tensor([tree.tokens]), p[None], q[None], tree.law)
@@ -164,7 +164,7 @@ def decoded(rule: otd.trees.PathRule, contexts: Contexts, tree: Drafted, numbers
 
 
 def on_paths(paths: Drafted, merged: MergedLaws) -> dict[str, float]:
-    """Expected accepted lengths of the rules on the first of i.i.d. paths, by 'rule KxL'; token-wise rules do not look ahead."""
+    """Return expected accepted lengths of the rules on the first i.i.d. paths, by 'rule KxL'; token-wise rules do not look ahead."""
     found = {}
     for k in PATHS:
         for rule in ON_PATHS if k > 1 else ON_ONE:
@@ -177,7 +177,7 @@ def on_paths(paths: Drafted, merged: MergedLaws) -> dict[str, float]:
 
 
 def on_trees(tree: Drafted, shapes: Shapes, merged: MergedLaws) -> dict[str, float]:
-    """Expected accepted lengths of the rules on parts of one tree without replacement, by 'rule KxL form'."""
+    """Return expected accepted lengths of the rules on parts of one tree without replacement, by 'rule KxL form'."""
     found = {}
     for (form, k, depth), shape in shapes.items():
         cut = part(tree, shape)
@@ -188,21 +188,21 @@ def on_trees(tree: Drafted, shapes: Shapes, merged: MergedLaws) -> dict[str, flo
 
 
 def lengths(rule: otd.trees.PathRule, tree: Drafted, merged: MergedLaws) -> Mapping[int, float]:
-    """Return the probability of each accepted length given the tree, by the rule's plain form."""
+    """Return the probability of each accepted length given the tree, by the rule's reference implementation."""
     model = merged.of(tree.tokens)
     return otd.trees.rules.lengths(rule, model, plain(tree, model))
 
 
 @dataclass(frozen=True)
 class Walk:
-    """A rule that decodes the texts, and the trees that it does so on."""
+    """The rule that decodes the prompts, and its trees."""
 
     rule: otd.trees.PathRule
     on_sequoia: bool = False
 
     @property
     def name(self) -> str:
-        """As in the columns."""
+        """Name in the columns."""
         return f"{self.rule.name} {K}x{L}" + " Sequoia" * self.on_sequoia
 
 
@@ -211,7 +211,7 @@ WALKS = {walk.name: walk for walk in (Walk(WALK), *map(Walk, ON_PATHS), Walk(otd
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of all texts of a run. by_child: acceptance by child of draws without replacement, by temperature; models: hashes."""
+    """Settings of a run. by_child: acceptance by child of draws without replacement, by temperature; models: hashes."""
 
     pair: Pair
     by_child: Mapping[float, tuple[float, ...]]
@@ -222,7 +222,7 @@ class Run:
     evaluate: bool = True
 
     def text(self, number: int, prompt: Prompt, temperature: float) -> tuple[Row, list[Context]]:
-        """Decode one text; its row of the table, and the contexts that are kept of it."""
+        """Decode one prompt; return its row of the table, and its stored contexts."""
         shapes = tree_shapes(self.by_child[temperature])
         tree = otd.trees.FixedTree(union(list(shapes.values())), otd.WithoutReplacement())
         walked = (
@@ -261,42 +261,42 @@ class Run:
 
 
 def like(name: str) -> str:
-    """The column of K-SEQ, or of speculative sampling for one path, on as many i.i.d. tokens as a tree of another column has."""
+    """Return the column of K-SEQ (speculative sampling for one path) with as many i.i.d. draft tokens as the tree of another column."""
     size = name.split()[-2]
     return f"{(ON_ONE[0] if size.startswith('1x') else WALK).name} {size}"
 
 
 class Sums:
-    """Sums by name, and of how many."""
+    """Sums and numbers of values by name."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, values: Mapping[str, float]) -> None:
-        """One more value of each of these names."""
+        """Add one value for each of these names."""
         for name, value in values.items():
             self._sums[name] = self._sums.get(name, 0.0) + float(value)
             self._counts[name] = self._counts.get(name, 0) + 1
 
     @property
     def count(self) -> int:
-        """Largest number of values of a name."""
+        """Return the largest number of values of a name."""
         return max(self._counts.values(), default=0)
 
     def means(self) -> dict[str, float]:
-        """Means by name."""
+        """Return the means by name."""
         return {name: value / self._counts[name] for name, value in self._sums.items()}
 
 
 def kept_positions(number: int, temperature: float, tokens: int) -> set[int]:
-    """Numbers of new tokens before the contexts that are kept: one uniform draw from each of PER_TEXT equal parts of the text."""
+    """Return the numbers of new tokens before the stored contexts: one uniform draw from each of PER_TEXT equal parts of a completion."""
     draws = np.random.default_rng([SEED, number, int(10 * temperature)]).random(PER_TEXT)
-    return {int(tokens * (place + draw) / PER_TEXT) for place, draw in enumerate(draws)}
+    return {int(tokens * (i + draw) / PER_TEXT) for i, draw in enumerate(draws)}
 
 
 def by_child(pair: Pair, held_out: Sequence[Prompt], temperature: float) -> tuple[float, ...]:
-    """P(child i is accepted | those before it were rejected), of draws without replacement after held-out prompts."""
+    """Return P(child i is accepted | earlier children rejected), for draws without replacement after held-out prompts."""
     texts = texts_with_places(pair, held_out, temperature)
     target, draft = (logits_at_places(model, texts, pair.n, pair.target) for model in (pair.target, pair.draft))
     pairs = PairsAtPlaces([laws(p, q, temperature) for p, q in zip(target, draft, strict=True)])
@@ -304,7 +304,7 @@ def by_child(pair: Pair, held_out: Sequence[Prompt], temperature: float) -> tupl
 
 
 def hash_of(model: str) -> str:
-    """SHA-256 of a file; the name if there is no such file."""
+    """Return the SHA-256 of a file, or the name if there is no such file."""
     if not Path(model).is_file():
         return model
     with Path(model).open("rb") as stream:
@@ -312,7 +312,7 @@ def hash_of(model: str) -> str:
 
 
 def write_contexts(file: Path, contexts: Sequence[Context]) -> None:
-    """Contexts of one text."""
+    """Write the contexts of one prompt."""
     columns = {
         field.name: np.array([getattr(context, field.name) for context in contexts]) for field in fields(Context)
     }
@@ -321,14 +321,14 @@ def write_contexts(file: Path, contexts: Sequence[Context]) -> None:
 
 
 def read_contexts(file: Path) -> list[Context]:
-    """What `write_contexts` wrote."""
+    """Read a file of `write_contexts`."""
     with np.load(file, allow_pickle=False) as stored:
         columns = [stored[field.name] for field in fields(Context)]
     return [Context(int(position), *rest) for position, *rest in zip(*columns, strict=True)]
 
 
 def gather(rows: Sequence[Mapping[str, str]], folder: Path, out: Path, about: str) -> int:
-    """Write the contexts of all texts of a table to one file, as `llm_demo.data.capture` does; how many there are."""
+    """Write the contexts of all rows of a table to one file, as `llm_demo.data.capture` does; return their number."""
     captured = [read_contexts(context_file(folder, int(row["text"]), float(row["temperature"]))) for row in rows]
     entries = [{"kind": row["kind"], "origin": f"target, temperature {row['temperature']}"} for row in rows]
     np.savez_compressed(out, allow_pickle=False, **as_arrays(entries, captured, about))
@@ -336,14 +336,14 @@ def gather(rows: Sequence[Mapping[str, str]], folder: Path, out: Path, about: st
 
 
 def context_file(folder: Path, number: int, temperature: float) -> Path:
-    """Where the contexts of one text are."""
+    """Return the path of the contexts of one prompt."""
     return folder / f"{number}_{temperature:g}.npz"
 
 
 def plans(
     file: Path, pair: Pair, held_out: Sequence[Prompt], temperatures: Sequence[float]
 ) -> dict[float, tuple[float, ...]]:
-    """Acceptance by child, by temperature, read from a file or measured and written there."""
+    """Return the acceptance by child for each temperature, read from a file or measured and written there."""
     stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     for temperature in temperatures:
         if str(temperature) not in stored:
@@ -353,9 +353,9 @@ def plans(
 
 
 def table(run: Run, prompts: Sequence[Prompt], temperatures: Sequence[float], out: Path, seconds: float = 1e9) -> int:
-    """Append a row for every text that OUT lacks, up to a time limit in seconds, and return the number of new rows.
+    """Append a row for every prompt that OUT lacks, up to a time limit in seconds, and return the number of new rows.
 
-    CannotDecode if OUT has rows of other models.
+    Raises CannotDecode if OUT has rows of other models.
     """
     start, count = time.monotonic(), 0
     there = read(out) if out.exists() else []
@@ -400,7 +400,7 @@ def provenance(models: str, target: str, draft: str, pair: Pair) -> str:
 @click.option("--draft", required=True, help="GGUF file, folder or hub model with the target's vocabulary.")
 @click.option("--backend", default="llama.cpp", show_default=True, help="Backend that computes the forward passes.")
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="CSV file of the table.")
-@click.option("--texts", default=96, show_default=True, help="Number of prompts, of all kinds in turn.")
+@click.option("--texts", default=96, show_default=True, help="Number of prompts; kinds of prompts alternate.")
 @click.option("--tokens", default=96, show_default=True, help="Maximum number of new tokens per text.")
 @click.option("--temperatures", default="1,0.6", show_default=True, help="Temperatures, separated by commas.")
 @click.option(
@@ -410,7 +410,7 @@ def provenance(models: str, target: str, draft: str, pair: Pair) -> str:
     "--every", default=6, show_default=True, help="Steps from one evaluation of trees without replacement to the next."
 )
 @click.option("--decode-only", is_flag=True, help="Decode only; evaluate no other rule.")
-@click.option("--minutes", default=1e9, help="Stop after the text during which these have passed.")
+@click.option("--minutes", default=1e9, help="Time limit in minutes; the current prompt is completed.")
 @click.option("--threads", default=1, show_default=True, help="Number of threads.")
 @click.option(
     "--pairs", type=click.Path(dir_okay=False, path_type=Path), help="File of the contexts of all texts in OUT."

@@ -95,7 +95,7 @@ def test_a_process_of_its_own_is_loaded_for_its_text(
     done = CliRunner().invoke(auto.main, ["--fresh", *words])
     assert given == [tokens] and "so far" in done.output
     if "--loaded-for" in words:
-        assert "give --fresh too" in CliRunner().invoke(auto.main, words).output
+        assert "Add --fresh" in CliRunner().invoke(auto.main, words).output
 
 
 @pytest.mark.slow

@@ -54,6 +54,6 @@ def test_greedy_texts_behind_other_beginnings(monkeypatch: pytest.MonkeyPatch) -
         bits, "read_prompts", lambda *_: [SimpleNamespace(tokens=PROMPT), SimpleNamespace(tokens=PROMPT[:3])]
     )
     told = CliRunner().invoke(bits.main, ["--texts", "2", "--times", "3", "--tokens", "8"])
-    assert told.exit_code == 0 and "5 of 6 greedy texts equal" in told.output, told.output
+    assert told.exit_code == 0 and "5 of 6 greedy completions equal" in told.output, told.output
     assert prompts[:2] == [PROMPT, PROMPT[:3]] and [len(prompt) for prompt in prompts] == [5, 3, 9, 7, 9, 7]
     assert prompts[2][:5] == prompts[4][:5] == PROMPT and len({tuple(prompt) for prompt in prompts}) == 6

@@ -29,7 +29,7 @@ def test_costs_add_up_to_the_measured_steps() -> None:
     assert costs.of(1, 1) == pytest.approx(28.1)
     assert costs.of(1, 2) == pytest.approx(25 + 2 * 2.1 + 2)
     assert costs.change == 5
-    with pytest.raises(click.UsageError, match="lacks changed_ms: make it anew"):
+    with pytest.raises(click.UsageError, match="lacks the columns changed_ms"):
         hindsight.costs_in({name: ms for name, ms in ROW.items() if name != "changed_ms"})
 
 

@@ -188,7 +188,7 @@ def test_what_the_server_is_asked() -> None:
 
 @pytest.mark.parametrize(
     ("status", "timings", "said"),
-    [(500, {}, "answers 500"), (200, {}, "no timings"), (200, {"prompt_n": 3}, "no timings")],
+    [(500, {}, "answers 500"), (200, {}, "not return timings"), (200, {"prompt_n": 3}, "not return timings")],
 )
 def test_a_server_that_does_not_answer_well(status: int, timings: dict[str, float], said: str) -> None:
     with standing_in(status, **timings) as (url, _), pytest.raises(CannotDecode, match=said):
@@ -220,7 +220,7 @@ def test_the_table(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         done = CliRunner().invoke(command.main, list(map(str, words)), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     rows = read(out)
-    assert [(settings.drafts, settings.length) for settings in started] == list(command.WAYS)
+    assert [(settings.drafts, settings.length) for settings in started] == list(command.SERVERS)
     assert len(seen) == len(prompts) * len(started) and {asked["temperature"] for asked in seen} == {0.6}
     assert len(rows) == 3 * (4 + len(started)) == len(done.output.splitlines()[-len(rows) :])
     theirs = [row for row in rows if row["engine"] == "llama.cpp"]
@@ -244,7 +244,7 @@ def test_the_table(tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("python", "said"),
-    [(sys.executable, f"pip install --no-deps {server.WHEEL}"), ("/nowhere/python", "cannot be run")],
+    [(sys.executable, f"pip install --no-deps {server.WHEEL}"), ("/nowhere/python", "must be a Python executable")],
 )
 def test_without_llama_cpp(python: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module of its name that cannot be imported: whether it is installed here or not, this python has none."""

@@ -1,1 +1,1 @@
-"""llama.cpp beside our own decoding: its server in a process of its own, our draft as a GGUF file, both in turns in one run."""
+"""Comparison with llama.cpp: its server in a separate process, with the embedded draft as a GGUF file, interleaved with ot_draft."""

@@ -1,7 +1,7 @@
-"""Our decoding in llama.cpp beside llama.cpp's own, in one process: `python -m llm_demo.bench.llama_cpp.backend`.
+"""Decoding of ot_draft with backend llama.cpp, and llama.cpp's generation, in one process: `python -m llm_demo.bench.llama_cpp.backend`.
 
-Backend llama.cpp with the token draft as a GGUF file, and `generate` of llama-cpp-python's `Llama`, the same file and the same number of
-threads, in turns text by text; without the prompts' passes. Ratios are to our own plain decoding.
+The backend uses the token-only draft as a GGUF file. The other side is `generate` of llama-cpp-python's `Llama`, with the same file and
+number of threads. Both are interleaved prompt by prompt; prefill is excluded. Ratios are to autoregressive decoding of ot_draft.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ ONE_PATH = (("speculativesampling", 1), ("block", 2))
 
 @dataclass(frozen=True)
 class Own(OneByOne):
-    """Plain decoding by a `Llama` of llama-cpp-python."""
+    """Autoregressive decoding with a `Llama` of llama-cpp-python."""
 
     model: Any = field(default=None, compare=False)
 
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
-        """Behind the first token, with which the prompt's pass is over. A stop token does not end it."""
+        """Generate a completion, and measure the time from the first token on, which excludes prefill. Stop tokens are ignored."""
         sampling = options.sampling
         self.model.reset()
         self.model.set_seed(seed)
@@ -59,13 +59,23 @@ class Own(OneByOne):
 
 
 @click.command()
-@click.option("--texts", default=4, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
-@click.option("--tokens", default=48, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option(
+    "--texts", default=4, show_default=True, type=click.IntRange(1), help="Number of prompts; four kinds alternate."
+)
+@click.option(
+    "--tokens", default=48, show_default=True, type=click.IntRange(2), help="Maximum number of new tokens per prompt."
+)
 @click.option("--temperature", default=1.0, show_default=True, type=click.FloatRange(0))
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
-@click.option("--draft-type", default=TYPES[0], show_default=True, type=click.Choice(TYPES), help="Of the GGUF draft.")
+@click.option(
+    "--draft-type",
+    default=TYPES[0],
+    show_default=True,
+    type=click.Choice(TYPES),
+    help="Type of the GGUF draft's matrices.",
+)
 def main(texts: int, tokens: int, temperature: float, threads: int, draft_type: str) -> None:
-    """Measure, and print a line for every kind and method."""
+    """Measure all methods and print a line for every kind and method."""
     torch.set_num_threads(threads)
     try:
         target = target_directory() / TARGET_FILE

@@ -1,8 +1,9 @@
-"""llama.cpp on the same GGUF file beside our own decoding, one run: `python -m llm_demo.bench.llama_cpp --out FILE`.
+"""llama.cpp and ot_draft on the same GGUF file, in one run: `python -m llm_demo.bench.llama_cpp --out FILE`.
 
-The texts of `llm_demo.bench.auto`, all methods in turns text by text, by as many threads each. Both read the file's weights as they are
-where ours has OpenVINO, else ours as float32, five times the bytes: the columns `weights` and `target_megabytes` say so in every row. The
-prompt's pass counts on neither side. llama.cpp drafts with our draft, written as a GGUF file for it, whose head is the whole embedding.
+The prompts are those of `llm_demo.bench.auto`; all methods are interleaved prompt by prompt, with the same number of threads. Both engines
+read the quantised weights of the file if ot_draft has OpenVINO. Otherwise ot_draft reads float32 weights, five times as many bytes; the
+columns `weights` and `target_megabytes` state which. Prefill is excluded for both. llama.cpp uses the embedded draft as a GGUF file, whose
+head is the whole embedding.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ OURS = "ot_draft"
 PLAIN = {OURS: "autoregressive", LLAMA: RULES["none"]}
 OF_FILE = "openvino", "openvino-float"  # backends that read a file's weights as they are
 ONE_PATH = (("speculativesampling", 1), ("block", 2))
-LENGTHS = (1, 2, 3)  # 3 is llama.cpp's own
-WAYS = (("none", 1), ("ngram", 1), *((drafts, length) for drafts in ("greedy", "drawn") for length in LENGTHS))
+LENGTHS = (1, 2, 3)  # 3 is llama.cpp's default
+SERVERS = (("none", 1), ("ngram", 1), *((drafts, length) for drafts in ("greedy", "drawn") for length in LENGTHS))
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 ROOM = 64  # positions of a server's context beyond the longest text
 
 
 def contenders(servers: Sequence[Method]) -> list[Method]:
-    """All but our plain method."""
+    """Return all methods but autoregressive decoding of ot_draft."""
     return [
         *(method_called(rule, None, shape_of(1, length, None)) for rule, length in ONE_PATH),
         auto_method(),
@@ -50,13 +51,13 @@ def contenders(servers: Sequence[Method]) -> list[Method]:
 
 @contextmanager
 def serving(python: str, target: Path, layers: Path, kind: str, threads: int, context: int) -> Iterator[list[Method]]:
-    """llama.cpp's servers, one for each of WAYS, with our draft as a GGUF file, until the block ends."""
+    """Run llama.cpp's servers, one for each of SERVERS, with the embedded draft as a GGUF file, until the block ends."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         draft = folder / "draft.gguf"
         write_draft(target, layers, draft, kind)
         methods: list[Method] = []
-        for drafts, length in WAYS:
+        for drafts, length in SERVERS:
             settings = Settings(str(target), drafts, str(draft), length, threads, context)
             log = folder / f"{drafts}-{length}.txt"
             methods.append(LlamaCpp.by(drafts, length, stack.enter_context(llama_server(python, settings, log))))
@@ -66,7 +67,10 @@ def serving(python: str, target: Path, layers: Path, kind: str, threads: int, co
 def bench(
     pair: Pair, prompts: Sequence[Prompt], options: DecodeOptions, servers: Sequence[Method], progress: Any
 ) -> list[Row]:
-    """Rows for every kind of text and for all: ratio is that to our plain method, of_its_plain that to the same engine's."""
+    """Return rows for every kind of prompt and for all.
+
+    ratio: to autoregressive decoding of ot_draft. of_its_plain: ratio to autoregressive decoding of the same engine.
+    """
     rows = auto.bench(pair, prompts, 1, options, contenders(servers), progress)
     rates = {(row["kind"], row["method"]): float(row["tokens_a_second"]) for row in rows}
     for row in rows:
@@ -77,17 +81,31 @@ def bench(
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
-@click.option("--target", type=FILE, help="Of a Llama, as GGUF [default: the embedded model].")
-@click.option("--draft", type=FILE, help="Safetensors file of layers for it [default: the embedded draft].")
-@click.option("--texts", default=8, show_default=True, type=click.IntRange(1), help="Of four kinds in turn.")
-@click.option("--tokens", default=48, show_default=True, type=click.IntRange(2), help="Of every text.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="CSV file of the table.")
+@click.option("--target", type=FILE, help="GGUF file of a Llama [default: the embedded model].")
+@click.option(
+    "--draft", type=FILE, help="Safetensors file of draft layers for the target [default: the embedded draft]."
+)
+@click.option(
+    "--texts", default=8, show_default=True, type=click.IntRange(1), help="Number of prompts; four kinds alternate."
+)
+@click.option(
+    "--tokens", default=48, show_default=True, type=click.IntRange(2), help="Maximum number of new tokens per prompt."
+)
 @click.option("--temperature", multiple=True, type=float, default=(1.0, 0.6), show_default=True)
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Of either engine.")
-@click.option("--draft-type", default=TYPES[0], show_default=True, type=click.Choice(TYPES), help="Of the GGUF draft.")
-@click.option("--llama-python", default=sys.executable, help="A python that has xllamacpp [default: this one].")
+@click.option(
+    "--threads", default=1, show_default=True, type=click.IntRange(1), help="Number of threads of each engine."
+)
+@click.option(
+    "--draft-type",
+    default=TYPES[0],
+    show_default=True,
+    type=click.Choice(TYPES),
+    help="Type of the GGUF draft's matrices.",
+)
+@click.option("--llama-python", default=sys.executable, help="Python executable with xllamacpp [default: this one].")
 def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, **options: Any) -> None:
-    """Measure, write OUT and print a line for every kind and method."""
+    """Measure all methods, write OUT and print a line for every kind and method."""
     torch.set_num_threads(options["threads"])
     try:
         engine = f"xllamacpp {version(llama_python)}"
@@ -112,7 +130,7 @@ def main(out: Path, target: Path | None, draft: Path | None, llama_python: str, 
 
 
 def read_weights(target: Path, of_file: bool) -> dict[str, Row]:
-    """What each engine reads of the target in every call: types and megabytes of the weights. of_file: ours reads the file's, too."""
+    """Return types and megabytes of the target weights that each engine reads per call. of_file: ot_draft reads the quantised weights."""
     count, size, types = weights(target)
     theirs = {"weights": types, "target_megabytes": f"{size / 1e6:.1f}"}
     floats = {"weights": f"F32, from {types}", "target_megabytes": f"{4 * count / 1e6:.1f}"}

@@ -1,8 +1,8 @@
-"""The draft of this project as a GGUF file, which llama.cpp and transformers read like any other small model.
+"""Conversion of the embedded draft to a GGUF file, which llama.cpp and transformers read like any other model.
 
-A GGUF model has one vocabulary: the draft's head, which has only the rows of its subset here, is the target's whole embedding there, so
-that the file's law has some mass outside the subset and costs more to compute. On the subset the two are the same up to that factor
-and to the rounding of the layers.
+The embedded draft scores a subset of the vocabulary. A GGUF model has one vocabulary, so that the head of the file is the target's whole
+embedding: it costs more to compute, and the distribution has some probability outside the subset. On the subset the two distributions are
+proportional, up to the rounding of the layers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ EMBEDDING = "token_embd.weight"
 
 
 def write_draft(target: Path, layers: Path, out: Path, kind: str = TYPES[0]) -> None:
-    """Write the draft of a file of layers, as `load_draft` reads it, for the target of a GGUF file; CannotDecode where they do not fit.
+    """Write the draft of a file of layers, as `load_draft` reads it, for the target of a GGUF file.
 
-    Settings, tokenizer and embedding are the target's own, bit by bit; norms float32, matrices of the kind.
+    Settings, tokenizer and embedding are copied from the target. Norms are float32, matrices of type `kind`. Raises CannotDecode if the
+    layers do not match the target.
     """
     import gguf
     from safetensors.torch import load_file
@@ -29,7 +30,9 @@ def write_draft(target: Path, layers: Path, out: Path, kind: str = TYPES[0]) -> 
     reader = gguf.GGUFReader(target)
     architecture = reader.fields["general.architecture"].contents()
     if architecture != "llama":
-        raise CannotDecode(f"{target.name} is of architecture {architecture!r}: the draft's layers are Llama's")
+        raise CannotDecode(
+            f"target must be a Llama, got {target.name} of architecture {architecture!r}. Use another file."
+        )
     tensors = {name: tensor.float().numpy() for name, tensor in load_file(layers).items()}
     del tensors["vocabulary_subset"]
     count = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
@@ -48,7 +51,7 @@ def write_draft(target: Path, layers: Path, out: Path, kind: str = TYPES[0]) -> 
 
 
 def weights(file: Path) -> tuple[int, int, str]:
-    """Of a GGUF file: number of weights, bytes, and their types, the one with most bytes first."""
+    """Return the number of weights of a GGUF file, their bytes, and their types, those with most bytes first."""
     import gguf
 
     sizes: dict[str, int] = {}
@@ -60,7 +63,7 @@ def weights(file: Path) -> tuple[int, int, str]:
 
 
 def _settings(reader: Any, writer: Any, count: int, width: int, kind: str) -> None:
-    """All fields of the target's file; those that tell of the layers are the draft's."""
+    """Copy all fields of the target's file; those that describe the layers are the draft's."""
     import gguf
 
     own = {
@@ -71,7 +74,7 @@ def _settings(reader: Any, writer: Any, count: int, width: int, kind: str) -> No
     }
     for name, field in reader.fields.items():
         if name.startswith("GGUF.") or name == "general.architecture":
-            continue  # the writer's own
+            continue  # written by the writer itself
         value = own.get(name, field.contents())
         array = field.types[0] == gguf.GGUFValueType.ARRAY
         writer.add_key_value(name, value, field.types[0], sub_type=field.types[-1] if array else None)
@@ -82,12 +85,12 @@ def _gguf_name(name: str, count: int, layers: Path) -> str:
 
     known = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, count).get_name(name, try_suffixes=(".weight",))
     if known is None:
-        raise CannotDecode(f"{layers.name} has a tensor {name!r}, for which a Llama model has no place")
+        raise CannotDecode(f"draft {layers.name} has a tensor {name!r}, which a Llama does not have. Use another file.")
     return str(known)
 
 
 def _rotary_pairs(name: str, tensor: np.ndarray, reader: Any) -> np.ndarray:
-    """llama.cpp turns neighbouring rows of a head together, transformers rows half a head apart: q and k change their order of rows."""
+    """Reorder the rows of q and k: RoPE pairs neighbouring rows of a head in llama.cpp, and rows half a head apart in transformers."""
     heads = {"q_proj": "llama.attention.head_count", "k_proj": "llama.attention.head_count_kv"}
     field = next((field for part, field in heads.items() if part in name), None)
     if field is None:
@@ -103,4 +106,4 @@ def _add(writer: Any, name: str, tensor: np.ndarray, kind: str) -> None:
     try:
         writer.add_tensor(name, gguf.quants.quantize(np.ascontiguousarray(tensor), wanted), raw_dtype=wanted)
     except (ValueError, gguf.quants.QuantError) as error:
-        raise CannotDecode(f"{name} cannot be written as {kind}: {error}; take f16") from None
+        raise CannotDecode(f"{name} cannot be written as {kind}: {error}. Use f16.") from None

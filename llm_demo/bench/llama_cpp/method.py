@@ -1,4 +1,4 @@
-"""llama.cpp as a method among ours: one text at a time over HTTP, timed by the server itself."""
+"""llama.cpp's server as a method of the benchmark: one prompt at a time over HTTP, with the server's own timings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ot_draft.decoding import CannotDecode, DecodeOptions
 from ot_draft.decoding.benchmark.peers import OneByOne
 from ot_draft.decoding.methods import method_called, shape_of
 
-LLAMA = "llama.cpp"  # how the names of its methods begin
-LIMIT = 600.0  # seconds for a text
+LLAMA = "llama.cpp"  # prefix of the names of its methods
+LIMIT = 600.0  # timeout per prompt in seconds
 RULES = {
     "none": f"{LLAMA}, plain",
     "ngram": f"{LLAMA}, n-gram drafts",
@@ -24,7 +24,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Continued:
-    """tokens: how many came, the first one included, which the prompt's pass brings; accepted: drafted ones among them.
+    """A completion. tokens: number of new tokens, including the first one, from prefill. accepted: number of accepted draft tokens.
 
     seconds: from the first token to the last.
     """
@@ -35,31 +35,34 @@ class Continued:
 
     @property
     def calls(self) -> int:
-        """Calls of the target that chose tokens, the one that read the prompt included: each brings one token that was not drafted."""
+        """Number of target calls, including prefill: each emits one token that was not drafted."""
         return self.tokens - self.accepted
 
 
 @dataclass(frozen=True)
 class LlamaCpp(OneByOne):
-    """llama.cpp's server at an address, which drafts as its settings say."""
+    """llama.cpp's server at an address; its settings determine how it drafts."""
 
     url: str = ""
 
     @classmethod
     def by(cls, drafts: str, length: int, url: str) -> LlamaCpp:
-        """drafts, length: as in `server.Settings`."""
+        """Return the method for these `drafts` and this `length`, as in `server.Settings`."""
         by_model = drafts in ("greedy", "drawn")
         like = method_called("speculativesampling" if by_model else "autoregressive", None, shape_of(1, length, None))
         return cls.like(like, RULES[drafts], f"1 × {length}" if by_model else "", url=url)
 
     def continued(self, prompt: Sequence[int], options: DecodeOptions, seed: int) -> tuple[int, int, float]:
-        """The server's clock starts with the first token, after the prompt's pass."""
+        """Generate a completion; the server's timing starts with the first token, after prefill."""
         done = continued(self.url, prompt, options, seed)
         return done.tokens, done.calls, done.seconds
 
 
 def continued(url: str, prompt: Sequence[int], options: DecodeOptions, seed: int) -> Continued:
-    """A text by the server at an address; options: of which sampling and max_tokens are taken. CannotDecode where it fails."""
+    """Return a completion by the server at an address; of `options`, sampling and max_tokens are used.
+
+    Raises CannotDecode if the request fails.
+    """
     sampling = options.sampling
     given = {
         "prompt": list(prompt),
@@ -70,7 +73,7 @@ def continued(url: str, prompt: Sequence[int], options: DecodeOptions, seed: int
         "top_p": sampling.top_p,
         "min_p": sampling.min_p,
         "samplers": ["temperature", "top_k", "top_p", "min_p"],  # in transformers' order; no others, no penalties
-        "cache_prompt": False,  # every text is read anew, in the time that does not count
+        "cache_prompt": False,  # prefill reads the whole prompt; its time is excluded
     }
     try:
         answer = httpx.post(f"{url}/completion", json=given, timeout=LIMIT, trust_env=False)
@@ -82,9 +85,9 @@ def continued(url: str, prompt: Sequence[int], options: DecodeOptions, seed: int
 
 
 def _timed(url: str, answer: dict[str, Any]) -> Continued:
-    """The server's own count and clock."""
+    """Return the server's token counts and timings."""
     timings = answer.get("timings", {})
     if not {"predicted_n", "predicted_ms"} <= set(timings):
-        raise CannotDecode(f"{url} does not say how long it took (no timings): is it llama.cpp's server?")
-    # Without a single draft it says nothing of drafts.
+        raise CannotDecode(f"{url} does not return timings. Use llama.cpp's server.")
+    # draft_n_accepted is missing if nothing was drafted.
     return Continued(timings["predicted_n"], timings.get("draft_n_accepted", 0), timings["predicted_ms"] / 1000)

@@ -1,7 +1,7 @@
-"""llama.cpp's own server on one GGUF file, in a process of its own, until it is ended or whoever started it is gone.
+"""Server of llama.cpp on one GGUF file, in a separate process that ends with its parent.
 
-Called as  python process.py SETTINGS  with the settings of `server.Settings` as JSON, by a python that has xllamacpp and may have nothing
-else: this file imports nothing of the project.
+Called as  python process.py SETTINGS  with the settings of `server.Settings` as JSON. The Python executable needs xllamacpp only, so this
+file imports nothing from the project.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DRAFTS = {
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Serve; every pass of every model by as many threads as the settings say."""
+    """Run the server; all models use the number of threads of the settings."""
     parameters = llama.CommonParams()
     parameters.model.path, parameters.port = settings["gguf"], settings["port"]
     parameters.n_ctx, parameters.n_parallel = settings["context"], settings["parallel"]
@@ -39,7 +39,7 @@ def main(settings: dict[str, Any]) -> None:
         draft.cpuparams.n_threads = draft.cpuparams_batch.n_threads = settings["threads"]
     server = llama.Server(parameters)
     print(server.listening_address, flush=True)
-    sys.stdin.read()  # ends when the other end of the pipe is closed
+    sys.stdin.read()  # returns when the parent closes the pipe
     os._exit(0)
 
 

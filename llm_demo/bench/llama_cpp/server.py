@@ -1,4 +1,4 @@
-"""Servers in processes of their own: llama.cpp's, started by any python that has xllamacpp, and what the tests of other engines share."""
+"""Servers in separate processes: that of llama.cpp, run by a Python with xllamacpp, and helpers for tests of other engines."""
 
 from __future__ import annotations
 
@@ -17,48 +17,50 @@ import httpx
 
 from ot_draft.decoding import CannotDecode
 
-WHEEL = "xllamacpp==2026.10.11549"  # llama.cpp with its own server
+WHEEL = "xllamacpp==2026.10.11549"  # llama.cpp with its server
 PROCESS = Path(__file__).with_name("process.py")
-LIMIT = 3600.0  # seconds until a server answers: one that ends is seen at once, a busy machine may take long
-SHOWN = 25  # last lines of what a server said that an error shows
+LIMIT = 3600.0  # timeout in seconds until a server answers; one that ends is detected at once
+SHOWN = 25  # number of last log lines in an error message
 ASK_VERSION = "import xllamacpp, importlib.metadata as data; print(data.version('xllamacpp'))"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What one server of llama.cpp serves, and how it drafts.
+    """Settings of one llama.cpp server.
 
-    gguf, draft: files of the target and of the draft model. drafts: "none", "ngram" (llama.cpp's `ngram-simple` with its own numbers),
-    "greedy" or "drawn": the draft model's likeliest tokens, or draws from its law. length: tokens that the draft model drafts a call.
-    context: tokens of all slots together; parallel: their number.
+    gguf, draft: files of the target and of the draft model. drafts: "none", "ngram" (llama.cpp's `ngram-simple` with its defaults),
+    "greedy" (the draft model's most probable tokens) or "drawn" (samples from its distribution). length: number of draft tokens per target
+    call. context: number of tokens of all slots together. parallel: number of slots.
     """
 
     gguf: str
     drafts: str = "none"
     draft: str = ""
-    length: int = 3  # llama.cpp's own
+    length: int = 3  # llama.cpp's default
     threads: int = 1
     context: int = 2048
     parallel: int = 1
 
 
 def version(python: str) -> str:
-    """Version of the xllamacpp that this python has; CannotDecode, with the command that installs it, where it has none."""
+    """Return the version of xllamacpp of a Python executable. Raises CannotDecode, with the command to install it, if it is missing."""
     try:
         asked = subprocess.run([python, "-c", ASK_VERSION], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise CannotDecode(f"--llama-python {python!r} cannot be run: {error.strerror}") from None
+        raise CannotDecode(
+            f"--llama-python must be a Python executable, got {python!r} ({error.strerror}). Name another one."
+        ) from None
     if asked.returncode:
         raise CannotDecode(
-            f"llama.cpp (xllamacpp) cannot be imported by {python}: run  {python} -m pip install --no-deps {WHEEL}  "
-            "or name a python that has it by --llama-python"
+            f"--llama-python must be a Python with xllamacpp, got {python}. "
+            f"Run  {python} -m pip install --no-deps {WHEEL}  or name another one."
         )
     return asked.stdout.strip()
 
 
 @contextmanager
 def llama_server(python: str, settings: Settings, log: Path) -> Iterator[str]:
-    """llama.cpp's own server: its address. log: the file for all that it says."""
+    """Run llama.cpp's server and yield its address. log: file for its output."""
     port = free_port()
     given = json.dumps(asdict(settings) | {"port": port})
     with running([python, str(PROCESS), given], log, os.environ) as process:
@@ -67,7 +69,7 @@ def llama_server(python: str, settings: Settings, log: Path) -> Iterator[str]:
 
 @contextmanager
 def running(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A server's processes, in a group of their own that is ended as a whole."""
+    """Run a server in a separate process group, which is ended with the block."""
     with log.open("w") as out:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=environment, start_new_session=True
@@ -93,7 +95,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def until_it_answers(url: str, log: Path, process: subprocess.Popen[bytes]) -> str:
-    """Wait for the list of models; the address, as it was given. CannotDecode where the process ends or says nothing for LIMIT seconds."""
+    """Wait until the server lists its models, and return the address.
+
+    Raises CannotDecode if the process ends or does not answer within LIMIT seconds.
+    """
     begun = time.monotonic()
     while time.monotonic() - begun < LIMIT and process.poll() is None:
         try:
@@ -108,7 +113,7 @@ def until_it_answers(url: str, log: Path, process: subprocess.Popen[bytes]) -> s
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listened on a moment ago."""
+    """Return a free port of this machine."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
