@@ -1,8 +1,7 @@
-"""Attention over the slots that each token sees, one list a token: its sums are added in the order of the text wherever its slots lie.
+"""Attention over the slots that each token attends to, one list per token; sums are in the order of the sequence for any slots.
 
-A token of a tree reads the same keys and values in the same order as the same token of autoregressive decoding, by the same instructions,
-so that
-attention gives the same bits. Whether the products around it do, in passes of other widths, depends on their size and on the processor.
+A token of a tree reads the same keys and values, in the same order and by the same instructions, as in autoregressive decoding, so that
+attention is bitwise identical. Whether the matrix products are, with other numbers of rows, depends on their size and on the processor.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from ot_draft import MissingPackage
 from ot_draft.fast.loops import compiled
 
 FASTER = frozenset({"reassoc", "contract", "nsz", "arcp"})  # the order of a list's sums depends on its length alone
-STEP = 4  # values that are added at a time
-FLOOR = -87.0  # e to its power is the least that is told from 0
+STEP = 4  # number of values that are added at once
+FLOOR = -87.0  # smaller exponents are treated as this one
 LOG2_E, LN_2_HIGH, LN_2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
 
 
 def lists(attention_mask, slots_per_row, found, counts):  # numba compiles this very function
-    """Fill found (R, most) and counts (R,) with the slots that each of B x T tokens sees, bool (B or 1, T, live), in order."""
+    """Fill found (R, most) and counts (R,) with the slots that each of B x T tokens attends to, in order; mask: bool (B or 1, T, live)."""
     texts, length, live = attention_mask.shape
     for row in range(len(counts)):
         text, token, count = row // length, row % length, 0
@@ -36,13 +35,13 @@ def lists(attention_mask, slots_per_row, found, counts):  # numba compiles this 
 
 
 def attend_with(width: int, together: int) -> Callable[..., None]:  # noqa: C901, PLR0915 one loop nest that numba compiles
-    """The function `attend` for heads of this width, so many of which read the same keys: with their numbers known it is a fifth faster."""
+    """Return the function `attend` for heads of this width, `together` of which share keys; constant numbers save a fifth of the time."""
 
     def attend(qkv, keys, values, slots, found, counts, cosines, sines, room, powers, out):  # noqa: C901
-        """Turn queries and keys, write keys and values of R tokens to their slots, and fill out (R, heads * width).
+        """Apply RoPE to queries and keys, write keys and values of R tokens to their slots, and fill out (R, heads * width).
 
-        qkv: (R, (heads + 2 groups) * width). keys, values: (slots, groups, width). cosines, sines: (R, width / 2). room, powers: memory of
-        heads of a group x the longest list; powers as whole numbers.
+        qkv: (R, (heads + 2 groups) * width). keys, values: (slots, groups, width). cosines, sines: (R, width / 2). room, powers: buffers of
+        shape (heads of a group, longest list); powers are integers.
         """
         rows, groups, half = len(qkv), keys.shape[1], width // 2
         heads, scale = groups * together, np.float32(1 / np.sqrt(width))
@@ -69,12 +68,12 @@ def attend_with(width: int, together: int) -> Callable[..., None]:  # noqa: C901
             whole = count - count % STEP
             for group in range(groups):
                 first = group * together * width
-                for place in range(0, whole, STEP):
+                for index in range(0, whole, STEP):
                     a, b, c, d = (
-                        keys[found[row, place], group],
-                        keys[found[row, place + 1], group],
-                        keys[found[row, place + 2], group],
-                        keys[found[row, place + 3], group],
+                        keys[found[row, index], group],
+                        keys[found[row, index + 1], group],
+                        keys[found[row, index + 2], group],
+                        keys[found[row, index + 3], group],
                     )
                     for member in range(together):
                         query = out[row, first + member * width : first + (member + 1) * width]
@@ -84,22 +83,22 @@ def attend_with(width: int, together: int) -> Callable[..., None]:  # noqa: C901
                             dot_b += query[i] * b[i]
                             dot_c += query[i] * c[i]
                             dot_d += query[i] * d[i]
-                        room[member, place], room[member, place + 1] = dot_a, dot_b
-                        room[member, place + 2], room[member, place + 3] = dot_c, dot_d
-                for place in range(whole, count):
-                    a = keys[found[row, place], group]
+                        room[member, index], room[member, index + 1] = dot_a, dot_b
+                        room[member, index + 2], room[member, index + 3] = dot_c, dot_d
+                for index in range(whole, count):
+                    a = keys[found[row, index], group]
                     for member in range(together):
                         query, dot_a = out[row, first + member * width : first + (member + 1) * width], np.float32(0)
                         for i in range(width):
                             dot_a += query[i] * a[i]
-                        room[member, place] = dot_a
+                        room[member, index] = dot_a
                 for member in range(together):
                     own, power_of, lifted_by = room[member], powers[member], lifted[member]
                     largest = np.float32(-np.inf)
-                    for place in range(count):
-                        largest = max(largest, own[place])
-                    for place in range(count):
-                        x = max(own[place] - largest, np.float32(FLOOR))
+                    for index in range(count):
+                        largest = max(largest, own[index])
+                    for index in range(count):
+                        x = max(own[index] - largest, np.float32(FLOOR))
                         power = np.floor(x * np.float32(LOG2_E) + np.float32(0.5))
                         x = x - power * np.float32(LN_2_HIGH) - power * np.float32(LN_2_LOW)
                         grown = np.float32(1.9875691500e-4) * x + np.float32(1.3981999507e-3)
@@ -107,37 +106,37 @@ def attend_with(width: int, together: int) -> Callable[..., None]:  # noqa: C901
                         grown = grown * x + np.float32(4.1665795894e-2)
                         grown = grown * x + np.float32(1.6666665459e-1)
                         grown = grown * x + np.float32(5.0000001201e-1)
-                        own[place] = grown * x * x + x + np.float32(1)
-                        power_of[place] = (np.int32(power) + np.int32(127)) << np.int32(23)
+                        own[index] = grown * x * x + x + np.float32(1)
+                        power_of[index] = (np.int32(power) + np.int32(127)) << np.int32(23)
                     total = np.float32(0)
-                    for place in range(count):
-                        own[place] *= lifted_by[place]
-                        total += own[place]
+                    for index in range(count):
+                        own[index] *= lifted_by[index]
+                        total += own[index]
                     share = np.float32(1) / total
-                    for place in range(count):
-                        own[place] *= share
+                    for index in range(count):
+                        own[index] *= share
                     query = out[row, first + member * width : first + (member + 1) * width]
                     for i in range(width):
                         query[i] = np.float32(0)
-                for place in range(0, whole, STEP):
+                for index in range(0, whole, STEP):
                     a, b, c, d = (
-                        values[found[row, place], group],
-                        values[found[row, place + 1], group],
-                        values[found[row, place + 2], group],
-                        values[found[row, place + 3], group],
+                        values[found[row, index], group],
+                        values[found[row, index + 1], group],
+                        values[found[row, index + 2], group],
+                        values[found[row, index + 3], group],
                     )
                     for member in range(together):
                         query = out[row, first + member * width : first + (member + 1) * width]
-                        of_a, of_b = room[member, place], room[member, place + 1]
-                        of_c, of_d = room[member, place + 2], room[member, place + 3]
+                        of_a, of_b = room[member, index], room[member, index + 1]
+                        of_c, of_d = room[member, index + 2], room[member, index + 3]
                         for i in range(width):
                             query[i] += of_a * a[i] + of_b * b[i] + of_c * c[i] + of_d * d[i]
-                for place in range(whole, count):
-                    a = values[found[row, place], group]
+                for index in range(whole, count):
+                    a = values[found[row, index], group]
                     for member in range(together):
                         query, of_a = (
                             out[row, first + member * width : first + (member + 1) * width],
-                            room[member, place],
+                            room[member, index],
                         )
                         for i in range(width):
                             query[i] += of_a * a[i]
@@ -147,7 +146,7 @@ def attend_with(width: int, together: int) -> Callable[..., None]:  # noqa: C901
 
 @cache
 def kernels(width: int, together: int) -> tuple[Any, Any]:
-    """`lists` and `attend_with`, compiled. MissingPackage without numba: as loops of Python they would take seconds a pass."""
+    """Return compiled `lists` and `attend`. Raises MissingPackage without numba: Python loops take seconds per forward pass."""
     made = compiled(lists), compiled(attend_with(width, together), FASTER)
     if None in made:
         raise MissingPackage("numba", "openvino")

@@ -1,10 +1,10 @@
-"""A Llama as graphs of OpenVINO, in which attention is a node of our own: it reads and writes a cache outside of them.
+"""A Llama as OpenVINO graphs with a custom attention node, which reads and writes a cache outside the graphs.
 
-Passes over a few numbers of rows have a graph of their own, whose shapes are known: a graph for any number looks at the shape of
-every node in every pass, and is fitted anew where the number is another than before.
+A few numbers of rows have separate graphs with static shapes. A graph with dynamic shapes infers the shape of every node in every pass, and
+is specialised again whenever the number of rows changes.
 
-Products of 4 and 8 bits take rows rounded to 8 bits, group by group, or as floats; all else is float32. The least of a group of the file's
-weights is a second product, with the sums of the row's groups.
+Products with 4- and 8-bit weights use activations rounded to 8 bits, group by group, or float activations; all else is float32. Group
+offsets of the file's weights are a second product, with the sums of the activations of each group.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ WHOLE = np.iinfo(np.int32).max
 
 @dataclass
 class Pass:
-    """State of the pass that runs, for attention: set before it, read by every layer's node.
+    """State of the current forward pass for attention: set before the pass, read by the node of every layer.
 
-    width: of a head. together: heads that read the same keys.
-    keys, values: (layers, cells, groups, width). cells: (R,) where the R tokens are written; found (R, most), counts (R,): what they see.
+    width: width of a head. together: number of heads that share keys. keys, values: (layers, cells, groups, width). cells: (R,), to which
+    the R tokens are written. found (R, most), counts (R,): cells that they attend to.
     """
 
     width: int
@@ -49,13 +49,13 @@ class Pass:
     room: Any = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     powers: Any = field(default_factory=lambda: np.zeros((0, 0), np.int32))
     frequencies: Any = None
-    shapes: dict[int, Any] = field(default_factory=dict)  # of what attention gives, by width: every layer asks twice
+    shapes: dict[int, Any] = field(default_factory=dict)  # shapes of attention's output, by width
 
     def __post_init__(self) -> None:
         self.frequencies = self.base ** -(np.arange(0, self.width, 2) / self.width)
 
     def shape_of(self, width: int) -> Any:
-        """(R, width) in the pass that runs; before there is any, of any number of rows."""
+        """Return the shape (R, width) in the current pass; before the first pass R is dynamic."""
         if width not in self.shapes:
             self.shapes[width] = ov.PartialShape([-1 if self.cells is None else len(self.cells), width])
         return self.shapes[width]
@@ -63,7 +63,7 @@ class Pass:
     def begin(
         self, keys: Any, values: Any, cells: Any, positions: Any, attention_mask: Any, slots_per_row: int
     ) -> None:
-        """sees: bool (B or 1, T, live); positions, cells: (R,)."""
+        """Set the state of a pass. attention_mask: bool (B or 1, T, live). positions, cells: (R,)."""
         self.keys, self.values, self.cells = keys, values, cells
         self.shapes.clear()
         live = attention_mask.shape[-1]
@@ -76,7 +76,7 @@ class Pass:
         self.cosines, self.sines = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
     def attend(self, number: int, qkv: Any, out: Any) -> None:
-        """Of layer `number`."""
+        """Compute attention of layer `number`."""
         at = self.keys[number], self.values[number]
         kernels(self.width, self.together)[1](
             qkv, *at, self.cells, self.found, self.counts, self.cosines, self.sines, self.room, self.powers, out
@@ -84,10 +84,10 @@ class Pass:
 
 
 class Attention(Op):
-    """Queries, keys and values (R, ...) of a layer to what it attends to, (R, heads * width)."""
+    """Attention node of a layer: queries, keys and values (R, ...) to outputs (R, heads * width)."""
 
     def __init__(self, inputs: Any, now: Pass, number: int, width: int, rows: int | None = None) -> None:
-        """rows: R, None for a graph of any number of them."""
+        """rows: R, or None for a graph with a dynamic number of rows."""
         super().__init__(self)
         self.now, self.number, self.width, self.rows = now, number, width, rows
         self._for_shapes: Attention | None = None
@@ -99,17 +99,15 @@ class Attention(Op):
         self.set_output_type(0, ov.Type.f32, known)
 
     def clone_with_new_inputs(self, inputs: Any) -> Attention:
-        """Another one for a graph that is being made; one and the same for passes, which ask it for shapes and let it go.
+        """Return a new node while a graph is built, and always the same node for shape inference during passes.
 
-        OpenVINO's nodes in Python are never freed: a new one for every pass of another number of rows would be so many more.
+        OpenVINO never frees nodes in Python, so that a new node per pass would be a memory leak.
         """
         if self.rows is not None or self.now.cells is None:
             return Attention(inputs, self.now, self.number, self.width, self.rows)
         if self._for_shapes is None:
             self._for_shapes = Attention(inputs, self.now, self.number, self.width)
-        return (
-            self._for_shapes
-        )  # with the inputs of that time, which nobody reads: OpenVINO has it infer its shape anew
+        return self._for_shapes  # its inputs are outdated but unused: OpenVINO only infers its shape
 
     def has_evaluate(self) -> bool:
         return True
@@ -123,13 +121,13 @@ class Attention(Op):
 
 
 def integers(*values: int) -> Any:
-    """A constant."""
+    """Return a constant of integers."""
     return opset13.constant(np.array(values, np.int64))
 
 
 def in_4_bits(codes: Any) -> Any:
-    """A tensor of the whole numbers codes - MIDDLE, of codes 0 .. 15 in uint8: two share a byte, the first the lower half."""
-    flat = codes.reshape(-1) ^ MIDDLE  # which in four bits is the difference
+    """Return a 4-bit tensor of codes - MIDDLE, from codes 0 .. 15 in uint8; the first of two is the lower half of a byte."""
+    flat = codes.reshape(-1) ^ MIDDLE  # equals the difference in 4-bit two's complement
     pairs = np.pad(flat, (0, len(flat) % 2)).reshape(-1, 2)
     tensor = ov.Tensor(ov.Type.i4, ov.Shape(list(codes.shape)))
     tensor.data.reshape(-1)[:] = (pairs[:, 0] | (pairs[:, 1] << 4)).view(tensor.data.dtype)
@@ -137,12 +135,12 @@ def in_4_bits(codes: Any) -> Any:
 
 
 def cut(x: Any, start: int, end: int) -> Any:
-    """Columns of (R, width)."""
+    """Return columns start .. end of (R, width)."""
     return opset13.slice(x, integers(start), integers(end), integers(1), integers(1))
 
 
 class Product:
-    """Products of rows with the weights of layers that read the same ones, side by side. Graphs share the memory of its weights."""
+    """Product of rows with the concatenated weights of layers that have the same input. Graphs share the memory of the weights."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self._each = [Product([part]) for part in parts] if len({part.kind for part in parts}) > 1 else []
@@ -159,7 +157,7 @@ class Product:
             self._least = ov.Tensor(whole.least)
 
     def __call__(self, x: Any) -> Any:
-        """Of x, (R, in)."""
+        """Return the product with x, (R, in)."""
         if self._each:
             return opset13.concat([each(x) for each in self._each], 1)
         found = opset13.matmul(x, self._floats(), False, True)
@@ -169,9 +167,9 @@ class Product:
         return opset13.add(found, opset13.matmul(sums, opset13.constant(self._least), False, True))
 
     def _floats(self) -> Any:
-        """Floats (out, in) without the groups' least, which OpenVINO makes of the packed ones in its product.
+        """Return float weights (out, in) without group offsets; OpenVINO converts the packed weights within its product.
 
-        Signed codes, of which nothing is subtracted: a group's own zero takes a product of one to eight rows a quarter longer.
+        Codes are signed without zero points: with zero points per group a product of one to eight rows takes a quarter longer.
         """
         codes = opset13.constant(self._codes)
         if self._scales is None:
@@ -181,19 +179,19 @@ class Product:
 
 
 def unit(x: Any, epsilon: float) -> Any:
-    """Rows brought to mean square 1."""
+    """Return rows scaled to mean square 1."""
     square = opset13.reduce_mean(opset13.multiply(x, x), integers(-1), True)
     root = opset13.power(opset13.add(square, opset13.constant(np.float32(epsilon))), opset13.constant(np.float32(-0.5)))
     return opset13.multiply(x, root)
 
 
 def norm(x: Any, weight: Any, epsilon: float) -> Any:
-    """The same times a weight."""
+    """Return RMS-normalised rows times a weight."""
     return opset13.multiply(unit(x, epsilon), opset13.constant(weight))
 
 
 class Layers:
-    """The layers of a Llama. now: what their attention is told before a pass."""
+    """The layers of a Llama. now: state of the current pass for attention."""
 
     def __init__(self, weights: Any, config: Any, count: int) -> None:
         self.weights, self.config, self.count = weights, config, count
@@ -203,12 +201,12 @@ class Layers:
         self._products: dict[tuple[str, ...], Product] = {}
 
     def forget(self) -> None:
-        """Let the weights go, of which the graphs have been made."""
+        """Free the weights after the graphs have been built."""
         self.weights = None
         self._products.clear()
 
     def part(self, x: Any, *names: str) -> Any:
-        """A product with the layers of these names."""
+        """Return the product with the layers of these names."""
         if names not in self._products:
             layers = [self.weights.layer(name) for name in names]
             self.bytes_read += sum(layer.bytes_read for layer in layers)
@@ -216,11 +214,11 @@ class Layers:
         return self._products[names](x)
 
     def normed(self, x: Any, name: str) -> Any:
-        """A norm by its name."""
+        """Return x after the norm of this name."""
         return norm(x, self.weights.tensor(f"{name}.weight"), self.config.rms_norm_eps)
 
     def through(self, x: Any, rows: int | None) -> list[Any]:
-        """x (R, width), and what comes out of each layer. rows: R where it is known."""
+        """Return x (R, width), and the output of each layer. rows: R, or None if it is dynamic."""
         found = [x]
         for number in range(self.count):
             found.append(self._layer(found[-1], number, rows))
@@ -241,21 +239,21 @@ class Layers:
 
 
 def rows_in(width: int) -> Any:
-    """An input of rows of so many numbers."""
+    """Return an input of rows of this width."""
     return opset13.parameter([-1, width], ov.Type.f32)
 
 
 def places_in() -> Any:
-    """An input of numbers of rows."""
+    """Return an input of row indices."""
     return opset13.parameter([-1], ov.Type.i64)
 
 
 def chosen(x: Any, places: Any) -> Any:
-    """Rows of these numbers."""
+    """Return the rows with these indices."""
     return opset13.gather(x, places, integers(0))
 
 
-Make = Callable[..., Sequence[Any]]  # (rows, *inputs) -> outputs; rows: R where it is known, else None
+Make = Callable[..., Sequence[Any]]  # (rows, *inputs) -> outputs; rows: R, or None if it is dynamic
 
 
 def _one_graph(make: Make, inputs: Sequence[Callable[[], Any]], rows: int | None) -> Any:
@@ -272,7 +270,7 @@ def _one_graph(make: Make, inputs: Sequence[Callable[[], Any]], rows: int | None
 
 
 def _graph(make: Make, inputs: Sequence[Callable[[], Any]], fitted: Sequence[int]) -> Any:
-    """For any number of rows; one of its own for each of the fitted numbers."""
+    """Return a graph with a dynamic number of rows, and with static branches for each of the fitted numbers."""
     if not fitted:
         return _one_graph(make, inputs, None)
     one, others = _one_graph(make, inputs, fitted[0]), _graph(make, inputs, fitted[1:])
@@ -288,10 +286,10 @@ def _graph(make: Make, inputs: Sequence[Callable[[], Any]], fitted: Sequence[int
 
 
 class Compiled:
-    """A graph that can be asked.
+    """A compiled graph.
 
-    make(rows, *inputs): its outputs. inputs: makers of what goes in, rows first. group: rows of products of 4 and 8 bits are rounded to
-    8 bits in groups of so many; 0: kept as floats. fitted: numbers of rows that have a graph of their own.
+    make(rows, *inputs): returns its outputs. inputs: factories of the inputs, rows first. group: group size for rounding the activations
+    of products with 4- and 8-bit weights to 8 bits; 0: float activations. fitted: numbers of rows with a separate graph.
     """
 
     def __init__(self, make: Make, inputs: Sequence[Callable[[], Any]], group: int, fitted: Sequence[int] = ()) -> None:
@@ -299,7 +297,7 @@ class Compiled:
         settings = {
             "INFERENCE_NUM_THREADS": torch.get_num_threads(),
             "NUM_STREAMS": 1,
-            "ENABLE_CPU_PINNING": False,  # else every process has its threads on the first processors, beside those of all others
+            "ENABLE_CPU_PINNING": False,  # otherwise the threads of all processes share the first cores
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "f32",
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": group,
@@ -308,9 +306,9 @@ class Compiled:
         self._outputs = range(len(graph.outputs))
 
     def __call__(self, *inputs: Any) -> list[torch.Tensor]:
-        """Tensors in memory of their own."""
-        arrays = [np.ascontiguousarray(given) for given in inputs]  # which live until the graph has read them
-        for number, given in enumerate(arrays):  # one by one: `infer` takes .2 ms to look through a list
+        """Return the outputs as copies."""
+        arrays = [np.ascontiguousarray(given) for given in inputs]  # kept alive until the graph has read them
+        for number, given in enumerate(arrays):  # set individually, because `infer` takes 0.2 ms to parse a list
             self._request.set_input_tensor(number, ov.Tensor(given, shared_memory=True))
         self._request.infer()
         return [torch.from_numpy(self._request.get_output_tensor(number).data.copy()) for number in self._outputs]

@@ -1,4 +1,4 @@
-"""Target and draft in OpenVINO: what stands in a `Pair`, how a batch is read, and how the two are loaded."""
+"""Target and draft in OpenVINO: the models of a `Pair`, their caches and forward passes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.cache import Cache, causal_mask
 from ot_draft.decoding.model import CallSizes, DecoderModel, HiddenStateModel, ModelInfo, ModelOutput
 
-DRAFT_GROUP = 64  # of a draft's rows, whose weights have a scale for every output: groups of 32 take a tenth longer
-DRAFT_ROWS = 2  # at least: as many as the first pass of a step has, which have a graph of their own
-FITTED = 1, 2  # rows of a target's pass that have a graph of their own: an autoregressive step, and one drafted token
+DRAFT_GROUP = (
+    64  # group size of a draft's activations, whose weights have one scale per output; groups of 32 take a tenth longer
+)
+DRAFT_ROWS = 2  # min. number of rows of a draft pass: that of the first pass of a step, with a separate graph
+FITTED = 1, 2  # numbers of rows of a target pass with a separate graph: an autoregressive step, and one draft token
 INT8, FLOAT = "the file's weights, activations: int8", "the file's weights, activations: float"
 NO_INT8 = f"{FLOAT} (OpenVINO has no int8 activations on this CPU)"
 
 
 class CellCache(Cache):
-    """Keys and values of all layers, float32 (layers, B * S, groups, width), taken when the first pass says of how many texts."""
+    """Keys and values of all layers, float32 (layers, B * S, groups, width), allocated at the first pass, which determines B."""
 
     def __init__(self, slots_per_row: int, layers: int, groups: int, width: int) -> None:
         super().__init__(slots_per_row)
@@ -49,7 +51,7 @@ class CellCache(Cache):
         self._states: Any = None
 
     def begin(self, texts: int) -> None:
-        """Take the memory."""
+        """Allocate the memory."""
         if self.keys is None:
             layers, groups, width = self._shape
             self.keys, self.values = np.zeros((2, layers, texts * self.slots_per_row, groups, width), np.float32)
@@ -72,12 +74,12 @@ class CellCache(Cache):
             self.keep_states(self.states_at(sources), destinations)
 
     def _texts(self, slots: Tensor) -> Any:
-        """The number of each text, beside its slots."""
+        """Return the index of each sequence, broadcast against its slots."""
         return np.arange(len(slots))[:, None]
 
 
 def table_of(folder: Path) -> Tensor:
-    """Embedding (n, width) of a converted file, in a mapping of its own, of which the rows that are looked up come into memory."""
+    """Return the embedding (n, width) of a converted file, memory-mapped: only rows that are looked up are loaded."""
     from safetensors.torch import load_file
 
     table = load_file(folder / WEIGHTS).get("model.embed_tokens.weight")
@@ -87,15 +89,15 @@ def table_of(folder: Path) -> Tensor:
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """What a file of settings says, nothing where it is not there."""
+    """Return the settings in a file, empty if there is no file."""
     found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
     return found
 
 
 class FastModel:
-    """A Llama's layers in a graph. least: rows that a pass has, since a product of one row may add in another order.
+    """A Llama's layers in a graph.
 
-    lock: held by a pass, which has the graph and what its attention is told to itself; texts of other threads wait.
+    lock: held during a pass, which has exclusive use of the graph and of its attention state; other threads wait.
     """
 
     def __init__(self, config: Any, embedding: Tensor, exact: bool) -> None:
@@ -105,11 +107,11 @@ class FastModel:
     layers: Layers
 
     def cache(self, slots: int) -> CellCache:
-        """For the layers' keys and values."""
+        """Return a cache for the layers' keys and values."""
         return CellCache(slots, self.layers.count, self.config.num_key_value_heads, self.layers.width)
 
     def get_input_embeddings(self) -> Any:
-        """The table of tokens."""
+        """Return the embedding, with the attributes that torch's has."""
         return SimpleNamespace(num_embeddings=self.vocabulary_size, weight=self.embedding)
 
     def run(
@@ -123,44 +125,47 @@ class FastModel:
         attention_mask: Tensor,
         last: int,
     ) -> list[Tensor]:
-        """One pass of B x T tokens, what goes in being (B, T, width) each: logits of the last, and what else the graph gives of all."""
+        """Run one pass of B x T tokens with inputs (B, T, width); return logits of the last tokens, and other outputs of all.
+
+        least: minimum number of rows of a pass; a single token is repeated, since a product of one row may sum in another order.
+        """
         batch, length = slots.shape
         cache.begin(batch)
         cells = (slots + torch.arange(batch)[:, None] * cache.slots_per_row).flatten().numpy()
         rows = torch.arange(batch * length).view(batch, length)[:, -last:].flatten()
-        given, places, seen = (
+        given, at, seen = (
             [x.flatten(0, 1).numpy() for x in entered],
             positions.flatten().numpy(),
             attention_mask.numpy(),
         )
-        if len(cells) == 1 < least:  # one token, several times
-            given, cells, places = (
+        if len(cells) == 1 < least:  # one token, repeated
+            given, cells, at = (
                 [np.repeat(x, least, 0) for x in given],
                 np.repeat(cells, least),
-                np.repeat(places, least),
+                np.repeat(at, least),
             )
             seen = np.repeat(seen, least, 1)
-        self.layers.now.begin(cache.keys, cache.values, cells, places, seen, cache.slots_per_row)
+        self.layers.now.begin(cache.keys, cache.values, cells, at, seen, cache.slots_per_row)
         return [found[: batch * length] for found in graph(*given, rows.numpy())]
 
 
 class FastTarget(FastModel):
-    """A target of the Llama family from a folder, which a GGUF file may have been converted to."""
+    """A target of the Llama family from a folder, possibly a converted GGUF file."""
 
     def __init__(self, folder: Path, exact: bool, fitted: tuple[int, ...] = FITTED) -> None:
         """Read the settings of a model folder; raises CannotDecode for another family.
 
         exact: compute with float activations. Otherwise activations are rounded to 8 bits where OpenVINO does so on this CPU.
-        fitted: numbers of rows that get a graph of their own, if its results are bitwise identical to those of the general graph.
+        fitted: numbers of rows that get a separate graph, if its results are bitwise identical to those of the general graph.
         """
         config, ends = (_settings(folder / f"{name}config.json") for name in ("", "generation_"))
         if not llama.reads(config):
             raise CannotDecode(
-                f"backend openvino takes Llamas with plain positions, and {folder.name} is none: take --backend torch"
+                f"backend openvino requires a Llama with default RoPE, which {folder.name} is not. Use --backend torch."
             )
         if (folder / ADAPTER).is_file():
             raise CannotDecode(
-                f"{folder.name} has {ADAPTER}, an adapter that backend openvino does not read: take --backend torch"
+                f"backend openvino does not support adapters, but {folder.name} has {ADAPTER}. Use --backend torch."
             )
         self.folder = folder
         rounds = not exact and quantizes_activations()
@@ -178,13 +183,16 @@ class FastTarget(FastModel):
         return TargetModel(self, n, tuple(hidden_layers))
 
     def draft(self, file: Path) -> FastDraft:
-        """A draft of a file of layers on this target's embedding."""
+        """Return the draft of a file of layers on this target's embedding."""
         from safetensors.torch import load_file
 
         return FastDraft(load_file(file), self)
 
     def compiled(self, keeps: tuple[int, ...]) -> tuple[Compiled, int]:
-        """The graph that gives logits of the chosen rows and, where it keeps any, features of all; and the least rows of a pass."""
+        """Return the graph, and the minimum number of rows of a pass.
+
+        The graph returns logits of the chosen rows, and features of all rows if `keeps` names layers.
+        """
         if self._keeps is None or (keeps and keeps != self._keeps):
             self._keeps = keeps
             self._make(keeps, self.asked)
@@ -198,18 +206,18 @@ class FastTarget(FastModel):
 
     def _made(self, keeps: tuple[int, ...], fitted: tuple[int, ...]) -> Compiled:
         config = self.config
-        weights = FolderWeights(self.folder)  # mapped until the graph is made
+        weights = FolderWeights(self.folder)  # mapped until the graph is built
         self.layers = Layers(weights, config, config.num_hidden_layers)
-        # A head that is stored counts, as for transformers, even where the configuration says that it is the embedding.
+        # A stored head takes precedence over a tied embedding, as in transformers.
         tied = getattr(config, "tie_word_embeddings", False) and "lm_head.weight" not in weights
         head = "model.embed_tokens" if tied else "lm_head"
         if f"{head}.weight" not in weights:
             raise CannotDecode(f"target {self.folder} is incomplete: {head}.weight is missing. Download it again.")
 
-        def make(rows: int | None, x: Any, places: Any) -> list[Any]:
+        def make(rows: int | None, x: Any, chosen_rows: Any) -> list[Any]:
             between = self.layers.through(x, rows)
             last = self.layers.normed(between[-1], "model.norm")
-            outputs = [self.layers.part(chosen(last, places), head)]
+            outputs = [self.layers.part(chosen(last, chosen_rows), head)]
             if keeps:
                 features = [unit(h, config.rms_norm_eps) for h in (*(between[k] for k in keeps), last)]
                 outputs.append(opset13.concat(features, 1))
@@ -222,15 +230,16 @@ class FastTarget(FastModel):
         return made
 
     def _least(self) -> int:
-        """2 where a row by itself gives other bits than beside another, 1 with float rows, whose bits depend on their number anyway.
+        """Return the minimum number of rows for which a row is bitwise identical in passes of different size.
 
-        0 where one beside another, in a graph of its own, gives other bits than beside two, in the general one.
+        2 if a single row differs from the same row of two; 1 otherwise, or with float activations, where bits depend on the number of
+        rows anyway; 0 if two rows in a separate graph differ from three rows in the dynamic graph.
         """
         if self.exact:
             return 1
         one = torch.zeros(1, 1, dtype=torch.int64)
         first = self.embedding[:64].float()
-        entered = first[first.abs().sum(-1).argmax()][None, None]  # a row of zeros would be equal by any way
+        entered = first[first.abs().sum(-1).argmax()][None, None]  # a row of zeros would be equal in all cases
         attention_mask = torch.ones(1, 1, 1, dtype=torch.bool)
         alone, two, three = (
             self.run(self._compiled, rows, self.cache(1), [entered], one, one, attention_mask, 1)[0]
@@ -274,7 +283,7 @@ class OpenVinoModel(DecoderModel):
         return ModelOutput(output.logits[0, torch.tensor(positions) - 1], hidden)
 
     def _from_start(self, tokens: Sequence[int]) -> tuple[CellCache, Tensor, Tensor, Tensor]:
-        """A cache for a sequence, its tokens (1, T), slots and attention mask."""
+        """Return a cache for a sequence, its tokens (1, T), slots and attention mask."""
         length = len(tokens)
         cache, slots = self.cache(length), torch.arange(length)[None]
         return cache, torch.tensor([list(tokens)]), slots, causal_mask(length, length, self.info.device)
@@ -285,7 +294,7 @@ class TargetModel(OpenVinoModel):
 
     @property
     def call_sizes(self) -> CallSizes:
-        """Passes have as many rows as give a row the bits that it has among others; fitted: those that the graph was made for."""
+        """Minimum number of rows of a pass, and the numbers of rows with a separate graph."""
         with self.model.lock:
             _, least = self.model.compiled(self.info.hidden_layers)
             return CallSizes(least, self.model.fitted)
@@ -317,18 +326,20 @@ class TargetModel(OpenVinoModel):
 class FastDraft(FastModel):
     """A draft of layers on the target's embedding, which may read its hidden states; see `SubsetDraft` and `StateDraft`.
 
-    fuse: where it reads any, makes the target's features (R, f) one vector (R, width).
+    fuse: graph from the target's features (R, f) to one vector (R, width), if the draft reads hidden states.
     """
 
     fuse: Compiled
 
     def __init__(self, tensors: Mapping[str, Tensor], target: FastTarget) -> None:
-        """tensors: of the file."""
+        """tensors: of the file of layers."""
         config = SimpleNamespace(**vars(target.config))
         config.num_hidden_layers = 1 + max(int(name.split(".")[2]) for name in tensors if ".layers." in name)
         config.intermediate_size = len(tensors["model.layers.0.mlp.gate_proj.weight"])
         super().__init__(config, target.embedding, False)
-        self.vocabulary_subset = tensors["vocabulary_subset"].long().clone()  # of the file nothing stays mapped
+        self.vocabulary_subset = (
+            tensors["vocabulary_subset"].long().clone()
+        )  # a copy, so that the file is not kept mapped
         self.reads: tuple[int, ...] = tuple(tensors["reads"].tolist()) if "reads" in tensors else ()
         self._group = DRAFT_GROUP if quantizes_activations() else 0
         weights = DraftWeights(tensors)
@@ -345,11 +356,11 @@ class FastDraft(FastModel):
         layers, reads, scores = self.layers, bool(self.reads), Product([head])
 
         def make(rows: int | None, x: Any, *others: Any) -> list[Any]:
-            *before, places = others
+            *before, chosen_rows = others
             if reads:
                 x = opset13.add(x, layers.part(layers.normed(before[0], "norm_states"), "project"))
             states = layers.through(x, rows)[-1]
-            logits = scores(layers.normed(chosen(states, places), "model.norm"))
+            logits = scores(layers.normed(chosen(states, chosen_rows), "model.norm"))
             return [logits, *([states] if reads else [])]
 
         entered = partial(rows_in, self.config.hidden_size)
@@ -404,10 +415,10 @@ class StateDraftModel(DraftModel, HiddenStateModel):
         if known > 1:
             hidden[0, 1:] = self.prepare(context[: known - 1])
         found = []
-        for start, end in ((0, known), *((place, place + 1) for place in range(known, last))):
+        for start, end in ((0, known), *((position, position + 1) for position in range(known, last))):
             at = slice(start, end)
             if start:
-                hidden = cache.states_at(slots[:, start - 1 : start])  # its own
+                hidden = cache.states_at(slots[:, start - 1 : start])  # of the draft itself
             output = self.forward(cache, row[:, at], slots[:, at], slots[:, at], attention_mask[:, at], hidden=hidden)
             assert output.hidden is not None
             cache.keep_states(output.hidden, slots[:, at])

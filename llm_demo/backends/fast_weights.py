@@ -1,4 +1,4 @@
-"""Weights in groups that share a scale: as a GGUF file has them, or rounded to 8 bits; else as they are, in float32."""
+"""Weights in groups with a common scale: those of a GGUF file, or rounded to 8 bits; other weights in float32."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch import Tensor
 from ot_draft.decoding import CannotDecode
 from ot_draft.decoding.gguf_files import BLOCKS, BYTES
 
-WEIGHTS = "model.safetensors"  # of a model's folder
-ADAPTER = "adapter_config.json"  # there, of what is put on top of the weights
-GROUP = 32  # weights of a block
-MIDDLE = 8  # of the codes 0 .. 15
+WEIGHTS = "model.safetensors"  # weights in a model's folder
+ADAPTER = "adapter_config.json"  # configuration of an adapter in this folder
+GROUP = 32  # number of weights per block
+MIDDLE = 8  # zero point of the codes 0 .. 15
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Of a linear layer, (out, in). codes: int (out, groups, in / groups); scales: float16 (out, groups).
+    """Weights of a linear layer, (out, in). codes: int (out, groups, in / groups). scales: float16 (out, groups).
 
-    A weight is scale * code where codes are signed (8 bits), else scale * (code - MIDDLE) (4 bits), plus the group's least (out, groups),
-    None for 0.
+    A weight is scale * code for signed codes (8 bits), and scale * (code - MIDDLE) otherwise (4 bits), plus the offset `least` of its
+    group, (out, groups), None for 0.
     """
 
     codes: Any
@@ -44,14 +44,14 @@ class Weights:
         return self.codes.size * bits // 8 + 2 * self.scales.size + (0 if self.least is None else 4 * self.least.size)
 
     def beside(self, other: Weights) -> Weights:
-        """Further outputs."""
+        """Return these weights with the outputs of another layer appended."""
         least = None if self.least is None else np.concatenate((self.least, other.least))
         return Weights(np.concatenate((self.codes, other.codes)), np.concatenate((self.scales, other.scales)), least)
 
 
 @dataclass(frozen=True)
 class FloatWeights:
-    """Of a linear layer, float32 (out, in)."""
+    """Weights of a linear layer, float32 (out, in)."""
 
     values: Any
 
@@ -66,12 +66,12 @@ class FloatWeights:
         return int(self.values.nbytes)
 
     def beside(self, other: FloatWeights) -> FloatWeights:
-        """Further outputs."""
+        """Return these weights with the outputs of another layer appended."""
         return FloatWeights(np.concatenate((self.values, other.values)))
 
 
 def in_8_bits(values: Any) -> Weights:
-    """Float weights (out, in) rounded to whole multiples of a scale for every output."""
+    """Return float weights (out, in) rounded to integer multiples of one scale per output."""
     rows = values[:, None]
     scales = (np.abs(rows).max(-1) / 127).astype(np.float16)
     codes = rows / np.maximum(scales, np.float16(6e-8)).astype(np.float32)[..., None]
@@ -79,7 +79,7 @@ def in_8_bits(values: Any) -> Weights:
 
 
 def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes 0 .. 15 (out, in), scales and zeros (out, in / 32): a weight is scale * (code - 8) + zero."""
+    """Return codes 0 .. 15 (out, in), scales and zeros (out, in / 32): a weight is scale * (code - 8) + zero."""
     blocks = blocks.view(len(blocks), -1, BYTES[kind])
     head = blocks[..., : BYTES[kind] - 16].contiguous().view(torch.float16).float()
     nibbles = blocks[..., -16:]
@@ -89,9 +89,9 @@ def unpacked(blocks: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class FolderWeights:
-    """Of a model's folder: layers of the file's own blocks where it was converted from one, and single tensors in float32.
+    """Weights of a model's folder: layers in the blocks of the GGUF file from which it was converted, and single tensors in float32.
 
-    Blocks are mapped anew for each layer: what was read of them does not stay in the process's memory beside what is made of it.
+    Blocks are mapped again for each layer, so that the pages read do not stay in memory in addition to the converted weights.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -99,7 +99,7 @@ class FolderWeights:
 
         if not (folder / WEIGHTS).is_file():
             raise CannotDecode(
-                f"backend openvino takes weights in one {WEIGHTS}, which {folder.name} lacks: take --backend torch"
+                f"backend openvino requires all weights in one {WEIGHTS}, which {folder.name} lacks. Use --backend torch."
             )
         self._folder, self._file, self.of_file = folder, folder / BLOCKS, (folder / BLOCKS).is_file()
         self._floats: Any = safe_open(folder / WEIGHTS, "pt")
@@ -113,15 +113,15 @@ class FolderWeights:
         return name in self._names
 
     def tensor(self, name: str) -> Any:
-        """One tensor in float32. CannotDecode where it is not there."""
+        """Return one tensor in float32. Raises CannotDecode if it is missing."""
         if name not in self:
             raise CannotDecode(f"{self._folder.name} is incomplete: {name} is missing. Download it again.")
         return self._floats.get_tensor(name).float().numpy()
 
     def layer(self, name: str) -> Any:
-        """A linear layer; in float32 where its type is none of BYTES. CannotDecode for one with biases."""
+        """Return a linear layer, in float32 if its type is not in BYTES. Raises CannotDecode for a layer with biases."""
         if f"{name}.bias" in self:
-            raise CannotDecode(f"backend openvino has no layers with biases, as {name} is: take --backend torch")
+            raise CannotDecode(f"backend openvino does not support biases, which {name} has. Use --backend torch.")
         name = f"{name}.weight"
         if name not in self._stored:
             return FloatWeights(self.tensor(name))
@@ -140,15 +140,15 @@ class FolderWeights:
 
 
 class DraftWeights:
-    """Of a draft's file of layers: in 8 bits, whatever acceptance that costs, since its law is what it computes."""
+    """Weights of a draft's file of layers, in 8 bits. Rounding may lower acceptance; q is the distribution that is computed."""
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
         self._tensors = tensors
 
     def tensor(self, name: str) -> Any:
-        """One tensor in float32."""
+        """Return one tensor in float32."""
         return self._tensors[name].float().numpy()
 
     def layer(self, name: str) -> Any:
-        """A linear layer."""
+        """Return a linear layer."""
         return in_8_bits(self.tensor(f"{name}.weight"))

@@ -1,4 +1,4 @@
-"""The backend of llama.cpp: any GGUF target with plain attention and GGUF drafts, by llama-cpp-python."""
+"""Backend llama.cpp, through llama-cpp-python: any GGUF target with standard attention, and GGUF drafts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LlamaCpp:
     """A backend of `ot_draft.decoding.backends`."""
 
     def check(self, request: LoadRequest) -> None:
-        """A GGUF file, whose weights llama.cpp reads as they are."""
+        """Raise CannotDecode unless the target is a GGUF file and the draft is supported."""
         if not request.target.endswith(".gguf") or request.device_map or request.dtype != defaults.DTYPE:
             raise CannotDecode(
                 "backend llama.cpp requires a .gguf target and the default dtype and device map. Use these, or backend torch."
@@ -30,7 +30,7 @@ class LlamaCpp:
             raise MissingPackage("llama-cpp-python", "llamacpp")
 
     def offer(self, folder: Path | None) -> tuple[bool, str]:
-        """Its 8-bit activations are another target: the user has to ask for it."""
+        """Return that it is not a default: its 8-bit activations change the target distribution."""
         return False, ""
 
     def load(self, request: LoadRequest) -> Pair:

@@ -1,4 +1,4 @@
-"""The backends of OpenVINO: a target of the Llama family on a CPU, with float activations or with 8-bit ones."""
+"""Backends of OpenVINO: a target of the Llama family on a CPU, with float or 8-bit activations."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from ot_draft.optional import require
 
 PACKAGES = "openvino", "numba"
 SLOWER = "torch computes the passes, which take about 4 times as long as by OpenVINO"  # docs/benchmarks.md
-FEW = 700  # tokens, below which OpenVINO's own graphs of one and two positions do not pay: 2.7 s until the first, 3 to 4 ms each
+FEW = 700  # min. number of tokens for static graphs of 1 and 2 positions, which take 2.7 s to build and save 3 to 4 ms per pass
 
 
 def reads(folder: Path) -> bool:
-    """Whether OpenVINO computes the passes of a model's folder: of a Llama without biases, in one file of weights, without an adapter."""
+    """Return whether OpenVINO supports a model's folder: a Llama without biases and adapter, with one file of weights."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     except (OSError, ValueError):
         return False
     with_biases = config.get("attention_bias") or config.get("mlp_bias")
-    adapted = (folder / ADAPTER).is_file()  # which transformers puts on top of the weights
+    adapted = (folder / ADAPTER).is_file()  # transformers adds it to the weights
     return llama.reads(config) and not with_biases and not adapted and (folder / WEIGHTS).is_file()
 
 
@@ -50,7 +50,7 @@ class OpenVino:
     exact: bool
 
     def check(self, request: LoadRequest) -> None:
-        """A GGUF file or a folder on a CPU, in float32."""
+        """Raise CannotDecode unless the target is a GGUF file or a folder, on a CPU, in float32."""
         if not (request.target.endswith(".gguf") or Path(request.target).is_dir()) or not request.float32_on_cpu:
             raise CannotDecode(
                 f"backend {self.name} requires a .gguf file or directory, a CPU, and the default dtype, device and cache. Use these, or"
@@ -59,17 +59,20 @@ class OpenVino:
         require(*PACKAGES, extra="openvino")
 
     def offer(self, folder: Path | None) -> tuple[bool, str]:
-        """Float activations have the distribution of float32 weights up to rounding, and are taken for GGUF files alone."""
+        """Return whether this backend is the default for a folder, and otherwise a hint.
+
+        Only float activations are a default, because they keep the distribution up to rounding, and only for converted GGUF files.
+        """
         if not self.exact or folder is None or not reads(folder):
             return False, ""
         missing = [package for package in PACKAGES if find_spec(package) is None]
         if missing:
             return False, f"{SLOWER}: {MissingPackage(missing[0], 'openvino')}"
         of_file = (folder / BLOCKS).is_file()
-        return of_file, "" if of_file else f"{SLOWER}: take --backend {self.name}"
+        return of_file, "" if of_file else f"{SLOWER}: use --backend {self.name}"
 
     def load(self, request: LoadRequest) -> Pair:
-        """The target in OpenVINO, with a draft of layers or of a GGUF file there, too; any other draft as it is without."""
+        """Load the target in OpenVINO, and a draft of layers or of a GGUF file too; other drafts are loaded in torch."""
         from llm_demo.backends.fast_models import FITTED, FastTarget
 
         folder = folder_of(Path(request.target), request.progress)

@@ -1,4 +1,4 @@
-"""What the configuration of a Llama says: whether its passes are plain enough for a graph of our own, and its sizes."""
+"""Configuration of a Llama: whether the OpenVINO graph supports it, and its sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def reads(config: dict[str, Any]) -> bool:
-    """Whether a model of this configuration is one that is read so."""
+    """Return whether the graph supports a model with this configuration."""
     rope = _rope(config)
     return (
         config.get("model_type") == "llama"
@@ -19,13 +19,13 @@ def reads(config: dict[str, Any]) -> bool:
 
 
 def settings(config: dict[str, Any]) -> SimpleNamespace:
-    """The same by name, with what older configurations leave to transformers."""
+    """Return the configuration as attributes, with transformers' defaults for fields that older files lack."""
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
     return SimpleNamespace(**{"rms_norm_eps": 1e-6, **config, "num_key_value_heads": heads})
 
 
 def head_width(config: SimpleNamespace) -> int:
-    """Numbers of a head."""
+    """Return the width of an attention head."""
     own = getattr(config, "head_dim", None)
     return int(own or config.hidden_size // config.num_attention_heads)
 
@@ -36,5 +36,5 @@ def rope_base(config: SimpleNamespace) -> float:
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
-    """The older name first, as transformers does where both are there."""
+    """Return the RoPE settings; the older field has precedence, as in transformers."""
     return config.get("rope_scaling") or config.get("rope_parameters") or {}

@@ -1,4 +1,4 @@
-"""What stands in llama.cpp's cells of one text: its tokens in order, the trunk, and behind them the nodes of trees."""
+"""Contents of llama.cpp's cells for one sequence: the tokens in order (the trunk), followed by the nodes of trees."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ import numpy as np
 from llm_demo.backends.llama_cpp_context import SPARE, Context, TokenRow
 from ot_draft.decoding import CannotDecode
 
-TRUNK = 0  # its sequence
+TRUNK = 0  # llama.cpp's sequence number of the trunk
 
 
 @dataclass
 class Node:
-    """A token off the trunk. way: its number among all ways from a text's beginning; its sequence has those above it and itself."""
+    """A token off the trunk. prefix: number of its prefix. sequence: llama.cpp's sequence with its ancestors and itself."""
 
-    way: int
+    prefix: int
     position: int
     sequence: int = -1
 
 
 @dataclass
 class NewToken:
-    """A token that this pass reads. above: the slot of the token before it in its text, -1 for none."""
+    """A token that this pass reads. above: slot of the preceding token of its sequence, -1 for none."""
 
     slot: int
     above: int
     row: TokenRow
-    node: Node | None  # off the trunk
-    leaves: list[int] = field(default_factory=list)  # sequences of what ends below it
+    node: Node | None  # None on the trunk
+    leaves: list[int] = field(default_factory=list)  # sequences of the leaves below it
 
 
 class TextCells:
-    """The slots of one text in a context.
+    """The slots of one token sequence in a context.
 
-    Slots 0, 1, ... hold the trunk: token i in slot i, all of them in sequence 0, their cells in order. What branches off is a node, in a
-    sequence that has its ancestors and itself. What is read over is forgotten, and all behind it on the trunk, and every node with it: a
-    token that sees what was forgotten is refused.
+    Slots 0, 1, ... hold the trunk: token i in slot i, all of them in llama.cpp's sequence 0, with cells in order. A token that branches
+    off is a node, in a sequence that has its ancestors and itself. Overwriting a slot of the trunk removes all later tokens of the trunk
+    and all nodes. A token that attends to a removed one raises CannotDecode. Every prefix has a number, 0 for the empty one.
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.trunk: list[int] = []  # ways
+        self.trunk: list[int] = []  # numbers of prefixes
         self.nodes: dict[int, Node] = {}  # by slot
-        self._ways: dict[tuple[int, int], int] = {}  # by the way above and a token
-        self._above = [-1]  # of a way, the one above it; of the empty one none
+        self._prefixes: dict[tuple[int, int], int] = {}  # by parent prefix and token
+        self._above = [-1]  # parent of each prefix; none for the empty one
         self._tips: dict[int, int] = {}  # slots of the last nodes, by sequence
 
     def read(
@@ -58,101 +58,109 @@ class TextCells:
         attention_mask: np.ndarray[Any, Any],
         wanted: Sequence[bool],
     ) -> list[np.ndarray[Any, Any] | None]:
-        """Logits (n,) of each token that is wanted, None of others, and of absent ones.
+        """Return logits (n,) of each wanted token, and None for the others and for absent ones.
 
-        A token that stands where it is to be read, after the same ones, is read again only if its logits are wanted.
+        A token that is already in its slot, with the same prefix, is read again only if its logits are wanted.
         """
         plan, asked = dict[int, NewToken](), set[int]()
-        for place, (given, slot) in enumerate(zip(tokens, slots, strict=True)):
+        for index, (given, slot) in enumerate(zip(tokens, slots, strict=True)):
             if given < 0:
                 continue
             token = min(given, self.context.n - 1)
-            if wanted[place]:
-                asked.add(place)
-            if slot in plan and plan[slot].row.token == token:  # one token several times
-                plan[slot].row.wanted |= wanted[place]
+            if wanted[index]:
+                asked.add(index)
+            if slot in plan and plan[slot].row.token == token:  # the same token repeated
+                plan[slot].row.wanted |= wanted[index]
                 continue
-            above = self._checked(np.flatnonzero(attention_mask[place]), slot, positions[place])
-            way = self._way(above, token)
-            if not wanted[place] and self._way_in(slot) == way:
+            above = self._checked(np.flatnonzero(attention_mask[index]), slot, positions[index])
+            prefix = self._prefix(above, token)
+            if not wanted[index] and self._prefix_in(slot) == prefix:
                 continue
             self._forget(slot, plan)
-            row = TokenRow(token, positions[place], (), wanted[place])
-            plan[slot] = NewToken(slot, above, row, self._put(slot, above, way, positions[place]))
+            row = TokenRow(token, positions[index], (), wanted[index])
+            plan[slot] = NewToken(slot, above, row, self._put(slot, above, prefix, positions[index]))
         found = self._decode(list(plan.values()))
-        return [found[slots[place]] if place in asked else None for place in range(len(tokens))]
+        return [found[slots[index]] if index in asked else None for index in range(len(tokens))]
 
     def move(self, sources: Sequence[int], destinations: Sequence[int]) -> None:
-        """Bring nodes to the front: slots of one way, which then is the trunk's end; nothing else stays behind it."""
-        ways = dict(enumerate(self.trunk)) | {
-            there: self._way_in(here) for here, there in zip(sources, destinations, strict=True)
+        """Move the nodes of one path to the front, as the end of the trunk; all other nodes are removed."""
+        prefixes = dict(enumerate(self.trunk)) | {
+            there: self._prefix_in(here) for here, there in zip(sources, destinations, strict=True)
         }
         end, above = 0, 0
-        while ways.get(end, 0) and self._above[ways[end]] == above:
-            above, end = ways[end], end + 1
-        start = next((slot for slot in range(end) if self.trunk[slot : slot + 1] != [ways[slot]]), end)
+        while prefixes.get(end, 0) and self._above[prefixes[end]] == above:
+            above, end = prefixes[end], end + 1
+        start = next((slot for slot in range(end) if self.trunk[slot : slot + 1] != [prefixes[slot]]), end)
         if start < end:
             tip = dict(zip(destinations, sources, strict=True))[end - 1]
             self.context.bring(self._sequence_of(tip), start, end)
         else:
             self._forget_nodes()
         self.nodes, self._tips = {}, {}
-        self.trunk[start:] = [ways[slot] for slot in range(start, end)] or self.trunk[start:]
+        self.trunk[start:] = [prefixes[slot] for slot in range(start, end)] or self.trunk[start:]
 
     def _checked(self, seen: np.ndarray[Any, Any], slot: int, position: int) -> int:
-        """The slot of the token before one in this slot, that sees these; -1 for none. CannotDecode unless it sees one way, and itself."""
+        """Return the slot of the token before the one in `slot`, which attends to the slots `seen`; -1 for none.
+
+        Raises CannotDecode unless it attends to one path and to itself.
+        """
         before = seen[seen != slot]
         if len(before) == len(seen):
-            raise CannotDecode(f"the token in slot {slot} does not see itself")
+            raise CannotDecode(
+                f"the token in slot {slot} must attend to itself. This is a bug in ot_draft; please report it."
+            )
         if position != len(before):
             raise CannotDecode(
-                f"the token in slot {slot} has position {position} and sees {len(before)} tokens before it: give it as many"
+                f"the token in slot {slot} must have position {len(before)}, got {position}. This is a bug in ot_draft; please report it."
             )
-        plain = int((before == np.arange(len(before))).sum()) if len(before) else 0
-        known, above = min(plain, len(self.trunk)), 0
+        in_order = int((before == np.arange(len(before))).sum()) if len(before) else 0
+        known, above = min(in_order, len(self.trunk)), 0
         if known:
             above = self.trunk[known - 1]
         for other in before[known:].tolist():
-            way = self._way_in(other)
-            if not way or self._above[way] != above:
-                raise CannotDecode(f"the token in slot {slot} sees slot {other}, which holds no token of its text")
-            above = way
+            prefix = self._prefix_in(other)
+            if not prefix or self._above[prefix] != above:
+                raise CannotDecode(
+                    f"the token in slot {slot} must attend to tokens of its sequence, got slot {other}. This is a bug in ot_draft;"
+                    " please report it."
+                )
+            above = prefix
         return int(before[-1]) if len(before) else -1
 
-    def _way(self, above: int, token: int) -> int:
-        """The number of the way that goes on from a slot by a token."""
-        key = (self._way_in(above) if above >= 0 else 0), token
-        if key not in self._ways:
-            self._ways[key] = len(self._above)
+    def _prefix(self, above: int, token: int) -> int:
+        """Return the number of the prefix that extends the one in a slot by a token."""
+        key = (self._prefix_in(above) if above >= 0 else 0), token
+        if key not in self._prefixes:
+            self._prefixes[key] = len(self._above)
             self._above.append(key[0])
-        return self._ways[key]
+        return self._prefixes[key]
 
-    def _way_in(self, slot: int) -> int:
-        """The number of the way to what stands in a slot, 0 for nothing."""
+    def _prefix_in(self, slot: int) -> int:
+        """Return the number of the prefix that ends in a slot, 0 for an empty slot."""
         if slot in self.nodes:
-            return self.nodes[slot].way
+            return self.nodes[slot].prefix
         return self.trunk[slot] if 0 <= slot < len(self.trunk) else 0
 
     def _sequence_of(self, slot: int) -> int:
         return self.nodes[slot].sequence if slot in self.nodes else TRUNK
 
-    def _put(self, slot: int, above: int, way: int, position: int) -> Node | None:
-        """Note what is read into a slot: on the trunk where it follows its end, before any node; else a node."""
+    def _put(self, slot: int, above: int, prefix: int, position: int) -> Node | None:
+        """Record a token: on the trunk if it extends the trunk and there are no nodes, otherwise as a node."""
         if not self.nodes and slot == len(self.trunk) and above == slot - 1:
-            self.trunk.append(way)
+            self.trunk.append(prefix)
             return None
-        self.nodes[slot] = Node(way, position)
+        self.nodes[slot] = Node(prefix, position)
         return self.nodes[slot]
 
     def _forget(self, slot: int, plan: dict[int, NewToken]) -> None:
-        """Free what stands in a slot and what may hang on it."""
+        """Free a slot, and all slots that may depend on it."""
         on_trunk = slot < len(self.trunk) and slot not in self.nodes
         if not on_trunk and slot not in self.nodes:
             return
         lost = [other for other in plan if other in self.nodes or (on_trunk and other >= slot)]
         if lost:
             raise CannotDecode(
-                f"a pass reads slot {slot} after slot {lost[0]}, which it would forget: give slots in the order of the text"
+                f"slots must be in order, got slot {slot} after slot {lost[0]}. This is a bug in ot_draft; please report it."
             )
         self._forget_nodes()
         if on_trunk:
@@ -165,7 +173,7 @@ class TextCells:
         self.nodes, self._tips = {}, {}
 
     def _decode(self, plan: list[NewToken]) -> dict[int, np.ndarray[Any, Any]]:
-        """Logits of what is wanted, by slot."""
+        """Return the logits of wanted tokens, by slot."""
         by_slot = {planned.slot: planned for planned in plan}
         inner = {planned.above for planned in plan}
         for planned in plan:
@@ -185,21 +193,19 @@ class TextCells:
         return dict(zip((planned.slot for planned in plan if planned.row.wanted), logits, strict=True))
 
     def _end_sequence(self, leaf: NewToken, by_slot: dict[int, NewToken]) -> None:
-        """Give a leaf of this pass, and all that it reads above it, a sequence that has what was read before."""
-        way = [leaf]
-        while way[-1].above in by_slot:
-            way.append(by_slot[way[-1].above])
-        known = way[-1].above
+        """Assign a leaf of this pass, and its ancestors in this pass, a sequence that has their earlier ancestors."""
+        path = [leaf]
+        while path[-1].above in by_slot:
+            path.append(by_slot[path[-1].above])
+        known = path[-1].above
         sequence = self._sequence_of(known) if known in self.nodes else -1
         if sequence < 0 or self._tips.get(sequence) != known:
             sequence = next((s for s in range(1, SPARE) if s not in self._tips), -1)
             if sequence < 0:
-                raise CannotDecode(
-                    f"a tree has more than {SPARE - 1} ways, which is llama.cpp's limit here: take a narrower one"
-                )
+                raise CannotDecode(f"a tree must have at most {SPARE - 1} leaves with llama.cpp. Use a narrower tree.")
             if known >= 0:
                 end = self.nodes[known].position + 1 if known in self.nodes else known + 1
                 self.context.share(self._sequence_of(known), sequence, end)
         self._tips[sequence] = leaf.slot
-        for planned in way:
+        for planned in path:
             planned.leaves.append(sequence)

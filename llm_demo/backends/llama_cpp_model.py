@@ -1,6 +1,6 @@
-"""Target and draft in llama.cpp, from any GGUF file of a model with plain attention, by llama-cpp-python's low-level functions.
+"""Target and draft in llama.cpp, from any GGUF file of a model with standard attention, by llama-cpp-python's low-level functions.
 
-Tested on a stand-in; llama.cpp itself ran by hand alone (docs/backends.md).
+The tests use a stand-in for llama.cpp; runs with llama.cpp itself are manual (docs/backends.md).
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ from ot_draft.decoding.model import DecoderModel, ModelInfo, ModelOutput
 from ot_draft.decoding.tokens import Tokenizer
 from ot_draft.optional import load
 
-FLOATS = ("F32", "F16", "BF16")  # the last word of what llama.cpp calls a file whose weights are floats
-NO_STATES = (
-    "llama.cpp gives no hidden states of a model's layers to a draft that reads them: take a .gguf draft, or lookup"
-)
+FLOATS = ("F32", "F16", "BF16")  # last word of llama.cpp's description of a file with float weights
+NO_STATES = "draft must not read hidden states with llama.cpp, which gives no hidden states of layers. Use a .gguf draft, or lookup."
 
 
 def api() -> Any:
-    """The low-level functions of llama-cpp-python. MissingPackage without it, CannotDecode for a version without all of them."""
+    """Return the low-level functions of llama-cpp-python.
+
+    Raises MissingPackage if it is not installed, and CannotDecode if its version lacks functions.
+    """
     functions = load("llama_cpp", "llamacpp", "llama-cpp-python")
     if not hasattr(functions, "llama_memory_seq_keep"):
-        raise CannotDecode("llama-cpp-python is too old: pip install -U llama-cpp-python")
+        raise CannotDecode("llama-cpp-python is too old. Run  pip install -U llama-cpp-python")
     log = logging.getLogger("llama-cpp-python")
-    if log.level == logging.NOTSET:  # it prints hundreds of lines a model
+    if log.level == logging.NOTSET:  # otherwise it prints hundreds of lines per model
         log.setLevel(logging.ERROR)
     functions.llama_backend_init()
     return functions
 
 
 class LlamaCppFile:
-    """A model of a GGUF file, and the contexts that are free to be used again."""
+    """A model of a GGUF file, and its free contexts."""
 
     def __init__(self, file: Path, functions: Any = None, gpu: bool = False) -> None:
-        """functions: llama-cpp-python's, imported where none are given. gpu: with all layers there. CannotDecode if it fails."""
+        """Load the file, with all layers on the GPU if `gpu`. functions: those of llama-cpp-python by default. Raises CannotDecode."""
         self.api = api() if functions is None else functions
         given = self.api.llama_model_default_params()
         given.n_gpu_layers = 1_000_000 if gpu else 0
         if gpu and not self.api.llama_supports_gpu_offload():
             raise CannotDecode(
-                "this build of llama.cpp has no GPU: take --device cpu, or build llama-cpp-python for yours"
+                "this build of llama.cpp has no GPU support. Use --device cpu, or build llama-cpp-python for your GPU."
             )
         self._model = self.api.llama_model_load_from_file(str(file).encode(), given)
         if not self._model:
-            raise CannotDecode(f"llama.cpp cannot load {file}: take a .gguf file of a model that this version knows")
+            raise CannotDecode(f"llama.cpp cannot load {file}. Use a .gguf file of a model that this version supports.")
         finalize(self, self.api.llama_model_free, self._model)
         self.file, self._gpu, self._free = file, gpu, list[Context]()
         self.bytes_read = int(self.api.llama_model_size(self._model))
@@ -69,7 +70,7 @@ class LlamaCppFile:
         self.law = self._law(gpu)
 
     def beside(self, file: Path) -> LlamaCppFile:
-        """Another model, on the same device."""
+        """Load another model on the same device."""
         return LlamaCppFile(file, self.api, self._gpu)
 
     def _law(self, gpu: bool) -> str:
@@ -81,29 +82,29 @@ class LlamaCppFile:
 
     @property
     def unread(self) -> str:
-        """Why this engine cannot read trees with it, empty where it can."""
+        """Reason why trees are not supported with this model, empty if they are."""
         kinds = {
             "llama_model_has_encoder": "has an encoder",
-            "llama_model_is_recurrent": "has recurrent layers, whose state cannot go back to where a draft was refused",
-            "llama_model_is_hybrid": "has recurrent layers, whose state cannot go back to where a draft was refused",
-            "llama_model_is_diffusion": "does not go from left to right",
+            "llama_model_is_recurrent": "has recurrent layers, whose state cannot be rolled back after a rejected draft token",
+            "llama_model_is_hybrid": "has recurrent layers, whose state cannot be rolled back after a rejected draft token",
+            "llama_model_is_diffusion": "is not autoregressive",
         }
         return next(
             (why for kind, why in kinds.items() if hasattr(self.api, kind) and getattr(self.api, kind)(self._model)), ""
         )
 
     def get_input_embeddings(self) -> Any:
-        """The table of tokens, of which the number alone is known."""
+        """Return the number of embeddings, with the attribute that torch's embedding has."""
         return SimpleNamespace(num_embeddings=self.vocabulary_size)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The file's own."""
+        """Tokenizer of the file."""
         template = self.api.llama_model_chat_template(self._model, None)
         return Tokenizer(self.vocabulary, template.decode() if template else None, self.vocabulary.special())
 
     def context(self, cells: int) -> Context:
-        """One without cells in use, of at least so many; the smallest that is free, else a new one."""
+        """Return an empty context of at least `cells` cells: the smallest free one, or a new one."""
         fit = sorted((context for context in self._free if context.cells >= cells), key=lambda context: context.cells)
         if fit:
             self._free.remove(fit[0])
@@ -112,7 +113,7 @@ class LlamaCppFile:
         return context
 
     def take_back(self, contexts: list[Context]) -> None:
-        """Contexts that nobody uses any more."""
+        """Clear contexts that are no longer used, and add them to the free ones."""
         for context in contexts:
             context.clear()
         self._free += contexts
@@ -125,7 +126,7 @@ class LlamaCppFile:
 
 
 class LlamaCppCache(Cache):
-    """A context a text, taken when the first pass says of how many."""
+    """One context per sequence of a batch, allocated at the first pass, which determines the batch size."""
 
     def __init__(self, slots_per_row: int, model: LlamaCppFile) -> None:
         super().__init__(slots_per_row)
@@ -134,7 +135,7 @@ class LlamaCppCache(Cache):
         finalize(self, model.take_back, self._contexts)
 
     def begin(self, texts: int) -> None:
-        """Have a context for each text."""
+        """Allocate a context for each sequence."""
         while len(self.texts) < texts:
             self._contexts.append(self._model.context(self.slots_per_row))
             self.texts.append(TextCells(self._contexts[-1]))
@@ -182,21 +183,21 @@ class LlamaCppModel(DecoderModel):
         cache.begin(len(tokens))
         length = tokens.shape[1]
         first = length - last if last else 0
-        wanted = [place >= first for place in range(length)]
+        wanted = [index >= first for index in range(length)]
         logits = torch.zeros(len(tokens), length - first, self.file.vocabulary_size)
         seen = attention_mask.expand(len(tokens), -1, -1).numpy()
         given = (x.expand(len(tokens), -1).tolist() for x in (tokens, slots, positions))
         for row, (text, *asked) in enumerate(zip(cache.texts, *given, strict=True)):
-            for place, found in enumerate(text.read(*asked, seen[row], wanted)[first:]):
+            for index, found in enumerate(text.read(*asked, seen[row], wanted)[first:]):
                 if found is not None:
-                    logits[row, place] = torch.from_numpy(found)
+                    logits[row, index] = torch.from_numpy(found)
         return ModelOutput(logits[..., : self.info.n])
 
     def full_pass(self, tokens: Sequence[int], positions: Sequence[int], context: Any = None) -> ModelOutput:
         length, cache = positions[-1], self.cache(positions[-1])
         slots, asked = list(range(length)), set(positions)
         cache.begin(1)
-        wanted = [place + 1 in asked for place in range(length)]
+        wanted = [index + 1 in asked for index in range(length)]
         attention_mask = causal_mask(length, length, self.info.device)[0].numpy()
         found = cache.texts[0].read(list(tokens[:length]), slots, slots, attention_mask, wanted)
         rows = [torch.from_numpy(logits) for logits in found if logits is not None]
@@ -204,36 +205,36 @@ class LlamaCppModel(DecoderModel):
 
 
 class Vocabulary:
-    """A file's tokens, called as the package tokenizers' are."""
+    """Vocabulary of a file, with the interface of the package tokenizers."""
 
     def __init__(self, functions: Any, vocabulary: Any) -> None:
         self._api, self._vocabulary = functions, vocabulary
 
     def get_vocab_size(self) -> int:
-        """Number of tokens."""
+        """Return the number of tokens."""
         return int(self._api.llama_vocab_n_tokens(self._vocabulary))
 
     def ends(self, token: int) -> bool:
-        """Whether a text ends with it."""
+        """Return whether the token ends a sequence."""
         return bool(self._api.llama_vocab_is_eog(self._vocabulary, token))
 
     def named(self, token: int) -> str:
-        """A token as the file writes it."""
+        """Return the string of a token in the file."""
         found: bytes = self._api.llama_vocab_get_text(self._vocabulary, token)
         return found.decode(errors="replace")
 
     def get_vocab(self) -> dict[str, int]:
-        """Ids by token."""
+        """Return token ids by string."""
         return {self.named(token): token for token in range(self.get_vocab_size())}
 
     def special(self) -> dict[str, str]:
-        """The tokens that chat templates name."""
+        """Return the special tokens of chat templates."""
         asked = {"bos_token": self._api.llama_vocab_bos, "eos_token": self._api.llama_vocab_eos}
         found = {name: ask(self._vocabulary) for name, ask in asked.items()}
         return {name: self.named(token) for name, token in found.items() if token >= 0}
 
     def encode(self, text: str, add_special_tokens: bool = True) -> Any:
-        """Its tokens, as `ids`."""
+        """Return the tokens of a text, as attribute `ids`."""
         given, room = text.encode(), 8
         while True:
             room += len(given)
@@ -243,7 +244,7 @@ class Vocabulary:
                 return SimpleNamespace(ids=list(ids[:found]))
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
         given, room = (self._api.llama_token * len(ids))(*ids), 64
         while True:
             room += 32 * len(ids)

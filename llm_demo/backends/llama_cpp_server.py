@@ -1,4 +1,4 @@
-"""llama.cpp's own server, from the wheel xllamacpp, with the tiny pair as GGUF files: started here, asked over HTTP as any server."""
+"""llama.cpp's server, from the wheel xllamacpp, with the tiny pair as GGUF files: started here, and queried over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUESTS, PRESENCE_OF_PROMPT, SLOTS = 1500, True, 8
 
 
 def start(target: str, draft: str, drafts: str = "drawn", tokens: str = "2") -> dict[str, str]:
-    """drafts: "drawn" or "greedy", of the draft model, or "none"; tokens: drafted a step."""
+    """Start the server. drafts: "drawn" or "greedy", of the draft model, or "none". tokens: number of draft tokens per step."""
     from importlib.metadata import version
 
     import httpx
@@ -50,7 +50,9 @@ def _serve(target: str, draft: str, drafts: str, tokens: int, port: int) -> None
     given.cache_ram_mib, given.verbosity = 0, -1
     small = given.speculative.draft
     for cache in (given, small):
-        cache.cache_type_k = cache.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32  # the laws are those of float32
+        cache.cache_type_k = cache.cache_type_v = (
+            xllamacpp.ggml_type.GGML_TYPE_F32
+        )  # the distributions are those of float32
     for threads in (given.cpuparams, given.cpuparams_batch, small.cpuparams, small.cpuparams_batch):
         threads.n_threads = 1
     if drafts != "none":
@@ -63,7 +65,7 @@ def _serve(target: str, draft: str, drafts: str, tokens: int, port: int) -> None
 
 
 def write_gguf(folder: Path) -> Path:
-    """The model of the folder as a GGUF file beside it, float32; a token is its letter."""
+    """Write the model of a folder as a float32 GGUF file next to the folder, and return its path; each token is a letter."""
     import gguf
     from transformers import AutoModelForCausalLM
 
@@ -83,7 +85,7 @@ def write_gguf(folder: Path) -> Path:
     for name, weight in model.state_dict().items():
         tensor = weight.numpy()
         if count := next((heads[part] for part in heads if part in name), 0):
-            # llama.cpp turns neighbouring rows of a head together, transformers rows half a head apart
+            # RoPE pairs neighbouring rows of a head in llama.cpp, and rows half a head apart in transformers
             tensor = tensor.reshape(count, 2, -1, tensor.shape[-1]).swapaxes(1, 2).reshape(tensor.shape).copy()
         writer.add_tensor(str(names.get_name(name, try_suffixes=(".weight",))), tensor)
     writer.write_header_to_file()
@@ -94,7 +96,7 @@ def write_gguf(folder: Path) -> Path:
 
 
 def stop() -> None:
-    """End the server's process."""
+    """End the process of the server."""
     process: Any = STATE.pop("process", None)
     if process is not None:
         process.kill()
