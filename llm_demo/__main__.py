@@ -1,4 +1,4 @@
-"""`python -m llm_demo`: the demo, which is `ot-draft decode` with the embedded pair, on a GPU where there is one."""
+"""`python -m llm_demo`: `ot-draft decode` with the embedded pair, on a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from click.core import ParameterSource
 
 from ot_draft.cli import decode_command
 
-HELP = """The demo: continue texts with the embedded pair, SmolLM2-135M-Instruct and its draft of two layers that reads its states.
+HELP = """Continue prompts with the embedded pair: SmolLM2-135M-Instruct and its two-layer hidden-state draft model.
 
-On a GPU, in bfloat16, where torch finds one, else on the CPU, in float32; --device and --dtype say otherwise. All else is
-`ot-draft decode`: by default adaptive draft length; --compare sets more than a dozen methods side by side."""
+On a GPU, in bfloat16, if torch finds one, otherwise on the CPU, in float32. --device and --dtype override this. All other options are
+those of `ot-draft decode`: the default is adaptive draft length; --compare benchmarks more than a dozen methods."""
 
 
 def has_gpu() -> bool:
-    """Whether torch finds a CUDA device."""
+    """Return whether torch finds a CUDA device."""
     import torch
 
     return torch.cuda.is_available()
 
 
 class Demo(click.Command):
-    """Takes the device that there is, and the number type that suits it, unless told."""
+    """A command whose default device is a GPU if there is one, with a matching data type."""
 
     gpu: Callable[[], bool] = staticmethod(has_gpu)
 
@@ -37,7 +37,7 @@ class Demo(click.Command):
 
 
 def demo() -> Demo:
-    """The command; its options are those of `ot-draft decode`."""
+    """Return the command; its options are those of `ot-draft decode`."""
     decode = decode_command()
     return Demo("python -m llm_demo", callback=decode.callback, params=decode.params, help=HELP)
 

@@ -1,8 +1,8 @@
-"""How much of the target's law a draft covers on held-out text: `python -m llm_demo.acceptance`.
+"""Acceptance of a draft on held-out completions: `python -m llm_demo.acceptance`.
 
-The target continues the prompts of `prompts.jsonl`; at every position of what it wrote, sum_x min(p(x), q(x)) is the acceptance of
-one draft, at the temperature that the text was sampled at, for both models alike. --along 6: of paths of six drafted tokens, how often each
-is accepted where those above it were (block verification), in the place of that.
+The target continues the prompts of `prompts.jsonl`. At every position of the completions, sum_x min(p(x), q(x)) is the acceptance of one
+draft token, with both models at the temperature at which the completion was sampled. With `--along 6` the table instead has the probability
+that each token of a six-token draft path is accepted if its predecessors were (block verification).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SEED = 77
 
 @torch.inference_mode()
 def overlaps(pair: Pair, text: Sequence[int], start: int, temperature: float) -> Tensor:
-    """sum_x min(p, q) of the laws of tokens text[start:], (len(text) - start,), one pass of each model over the text."""
-    sampling, places = SamplingParams(temperature), range(start, len(text))
-    p, q = (sampling.masses(logits) for logits in pair.logits_along(text, places))
+    """Return sum_x min(p, q) for the tokens text[start:], (len(text) - start,), with one forward pass of each model."""
+    sampling, positions = SamplingParams(temperature), range(start, len(text))
+    p, q = (sampling.masses(logits) for logits in pair.logits_along(text, positions))
     return torch.minimum(p, q.to(p.device)).sum(-1).cpu()
 
 
@@ -45,7 +45,7 @@ def measure(
     batch: int = 10,
     seed: int = SEED,
 ) -> list[dict[str, Any]]:
-    """A row for each temperature and kind, and for all kinds together: mean of the overlaps and its error over texts."""
+    """Return a row for each temperature and kind, and for all kinds: mean of the overlaps and its standard error over prompts."""
     rows: list[dict[str, Any]] = []
     for temperature in temperatures:
         shared: list[tuple[str, int, float]] = []
@@ -76,7 +76,7 @@ def accepted_along(
     batch: int = 8,
     seed: int = SEED,
 ) -> dict[float, list[float]]:
-    """By temperature and depth: the share of drafted tokens of a path that are accepted, of those whose predecessors were."""
+    """Return, by temperature and depth, the share of draft tokens of a path that are accepted if their predecessors were."""
     drafting, found = Drafting.chains(1, length, BlockVerification()), {}
     for temperature in temperatures:
         accepted: list[int] = []
@@ -95,7 +95,7 @@ def accepted_along(
 
 
 def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """Kinds down, temperatures across."""
+    """Return a table with a row per kind and a column per temperature."""
     temperatures = list(dict.fromkeys(row["temperature"] for row in rows))
     lines = [
         f"| kind | {' | '.join(f'temperature {t}' for t in temperatures)} |",
@@ -110,20 +110,24 @@ def as_markdown(rows: Sequence[dict[str, Any]]) -> str:
 
 @click.command()
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
-@click.option("--draft", help="The same of the draft, or a safetensors file of layers.")
+@click.option("--draft", help="Draft model: directory, GGUF file, hub name or safetensors file of layers.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)))
-@click.option("--prompts", default=100, show_default=True, type=click.IntRange(2), help="Of five kinds in turn.")
-@click.option("--tokens", default=48, show_default=True, type=click.IntRange(1), help="Of every text.")
-@click.option("--beside", type=click.Choice(list(DTYPES)), help="In the place of a draft the target itself with such weights: "
-              "one minus the total variation between the two.")  # fmt: skip
-@click.option("--along", type=click.IntRange(1), help="By depth of paths of so many drafted tokens.")
+@click.option(
+    "--prompts", default=100, show_default=True, type=click.IntRange(2), help="Number of prompts; five kinds alternate."
+)
+@click.option(
+    "--tokens", default=48, show_default=True, type=click.IntRange(1), help="Maximum number of new tokens per prompt."
+)
+@click.option("--beside", type=click.Choice(list(DTYPES)), help="Use the target with weights of this type as the draft: "
+              "one minus the total variation between the two is printed.")  # fmt: skip
+@click.option("--along", type=click.IntRange(1), help="Number of draft tokens of a path; print acceptance by depth.")
 @click.option("--backend", default="auto", show_default=True, type=click.Choice(("auto", *BACKENDS)))
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table there, too.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File to which the table is also written.")
 def main(
     target: str | None, draft: str | None, device: str, dtype: str, beside: str | None, backend: str, **options: Any
 ) -> None:
-    """Print mean sum min(p, q) by kind and temperature, with standard errors over texts (and numbers of positions)."""
+    """Print mean sum min(p, q) by kind and temperature, with standard errors over texts and numbers of positions."""
     try:
         pair = load_pair(target, "lookup" if beside else draft, dtype, device, backend=backend)
         pair = replace(pair, draft=load_pair(target, "lookup", beside, device).target) if beside else pair

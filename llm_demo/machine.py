@@ -1,4 +1,4 @@
-"""What a measured number depends on besides the code: date, machine, versions, load."""
+"""Provenance of measurements: date, machine, versions and load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import ot_draft as otd
 
 
 def machine(device: str = "cpu") -> dict[str, str]:
-    """Columns for the rows of a CSV: date, machine, load (of the last minute, when it began), versions."""
+    """Return columns for the rows of a CSV file: date, machine, load average of the last minute, versions."""
     import torch
 
     versions = {"ot_draft": otd.__version__, "Python": platform.python_version()}
@@ -30,7 +30,7 @@ def machine(device: str = "cpu") -> dict[str, str]:
 
 
 def processor() -> str:
-    """Name of the processor."""
+    """Return the name of the processor."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,7 +1,7 @@
-"""The prompts of the measurements: 40 of each of five kinds, written for this project, in `prompts.jsonl`.
+"""Prompts of the measurements: 40 of each of five kinds, written for this project, in `prompts.jsonl`.
 
-One JSON object a line: kind, source, licence, messages (of a chat, or none) and text (the beginning to be continued, or
-empty). The kinds take turns, so that the first prompts of the file are a sample of all.
+Each line is a JSON object with kind, source, licence, messages (of a chat, or none) and text (the beginning to be continued, or empty).
+The kinds alternate, so that the first prompts of the file are a sample of all.
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ class Prompt:
 
 
 def read_prompts(tokenizer: Any, count: int | None = None, file: Path = FILE) -> list[Prompt]:
-    """The first `count` prompts, all without it; messages go through the tokenizer's chat template. CannotDecode: there are fewer."""
+    """Return the first `count` prompts of a file, by default all; messages are formatted with the tokenizer's chat template.
+
+    Raises CannotDecode if the file has fewer prompts.
+    """
     entries = read_entries(file)[:count]
     if count is not None and len(entries) < count:
-        raise CannotDecode(f"{count} prompts: {file.name} has {len(entries)}; ask for no more")
+        raise CannotDecode(
+            f"number of prompts must be at most {len(entries)} with {file.name}, got {count}. Use fewer prompts."
+        )
     return [Prompt(e["kind"], [x for part in entry_tokens(e, tokenizer) for x in part]) for e in entries]

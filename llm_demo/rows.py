@@ -1,4 +1,4 @@
-"""Rows of numbers as CSV files: the one way in which measurements are written and read."""
+"""CSV files of measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def write(rows: Sequence[Row], file: Path) -> None:
-    """Rows with the same columns."""
+    """Write rows with the same columns."""
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -19,7 +19,7 @@ def write(rows: Sequence[Row], file: Path) -> None:
 
 
 def append(row: Row, file: Path, columns: Sequence[str] = ()) -> None:
-    """One more row, behind a line with the names of the columns where the file is new; columns: all, where the row may lack some."""
+    """Append a row, after a header if the file is new; columns: all columns, if the row may lack some."""
     new = not file.exists()
     with file.open("a", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, columns or list(row), lineterminator="\n")
@@ -29,6 +29,6 @@ def append(row: Row, file: Path, columns: Sequence[str] = ()) -> None:
 
 
 def read(file: Path) -> list[dict[str, str]]:
-    """The rows, as text."""
+    """Return the rows, with values as strings."""
     with file.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))

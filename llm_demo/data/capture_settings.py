@@ -1,7 +1,7 @@
 """Real pairs (p, q) under other sampling settings: `python -m llm_demo.data.capture_settings --out figures/data/smollm2_settings.npz`.
 
-One position of every text of figures/data/contexts.jsonl, at several temperatures, and at temperature 1 with
-top-k and top-p truncation of target and draft alike. figures/data/README.md describes the file that comes out.
+The file has one position of every text of figures/data/contexts.jsonl, at several temperatures, and at temperature 1 with top-k or top-p
+truncation of both target and draft. figures/data/README.md describes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEPT = 224
 
 
 def law(logits: Masses, kind: str, value: float) -> Masses:
-    """The law of the next token, (n,), from logits (n,): softmax at a temperature, or at 1 and cut to its top tokens."""
+    """Return the distribution of the next token from logits, both (n,): at a temperature, or at 1 with top-k or top-p truncation."""
     setting: dict[str, Any] = {kind.replace("-", "_"): value}
     masses: Masses = SamplingParams(**setting).masses(torch.from_numpy(logits)).numpy()
     return masses
@@ -39,13 +39,13 @@ def law(logits: Masses, kind: str, value: float) -> Masses:
 
 @torch.inference_mode()
 def last_logits(tokens: list[int], pair: Pair) -> tuple[Masses, Masses]:
-    """Logits of target and draft, (n,) each in float64, after the tokens; -inf where the draft has no token."""
+    """Return the logits of target and draft after the tokens, (n,) each in float64; -inf for tokens that the draft does not score."""
     target, draft = (logits[0].double().numpy() for logits in pair.logits_along(tokens, [len(tokens)]))
     return target, draft
 
 
 def capture(entries: list[dict[str, Any]], pair: Pair) -> dict[str, NDArray[Any]]:
-    """The arrays of the stored file."""
+    """Return the arrays of the stored file."""
     p, q, full = [], [], []
     for index, entry in enumerate(entries):
         tokens, prompt_length = encode(entry, pair.tokenizer)
@@ -72,7 +72,7 @@ def capture(entries: list[dict[str, Any]], pair: Pair) -> dict[str, NDArray[Any]
 @click.option("--contexts", default=CONTEXTS, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
 def main(contexts: Path, out: Path) -> None:
-    """Capture a position of every text of CONTEXTS under all settings and write them to OUT."""
+    """Capture one position of every text of CONTEXTS under all settings, and write OUT."""
     torch.set_num_threads(1)
     arrays = capture(read_entries(contexts), load_models())
     np.savez_compressed(out, allow_pickle=False, **arrays)

@@ -1,7 +1,7 @@
-"""Let the target write the answers in contexts.jsonl: `python -m llm_demo.data.continue_prompts figures/data/contexts.jsonl`.
+"""Completions by the target in contexts.jsonl: `python -m llm_demo.data.continue_prompts figures/data/contexts.jsonl`.
 
-Every entry of origin "target" gets its `text` anew, sampled from the full target distribution at the entry's
-temperature; the other entries stay as they are. Needed only when prompts change: the answers are committed.
+The `text` of every entry of origin "target" is sampled again from the full target distribution at the entry's temperature; other entries
+are not changed. This is required only if prompts change, because the completions are committed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SHORTEST = 32
 
 
 def read_entries(file: Path) -> list[dict[str, Any]]:
-    """One dictionary a line: kind, origin, source, licence, temperature (None unless sampled), messages, text."""
+    """Return one dictionary per line: kind, origin, source, licence, temperature (None unless sampled), messages, text."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def answers(prompts: list[str], temperature: float, target: Any, tokenizer: Any, length: int) -> list[str]:
-    """Answers of at most `length` tokens, sampled without any truncation of the distribution.
+    """Return completions of at most `length` tokens, sampled without truncation of the distribution.
 
-    Of DRAWS answers to a prompt the first with at least SHORTEST tokens is kept, else the longest: an answer of
-    five tokens has no two contexts that differ much, and forbidding its end would make it an answer no one draws.
+    Of DRAWS completions of a prompt, the first with at least SHORTEST tokens is kept, or otherwise the longest. The contexts of a shorter
+    completion would be similar, and suppressing its end token would change its distribution.
     """
     batch = tokenizer(prompts, add_special_tokens=False, return_tensors="pt", padding=True, padding_side="left")
     options = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
@@ -47,9 +47,9 @@ def answers(prompts: list[str], temperature: float, target: Any, tokenizer: Any,
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--length", default=112, help="Tokens an answer has at most.")
+@click.option("--length", default=112, help="Maximum number of tokens of a completion.")
 def main(file: Path, length: int) -> None:
-    """Write the answers into FILE."""
+    """Write the completions into FILE."""
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     entries = read_entries(file)

@@ -1,7 +1,4 @@
-"""Numbers that describe the stored pairs: `python -m llm_demo.data.describe figures/data/smollm2_pairs.npz`.
-
-Needs numpy only (and click), no model.
-"""
+"""Statistics of the stored pairs: `python -m llm_demo.data.describe figures/data/smollm2_pairs.npz`, with numpy and click only."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from ot_draft.data.merge import TAIL, optimum
 
 
 def acceptance_lines(pairs: Any) -> list[str]:
-    """Mean sum of min(p, q) on the whole vocabulary, by kind and by origin, a column a temperature."""
+    """Return the mean of sum min(p, q) on the whole vocabulary, by kind and by origin, with a column per temperature."""
     overlap = pairs["full_optimum"][..., pairs["drafts"].tolist().index(1)]
     lines = []
     for name in ("kind", "origin"):
@@ -26,7 +23,7 @@ def acceptance_lines(pairs: Any) -> list[str]:
 
 
 def tail_lines(pairs: Any) -> list[str]:
-    """Mean and largest mass of all tail classes together under p and under q."""
+    """Return the mean and the largest total mass of the tail classes under p and under q."""
     lines = []
     for name in ("p", "q"):
         tail = one_tail(pairs, name)[..., -1]
@@ -35,14 +32,14 @@ def tail_lines(pairs: Any) -> list[str]:
 
 
 def one_tail(pairs: Any, name: str) -> Any:
-    """The masses with all tail classes merged into one, the last slot."""
+    """Return the masses with all tail classes merged into the last slot."""
     kept = int((pairs["tokens"][0] != TAIL).sum())
     masses = pairs[name]
     return np.concatenate([masses[..., :kept], masses[..., kept:].sum(-1, keepdims=True)], axis=-1)
 
 
 def merging_lines(pairs: Any) -> list[str]:
-    """By how much the optimum on fewer classes exceeds the one on the whole vocabulary, for every k."""
+    """Return the difference between the optimum on merged classes and on the whole vocabulary, for every k."""
     merged = {
         "stored classes": (pairs["p"], pairs["q"]),
         "one tail class": (one_tail(pairs, "p"), one_tail(pairs, "q")),

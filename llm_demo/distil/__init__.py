@@ -1,1 +1,1 @@
-"""Make a draft for a target: text that the target writes, and training on it."""
+"""Distillation of a draft model from a target: completions by the target, and training on them."""

@@ -1,15 +1,15 @@
-"""Make a draft for a target: `python -m llm_demo.distil --minutes 20 --device cuda --out DIRECTORY`.
+"""Distil a draft model for a target: `python -m llm_demo.distil --minutes 20 --device cuda --out DIRECTORY`.
 
-The target writes text for half of the time (its own samples, at temperatures 0.6 to 1.2), then the draft is trained on it, against
-the target's law at every position. The first layers of the target are the start; its embedding is shared, its head used on a subset of
-the vocabulary. At the end: a safetensors file (float16) and the fields of its model card, with the acceptance on held-out prompts by
-kind and temperature.
+For half of the time the target generates texts at temperatures 0.6 to 1.2. The draft is then trained on them, with the target's
+distribution at every position. Its initial weights are the first layers of the target; it shares the embedding, and uses the head on a
+subset of the vocabulary. The results are a safetensors file (float16) and the fields of its model card, with the acceptance on held-out
+prompts by kind and temperature.
 
-A draft that reads the target's states (--states) is trained as by `llm_demo.distil.states`, on states that are held in memory, 4.6 kB a
-token of the embedded model; with --start it goes on from where it was.
+A hidden-state draft (--states) is trained as by `llm_demo.distil.states`, on hidden states in memory (4.6 kB per token of the embedded
+model). --start continues the training of a draft.
 
-Sizes: --rows 64 --write 1024 --length 224 are meant for a GPU; a CPU writes a few dozen tokens a second, enough to see that it works.
-Three layers and more of full width pass 20 MB: give --mlp.
+`--rows 64 --write 1024 --length 224` are sizes for a GPU. A CPU generates a few dozen tokens per second, which is enough for a test. Drafts
+of three or more layers of full width exceed 20 MB; use --mlp.
 """
 
 from __future__ import annotations
@@ -44,11 +44,14 @@ from ot_draft.decoding import CannotDecode, Pair, load_draft
 from ot_draft.decoding.draft_models import SubsetDraft
 from ot_draft.decoding.load import DTYPES
 
-LARGEST = 20_000_000  # bytes of a draft that is committed
-WRITING = 0.5  # share of the time in which the target writes
-HELD = 0.6  # share of a GPU's memory besides the models for its states
-SCORED = 8192  # tokens, by a draft of another target than the embedded one
-RATES = (0.004, 0.006)  # Muon's highest of a draft that reads states: of its layers, and of what reads them
+LARGEST = 20_000_000  # max. size in bytes of a committed draft
+WRITING = 0.5  # share of the time for generating texts
+HELD = 0.6  # share of a GPU's remaining memory for hidden states
+SCORED = 8192  # number of tokens that a draft of another target scores
+RATES = (
+    0.004,
+    0.006,
+)  # max. rates of Muon for a hidden-state draft: of its layers, and of the weights that read the states
 
 
 def distil(
@@ -62,10 +65,11 @@ def distil(
     start: Path | None = None,
     keep: Callable[[SubsetDraft], object] = lambda draft: None,
 ) -> tuple[SubsetDraft, dict[str, Any]]:
-    """A trained draft, and what it was made of. subset: the tokens that it scores, or how many of the most frequent ones.
+    """Return a trained draft, and a record of its training.
 
-    write: texts that the target writes at a time. start: file of a draft that reads states, to go on from with its own subset. keep: is
-    given the draft at every twentieth of the time. CannotDecode, before any time is spent, where the target gives no such draft.
+    subset: the tokens that it scores, or the number of the most frequent ones. write: number of texts per batch of the target. start:
+    file of a hidden-state draft whose training is continued with its own subset. keep: called with the draft after every twentieth of the
+    time. Raises CannotDecode at the start if no such draft can be made for the target.
     """
     check_fits(pair.target, recipe, start)
     begun, seconds = time.perf_counter(), 60 * minutes
@@ -77,7 +81,7 @@ def distil(
         ):
             break
         texts += sample(pair, write, recipe.length, number)
-        gc.collect()  # an engine and its graphs, whose memory the next one wants, refer to each other
+        gc.collect()  # an engine and its graphs refer to each other; their memory is needed for the next one
     about: dict[str, Any] = {
         "tokens_written": sum(len(text.tokens) - text.start for text in texts),
         "texts": len(texts),
@@ -91,17 +95,17 @@ def distil(
         trainer = Trainer(pair.target, student(pair.target, subset, recipe), recipe)
     generator = np.random.default_rng(seed)
     begin = spent = time.perf_counter() - begun
-    said, told, curve = int(20 * begin / seconds), 0, list[Sequence[float]]()
+    said, printed, curve = int(20 * begin / seconds), 0, list[Sequence[float]]()
     while not curve or spent < seconds:
         progress = (spent - begin) / max(seconds - begin, 1e-9)
         given = () if recipe.reads else (choose(texts, recipe.rows, generator),)
         curve.append(trainer.step(*given, progress))
         spent = time.perf_counter() - begun
-        if spent > (said + 1) * seconds / 20:  # a device is waited for here, not after every step
-            means = " ".join(f"{mean:.4f}" for mean in _means(curve[told:]))
+        if spent > (said + 1) * seconds / 20:  # waits for the device only here, not after every step
+            means = " ".join(f"{mean:.4f}" for mean in _means(curve[printed:]))
             held_back = _held_back(trainer) if recipe.reads else ""
             say(f"{spent:5.0f} s, step {trainer.steps}: {' and '.join(trainer.TELLS)} {means}{held_back}")
-            said, told = int(20 * spent / seconds), len(curve)
+            said, printed = int(20 * spent / seconds), len(curve)
             keep(trainer.draft)
     about |= {
         "steps": trainer.steps,
@@ -113,34 +117,34 @@ def distil(
 
 
 def check_fits(target: Any, recipe: Recipe, start: Path | None) -> None:
-    """CannotDecode where a draft of this recipe, or from this start on, cannot be trained, or not be read from its file."""
+    """Raise CannotDecode if a draft of this recipe, or from this start, cannot be trained, or read from its file."""
     config = target.config
     if recipe.reads and not torch.equal(target.get_output_embeddings().weight, target.get_input_embeddings().weight):
-        raise CannotDecode("the head of the target is not its embedding, as --states takes it to be: leave it away")
+        raise CannotDecode("target must have tied embeddings with --states. Omit --states, or use another target.")
     if start is not None:
         fitting(target, start, recipe.reads)
         return
     sizes = ("layers", "num_hidden_layers"), ("mlp", "intermediate_size")
     for name, most in ((name, getattr(config, theirs, None)) for name, theirs in sizes):
         if most is not None and (asked := getattr(recipe, name) or 0) > most:
-            raise CannotDecode(f"--{name} is {asked}, and the target has {most}: give at most so many")
+            raise CannotDecode(f"--{name} must be at most {most} for this target, got {asked}. Use a smaller number.")
     try:
         made = student(target, [0], recipe)
     except (AttributeError, KeyError, RuntimeError) as error:
         raise CannotDecode(
-            f"a draft is made of layers of a Llama, and the target is a {type(target).__name__} ({error}): give a Llama"
+            f"target must be a Llama, got {type(target).__name__} ({error}). Use another target."
         ) from None
     with TemporaryDirectory() as folder:
         fitting(target, write_draft(made, Path(folder) / "draft.safetensors"), recipe.reads)
 
 
 def name_of(draft: Any) -> str:
-    """What its file is called."""
+    """Return the name of the draft's file, without its suffix."""
     return f"draft-{len(draft.backbone.layers)}-layers{'-states' if draft.reads else ''}"
 
 
 def recipe_of(draft: Any, recipe: Recipe, start: Path | None) -> dict[str, Any]:
-    """Fields of a card: the draft's own sizes, and by what it was trained."""
+    """Return the fields of a card: sizes of the draft and settings of the training."""
     sizes = {"layers": len(draft.backbone.layers), "mlp": draft.backbone.config.intermediate_size}
     if not recipe.reads:
         return asdict(recipe) | sizes
@@ -151,17 +155,17 @@ def recipe_of(draft: Any, recipe: Recipe, start: Path | None) -> dict[str, Any]:
 def _of_states(
     target: Any, texts: list[Text], subset: list[int], recipe: Recipe, seed: int, start: Path | None
 ) -> StateTrainer:
-    """One that holds the target's states along the texts, in float32, whatever the type that they were written in."""
-    wide: Any = copy.deepcopy(target).float()  # the draft's embedding, too, is one of its own
+    """Return a trainer on the target's hidden states of the texts, computed in float32."""
+    wide: Any = copy.deepcopy(target).float()  # the draft's embedding is a copy, too
     held = HeldStates.of(wide, texts, recipe.rows, seed)
     draft: Any = student(wide, subset, recipe) if start is None else state_draft(wide, start, recipe.reads)
     return StateTrainer(draft.to(held.tokens.device), [held], *RATES, seed)
 
 
 def fills_memory(target: Any, texts: list[Text]) -> bool:
-    """Whether the target's states along so many texts fill the share HELD of its device's memory; never of a CPU's.
+    """Return whether the target's hidden states of these texts fill the share HELD of the available GPU memory; False on a CPU.
 
-    Of what the models that are there, and the target once more in float32, leave of it.
+    Available is the memory without all present models and a copy of the target in float32.
     """
     if target.device.type != "cuda":
         return False
@@ -171,14 +175,16 @@ def fills_memory(target: Any, texts: list[Text]) -> bool:
 
 
 def _held_back(trainer: StateTrainer) -> str:
-    """Overlaps on the texts that are not trained on, behind 0, 1, ... drafted tokens."""
+    """Return the overlaps on held-out texts, after 0, 1, ... draft tokens."""
     found = [" ".join(f"{share:.4f}" for share in trainer.check(number)) for number in range(len(TEMPERATURES))]
-    told = [f"{each} at temperature {temperature}" for each, temperature in zip(found, TEMPERATURES, strict=True)]
-    return f", {trainer.seen} positions; held back {', '.join(told)}"
+    by_temperature = [
+        f"{each} at temperature {temperature}" for each, temperature in zip(found, TEMPERATURES, strict=True)
+    ]
+    return f", {trainer.seen} positions; held back {', '.join(by_temperature)}"
 
 
 def tenths(curve: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Means of ten stretches of a curve, or of its points where they are fewer."""
+    """Return the means of ten parts of a curve, or its points if they are fewer."""
     ends = np.linspace(0, len(curve), min(10, len(curve)) + 1).astype(int)
     return [_means(curve[begin:end]) for begin, end in pairwise(ends)]
 
@@ -189,18 +195,18 @@ def _means(points: Sequence[Sequence[float]]) -> list[float]:
 
 
 def save(draft: SubsetDraft, about: dict[str, Any], out: Path, name: str) -> Path:
-    """NAME.safetensors and its card in the directory, which is made where it is not there."""
+    """Write NAME.safetensors and its card into the directory, which is created if necessary."""
     file = write_draft(draft, out / f"{name}.safetensors")
     if (size := file.stat().st_size) > LARGEST:
         click.echo(
-            f"{file.name} has {size / 1e6:.1f} MB, over {LARGEST / 1e6:.0f}: take fewer --layers or a narrower --mlp"
+            f"{file.name} has {size / 1e6:.1f} MB, more than {LARGEST / 1e6:.0f} MB. Use fewer --layers or a narrower --mlp."
         )
     write_card(file, about)
     return file
 
 
 def write_card(file: Path, about: dict[str, Any]) -> Path:
-    """NAME.json beside the file: the fields of its card."""
+    """Write the fields of the draft's card to NAME.json next to its file."""
     size, digest = file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()
     fields = {"file": file.name, "bytes": size, "sha256": digest} | about
     card = file.with_suffix(".json")
@@ -209,11 +215,18 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the draft and its card.",
+)
 @click.option("--minutes", default=20.0, show_default=True, type=click.FloatRange(min=0, min_open=True))
 @click.option("--target", help="Directory, GGUF file or hub name [default: the embedded model].")
 @click.option("--device", default="cpu", show_default=True)
-@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)), help="Of the target.")
+@click.option(
+    "--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)), help="Data type of the target."
+)
 @click.option("--layers", default=2, show_default=True, type=click.IntRange(1))
 @click.option("--mlp", type=click.IntRange(1), help="Width of the feed-forward layers [default: the target's].")
 @click.option(
@@ -221,17 +234,29 @@ def write_card(file: Path, about: dict[str, Any]) -> Path:
     type=click.IntRange(1),
     help=f"Most frequent tokens to score [default: those of the committed draft; {SCORED} of another --target].",
 )
-@click.option("--states", is_flag=True, help="A draft that also reads the target's hidden states.")
+@click.option("--states", is_flag=True, help="Train a draft that also reads the target's hidden states.")
 @click.option(
     "--start",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --states, a draft to go on from [default: the target's first layers].",
+    help="Draft file with the initial weights, with --states [default: the target's first layers].",
 )
-@click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Texts of a training step.")
-@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a text.")
-@click.option("--write", default=16, show_default=True, type=click.IntRange(1), help="Texts written at a time.")
+@click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Number of texts per training step.")
 @click.option(
-    "--prompts", default=50, show_default=True, type=click.IntRange(10), help="Held-out prompts to measure on."
+    "--length", default=128, show_default=True, type=click.IntRange(2), help="Maximum number of new tokens per text."
+)
+@click.option(
+    "--write",
+    default=16,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of texts that the target generates per batch.",
+)
+@click.option(
+    "--prompts",
+    default=50,
+    show_default=True,
+    type=click.IntRange(10),
+    help="Number of held-out prompts for the measurement.",
 )
 @click.option("--seed", default=0, show_default=True)
 def main(
@@ -246,11 +271,11 @@ def main(
 ) -> None:
     """Distil a draft, write it and the fields of its card into OUT, and print its acceptance on held-out prompts."""
     if start and not options["states"]:
-        raise click.UsageError("--start goes on from a draft that reads hidden states: give --states, too")
+        raise click.UsageError("--start requires --states. Add --states, or remove --start.")
     source = click.get_current_context().get_parameter_source
     if start and (given := [each for each in ("layers", "mlp", "subset") if source(each) != ParameterSource.DEFAULT]):
         raise click.UsageError(
-            f"--{given[0]} is {options[given[0]]}, and --start has its own: leave one of the two away"
+            f"--{given[0]} must not be given with --start, which determines it, got {options[given[0]]}. Remove one of the two."
         )
     try:
         pair = load_pair(target, "lookup", dtype, device, backend="torch")
@@ -259,7 +284,7 @@ def main(
     reads = some_of(pair.target.config.num_hidden_layers) if options["states"] else ()
     recipe = Recipe(options["layers"], options["mlp"], reads, options["rows"], options["length"])
     if pair.target.device.type == "cuda":
-        torch.set_float32_matmul_precision("high")  # products of float32 in TF32, several times as fast
+        torch.set_float32_matmul_precision("high")  # float32 matmul in TF32, several times as fast
     torch.manual_seed(seed)
     subset = options["subset"] or (SCORED if target else _committed_subset())
     try:
@@ -269,7 +294,7 @@ def main(
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
     file = save(draft, about, out, name_of(draft))
-    saved = Pair(pair.target, load_draft(pair.target, file), pair.tokenizer)  # what is measured is what is in the file
+    saved = Pair(pair.target, load_draft(pair.target, file), pair.tokenizer)  # the saved draft is measured
     rows = acceptance.measure(saved, prompts)
     write_card(file, about | {"acceptance": rows} | machine(device))
     click.echo(acceptance.as_markdown(rows))

@@ -1,13 +1,13 @@
-"""Does a draft that is trained for k drafts accept more at that k? `python -m llm_demo.distil.losses --corpus FILE.npz --out FILE.csv`.
+"""Comparison of training losses for k drafts: `python -m llm_demo.distil.losses --corpus FILE.npz --out FILE.csv`.
 
-One student a loss, all from the same draft, with the same optimizer, on the same batches in the same order; one pass of the target
-serves all. Cross-entropy (the KL divergence but for a constant), the total variation distance, `acceptance_loss`, -log of the optimal
-acceptance with k i.i.d. drafts, and `accepted_length_loss` of paths of LENGTH tokens. What each accepts is measured on held-out texts at
-every k, at temperatures 1 and .6, as a difference to the student trained for one draft on the same positions; and how much of a path,
-by block verification at temperature 1, on the texts that were drawn at it.
+There is one student per loss. All start from the same draft and use the same optimizer and the same batches in the same order, with one
+forward pass of the target for all. The losses are cross-entropy (the KL divergence up to a constant), the total variation distance,
+`acceptance_loss` (-log of the optimal acceptance with k i.i.d. drafts) and `accepted_length_loss` of paths of LENGTH tokens. Acceptance is
+measured on held-out texts at every k, at temperatures 1 and 0.6, as the difference to the student trained for one draft at the same
+positions. The accepted length of a path is that of block verification at temperature 1, on texts sampled at temperature 1.
 
-CORPUS: as `llm_demo.distil.text.read_corpus` takes it. An array `temperature`, if it has one, leaves out texts drawn at others than 1:
-the accepted length is a mean over texts of the target's own law.
+CORPUS: a file of `llm_demo.distil.text.write_corpus`. If it has an array `temperature`, texts at other temperatures than 1 are omitted,
+because the accepted length is a mean over samples from the target's distribution.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from ot_draft.decoding.pair import prompt_text
 
 HELD_OUT = Path("figures/data/contexts.jsonl")
 KS, TEMPERATURES = (1, 2, 4, 8), (1.0, 0.6)
-LENGTH = 4  # tokens of a path, and of every run of positions of a step
-LAST, EVERY = 48, LENGTH  # positions looked at: every so many of the last so many of a text
+LENGTH = 4  # number of tokens of a path, and of every run of positions of a step
+LAST, EVERY = 48, LENGTH  # measured positions: every EVERY-th of the last LAST of a text
 ONE_DRAFT = "acceptance, k = 1"
-# The target's masses and the draft's log masses on the subset, (N, LENGTH, s) each, and where the text's tokens stand in it, -1 for
-# elsewhere, int (N, LENGTH) -> (N, LENGTH) or (N, 1).
+# (p, log q, indices) -> losses (N, LENGTH) or (N, 1). p, log q: on the subset, (N, LENGTH, s). indices: of the text's tokens in the subset,
+# -1 for others, int (N, LENGTH).
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def for_drafts(k: int) -> Loss:
-    """-log of the optimal acceptance with k i.i.d. drafts."""
+    """Return the loss -log of the optimal acceptance with k i.i.d. drafts."""
     return lambda p, log_q, text: otd.losses.acceptance_loss(p, log_q.exp(), k)
 
 
 def for_a_path(p: Tensor, log_q: Tensor, text: Tensor) -> Tensor:
-    """Minus the accepted length of a path: what the subset leaves out is one token more, which is never drafted."""
+    """Return minus the accepted length of a path; all tokens outside the subset are one additional token, which is never drafted."""
     outside = (1 - p.sum(-1, keepdim=True)).clamp(min=torch.finfo(p.dtype).tiny)
     p, q = torch.cat((p, outside), -1), torch.nn.functional.pad(log_q.exp(), (0, 1))
     return otd.losses.accepted_length_loss(p, q, text % p.shape[-1])[:, None]
@@ -70,7 +70,7 @@ LOSSES: dict[str, Loss] = {
 
 
 class Student:
-    """A copy of the draft and what trains it."""
+    """A copy of the draft, with its loss and optimizer."""
 
     def __init__(self, draft: SubsetDraft, loss: Loss, rate: float) -> None:
         self.draft, self.loss, self.rate = copy.deepcopy(draft).train(), loss, rate
@@ -79,11 +79,11 @@ class Student:
         ]
         self.optimizer = torch.optim.AdamW([weight.requires_grad_() for weight in self.own], lr=rate, weight_decay=0.0)
 
-    def step(self, tokens: Tensor, places: tuple[Tensor, Tensor], p: Tensor, text: Tensor, progress: float) -> float:
-        """One step on the positions `places` (N, LENGTH) of a batch; the loss before it."""
+    def step(self, tokens: Tensor, positions: tuple[Tensor, Tensor], p: Tensor, text: Tensor, progress: float) -> float:
+        """Train one step on positions (N, LENGTH) of a batch; return the loss before it."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * min(1.0, 20 * progress + 0.05) * (1 - progress)
-        loss = self.loss(p, self.draft.head(self._states(tokens)[places]).log_softmax(-1), text).mean()
+        loss = self.loss(p, self.draft.head(self._states(tokens)[positions]).log_softmax(-1), text).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.own, 1.0)
         self.optimizer.step()
@@ -103,9 +103,9 @@ def train(
     seconds: float,
     seed: int,
 ) -> Iterator[dict[str, float]]:
-    """Steps on batches of `rows` texts, on so many of their positions, until the time is over; each loss before each step.
+    """Train on batches of `rows` texts, at `positions` of their positions, for `seconds`; yield all losses before each step.
 
-    The positions come in runs of LENGTH.
+    Positions are chosen in runs of LENGTH.
     """
     generator, start = np.random.default_rng(seed), perf_counter()
     subset = next(iter(students.values())).draft.vocabulary_subset
@@ -114,16 +114,16 @@ def train(
         tokens, counted = batch_of([texts[i] for i in generator.integers(len(texts), size=rows)], subset.device)
         found = counted.unfold(1, LENGTH, 1).all(-1).nonzero()
         chosen = found[np.sort(generator.permutation(len(found))[: -(-positions // LENGTH)])]
-        places = (chosen[:, :1], chosen[:, 1:] + torch.arange(LENGTH, device=subset.device))
+        at = (chosen[:, :1], chosen[:, 1:] + torch.arange(LENGTH, device=subset.device))
         with torch.no_grad():
-            states = target.model(tokens, use_cache=False).last_hidden_state[places]
+            states = target.model(tokens, use_cache=False).last_hidden_state[at]
             p = target.lm_head(states).softmax(-1)[..., subset]
-        text = where[tokens[places[0], places[1] + 1]]
-        yield {name: student.step(tokens, places, p, text, progress) for name, student in students.items()}
+        text = where[tokens[at[0], at[1] + 1]]
+        yield {name: student.step(tokens, at, p, text, progress) for name, student in students.items()}
 
 
 def texts_of(corpus: Path, length: int) -> list[Text]:
-    """The texts of a corpus, cut to so many tokens; those of which no run that the target wrote is left are left out."""
+    """Return the texts of a corpus, truncated to `length` tokens; texts without a run of LENGTH generated tokens are omitted."""
     with np.load(corpus) as arrays:
         own = arrays["temperature"] == 1 if "temperature" in arrays else np.ones(len(arrays["starts"]), dtype=bool)
     cut = [
@@ -134,16 +134,16 @@ def texts_of(corpus: Path, length: int) -> list[Text]:
 
 @torch.inference_mode()
 def accepted(pair: Pair, text: Sequence[int]) -> np.ndarray:
-    """Optimal acceptance at the places looked at, for every temperature and k: (temperatures, ks, places)."""
-    places = range(max(1, len(text) - LAST), len(text), EVERY)
-    p, q = pair.logits_along(text, places)
+    """Return the optimal acceptance at the measured positions, for every temperature and k: (temperatures, ks, positions)."""
+    positions = range(max(1, len(text) - LAST), len(text), EVERY)
+    p, q = pair.logits_along(text, positions)
     laws = [((p.double() / t).softmax(-1), (q.double() / t).softmax(-1)) for t in TEMPERATURES]
     return np.array([[otd.optimal_acceptance(a, b, k).numpy() for k in KS] for a, b in laws])
 
 
 @torch.inference_mode()
 def accepted_length(pair: Pair, text: Sequence[int]) -> np.ndarray:
-    """Expected accepted lengths of the paths that begin at the places looked at, at temperature 1, along a text drawn at it."""
+    """Return expected accepted lengths of paths from the measured positions on, at temperature 1, along a text sampled at it."""
     first = max(1, len(text) - LAST)
     count = (len(text) - first) // LENGTH
     p, q = (
@@ -156,7 +156,7 @@ def accepted_length(pair: Pair, text: Sequence[int]) -> np.ndarray:
 
 
 def compare(pair: Pair, students: dict[str, Student], start: SubsetDraft, limit: int) -> list[Row]:
-    """A row for each loss, temperature, k and L: what is accepted, and the mean difference to the student of one draft with its error."""
+    """Return a row per loss, temperature, k and L: acceptance, and the mean difference to the student for one draft with its error."""
     entries = read_entries(HELD_OUT)
     chosen = [entries[int(i * len(entries) / limit)] for i in range(limit)]
     written = [prompt_text(entry, pair.tokenizer) + entry["text"] for entry in chosen]
@@ -173,7 +173,7 @@ def compare(pair: Pair, students: dict[str, Student], start: SubsetDraft, limit:
             values[1.0, 1, LENGTH][name].append(accepted_length(drafted, text))
     rows: list[Row] = []
     for (temperature, k, length), each in values.items():
-        number = [place for place, part in enumerate(each[ONE_DRAFT]) for _ in part]
+        number = [index for index, part in enumerate(each[ONE_DRAFT]) for _ in part]
         for name, parts in each.items():
             found, more = np.concatenate(parts), np.concatenate(parts) - np.concatenate(each[ONE_DRAFT])
             row: Row = {
@@ -190,20 +190,30 @@ def compare(pair: Pair, students: dict[str, Student], start: SubsetDraft, limit:
 
 @click.command()
 @click.option("--corpus", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The CSV.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="CSV file of the table.")
 @click.option("--minutes", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True))
 @click.option("--device", default="cpu", show_default=True)
-@click.option("--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)), help="Of the target.")
-@click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Texts of a step.")
-@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a text.")
-@click.option("--positions", default=384, show_default=True, type=click.IntRange(1), help="Of a step.")
-@click.option("--rate", default=2e-4, show_default=True, help="Of AdamW, at its highest.")
-@click.option("--held-out", default=160, show_default=True, type=click.IntRange(2), help="Texts to measure on.")
-@click.option("--threads", default=1, show_default=True, help="Of torch, on the CPU.")
+@click.option(
+    "--dtype", default="float32", show_default=True, type=click.Choice(list(DTYPES)), help="Data type of the target."
+)
+@click.option("--rows", default=8, show_default=True, type=click.IntRange(1), help="Number of texts per step.")
+@click.option(
+    "--length", default=128, show_default=True, type=click.IntRange(2), help="Maximum number of tokens per text."
+)
+@click.option(
+    "--positions", default=384, show_default=True, type=click.IntRange(1), help="Number of positions per step."
+)
+@click.option("--rate", default=2e-4, show_default=True, help="Maximum learning rate of AdamW.")
+@click.option(
+    "--held-out", default=160, show_default=True, type=click.IntRange(2), help="Number of texts for the measurement."
+)
+@click.option("--threads", default=1, show_default=True, help="Number of torch threads on the CPU.")
 @click.option("--seed", default=0, show_default=True)
-@click.option("--loss", "losses", multiple=True, type=click.Choice(list(LOSSES)), help="Of these students only.")
+@click.option(
+    "--loss", "losses", multiple=True, type=click.Choice(list(LOSSES)), help="Losses to train with [default: all]."
+)
 def main(corpus: Path, out: Path, minutes: float, device: str, dtype: str, **options: Any) -> None:
-    """Train a student for every loss and write what each accepts to OUT."""
+    """Train a student for every loss, and write their acceptance to OUT."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
     pair = load_pair(dtype=dtype, device=device, backend="torch")

@@ -1,4 +1,4 @@
-"""A draft that reads the target's states, along whole texts: told by the target, and as it is told where it drafts by itself."""
+"""Forward passes of a hidden-state draft along texts, with the target's states and with its own, as in drafting."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ot_draft.decoding.draft_models import StateDraft, shift_right
 
-# Weights of the losses behind one and two tokens that it drafted itself: about how often it gets there.
+# Weights of the losses after one and two of its own draft tokens: about their frequencies in decoding.
 LATER = (0.4, 0.2)
 
 
 def passes(draft: StateDraft, tokens: Tensor, features: Tensor, rows: int, drafted: int = len(LATER)) -> list[Tensor]:
-    """States (B, T, width) where the target tells the place before each token, and of the first rows those behind 1, 2, ... drafted tokens.
+    """Return states (B, T, width) given the target's features, and for the first rows the states after 1, 2, ... draft tokens.
 
-    features: (B, T, f), as `features_of` makes them. Behind drafted ones it is told its own state of the place before, of the pass before.
-    What it sees of earlier places are keys and values of the first pass, of the second for the first token that it drafted, and so on.
+    features: (B, T, f), of `features_of`. After draft tokens, the input is the draft's own state of the preceding position in the previous
+    pass. Keys and values of earlier positions are those of the first pass, of the second pass for the first draft token, and so on.
     """
     from transformers import DynamicCache
 
@@ -27,9 +27,9 @@ def passes(draft: StateDraft, tokens: Tensor, features: Tensor, rows: int, draft
     for number, layer in enumerate(layers):
         earlier.update(layer.keys[:rows], layer.values[:rows], number)
     length = tokens.shape[1]
-    place = torch.arange(length, device=tokens.device)
-    back = place[:, None] - place  # how far
-    places = place.expand(rows, -1)
+    position = torch.arange(length, device=tokens.device)
+    back = position[:, None] - position  # distance
+    positions = position.expand(rows, -1)
     for count in range(1, drafted + 1):
         seen = torch.cat([back >= count, *(back == count - own for own in range(1, count + 1))], 1)
         states = draft.states(
@@ -37,7 +37,7 @@ def passes(draft: StateDraft, tokens: Tensor, features: Tensor, rows: int, draft
             shift_right(found[-1][:rows]),
             earlier,
             attention_mask=seen.expand(rows, 1, -1, -1),
-            position_ids=places,
+            position_ids=positions,
         )
         found.append(states)
     return found

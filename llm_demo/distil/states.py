@@ -1,8 +1,8 @@
 """Train a draft that reads the target's hidden states: `python -m llm_demo.distil.states --hidden-states FOLDER --out FILE.safetensors`.
 
-FOLDER is what `llm_demo.distil.hidden_states` keeps, which may still be at work: what it has read is used; several are one corpus. The loss
-at a position is the total variation distance, 1 - sum_x min(p, q), which is what one draft loses, at temperature 1 and, in a share COLD
-of the positions, at .6. Half of the texts are read twice more, as drafting reads what it drafted itself (`passes`).
+FOLDER is written by `llm_demo.distil.hidden_states`, which may still be running; several folders are one corpus. The loss at a position is
+the total variation distance, 1 - sum_x min(p, q), which is the rejection probability of one draft, at temperature 1 and, for a share COLD
+of the positions, at 0.6. Half of the texts are read twice more, with the draft's own states as in drafting (`passes`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ot_draft.decoding import CannotDecode, load_draft
 from ot_draft.decoding.draft_models import StateDraft, SubsetDraft, features_of
 
 COLD = 0.35  # share of the positions at the second temperature
-CHUNK = 64  # rows of logits at a time on a CPU
-HELD_BACK = 6  # batches that only tell how well it does
+CHUNK = 64  # number of rows of logits per chunk on a CPU
+HELD_BACK = 6  # number of held-out batches
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def kl_first(progress: float) -> Weights:
 
 
 class Distance(torch.autograd.Function):
-    """Mean total variation distance on the subset, rows in chunks; the gradient is made on the way, so that no logits are kept.
+    """Mean total variation distance on the subset, in chunks of rows; the forward pass computes the gradient, so that no logits are kept.
 
     The gradient is that of the weighted losses, which by default are the distance.
     """
@@ -71,9 +71,10 @@ class Distance(torch.autograd.Function):
     def forward(
         ctx: Any, states: Tensor, wanted: list[Tensor], inverse: Tensor, head: Tensor, weights: Weights = Weights()
     ) -> Tensor:
-        """states (N, width), normed as the head takes them; wanted: the target's masses, by chunk; inverse: (N,) 1 / temperature.
+        """Return the distance.
 
-        head: (s, width), of the type in which it is to be multiplied.
+        states: (N, width), normed, as inputs of the head. wanted: the target's masses, by chunk. inverse: (N,), 1 / temperature. head:
+        (s, width), in the data type of the product.
         """
         gradient, overlap, end = torch.empty_like(states), states.new_zeros(()), 0
         for p in wanted:
@@ -83,7 +84,7 @@ class Distance(torch.autograd.Function):
             covered = torch.minimum(p, q).sum(-1, keepdim=True)
             overlap += covered.sum()
             towards = p - q * p.sum(-1, keepdim=True) if weights.kl else None
-            rising = q * (q < p)  # where more of q is more overlap
+            rising = q * (q < p)  # where the overlap increases with q
             rising.sub_(q.mul_(rising.sum(-1, keepdim=True)))
             if weights.log_acceptance:
                 smallest = torch.finfo(covered.dtype).eps  # an acceptance of 0 has no gradient
@@ -102,17 +103,18 @@ class Distance(torch.autograd.Function):
 
 
 def state_draft(target: Any, file: Path, reads: Sequence[int], subset: Tensor | None = None) -> StateDraft:
-    """A draft of a file, as one that reads the target's states after so many layers if it reads none yet.
+    """Return the draft of a file as a hidden-state draft that reads the target's states after the layers `reads`.
 
-    subset: the tokens that it is to score [the file's]. CannotDecode for one that reads others, or belongs to another target.
+    subset: the tokens that it scores, by default those of the file. Raises CannotDecode if the file's draft reads other layers, or belongs
+    to another target.
     """
     found = fitting(target, file, reads)
-    told = isinstance(found, StateDraft)
-    if told:
-        found.backbone.norm = found.norm  # from where the new one takes it
+    with_states = isinstance(found, StateDraft)
+    if with_states:
+        found.backbone.norm = found.norm  # where the constructor of the new one expects it
     subset = found.vocabulary_subset if subset is None else subset
     draft = StateDraft(found.backbone, target.get_input_embeddings(), subset, reads)
-    if told:
+    if with_states:
         draft.load_state_dict({**found.state_dict(), "head.weight": draft.head.weight})
     for name, weight in draft.named_parameters():
         weight.requires_grad_("embed_tokens" not in name and not name.startswith("head"))
@@ -120,25 +122,23 @@ def state_draft(target: Any, file: Path, reads: Sequence[int], subset: Tensor | 
 
 
 def fitting(target: Any, file: Path, reads: Sequence[int]) -> SubsetDraft:
-    """The draft of a file; CannotDecode for one of another target, or none, or one that reads states after other layers."""
+    """Return the draft of a file. Raises CannotDecode if it is not a draft of this target, or reads states after other layers."""
     try:
         found = load_draft(target, file)
     except (RuntimeError, KeyError, AttributeError, IndexError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CannotDecode(
-            f"{file.name} is no draft of this target ({type(error).__name__}: {reason}): name one that was made for it"
+            f"{file.name} is not a draft of this target ({type(error).__name__}: {reason}). Use a draft that was trained for it."
         ) from None
     if found.reads and found.reads != tuple(reads):
-        raise CannotDecode(
-            f"the draft reads states after layers {found.reads}, kept are those after {tuple(reads)}: take another"
-        )
+        raise CannotDecode(f"draft must read states after layers {tuple(reads)}, got {found.reads}. Use another draft.")
     return found
 
 
 class StateTrainer:
-    """Steps of Muon (matrices) and AdamW (norms) on batches of texts whose states are known."""
+    """Training with Muon (matrices) and AdamW (norms) on batches of texts with stored hidden states."""
 
-    TELLS = ("overlap", *(f"behind {count + 1} drafted" for count in range(len(LATER))))
+    TELLS = ("overlap", *(f"after {count + 1} drafted" for count in range(len(LATER))))
 
     def __init__(
         self,
@@ -150,9 +150,10 @@ class StateTrainer:
         products: torch.dtype = torch.float32,
         weights: Callable[[float], Weights] = lambda progress: Weights(),
     ) -> None:
-        """rate, new_rate: Muon's highest, of the layers and of what reads the states. products: in what type matrices are multiplied.
+        """Prepare the training.
 
-        weights: of the losses, after this share of the training.
+        rate, new_rate: maximum rates of Muon, for the layers and for the weights that read states. products: data type of matrix products.
+        weights: function from the completed share of the training to the weights of the losses.
         """
         self.weights, self.weights_of = Weights(), weights
         self.draft, self.hidden_states, self.device = draft, hidden_states, draft.vocabulary_subset.device
@@ -171,17 +172,19 @@ class StateTrainer:
         )
         self.steps = self.seen = 0
         if len({tuple(each.reads) for each in hidden_states}) > 1:
-            raise CannotDecode("the folders keep the states after different layers: take those of one target")
+            raise CannotDecode(
+                "--hidden-states must be folders of states after the same layers. Use folders of one target."
+            )
         known = self.known()
         if len(known) <= HELD_BACK:
             raise CannotDecode(
-                f"the target has read {len(known)} batches: wait for {HELD_BACK + 1}, as {HELD_BACK} are held back"
+                f"--hidden-states must have at least {HELD_BACK + 1} batches, got {len(known)}. Wait until the target has read more texts."
             )
         self.held_back = dict(list(known.items())[:HELD_BACK])
         self.queue: list[Batch] = []
 
     def known(self) -> dict[tuple[int, int], Batch]:
-        """The batches that the target has read, in its order, by folder and number: of several folders more may come in between."""
+        """Return the batches that the target has read, by folder and number; their order may change while folders are written."""
         full = {
             (folder, number): (hidden_states, batch[batch >= 0])
             for folder, hidden_states in enumerate(self.hidden_states)
@@ -190,14 +193,14 @@ class StateTrainer:
         return {name: batch for name, batch in full.items() if batch[0].done[batch[1]].all()}
 
     def next(self) -> Batch:
-        """A batch: all that are known, in random order, before one comes again."""
+        """Return a batch: every known batch is used once, in random order, before any is repeated."""
         if not self.queue:
             known = [batch for name, batch in self.known().items() if name not in self.held_back]
             self.queue = [known[number] for number in self.random.permutation(len(known))]
         return self.queue.pop()
 
     def step(self, progress: float) -> Tensor:
-        """One step; progress: share of the training that is over. Overlaps of all passes before it, (1 + len(LATER),)."""
+        """Train one step, and return the overlaps of all passes before it, (1 + len(LATER),). progress: completed share of the training."""
         rate = min(1.0, (self.steps + 1) / 20) * max(1 - progress, 0.01)
         self.weights = self.weights_of(progress)
         hidden_states, batch = self.next()
@@ -209,20 +212,25 @@ class StateTrainer:
         return 1 - torch.stack(losses).detach()
 
     def check(self, temperature: int) -> list[float]:
-        """Mean overlaps of all passes over the places of the texts held back, at a temperature of `hidden_states.TEMPERATURES`."""
+        """Return mean overlaps of all passes on the held-out texts, at a temperature given by its index in `TEMPERATURES`."""
         batches = list(self.held_back.values())
         with torch.no_grad():
             of = [self.losses(*batch, lambda count: torch.full((count,), temperature)) for batch in batches]
-        places = [counted_places(*batch).sum(1) for batch in batches]
-        counts = torch.tensor([[int(each.sum())] + len(LATER) * [int(each[: half_of(each)].sum())] for each in places])
-        found = torch.stack([torch.stack(each) for each in of]).cpu()  # the device is waited for once
+        positions = [counted_places(*batch).sum(1) for batch in batches]
+        counts = torch.tensor(
+            [[int(each.sum())] + len(LATER) * [int(each[: half_of(each)].sum())] for each in positions]
+        )
+        found = torch.stack([torch.stack(each) for each in of]).cpu()  # synchronises with the device once
         means: list[float] = (1 - (found * counts).sum(0) / counts.sum(0)).tolist()
         return means
 
     def losses(
         self, hidden_states: HiddenStates | HeldStates, batch: np.ndarray, choose: Callable[[int], Tensor]
     ) -> list[Any]:
-        """Distances in the first pass and, of the first half of the texts, in the others. choose(N): places in TEMPERATURES, int (N,)."""
+        """Return the distances in the first pass, and in the others for the first half of the texts.
+
+        choose(N): returns indices in TEMPERATURES, int (N,).
+        """
         tokens, states, log_sums = hidden_states.arrays(batch)
         counts, half = counted_places(hidden_states, batch), half_of(batch)
         counted = sent(counts.flatten().nonzero().squeeze(1), self.device)
@@ -239,13 +247,13 @@ class StateTrainer:
             ((rows @ self.head.T) * scale[:, None] - total).exp() for rows, scale, total in zip(*parts, strict=True)
         ]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.products != torch.float32):
-            told = passes(self.draft, tokens, features, half)
-        behind = torch.cat(wanted)[: len(again)].split(self.chunk)
+            by_pass = passes(self.draft, tokens, features, half)
+        repeated = torch.cat(wanted)[: len(again)].split(self.chunk)
         losses = []
-        for number, found in enumerate(told):
-            places, p = (again, list(behind)) if number else (counted, wanted)
-            own = self.draft.norm(found.flatten(0, 1)[places])
-            losses.append(Distance.apply(own, p, inverse[: len(places)], self.head, self.weights))
+        for number, found in enumerate(by_pass):
+            positions, p = (again, list(repeated)) if number else (counted, wanted)
+            own = self.draft.norm(found.flatten(0, 1)[positions])
+            losses.append(Distance.apply(own, p, inverse[: len(positions)], self.head, self.weights))
         return losses
 
 
@@ -253,7 +261,7 @@ Batch = tuple[HiddenStates | HeldStates, np.ndarray]
 
 
 def half_of(batch: Any) -> int:
-    """How many texts of a batch, its first ones, are read again behind drafted tokens."""
+    """Return the number of first texts of a batch that are read again after draft tokens."""
     return (len(batch) + 1) // 2
 
 
@@ -263,27 +271,29 @@ def half_of(batch: Any) -> int:
     required=True,
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder; may be given several times.",
+    help="Folder of hidden states; may be repeated.",
 )
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The draft's file.")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File of the draft.")
 @click.option("--start", default=DRAFT_FILE, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--subset", type=click.IntRange(1), help="Most frequent tokens to score [default: those of the start].")
 @click.option("--minutes", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True))
-@click.option("--rate", default=0.004, show_default=True, help="Muon's, of the layers, at its highest.")
-@click.option("--new-rate", default=0.006, show_default=True, help="Muon's, of what reads the states.")
+@click.option("--rate", default=0.004, show_default=True, help="Maximum rate of Muon for the layers.")
+@click.option(
+    "--new-rate", default=0.006, show_default=True, help="Maximum rate of Muon for the weights that read states."
+)
 @click.option(
     "--dtype",
     default="float32",
     show_default=True,
     type=click.Choice(list(PRODUCTS)),
-    help="Of products: 16 bits are several times as fast where the processor has them.",
+    help="Data type of matrix products; bfloat16 is several times as fast on processors that support it.",
 )
-@click.option("--threads", default=1, show_default=True, help="Of torch.")
+@click.option("--threads", default=1, show_default=True, help="Number of torch threads.")
 @click.option("--seed", default=0, show_default=True)
 def main(
     hidden_states: tuple[Path, ...], out: Path, start: Path, subset: int | None, minutes: float, **options: Any
 ) -> None:
-    """Train a draft on FOLDERs from another one on, and write it."""
+    """Train a draft on hidden states, from the weights of another one, and write it."""
     torch.set_num_threads(options["threads"])
     torch.manual_seed(options["seed"])
     known = [HiddenStates.open(folder) for folder in hidden_states]
@@ -296,7 +306,7 @@ def main(
         trainer = StateTrainer(draft, known, *rates, options["seed"], products)
     except CannotDecode as error:
         raise click.UsageError(str(error)) from None
-    del target.model.layers  # only embedding and head are wanted
+    del target.model.layers  # only embedding and head are needed
     begun, said, curve = time.perf_counter(), -1, list[list[float]]()
     while (progress := (time.perf_counter() - begun) / (60 * minutes)) < 1:
         if int(20 * progress) > said:

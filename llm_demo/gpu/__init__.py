@@ -1,1 +1,1 @@
-"""Check and time everything on a GPU."""
+"""Checks and benchmarks on a GPU."""

@@ -1,4 +1,4 @@
-"""The rules, path rules and the engine on a device against the same on the CPU in float64: random inputs and boundary cases."""
+"""Comparison of rules, path rules and the engine on a device with the CPU in float64, on random inputs and boundary cases."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ BOUNDARY = {
     "subnormal q": ([0.25, 0.25, 0.5], [TINY, 0.5, 0.5]),
     "ties": ([0.5, 0.25, 0.125, 0.125], [0.25, 0.125, 0.3125, 0.3125]),
 }
-ROUNDING = 1e-5  # of float32
-# Kernels find K-SEQ's factor and the masses of recursive rejection by bounds, and Optimal its levels by classes.
+ROUNDING = 1e-5  # tolerance for float32
+# Kernels bound K-SEQ's factor and the masses of recursive rejection, and Optimal approximates its levels by classes.
 TOLERANCE = {"KSeq": 5e-3, "RecursiveRejection": 2e-3, "Optimal": 2e-2}
 WAYS = ("torch", "triton")
-NEAR = {"Optimal": otd.rules.Optimal(classes=256)}  # on a device always by classes
+NEAR = {"Optimal": otd.rules.Optimal(classes=256)}  # on a device it always uses classes
 
 
 def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32_000), rows: int = 4) -> Iterator[Row]:
-    """Every rule: its output law over all drafts of the boundary cases, and single drafts of larger problems."""
+    """Check every rule: its output distribution over all drafts of the boundary cases, and sampled drafts of larger problems."""
     for rule in (NEAR.get(rule.name, rule) for rule in otd.rules.ALL if not rule.cost.solves_program):
         for k in (1, 2, 3):
             for way in WAYS if is_defined(rule.law, k) else ():
@@ -60,7 +60,7 @@ def rule_checks(device: torch.device, sizes: tuple[int, ...] = (5, 300, 5000, 32
 
 @contextmanager
 def computed_by(way: str, device: torch.device) -> Iterator[None]:
-    """With kernels, whatever the size, or without. Tensors must be on the device: there are no kernels for a CPU."""
+    """Compute with kernels for every size, or without kernels. Tensors must be on the device: there are no kernels for a CPU."""
     os.environ[SWITCH] = "1" if way == "triton" and device.type == "cuda" else "0"
     try:
         yield
@@ -74,7 +74,7 @@ def _row(check: str, name: str, way: str, error: float, limit: float, case: str 
 
 
 def _boundary(rule: otd.SelectionRule, device: torch.device, k: int, way: str) -> tuple[float, str]:
-    """Largest error of the output law, which must be p, over all boundary cases, and the case."""
+    """Return the largest error of the output distribution, which must be p, over all boundary cases, and the case."""
     worst = []
     for name, (p, q) in BOUNDARY.items():
         target, draft = (torch.tensor(x, dtype=torch.float32, device=device) for x in (p, q))
@@ -85,10 +85,11 @@ def _boundary(rule: otd.SelectionRule, device: torch.device, k: int, way: str) -
 
 
 def _random(rule: otd.SelectionRule, device: torch.device, rows: int, n: int, k: int) -> dict[str, float]:
-    """By way, the largest difference of accept, and of the residual times its chance, to float64 on the CPU.
+    """Return, with and without kernels, the largest difference to float64 on the CPU.
 
-    Tokens drawn under the rule's law; every other row has an absent draft where the law is i.i.d. A rule that makes a plan is compared with
-    the plan of the same float32 numbers: many plans accept equally much, and which of them is found turns with the last bit.
+    Compared are the acceptance probabilities, and the residual times its probability. Tokens are sampled from the rule's draft law; every
+    other row has an absent draft if the draft law is i.i.d. A rule that computes a transport plan is compared with the plan of the same
+    float32 numbers, because several plans are optimal and the one found depends on rounding.
     """
     generator = torch.Generator().manual_seed(1000 * n + k)
     logits = 3 * torch.randn(rows, n, generator=generator)
@@ -123,7 +124,7 @@ PATH_RULES = (
 
 
 def path_checks(device: torch.device, n: int = 50, trees: int = 64) -> Iterator[Row]:
-    """Share of trees on which a path rule chooses other tokens than on the CPU, from the same uniforms, in float64."""
+    """Check the share of trees on which a path rule selects other tokens than on the CPU, with the same uniforms, in float64."""
     shape = otd.trees.TreeShape.by_level((3, 2, 1))
     for number, (rule, law) in enumerate(PATH_RULES):
         generator = torch.Generator().manual_seed(number)
@@ -155,7 +156,7 @@ TREE_RULES = (
 
 
 def kernel_checks(device: torch.device, n: int = 5000, trees: int = 64, timed: int = 128_256) -> Iterator[Row]:
-    """Share of trees of 30 nodes on which the kernel selects other tokens than float64 on the CPU; time of a selection from one tree."""
+    """Check the share of trees of 30 nodes on which the kernel selects other tokens than float64 on the CPU, and time a selection."""
     shape = otd.trees.TreeShape.by_level((6, 2, 1))
     for number, (rule, law) in enumerate(TREE_RULES):
         generator = torch.Generator().manual_seed(number)
@@ -184,7 +185,7 @@ DRAFT_LAWS = (otd.IID(), otd.WithoutReplacement(), otd.Hybrid(top=2))
 
 
 def draft_checks(device: torch.device, n: int = 5000) -> Iterator[Row]:
-    """Share of tokens of a first step that differ between levels in two launches and the array form, and the largest difference of q."""
+    """Check the share of a first step's draft tokens that differ between kernels and array operations, and the largest difference of q."""
     pair = tiny_pair(n, dtype=torch.float32, states=True)
     pair = Pair(pair.target.to(device), pair.draft.to(device))
     prompts, options = [[i, i + 1] for i in range(8)], DecodeOptions(max_tokens=2, stop=(), laws=True)
@@ -203,7 +204,7 @@ def draft_checks(device: torch.device, n: int = 5000) -> Iterator[Row]:
 
 
 def _drafted(shape: Any, trees: int, n: int, law: Any, generator: Any, like: Any = None) -> Any:
-    """Random float32 trees; with `like`, those of the same tokens and distributions in float64."""
+    """Return random float32 trees; with `like`, trees with its tokens and distributions in float64."""
     if like is not None:
         p, q = (x.double() / x.double().sum(-1, keepdim=True) for x in (like.p, like.q))
         return shape.tree(like.tokens, p, q, law)
@@ -232,9 +233,9 @@ DRAFTINGS = {
 
 
 def engine_checks(device: torch.device, tokens: int = 24) -> Iterator[Row]:
-    """Share of texts of a tiny model in float64 that differ: engine with graphs, without, and the slow reference on the CPU."""
+    """Check the share of completions of a tiny model in float64 that differ from the reference on the CPU, with and without CUDA graphs."""
     for states in (False, True):
-        here, there = (tiny_pair(states=states) for _ in range(2))  # two, since modules move in place
+        here, there = (tiny_pair(states=states) for _ in range(2))  # two pairs, since modules are moved in place
         there = Pair(there.target.to(device), there.draft.to(device))
         yield from _engine_checks(here, there, tokens, "states, " if states else "")
 
@@ -249,13 +250,13 @@ def _engine_checks(pair: Pair, there: Pair, tokens: int, word: str) -> Iterator[
             yield _row("engine = reference", word + name, "graphs" if graphs else "no graphs", off, 0.0)
 
 
-# Of DRAFTINGS, those in which waits for the device are counted.
+# Draftings for which synchronisations with the device are counted.
 WAITED_FOR = ("autoregressive", "Joint, IID()", "Traversal, IID()")
 WARM, COUNTED = 3, 5  # steps
 
 
 def wait_checks(device: torch.device) -> Iterator[Row]:
-    """How often the program waits for the device in a step, the mean over some: once, for all that it reads back."""
+    """Check the mean number of synchronisations with the device per step, which must be at most 1."""
     pair = tiny_pair(states=True)
     pair = Pair(pair.target.to(device), pair.draft.to(device))
     for name in WAITED_FOR:
@@ -269,14 +270,14 @@ def wait_checks(device: torch.device) -> Iterator[Row]:
             finally:
                 torch.cuda.set_sync_debug_mode("default")
         waits = [each for each in caught if "a synchronizing CUDA operation" in str(each.message)]
-        places = Counter(f"{Path(each.filename).name}:{each.lineno}" for each in waits)
-        yield _row("waits for the device a step", name, "graphs", len(waits) / COUNTED, 1.0, str(dict(places)))
+        lines = Counter(f"{Path(each.filename).name}:{each.lineno}" for each in waits)
+        yield _row("waits for the device a step", name, "graphs", len(waits) / COUNTED, 1.0, str(dict(lines)))
 
 
 def tiny_pair(
     n: int = 16, hidden: int = 32, layers: int = 2, dtype: torch.dtype = torch.float64, states: bool = False
 ) -> Pair:
-    """A small random target, and a draft that is the target with noise on its weights; with states one that reads the target's, too."""
+    """Return a small random target, and a draft that is the target with noise on its weights; with states, a hidden-state draft."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
@@ -292,8 +293,8 @@ def tiny_pair(
         for weight in draft.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
         if states:
-            told = StateDraft(draft.model, target.get_input_embeddings(), torch.arange(n), (1,)).to(dtype)
-            for weight in (told.fuse.weight, told.project.weight):
+            with_states = StateDraft(draft.model, target.get_input_embeddings(), torch.arange(n), (1,)).to(dtype)
+            for weight in (with_states.fuse.weight, with_states.project.weight):
                 weight.data.normal_(0, 0.2)
-            draft = told.eval().requires_grad_(False)
+            draft = with_states.eval().requires_grad_(False)
     return Pair(target, draft)

@@ -1,21 +1,21 @@
-"""Check and time everything on a GPU: `python -m llm_demo.gpu --out DIRECTORY`.
+"""Checks and benchmarks on a GPU: `python -m llm_demo.gpu --out DIRECTORY`.
 
-Parts, each a process of its own with its share of the time, so that one that hangs or dies costs nothing but itself:
+Each part runs in a separate process with a share of the time, so that a failure does not affect other parts:
 
-    check      rules, path rules and engine against the same on the CPU
-    kernels    a draft level in two launches, selection on trees in one, against array operations; time of a selection
-    roofline   time of the rules beside softmax and the memory's bandwidth
+    check      rules, path rules and engine compared with the CPU
+    kernels    kernels for drafting a level and for selection on trees, compared with array operations; time of a selection
+    roofline   time of the rules compared with softmax and the memory bandwidth
     bench      decoding with all rules, the embedded pair, batch 1 and 8, temperatures 0.6 and 1.0
-    large      costs at the shapes of targets of 1.7B, 8B and 70B, and what they allow at the embedded pair's acceptance
-    distil     a better draft: give this part alone ten minutes or more
-    trees      tokens a call of all ways to spend N nodes, over drafts of known quality: alone, ten minutes or more
+    large      costs at the shapes of targets of 8B and 70B, and the speed-ups that they imply at the embedded pair's acceptance
+    distil     training of a draft; run this part alone for at least ten minutes
+    trees      tokens per target call of all drafting methods over drafts of known quality; run it alone for at least ten minutes
     model      join the target's file from its parts
-    train      training of the state draft by `llm_demo.gpu.training`
+    train      training of the hidden-state draft by `llm_demo.gpu.training`
 
---run 1 takes check, kernels and large in 170 seconds; --run 2 takes model, train and bench in 560 seconds (`llm_demo.gpu.runs`).
+--run 1 runs check, kernels and large in 170 seconds; --run 2 runs model, train and bench in 560 seconds (`llm_demo.gpu.runs`).
 
-Every part writes rows into DIRECTORY/PART.csv as it finds them, with date, device, driver and versions. --dry-run does all of it
-on the CPU, at a size that takes seconds: so that what is wrong shows before a GPU is rented.
+Every part appends rows to DIRECTORY/PART.csv as they are measured, with date, device, driver and versions. --dry-run runs all parts on the
+CPU at small sizes within seconds, to find errors without a GPU.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from llm_demo.machine import machine
 from llm_demo.rows import Row, append, read
 
 SHARES = {"check": 0.2, "roofline": 0.17, "bench": 0.3, "large": 0.18, "distil": 0.15, "trees": 0.25}
-GRACE = 15  # seconds that a part may pass its time before it is ended
+GRACE = 15  # seconds after the time limit at which a part is terminated
 
 
 MOST_WRONG = 8  # failed comparisons after which a part is aborted
@@ -81,11 +81,11 @@ def time_rules(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]
 PARTS: dict[str, Rows] = {
     "check": check, "kernels": kernels, "roofline": time_rules, "bench": bench_rows, "large": large_rows,
 }  # fmt: skip
-OTHERS = {"distil": distil, "trees": trees}  # which write their files themselves
+OTHERS = {"distil": distil, "trees": trees}  # parts that write their files themselves
 
 
 def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool, model: Path | None = None) -> None:
-    """One part, in this process. model: file of the target, or the manifest of its parts; None for the embedded one."""
+    """Run one part in this process. model: file of the target, or the manifest of its parts; None for the embedded one."""
     if name == "model":
         join_model(model, out, dry)
     elif name == "train":
@@ -99,28 +99,36 @@ def run(name: str, out: Path, device: torch.device, seconds: float, dry: bool, m
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory of the CSVs.")
-@click.option("--parts", default=",".join(SHARES), show_default=True, help="Separated by commas.")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Directory of the CSV files."
+)
+@click.option("--parts", default=",".join(SHARES), show_default=True, help="Parts, separated by commas.")
 @click.option(
     "--run", "number", type=click.Choice(["1", "2"]), help="Phases of one of the two runs, instead of --parts."
 )
-@click.option("--budget", default=540.0, show_default=True, type=click.FloatRange(min=1), help="Seconds for all parts.")
+@click.option(
+    "--budget",
+    default=540.0,
+    show_default=True,
+    type=click.FloatRange(min=1),
+    help="Time limit for all parts in seconds.",
+)
 @click.option(
     "--model",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File of the target, or NAME.parts.json of its parts [default: the embedded model].",
 )
-@click.option("--dry-run", is_flag=True, help="On the CPU, tiny.")
-@click.option("--inside", hidden=True, is_flag=True, help="Run the one part in this process.")
+@click.option("--dry-run", is_flag=True, help="Run on the CPU at small sizes.")
+@click.option("--inside", hidden=True, is_flag=True, help="Run a single part in this process.")
 def main(
     out: Path, parts: str, number: str | None, budget: float, model: Path | None, dry_run: bool, inside: bool
 ) -> None:
-    """Check and time everything on a GPU."""
+    """Run checks and benchmarks on a GPU."""
     names = parts.split(",")
     if unknown := [name for name in names if name not in (*SHARES, *(PHASES if inside else ()))]:
-        raise click.UsageError(f"{unknown[0]!r} is no part: give some of {', '.join(SHARES)}")
+        raise click.UsageError(f"--parts must be some of {', '.join(SHARES)}, got {unknown[0]!r}.")
     if not (dry_run or torch.cuda.is_available()):
-        raise click.UsageError("torch finds no CUDA device here: --dry-run does the same on the CPU, tiny")
+        raise click.UsageError("torch finds no CUDA device. Use --dry-run to run on the CPU at small sizes.")
     out.mkdir(parents=True, exist_ok=True)
     device = torch.device("cpu" if dry_run else "cuda")
     if number is not None:
@@ -153,7 +161,7 @@ def _reason_file(out: Path, name: str) -> Path:
 
 
 def _in_this_process(out: Path, model: Path | None, name: str, seconds: float) -> tuple[str, str]:
-    """A phase of a dry run."""
+    """Run a phase of a dry run; return how it ended, and why."""
     try:
         run(name, out, torch.device("cpu"), seconds, True, model)
     except Abort as reason:
@@ -162,7 +170,7 @@ def _in_this_process(out: Path, model: Path | None, name: str, seconds: float) -
 
 
 def _in_a_process(out: Path, model: Path | None, name: str, seconds: float) -> tuple[str, str]:
-    """A phase in a process of its own; how it ended, and why."""
+    """Run a phase in a separate process; return how it ended, and why."""
     click.echo(f"{name}: {seconds:.0f} s")
     command = [
         sys.executable,
@@ -187,10 +195,10 @@ def _in_a_process(out: Path, model: Path | None, name: str, seconds: float) -> t
 
 
 def _in_turn(out: Path, names: list[str], budget: float) -> list[str]:
-    """Run the parts one after another; what one leaves of its time goes to those after it. Names of those that failed."""
+    """Run the parts one after another, and return the names of those that failed. Unused time is available to later parts."""
     end, failed = time.monotonic() + budget, []
-    for place, name in enumerate(names):
-        share = SHARES[name] / sum(SHARES[other] for other in names[place:])
+    for number, name in enumerate(names):
+        share = SHARES[name] / sum(SHARES[other] for other in names[number:])
         seconds = share * max(end - time.monotonic(), 1.0)
         click.echo(f"{name}: {seconds:.0f} s")
         command = [sys.executable, "-m", "llm_demo.gpu", "--inside", "--parts", name, "--out", str(out)]
@@ -204,7 +212,7 @@ def _in_turn(out: Path, names: list[str], budget: float) -> list[str]:
 
 
 def _write(file: Path, rows: Iterable[Row], device: torch.device) -> None:
-    """Append rows to a CSV, each as soon as it is there. A file that an earlier run left is kept and added to."""
+    """Append rows to a CSV file, each as soon as it is measured; rows of earlier runs are kept."""
     where = machine(str(device)) | {"driver": _driver(device), "triton": _version("triton")}
     for row in rows:
         append(row | where, file)
@@ -228,12 +236,12 @@ def _version(package: str) -> str:
 
 
 def summary(out: Path) -> str:
-    """Short: checks that failed, and the ratios to softmax."""
+    """Return a summary: failed checks, and times in units of softmax."""
     checks, times = (read(file) if file.exists() else [] for file in (out / "check.csv", out / "roofline.csv"))
     wrong = [row for row in checks if row["passed"] != "True"]
     lines = [f"checks: {len(checks) - len(wrong)} of {len(checks)} passed"] if checks else []
-    told = "  {check}, {of}, {way}: {error} over {limit} {case}"
-    lines += [told.format(**row) for row in wrong]
+    template = "  {check}, {of}, {way}: {error} over {limit} {case}"
+    lines += [template.format(**row) for row in wrong]
     if times:
         lines.append(f"copy: {times[-1]['copy_gb_s']} GB/s. Softmaxes of the same tensor, share of the copy bandwidth:")
     for row in times:

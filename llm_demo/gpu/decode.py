@@ -1,4 +1,4 @@
-"""The bench and the distillation as parts of the run on a GPU: how much of them fits into the time."""
+"""Benchmark and distillation as parts of the run on a GPU, limited by time."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from llm_demo.prompts import Prompt, read_prompts
 from ot_draft.decoding import DecodeOptions, Pair, SamplingParams
 from ot_draft.decoding.methods import Method, dynamic_method, method_called, shape_of
 
-SETTINGS = [(1, 1.0), (1, 0.6), (8, 1.0)]  # batch, temperature: the most wanted first
+SETTINGS = [(1, 1.0), (1, 0.6), (8, 1.0)]  # (batch, temperature), by decreasing priority
 TOKENS, SEED = 96, 9
-PEERS = ((1, 4),)  # lengths of transformers' assisted generation
-MOST = 200  # prompts
+PEERS = ((1, 4),)  # (K, L) of transformers' assisted generation
+MOST = 200  # max. number of prompts
 TREES = ("lookup", "adaptive")
 MANIFEST = ".parts.json"
-STARTING = 15  # seconds that a process takes before a part begins, and after it
+STARTING = 15  # seconds of a process before and after a part
 
 
 class Letters:
-    """A tokenizer of 16 tokens, for the dry run: the first letters of a text."""
+    """A tokenizer with 16 tokens for the dry run: the first letters of a text."""
 
     chat_template = None
 
@@ -44,7 +44,7 @@ class Letters:
 
 
 def methods() -> list[Method]:
-    """Plain decoding, one path of every length, eight paths, and trees."""
+    """Return autoregressive decoding, single paths of several lengths, several paths, and trees."""
     one = [method_called("block", None, shape_of(1, length, None)) for length in (1, 2, 4)]
     many = [method_called(rule, None, shape_of(8, 4, None)) for rule in ("kseq", "optimal", "joint")]
     few = method_called("joint", None, shape_of(4, 2, None))
@@ -54,9 +54,9 @@ def methods() -> list[Method]:
 def bench_rows(
     device: torch.device, seconds: float, dry: bool, model: Path | None = None, out: Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The bench at every setting, with as many prompts as its share of the time allows: two groups first, to see what one takes.
+    """Yield rows of the benchmark at every setting, with as many prompts as the time allows; two groups first estimate the time per group.
 
-    model: file of the target, or the manifest of its parts. out: folder in which a draft that was trained there is preferred.
+    model: file of the target, or the manifest of its parts. out: folder; if it has a draft trained there, that draft is used.
     """
     end = time.monotonic() + seconds
     if dry:
@@ -67,9 +67,9 @@ def bench_rows(
     trained = None if out is None else out / f"{NAME}.safetensors"
     pair = _pair(model, device, trained if trained is not None and trained.is_file() else None)
     prompts = read_prompts(pair.tokenizer, MOST)
-    for place, (batch, temperature) in enumerate(SETTINGS):
+    for number, (batch, temperature) in enumerate(SETTINGS):
         options = DecodeOptions(SamplingParams(temperature), max_tokens=TOKENS, seed=SEED)
-        allowed = (end - time.monotonic()) / (len(SETTINGS) - place)
+        allowed = (end - time.monotonic()) / (len(SETTINGS) - number)
         begin = time.monotonic()
         rows = bench(pair, prompts[: 2 * batch], batch, options, PEERS, methods())
         spent = time.monotonic() - begin
@@ -85,12 +85,12 @@ def _pair(model: Path | None, device: torch.device, draft: Path | None = None) -
 
 
 def _joined(model: Path) -> Path:
-    """The target's file; of a manifest, where `join_model` writes it: not among the results."""
+    """Return the target's file; for a manifest, the file that `join_model` writes, outside the folder of results."""
     return model.with_name("joined") / model.name.removesuffix(MANIFEST) if model.name.endswith(MANIFEST) else model
 
 
 def join_model(model: Path | None, out: Path, dry: bool) -> None:
-    """Join the target's file from its parts; `Abort` where a part is wrong."""
+    """Join the target's file from its parts. Raises Abort if a part is not valid."""
     if dry:
         model = split(Path(__file__), out / "model-parts", 1000)
     if model is not None and model.name.endswith(MANIFEST):
@@ -103,7 +103,7 @@ def join_model(model: Path | None, out: Path, dry: bool) -> None:
 def train_rows(
     out: Path, device: torch.device, seconds: float, dry: bool, model: Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `training.train`."""
+    """Yield the rows of `training.train`."""
     if dry:
         tiny = tiny_pair(dtype=torch.float32, layers=3)
         tiny.target.lm_head.weight = tiny.target.get_input_embeddings().weight  # as in the embedded model
@@ -114,7 +114,7 @@ def train_rows(
         yield from train(pair, prompts, min(seconds, 2.0), out, plan, start)
         return
     begin = time.monotonic()
-    torch.set_float32_matmul_precision("high")  # products of float32 in TF32, several times as fast
+    torch.set_float32_matmul_precision("high")  # float32 matmul in TF32, several times as fast
     torch.manual_seed(0)
     pair = _pair(model, device)
     left = seconds - (time.monotonic() - begin) - STARTING
@@ -122,7 +122,7 @@ def train_rows(
 
 
 def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    """Train the committed draft further and write it with the fields of its card; a tiny one in a dry run."""
+    """Continue the training of the committed draft, and write it with its card; in a dry run a tiny draft."""
     if dry:
         tiny = tiny_pair(dtype=torch.float32)
         tiny.target.lm_head.weight = tiny.target.get_input_embeddings().weight  # as in the embedded model
@@ -134,6 +134,8 @@ def distil(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
         return
     sizes = ["--rows", "64", "--write", "1024", "--length", "224", "--states", "--start", str(STATE_DRAFT_FILE)]
     sizes += ["--prompts", "10"]
-    minutes = max(seconds - 30, 20) / 60  # the rest is for loading and for the measurement on held-out prompts
+    minutes = (
+        max(seconds - 30, 20) / 60
+    )  # the remaining time is for loading and for the measurement on held-out prompts
     arguments = ["--out", str(out), "--device", str(device), "--dtype", "bfloat16", "--minutes", f"{minutes:.2f}"]
     distillation.main.main([*arguments, *sizes], standalone_mode=False)

@@ -1,6 +1,6 @@
-"""Files in parts, for a machine that takes a limited size at a time: `python -m llm_demo.gpu.file_parts split FILE FOLDER`.
+"""Files in parts, for machines with a limit on file sizes: `python -m llm_demo.gpu.file_parts split FILE FOLDER`.
 
-FOLDER/NAME.parts.json has the SHA-256 of the file and of every part. `join` writes no file unless all of them agree.
+FOLDER/NAME.parts.json has the SHA-256 of the file and of every part. `join` writes a file only if all of them match.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@
 with the write into the cache, SiLU times up projection, and attention with the heads of a group packed as queries. The three kernels are
 Triton's on a GPU (`layer_kernels`) and torch's elsewhere.
 
-liger-kernel 0.8.5 has residual add with RMSNorm and SiLU times up, made for training (they also store what a backward pass needs, and take
-gate and up apart), and no rotary embedding that writes into a cache. torch.compile of one layer and FlashInfer's operators were
-not run here: neither can be tested without a GPU. These kernels are tested in Triton's interpreter; compare them on a GPU before relying on
-them.
+liger-kernel 0.8.5 has kernels for residual add with RMSNorm and for SiLU times up, but they are for training: they store inputs of a
+backward pass, and take gate and up separately. It has no rotary embedding that writes into a cache. torch.compile of one layer and
+FlashInfer's operators are not compared, because they require a GPU. The tests run these kernels in Triton's interpreter only.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def add_norm(x: Tensor, residual: Tensor | None, weight: Tensor | None, epsilon:
 
 
 def silu_mul(gate_up: Tensor) -> Tensor:
-    """Return silu(gate) * up of gate and up side by side, (..., 2 w) -> (..., w)."""
+    """Return silu(gate) * up of concatenated gate and up, (..., 2 w) -> (..., w)."""
     if _by_kernels(gate_up):
         from llm_demo.gpu import layer_kernels
 
@@ -83,7 +82,7 @@ def rotate_and_write(
     Returns
     -------
     queries : Tensor of shape (B, G, H / G * T, width)
-        Those of a group one head after another.
+        The heads of a group are consecutive.
     """
     if _by_kernels(qkv):
         from llm_demo.gpu import layer_kernels
@@ -103,13 +102,13 @@ def rotate_and_write(
 
 
 def _by_kernels(x: Tensor) -> bool:
-    """Whether Triton's kernels take this tensor: on a GPU, and elsewhere where OT_DRAFT_TRITON is 1 (interpreter)."""
+    """Return whether Triton's kernels are used: on a GPU, and on a CPU if OT_DRAFT_TRITON is 1 (interpreter)."""
     switch = os.environ.get("OT_DRAFT_TRITON", "")
     return switch != "0" and (x.is_cuda or switch == "1") and TRITON
 
 
 class FusedLayer(nn.Module):
-    """One decoder layer with the weights of transformers' own; the next layer adds the residual stream.
+    """One decoder layer with the weights of transformers' layer; the next layer adds the residual stream.
 
     Parameters
     ----------
@@ -130,9 +129,9 @@ class FusedLayer(nn.Module):
     def forward(
         self, x: Tensor, residual: Tensor | None, turns: tuple[Tensor, Tensor], mask: Tensor, cache: SlotCache
     ) -> tuple[Tensor, Tensor]:
-        """Return the layer's output and the residual stream that it is to be added to, (B, T, hidden) each.
+        """Return the layer's output and the residual stream to which it must be added, (B, T, hidden) each.
 
-        mask: (B, 1, H / G * T, S), additive, for the live slots; the cache's `slots` say where keys and values go.
+        mask: (B, 1, H / G * T, S), additive, for the live slots; `cache.slots` are the slots of the new keys and values.
         """
         assert cache.slots is not None
         residual, normed = add_norm(x, residual, self.before.weight, self.before.variance_epsilon)
@@ -184,7 +183,7 @@ class FusedBackbone(nn.Module):
         output_hidden_states: bool = False,
         **others: Any,
     ) -> Any:
-        """As transformers' LlamaModel.forward; without a cache all tokens are read from position 0 on, causally."""
+        """Return the outputs of transformers' LlamaModel.forward; without a cache all tokens are read from position 0 on, causally."""
         from transformers.modeling_outputs import BaseModelOutputWithPast
 
         x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
@@ -207,7 +206,7 @@ class FusedBackbone(nn.Module):
             x, residual = layer(x, residual, turns, mask, cache)
             if output_hidden_states:
                 states.append(residual + x)
-        weight = getattr(self.norm, "weight", None)  # of a state draft the last norm stands elsewhere
+        weight = getattr(self.norm, "weight", None)  # a `StateDraft` has its last norm outside the backbone
         _, last = add_norm(x, residual, weight, getattr(self.norm, "variance_epsilon", 0.0))
         hidden_states = (*states[:-1], last) if output_hidden_states else None
         return BaseModelOutputWithPast(last_hidden_state=last, cache=given, hidden_states=hidden_states)
@@ -244,7 +243,7 @@ def fuse(model: Any) -> Any:
 
 
 def _merged(*projections: Any) -> nn.Linear:
-    """One projection instead of several, whose weights become views of its own: memory is not doubled."""
+    """Merge projections into one; their weights become views of the merged weights, so that memory is not doubled."""
     weights = [each.weight for each in projections]
     merged = nn.Linear(weights[0].shape[1], sum(map(len, weights)), bias=False, device="meta")
     merged.weight = nn.Parameter(torch.cat([weight.detach() for weight in weights]), requires_grad=False)
@@ -254,7 +253,7 @@ def _merged(*projections: Any) -> nn.Linear:
 
 
 def _again(layer: FusedLayer, index: int) -> FusedLayer:
-    """The layer's weights as another layer, with a place of its own in the cache."""
+    """Return a layer with the same weights and a separate index in the cache."""
     twin = object.__new__(FusedLayer)
     twin.__dict__.update(layer.__dict__)
     twin.index = index

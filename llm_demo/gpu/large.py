@@ -1,9 +1,10 @@
-"""What large targets would gain: costs of random weights of their shape, measured, and tokens a call of real trees.
+"""Estimated speed-up of large targets: measured costs of random weights of their shape, and tokens per target call of real trees.
 
-Random models accept nothing, so speed cannot be measured as it is. But on a device a step costs the same whatever is accepted. So
-the engine decodes with weights of the right shape, and the tokens a target call that each way of spending N nodes brings on real laws
-are divided by that cost (of figures/data: real_trees.csv, real_paths.csv for one path of every length, real_states.csv of a draft that
-reads states). It says what these costs allow at that acceptance, which is named in every row: a pair of other models accepts more or less.
+Models with random weights accept no drafts, so that their speed-up cannot be measured. The cost of a step on a device does not depend on
+the acceptance. The engine thus decodes with random weights of the right shape, and the speed-up is computed from the costs and from the
+tokens per target call of each drafting method on real distributions: real_trees.csv, real_paths.csv (one path of every length) and
+real_states.csv (a hidden-state draft) in figures/data. It holds for the acceptance of the draft that is named in every row; other pairs of
+models have other acceptance.
 
 speed_up: compared with the autoregressive step of the same engine, with fused layers (`fused_layer`) in a graph.
 roofline_ms: bytes of the target's weights divided by the bandwidth of a copy, measured in the same run; of_roofline: the step in multiples
@@ -40,21 +41,21 @@ DATA = Path(__file__).parents[2] / "figures" / "data"
 TABLES = [DATA / f"{name}.csv" for name in ("real_trees", "real_paths", "real_states")]
 PLANS = [DATA / f"{name}_plans.json" for name in ("real_trees", "real_states")]
 ONE_PATH = "one path, block"
-LENGTHS = (1, 2, 3, 4, 6, 8)  # of one path: its best is found
+LENGTHS = (1, 2, 3, 4, 6, 8)  # lengths of one path
 BUDGETS = {"chains, Joint": (32,), "Sequoia, traversal": (32,), "counted, traversal": (16, 32, 64)}
 TEMPERATURES = (0.6, 1.0)
-WARM_UP, TIMED, CONTEXT = 2, 5, 512  # steps of a run; tokens of every prompt
-SUBSET = 32_768  # tokens that a draft of the target's own shape scores
+WARM_UP, TIMED, CONTEXT = 2, 5, 512  # numbers of untimed and timed steps of a run; number of tokens of every prompt
+SUBSET = 32_768  # number of tokens that a hidden-state draft scores
 OF_STATES, OTHER_MODEL = "2 layers that read its states", "a smaller model"
-# Whose acceptance goes with the cost of which kind of draft.
+# Drafts whose acceptance is combined with the cost of each kind of draft.
 ACCEPTANCE = {OF_STATES: (EMBEDDED_STATES,), OTHER_MODEL: ("8 layers fewer", "4 layers fewer")}
 
 
 @dataclass(frozen=True)
 class LlamaShape:
-    """Sizes of a Llama. held: number of layers whose weights are held; the others use the same weights once more.
+    """Sizes of a Llama. held: number of layers with separate weights; all others share these weights.
 
-    A layer of a large model is many times what a GPU's cache holds: read again, it comes from memory again.
+    A layer of a large model is many times as large as a GPU's cache, so that shared weights are read from memory again.
     """
 
     name: str
@@ -70,14 +71,14 @@ class LlamaShape:
 ONE = LlamaShape("Llama 3.2 1B", 2048, 8192, 16, 32, 8, 128_256)
 EIGHT = LlamaShape("Llama 3.1 8B", 4096, 14_336, 32, 32, 8, 128_256)
 SEVENTY = LlamaShape("Llama 3.1 70B", 8192, 28_672, 80, 64, 8, 128_256, held=20)
-# A draft is another model, or None for two layers of the target's width.
+# (target, draft); a draft of None has two layers of the target's width.
 PAIRS: tuple[tuple[LlamaShape, LlamaShape | None], ...] = ((EIGHT, None), (EIGHT, ONE), (SEVENTY, None), (SEVENTY, ONE))
 TINY = LlamaShape("dry run", 16, 32, 3, 2, 1, 40, held=2)
 DRY: tuple[tuple[LlamaShape, LlamaShape | None], ...] = ((TINY, None), (TINY, TINY))
 
 
 def large_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]:
-    """A row for every shape, way, number of nodes and acceptance; no further pair is begun once the time is up."""
+    """Yield a row for every shape, method, number of nodes and acceptance; no pair is started after the time limit in seconds."""
     end, known, made = time.monotonic() + seconds, Acceptance.read(), dict[LlamaShape, Any]()
     timer, bandwidth, unfused = None, 0.0, dict[LlamaShape, MethodCosts]()
     for target, draft in DRY if dry else PAIRS:
@@ -105,12 +106,12 @@ def large_rows(device: torch.device, seconds: float, dry: bool) -> Iterator[Row]
 
 
 def bytes_read(model: Any) -> int:
-    """Return the bytes of weights that a forward pass of few tokens reads at least: of every layer, of the norm and of the head.
+    """Return the minimum number of bytes of weights that a forward pass of few tokens reads: all layers, the norm and the head.
 
     Parameters
     ----------
     model : LlamaForCausalLM
-        Layers may share their weights, and are read one after another.
+        Layers may share their weights, which are then counted once per layer.
 
     Returns
     -------
@@ -122,7 +123,7 @@ def bytes_read(model: Any) -> int:
 
 
 def with_roofline(row: Row) -> Row:
-    """The row with its step as a multiple of the roofline: the time in which the device copies as many bytes as the target has."""
+    """Return the row with its step time as a multiple of the roofline: the bytes of the target divided by the copy bandwidth."""
     return row | {"of_roofline": f"{float(row['step_ms']) / float(row['roofline_ms']):.4g}"}
 
 
@@ -143,7 +144,7 @@ def _draft(target: Any, shape: LlamaShape | None) -> Any:
 
 
 def random_model(shape: LlamaShape, device: torch.device, dtype: torch.dtype) -> Any:
-    """A Llama of this shape with random weights."""
+    """Return a Llama of this shape with random weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
@@ -153,7 +154,7 @@ def random_model(shape: LlamaShape, device: torch.device, dtype: torch.dtype) ->
         num_key_value_heads=shape.groups, max_position_embeddings=4096, tie_word_embeddings=True, **ends,
     )  # fmt: skip
     before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)  # else the weights would be made in float32 first
+    torch.set_default_dtype(dtype)  # otherwise the weights would first be allocated in float32
     try:
         with torch.device(device):
             model: Any = LlamaForCausalLM(config)
@@ -166,7 +167,7 @@ def random_model(shape: LlamaShape, device: torch.device, dtype: torch.dtype) ->
 
 
 def _again(layer: Any, number: int) -> Any:
-    """The layer's weights as layer `number`, with a place of its own in the cache."""
+    """Return layer `number` with the weights of another layer and a separate index in the cache."""
     twin, attention = copy.copy(layer), copy.copy(layer.self_attn)
     attention.layer_idx = number
     twin._modules = layer._modules | {"self_attn": attention}
@@ -175,26 +176,26 @@ def _again(layer: Any, number: int) -> Any:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What real laws bring: the plans of every draft, and tokens a target call by (draft, temperature, way, nodes)."""
+    """Results on real distributions: the plans of every draft, and tokens per target call by (draft, temperature, way, nodes)."""
 
     plans: Mapping[str, Mapping[str, DraftPlan]]
     tokens: Mapping[tuple[str, float, str, int], float]
 
     @classmethod
     def read(cls) -> Acceptance:
-        """Of the committed tables."""
+        """Read the committed tables."""
         plans = {name: of for file in PLANS for name, of in Calibration.read(file).plans.items()}
         return cls(plans, tokens_a_call([row for file in TABLES for row in read(file)]))
 
     def drafting(self, draft: str, temperature: float, way: str, nodes: int) -> Drafting:
-        """As the table's rows of this way were drafted and selected."""
+        """Return the drafting of a method in the tables."""
         of = WAYS[way]
         tree = of.drafts(self.plans[draft][str(temperature)], nodes, False)
         return Drafting.of(tree, approximate_for(of.rule, tree.law))
 
 
 def tokens_a_call(rows: Sequence[Row]) -> dict[tuple[str, float, str, int], float]:
-    """One more than the mean accepted length over all texts, by (draft, temperature, way, nodes)."""
+    """Return the mean accepted length over all contexts plus 1, by (draft, temperature, way, nodes)."""
     lengths: dict[tuple[str, float, str, int], list[float]] = {}
     for row in rows:
         for way in (name for name in WAYS if row.get(name)):
@@ -204,7 +205,7 @@ def tokens_a_call(rows: Sequence[Row]) -> dict[tuple[str, float, str, int], floa
 
 
 def _autoregressive(model: Any, prompts: list[list[int]]) -> MethodCosts:
-    """Costs of an autoregressive step."""
+    """Return the costs of an autoregressive step."""
     room = DecodeOptions(max_tokens=WARM_UP + 3 * TIMED, stop=())
     plain = plain_method()
     return measure_costs(Pair(model, model), prompts, [plain], room, warm_up=WARM_UP, timed=TIMED, rounds=1)[plain]
@@ -213,22 +214,22 @@ def _autoregressive(model: Any, prompts: list[list[int]]) -> MethodCosts:
 def _ways(
     pair: Pair, prompts: list[list[int]], kind: str, known: Acceptance, dry: bool, unfused: MethodCosts
 ) -> Iterator[Row]:
-    """Costs of an autoregressive step and of a step of every way, and the speed-ups that they allow at each acceptance.
+    """Yield the costs of an autoregressive step and of a step of every method, with the speed-up at each acceptance.
 
-    unfused: of an autoregressive step with transformers' layers.
+    unfused: costs of an autoregressive step with transformers' layers.
     """
     asked = [(ONE_PATH, length) for length in LENGTHS] + [(way, n) for way, each in BUDGETS.items() for n in each]
     plain, methods, cells = plain_method(), dict[Drafting, Method](), []
     for way, nodes in asked[:: 4 if dry else 1]:
         for draft in ACCEPTANCE[kind]:
             for temperature in TEMPERATURES:
-                # A tree that grows along the draft costs the same whatever its acceptance was counted to be; shapes differ.
+                # The cost of a dynamic tree does not depend on its counted acceptance; that of a static tree depends on its shape.
                 of = (ACCEPTANCE[kind][0], 1.0) if way.startswith("counted") else (draft, temperature)
                 drafting = known.drafting(*of, way, nodes)
                 methods[drafting] = Method.of(way, "", way, f"{nodes} nodes", drafting)
                 cells.append((draft, temperature, way, nodes, drafting))
-    steps = WARM_UP + 3 * TIMED  # of the plain method, of which most are made
-    room = DecodeOptions(max_tokens=steps * 13, stop=())  # should all drafts be accepted
+    steps = WARM_UP + 3 * TIMED  # of the autoregressive method, which makes most steps
+    room = DecodeOptions(max_tokens=steps * 13, stop=())  # sufficient if all draft tokens are accepted
     costs = measure_costs(pair, prompts, [plain, *methods.values()], room, warm_up=WARM_UP, timed=TIMED, rounds=1)
     one = costs[plain].step
     yield _row(plain.label, 0, costs[plain], one)

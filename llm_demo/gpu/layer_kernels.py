@@ -33,7 +33,7 @@ def _add_norm(
 
 @triton.jit
 def _silu_mul(gate_up, out, width, BLOCK: tl.constexpr):
-    """out = silu(gate) * up, of rows that hold both side by side."""
+    """out = silu(gate) * up, for rows that hold both, concatenated."""
     row, place = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = place < width
     gate = tl.load(gate_up + row * 2 * width + place, mask=inside, other=0.0)

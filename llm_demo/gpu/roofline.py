@@ -1,4 +1,4 @@
-"""Time of the rules on a device beside what its memory allows: bytes, share of the copy bandwidth, softmaxes of the same tensor."""
+"""Time of the rules on a device compared with its memory bandwidth: bytes, share of the copy bandwidth, time in units of softmax."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import torch
 
 import ot_draft as otd
 
-SIZES = [(rows, n) for n in (151_936, 32_000) for rows in (64, 1, 8, 512)]  # what targets are set for comes first
+SIZES = [(rows, n) for n in (151_936, 32_000) for rows in (64, 1, 8, 512)]  # sizes with targets come first
 DRAFTS = 8
 REPEATS, WARM_UP = 25, 3
-FLUSH = 256 << 20  # bytes, written before every run: several times the L2 of any GPU
-COPY = 1 << 30  # bytes read by the copy that says what the memory allows
-TARGETS = {  # softmaxes, by rows of 151,936 tokens, with 8 drafts
+FLUSH = 256 << 20  # bytes written before every run, several times the L2 cache of any GPU
+COPY = 1 << 30  # bytes read by the copy that measures the bandwidth
+TARGETS = {  # max. time in units of softmax, by number of rows of 151,936 tokens, with 8 drafts
     64: {"KSeq": 3, "RecursiveRejection": 3, "Optimal": 6, "Joint, one node": 8},
     1: {"KSeq": 6, "RecursiveRejection": 6, "Optimal": 10, "Joint, one node": 15},
 }
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 class Timer:
-    """Medians in microseconds. On CUDA: events around the replay of a graph, caches flushed before each; else a clock."""
+    """Median times in microseconds. On CUDA: events around the replay of a graph, after flushing the caches; otherwise wall-clock time."""
 
     def __init__(self, device: torch.device, repeats: int = REPEATS) -> None:
         self.device, self.repeats = device, repeats
@@ -38,7 +38,7 @@ class Timer:
         return self.device.type == "cuda"
 
     def __call__(self, call: Callable[[], Any]) -> float:
-        """Time of one call, which must look at no value: it is recorded."""
+        """Return the time of one call, which must not synchronise, because it is recorded in a CUDA graph."""
         replay = self._recorded(call) if self.on_cuda else call
         for _ in range(WARM_UP):
             replay()
@@ -71,14 +71,14 @@ class Timer:
 
 
 def copy_bandwidth(timer: Timer, size: int = COPY) -> float:
-    """Bytes a second, read and written, of a large copy inside the device's memory."""
+    """Return the bytes per second, read and written, of a large copy inside the device's memory."""
     source = torch.rand(size // 4, device=timer.device)
     target = torch.empty_like(source)
     return 2 * size / (1e-6 * timer(lambda: target.copy_(source)))
 
 
 def laws(rows: int, n: int, device: torch.device) -> tuple[Any, Any, Any, Any]:
-    """Logits, p and q about as far apart as those of two language models, and drafts."""
+    """Return logits, p, q and drafts; the distance of p and q is similar to that of two language models."""
     generator = torch.Generator(device).manual_seed(rows + n)
     logits = 3 * torch.randn(rows, n, generator=generator, device=device)
     other = logits + torch.randn(rows, n, generator=generator, device=device)
@@ -87,7 +87,7 @@ def laws(rows: int, n: int, device: torch.device) -> tuple[Any, Any, Any, Any]:
 
 
 def calls(p: Any, q: Any, drafts: Any) -> dict[str, Callable[[], Any]]:
-    """What is timed. Joint: one node with eight children, from both laws to the token; its verification included."""
+    """Return the timed functions. Joint: one node with eight children, from both distributions to the token, including verification."""
     shape = otd.trees.TreeShape.chains(DRAFTS, 1)
     joint = otd.trees.Joint()
     tree = shape.tree(drafts, p[:, None].expand(-1, DRAFTS + 1, -1), q[:, None])
@@ -105,10 +105,10 @@ def calls(p: Any, q: Any, drafts: Any) -> dict[str, Callable[[], Any]]:
 def roofline(
     device: torch.device, seconds: float, sizes: list[tuple[int, int]] | None = None, repeats: int = REPEATS
 ) -> Iterator[Row]:
-    """A row for every rule, size and way of computing (torch alone, with kernels), until the time is over.
+    """Yield a row for every rule, size and implementation (torch alone, with kernels), until the time limit in seconds.
 
-    bytes: p and q read once and the residual written once (for a draw: q read), the least that any version moves. copy_share:
-    these bytes a second over those of a copy.
+    bytes: p and q read once and the residual written once (for a draw: q read), the minimum of any implementation. copy_share: these
+    bytes per second divided by those of a copy.
     """
     begin = time.perf_counter()
     timer = Timer(device, repeats)
@@ -129,10 +129,10 @@ def _timed(timer: Timer, call: Callable[[], Any], way: str) -> Row:
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "0"
     if way == "triton":
-        os.environ.pop(SWITCH)  # what a user gets
+        os.environ.pop(SWITCH)  # the default
     try:
         return {"us": f"{timer(call):.5g}", "error": ""}
-    except (RuntimeError, ValueError) as error:  # out of memory, say, or a kernel that cannot be recorded
+    except (RuntimeError, ValueError) as error:  # for example out of memory, or a kernel that cannot be recorded
         return {"us": "", "error": str(error).splitlines()[0][:200]}
     finally:
         os.environ.pop(SWITCH, None)
@@ -141,7 +141,7 @@ def _timed(timer: Timer, call: Callable[[], Any], way: str) -> Row:
 
 
 def with_ratios(row: Row) -> Row:
-    """The row with its share of the copy bandwidth, its time in softmaxes, and the target where there is one."""
+    """Return the row with its share of the copy bandwidth, its time in units of softmax, and the target if there is one."""
     if not row["us"]:
         return row | {"copy_share": "", "softmaxes": "", "target": ""}
     time_us = float(row["us"])

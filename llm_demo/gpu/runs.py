@@ -1,7 +1,7 @@
-"""The two runs on one GPU: phases with a time limit each, abort rules, and results that are written as they come.
+"""Two runs on one GPU: phases with time limits and abort rules, and results that are written immediately.
 
-A phase gives rows, and raises `Abort` where going on would waste the time. A required phase that does not finish ends the run. Time that a
-phase leaves goes to those after it. `phases.csv` says how every phase ended.
+A phase yields rows, and raises `Abort` if continuing is not useful. A required phase that does not finish ends the run. Unused time is
+available to later phases. `phases.csv` records how every phase ended.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ DONE, ABORTED, OUT_OF_TIME, SKIPPED = "done", "aborted", "out of time", "not sta
 
 
 class Abort(Exception):
-    """A phase found that it need not go on; the message is the reason."""
+    """Raised by a phase that should not continue; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run. seconds: its time limit; what phases before it have left is added. required: the run ends where it fails."""
+    """A part of a run. seconds: time limit, to which unused time of earlier phases is added. required: the run ends if it fails."""
 
     part: str
     seconds: float
@@ -35,7 +35,7 @@ RUNS = {
 }
 TOTAL = {1: 170.0, 2: 560.0}  # seconds
 
-# Runs a part with a limit in seconds; returns how it ended, one of the words above, and why.
+# Runs a part with a limit in seconds, and returns how it ended, one of the constants above, and why.
 Launch = Callable[[str, float], tuple[str, str]]
 
 
@@ -44,12 +44,12 @@ def in_turn(
 ) -> list[str]:
     """Run the phases one after another within `total` seconds; return the names of those that did not finish.
 
-    Every phase after the first may use what is left of the time but for what the phases after it need.
+    A phase may use the remaining time, except for the limits of the phases after it.
     """
     begin, failed, ended = now(), [], False
-    for place, phase in enumerate(phases):
+    for number, phase in enumerate(phases):
         left = total - (now() - begin)
-        seconds = max(left - sum(after.seconds for after in phases[place + 1 :]), min(phase.seconds, left))
+        seconds = max(left - sum(after.seconds for after in phases[number + 1 :]), min(phase.seconds, left))
         started = now()
         how, why = (
             launch(phase.part, seconds)

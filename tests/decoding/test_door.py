@@ -85,7 +85,7 @@ def test_stages_are_shown_where_the_output_is_no_terminal(models: list[str]) -> 
     stages = ("importing torch", "reading the target", "importing transformers", "reading the draft")
     places = [done.stderr.index(f"{stage}") for stage in stages]
     assert places == sorted(places) and len(done.stdout.split()) == 8
-    assert "target: float32 weights, backend torch\n" in done.stderr and "take --backend openvino-float" in done.stderr
+    assert "target: float32 weights, backend torch\n" in done.stderr and "use --backend openvino-float" in done.stderr
     assert re.search(
         r"\n\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\] times as fast as autoregressive decoding.*, .* ms per autoregressive token \(12 steps",
         done.stderr,

@@ -55,7 +55,7 @@ def test_prompts_go_through_the_chat_template() -> None:
     first, *_, last = read_prompts(Tokenizer(), 5)
     assert bytes(first.tokens).startswith(b"<") and bytes(first.tokens).endswith(b">")
     assert last.kind == "continuation" and bytes(last.tokens).decode() == read_entries(FILE)[4]["text"]
-    with pytest.raises(CannotDecode, match=r"201 prompts: prompts\.jsonl has 200"):
+    with pytest.raises(CannotDecode, match=r"at most 200 with prompts\.jsonl, got 201"):
         read_prompts(Tokenizer(), 201)
 
 

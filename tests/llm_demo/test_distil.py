@@ -269,14 +269,14 @@ def test_what_does_not_fit_is_said_before_any_text_is_written(tmp_path: Path, mo
     qwen = Qwen2ForCausalLM(Qwen2Config(**small, num_key_value_heads=1))
     gpt = GPT2LMHeadModel(GPT2Config(vocab_size=12, n_embd=16, n_layer=2, n_head=2))
     for target, recipe, file, said in (
-        (half, reads, other, "other.safetensors is no draft of this target"),
-        (half, reads, text, "text.safetensors is no draft of this target"),
-        (half, replace(RECIPE, reads=(2,)), start, r"after layers \(1,\), kept are those after \(2,\)"),
+        (half, reads, other, "other.safetensors is not a draft of this target"),
+        (half, reads, text, "text.safetensors is not a draft of this target"),
+        (half, replace(RECIPE, reads=(2,)), start, r"after layers \(2,\), got \(1,\)"),
         (untied, reads, start, "--states"),
-        (half, replace(RECIPE, layers=3), None, "--layers is 3, and the target has 2"),
-        (half, replace(RECIPE, mlp=33), None, "--mlp is 33, and the target has 32"),
-        (qwen, RECIPE, None, "no draft of this target"),  # whose biases no file of layers has
-        (gpt, RECIPE, None, "give a Llama"),
+        (half, replace(RECIPE, layers=3), None, "--layers must be at most 2 for this target, got 3"),
+        (half, replace(RECIPE, mlp=33), None, "--mlp must be at most 32 for this target, got 33"),
+        (qwen, RECIPE, None, "not a draft of this target"),  # whose biases no file of layers has
+        (gpt, RECIPE, None, "target must be a Llama"),
     ):
         with pytest.raises(CannotDecode, match=said):
             distil.distil(Pair(target, None, Tokenizer()), recipe, 6, 1, 4, start=file)
@@ -289,7 +289,7 @@ def test_more_prompts_than_there_are_is_said_before_any_text_is_written(
     monkeypatch.setattr(distil, "sample", lambda *given: pytest.fail("a text was written"))
     monkeypatch.setattr(distil, "load_pair", lambda *given, **options: Pair(tiny_target(), None, Tokenizer()))
     done = CliRunner().invoke(distil.main, ["--out", str(tmp_path), "--prompts", "201"])
-    assert done.exit_code == 2 and "ask for no more" in done.output
+    assert done.exit_code == 2 and "Use fewer prompts" in done.output
 
 
 def test_what_a_start_says_itself_is_not_asked_for(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_what_a_start_says_itself_is_not_asked_for(tmp_path: Path) -> None:
     given = ["--out", str(tmp_path), "--states", "--start", str(tmp_path / "start.safetensors")]
     for name, value in (("--layers", "2"), ("--mlp", "7"), ("--subset", "9")):
         done = CliRunner().invoke(distil.main, [*given, name, value])
-        assert done.exit_code == 2 and f"{name} is {value}, and --start has its own" in done.output
+        assert done.exit_code == 2 and f"{name} must not be given with --start" in done.output
 
 
 def test_the_command_writes_the_trained_draft_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 def test_openvino_where_it_reads_the_target(folder: Path) -> None:
     assert resolve(folder) == (EXACT, "")
     (folder / BLOCKS).unlink()  # a folder that is no file's is read as it is, unless OpenVINO is asked for
-    assert resolve(folder)[0] == TORCH and f"take --backend {EXACT}" in resolve(folder)[1]
+    assert resolve(folder)[0] == TORCH and f"use --backend {EXACT}" in resolve(folder)[1]
     config = folder / "config.json"
     config.write_text(config.read_text().replace('"mlp_bias": false', '"mlp_bias": true'))
     assert resolve(folder) == (TORCH, "")
