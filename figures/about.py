@@ -10,7 +10,7 @@ from typing import Any
 
 from ot_draft.data.summary import Summary
 
-NONE = "n/a"  # we have no access to a published number
+NONE = "n/a"  # no access to a published number
 DIFFERENT = 0.10  # relative difference from which on the report needs a note
 
 

@@ -25,7 +25,7 @@ def others() -> Iterator[tuple[str, Iterator[Line]]]:
 
 
 def _sequoia() -> Iterator[Line]:
-    table = {  # tokens a step: Sequoia's tree of 128 nodes, SpecInfer's 5 paths of 8
+    table = {  # tokens per step: Sequoia's tree of 128 nodes, SpecInfer's 5 paths of 8
         0.0: {"C4": (5.08, 3.96), "OpenWebText": (3.86, 3.15), "CNN Daily": (4.05, 3.27), "MT Bench": (4.98, 4.01)},
         0.6: {"C4": (3.92, 2.97), "OpenWebText": (3.33, 2.54), "CNN Daily": (3.45, 2.58), "MT Bench": (3.96, 2.97)},
     }

@@ -1,4 +1,4 @@
-"""Our numbers for the published ones: means over the real pairs and ratios over the real trees, from figures/data."""
+"""Numbers of this project for the published ones: means over the real pairs and ratios over the real trees, from figures/data."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def pairs(of: model_pairs.ModelPair = model_pairs.SMOLLM2) -> dict[float, tuple[
 
 
 def acceptance(rule: otd.SelectionRule, k: int, of: model_pairs.ModelPair = model_pairs.SMOLLM2) -> dict[float, float]:
-    """Mean over the real contexts of a pair of models, by temperature."""
+    """Return the mean acceptance over the real contexts of a pair of models, by temperature."""
     kept = {t: rule.closed_form(otd.Problem(p, q, k, rule.law)) for t, (p, q) in pairs(of).items()}
     return {t: float(both[0].mean()) for t, both in kept.items() if both is not None}
 
 
 def shares(k: int, of: model_pairs.ModelPair = model_pairs.SMOLLM2) -> list[float]:
-    """K-SEQ over the optimum in every real context of a pair of models."""
+    """Return K-SEQ's acceptance divided by the optimum in every real context of a pair of models."""
     found: list[float] = []
     for p, q in pairs(of).values():
         both = otd.rules.KSeq().closed_form(otd.Problem(p, q, k))
@@ -54,7 +54,7 @@ def tokens(way: str, nodes: int, temperature: float) -> float:
 
 
 def mean_ratio(above: tuple[str, int], below: tuple[str, int], temperature: float) -> float:
-    """Return the same with a number of nodes for each method: mean of the ratio over draft models."""
+    """Return the mean ratio over draft models of the tokens per target call of two methods, each with its number of nodes."""
     found, drafts = trees(), {cell[0] for cell in trees()}
     ratios = [
         (1 + found[draft, temperature, above[1]].mean(above[0]))

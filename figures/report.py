@@ -64,7 +64,7 @@ def _headlines(out: Path, names: Sequence[str]) -> str:
 
 
 def _not_run(groups: Mapping[str, Sequence[str]], tables: Mapping[str, str]) -> str:
-    """The commands of all parts that were not run; empty if there are none."""
+    """Return the commands of all parts that were not run; empty if there are none."""
     commands: dict[str, str] = {}
     for title, made in groups.items():
         missing = [name for name in BY_GROUP[title] if name not in made]

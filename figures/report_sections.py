@@ -1,4 +1,4 @@
-"""Sections of the report besides the figures: all rules on real pairs, published numbers, proof checks."""
+"""Sections of the report other than the figures: all rules on real pairs, published numbers, proof checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from figures.report_tables import markdown_table, table
 from ot_draft.data.plotting import look
 from ot_draft.data.summary import Summary
 
-SECTIONS = {  # besides the figures
+SECTIONS = {  # other than the figures
     "comparison": "All rules on real contexts",
     "published": "Published numbers and ours",
     "proofs": "Proof checks",

@@ -10,17 +10,17 @@ from figures.about import Number, with_error
 
 def numbers_table(numbers: Sequence[Number]) -> str:
     """Return ours, the published number, the difference and its reason; then other rules."""
-    beside, others = any(number.published is not None for number in numbers), other_rules(numbers)
+    compared, others = any(number.published is not None for number in numbers), other_rules(numbers)
     head = [
         ("", ""),
         ("number", "ours"),
-        *((("number", "published"), ("number", "difference"), ("", "")) if beside else ()),
+        *((("number", "published"), ("number", "difference"), ("", "")) if compared else ()),
         *(("number", escape(f"other rule: {label}")) for label in others),
     ]
     lines = []
     for number in numbers:
         cells = [("", escape(number.what)), ("number", ours_of(number))]
-        if beside:
+        if compared:
             cells += [("number", published_of(number)), ("number", _difference(number)), ("note", escape(number.note))]
         lines.append([*cells, *(("number", text) for text in others_of(number, others))])
     return table(head, lines)
@@ -44,12 +44,12 @@ def headline_table(numbers: Sequence[tuple[str, Number]]) -> str:
 
 
 def other_rules(numbers: Iterable[Number]) -> tuple[str, ...]:
-    """The labels of all rules other than the published ones."""
+    """Return the labels of all rules other than the published ones."""
     return tuple(dict.fromkeys(label for number in numbers for label, _, _ in number.others))
 
 
 def others_of(number: Number, labels: Sequence[str]) -> list[str]:
-    """The values of other rules in the order of the labels; empty where a number has none."""
+    """Return the values of other rules in the order of the labels; empty for missing values."""
     shown = {label: with_error(value, error) for label, value, error in number.others}
     return [shown.get(label, "") for label in labels]
 
@@ -65,12 +65,12 @@ def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[tuple[str, s
 
 
 def ours_of(number: Number) -> str:
-    """Our number with its standard error, where there is one."""
+    """Return the number of this project with its standard error, if there is one."""
     return with_error(number.ours, number.error)
 
 
 def published_of(number: Number) -> str:
-    """The published number as printed, with its sign where it is a bound; empty without one."""
+    """Return the published number as printed, with its sign if it is a bound; empty without one."""
     if number.published is None:
         return ""
     sign = "" if number.relation == "=" else f"{number.relation} "
@@ -78,7 +78,7 @@ def published_of(number: Number) -> str:
 
 
 def difference_of(number: Number) -> str:
-    """Ours over the published number in per cent, or whether a bound holds; empty without one."""
+    """Return the relative difference to the published number in per cent, or whether a bound holds; empty without one."""
     if number.difference is None:
         return ""
     if number.relation in ("≥", "≤"):
@@ -102,7 +102,7 @@ def from_markdown(text: str) -> str:
 
 
 def markdown_table(text: str) -> str:
-    """The table in a Markdown text as HTML; empty without one."""
+    """Return the table in a Markdown text as HTML; empty without one."""
     lines = (line.strip() for line in text.splitlines())
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     if len(rows) < 3:

@@ -12,8 +12,8 @@ from typing import Any
 
 from ot_draft.data.plotting import Entry
 
-WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, its direct labels included
-LETTERS = 84  # of a caption below one panel
+WIDTH, HEIGHT = 6.0, 4.2  # inches of one panel, including its direct labels
+LETTERS = 84  # number of letters per line of a caption below one panel
 SETTINGS = {
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -26,7 +26,7 @@ SETTINGS = {
     "svg.hashsalt": "ot_draft",
 }
 ON_PAPER = {"font.size": 8.5, "axes.titlesize": 9, "svg.fonttype": "none", "pdf.fonttype": 42}  # text as text
-PANEL = 2.2  # inches that a panel needs at least, on paper
+PANEL = 2.2  # min. width of a panel on paper in inches
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sheet:
         return SETTINGS if self.inches is None else SETTINGS | ON_PAPER
 
     def grid(self, columns: int, rows: int, wide: float, least: float) -> tuple[int, int, tuple[float, float]]:
-        """Columns, rows and size in inches: on paper, as many panels per row as are legible."""
+        """Return columns, rows and size in inches: on paper, as many panels per row as are legible."""
         if self.inches is None:
             return columns, rows, (WIDTH * columns * wide, HEIGHT * rows)
         most = max(1, int(self.inches / (least * wide)))
@@ -97,8 +97,8 @@ def fit(figure: Any) -> None:
             if "$" not in text.get_text():
                 lines = text.get_text().splitlines()
                 text.set_text("\n".join(fill(line, max(int(inches * 14), 16)) for line in lines))
-        places = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text() and text.get_visible()]
-        if any(after.x0 < before.x1 for before, after in pairwise(sorted(places, key=lambda box: box.x0))):
+        boxes = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text() and text.get_visible()]
+        if any(after.x0 < before.x1 for before, after in pairwise(sorted(boxes, key=lambda box: box.x0))):
             for text in axes.get_xticklabels():
                 text.set(rotation=40, ha="right", rotation_mode="anchor")
     _add_legends(figure, getattr(figure, "legends_of", {}))
@@ -131,10 +131,10 @@ def _add_legends(figure: Any, legends: dict[Any, dict[str, Any]]) -> None:
 def labels_beside(axes: Any, entries: Sequence[Entry], gap: float = 0.05, left: float = 1.05) -> None:
     """Write names next to their lines, at least `gap` of the axes' height apart, their left edge at `left` of its width.
 
-    The order of heights is kept; a thin line ties each label to where its line ends. Call it when all panels are drawn:
-    the limits of the axes must not change any more.
+    The order of heights is kept; a thin line connects each label and the end of its line. Call it after all panels are drawn:
+    the limits of the axes must not change afterwards.
     """
-    axes.get_xlim(), axes.get_ylim()  # matplotlib scales axes when it is asked
+    axes.get_xlim(), axes.get_ylim()  # matplotlib scales axes only on request
     wanted = sorted(entries, key=lambda entry: entry[1])
     to_axes = axes.transData + axes.transAxes.inverted()
     places = _spread([float(to_axes.transform((x, y))[1]) for x, y, _, _ in wanted], gap)

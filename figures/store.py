@@ -52,7 +52,7 @@ def _file(module: str) -> Path:
 
 
 def _imports(source: str) -> list[str]:
-    """What may be a module of figures/ among the imports of a source; `from a import b` names a module a, or a.b."""
+    """Return possible modules of figures/ among the imports of a source; in `from a import b` the module is a, or a.b."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("figures."):

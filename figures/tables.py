@@ -29,24 +29,24 @@ A_NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?( ± [\d.]+(e[-+]?\d+)?)?( %)?")
 
 def of_numbers(numbers: Sequence[Number]) -> list[list[str]]:
     """Return the numbers of a figure as a table with header; columns of published numbers only if there are some."""
-    beside = any(number.published is not None for number in numbers)
+    compared = any(number.published is not None for number in numbers)
     others = other_rules(numbers)
-    lines = [["", "ours", *(["published", "difference"] if beside else []), *others]]
+    lines = [["", "ours", *(["published", "difference"] if compared else []), *others]]
     for number in numbers:
-        published = [published_of(number), difference_of(number)] if beside else []
+        published = [published_of(number), difference_of(number)] if compared else []
         lines.append([number.what, ours_of(number), *published, *others_of(number, others)])
     return lines
 
 
 def of_markdown(text: str) -> list[list[str]]:
-    """The cells of a table in Markdown."""
+    """Return the cells of a table in Markdown."""
     lines = (line.strip() for line in text.splitlines())
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     return [row for row in rows if not all(set(cell) <= set("-:") for cell in row)]
 
 
 def as_latex(cells: Cells) -> str:
-    """A booktabs table, to be read by \\input; columns of numbers stand right. It needs \\usepackage{booktabs}."""
+    """Return a booktabs table for \\input, with numbers aligned right. It requires \\usepackage{booktabs}."""
     head, *body = cells
     right = [all(A_NUMBER.fullmatch(row[i].strip("*")) or not row[i] for row in body) for i in range(len(head))]
     lines = [" & ".join(map(_latex, row)) + r" \\" for row in cells]
@@ -56,7 +56,7 @@ def as_latex(cells: Cells) -> str:
 
 
 def as_csv(cells: Cells) -> str:
-    """Comma-separated values."""
+    """Return cells as comma-separated values."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue()

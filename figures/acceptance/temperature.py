@@ -90,10 +90,10 @@ def draw(rows: style.Rows) -> Any:
     """Draw rules on the left, numbers of draft tokens on the right."""
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = [[], []]
-    for place, (key, line_rows) in enumerate(lines_of(rows, K).items()):
+    for index, (key, line_rows) in enumerate(lines_of(rows, K).items()):
         look = style.look(key)
         x, mean, error = ([float(row[name]) for row in line_rows] for name in ("group", "accepted", "error"))
-        x = [value + 0.008 * (place - 3) for value in x]  # so that error bars do not hide each other
+        x = [value + 0.008 * (index - 3) for value in x]  # so that error bars do not hide each other
         options = {"color": look.colour, "ls": look.line, "marker": look.marker or None, "ms": 4, "elinewidth": 0.7}
         panels[0].errorbar(x, mean, error, **options)
         entries[0].append((x[-1], mean[-1], look.label, look.colour))

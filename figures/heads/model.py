@@ -22,12 +22,12 @@ ROWS = 2  # sequences per step
 
 
 class Heads(nn.Module):
-    """Medusa's block: for each position a state made from the target's last one, which the target's head scores."""
+    """Medusa's blocks: one state per position from the target's last hidden state; the target's head scores them."""
 
     tokens: Tensor
 
     def __init__(self, embedding: Tensor, tokens: Tensor) -> None:
-        """embedding: (n, width), which is the target's head; tokens: those that are scored, increasing."""
+        """embedding: (n, width), the target's head. tokens: the scored tokens, increasing."""
         super().__init__()
         self.n, width = embedding.shape
         self.register_buffer("tokens", tokens.long())
@@ -41,7 +41,7 @@ class Heads(nn.Module):
         return (states + silu(self.blocks[place](states))) @ self.head.T
 
     def write(self, file: Path) -> None:
-        """Tokens and blocks, in float16; the head is the target's."""
+        """Write tokens and blocks, in float16; the head is the target's."""
         save_file(
             {name: x.to(torch.int32 if name == "tokens" else torch.float16) for name, x in self.state_dict().items()},
             file,

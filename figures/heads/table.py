@@ -40,7 +40,7 @@ class HeadLogits:
     """Logits after prefixes for `DraftLaws`, which depend on the length of the prefix only."""
 
     def __init__(self, target: Any, heads: Heads, tokens: tuple[int, ...]) -> None:
-        """tokens: the context; its last one is what the target's own head drew, which the heads do not know."""
+        """tokens: the context; its last token was sampled by the target's head and is not an input of the heads."""
         with torch.inference_mode():
             state = target.model(torch.tensor([tokens[:-1]])).last_hidden_state[0, -1:]
             self._logits = []
@@ -50,7 +50,7 @@ class HeadLogits:
                 self._logits.append(logits)
 
     def at(self, prefixes: Iterable[tuple[int, ...]]) -> list[Tensor]:
-        """(n,) each; behind the last place, which no tree goes beyond, those of the last."""
+        """Return the logits after prefixes, (n,) each; after the last predicted position, which no tree exceeds, those of that position."""
         return [self._logits[min(len(prefix), PLACES - 1)] for prefix in prefixes]
 
 
@@ -97,7 +97,7 @@ def table(target: Any, heads: Heads, places: Iterable[Context], out: Path, n: in
     """Append a row per position and number of nodes: expected accepted tokens of every method given its trees."""
     BehindHeads.heads = heads
     done = {(int(row["text"]), float(row["temperature"])) for row in (read(out) if out.exists() else [])}
-    plans: Any = {NAME: None, BEST_FIXED: None}  # which no method here gets
+    plans: Any = {NAME: None, BEST_FIXED: None}  # not used by the methods here
     for context in places:
         if (context.text, context.temperature) not in done:
             behind = BehindHeads(context, Models(target, {}, n))

@@ -82,7 +82,7 @@ def draw(rows: style.Rows) -> Any:
     parts = style.split(rows, "k")
     figure, panels = style.canvas(len(parts), CAPTION, share_y=False, wide=0.8)
     ends = [float(row["more"]) + sign * float(row["more_error"]) for row in rows for sign in (-1, 1)]
-    limits = (min(ends) - 0.01, max(ends) + 0.01)  # panels are compared
+    limits = (min(ends) - 0.01, max(ends) + 0.01)  # equal limits, so that panels can be compared
     for axes, k_rows in zip(panels, parts, strict=True):
         names = list(dict.fromkeys(row["law"] for row in k_rows))[::-1]
         places = {name: place for place, name in enumerate(names)}

@@ -81,7 +81,7 @@ def one_pair(p: np.ndarray, q: np.ndarray, k: int, seed: int) -> dict[str, tuple
     for way, orders in ORDERS.items():
         rule = otd.rules.RandomOrder(orders=orders)
         seconds = _seconds(rule, p, q, otd.draw(LAW, q, k, generator))
-        ranks, _, selected = rule.mixture(p, q, k)  # state of the call above
+        ranks, _, selected = rule.mixture(p, q, k)  # results of the call above
         results[way] = (np.minimum(p, selected).sum(), len(ranks), seconds)
     for way, classes in HEADS.items():
         selection = otd.rules.HeadAndTail(classes=classes)

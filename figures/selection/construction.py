@@ -30,7 +30,7 @@ normalised (p - m)+."""
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
-    """Row i: the i-th breakpoint and, from 1 on, the token before it."""
+    """Return rows whose i-th one has the i-th breakpoint and, from 1 on, the token before it."""
     columns: dict[str, list[Any]]
     p, q = ([Fraction(mass, sum(masses)) for mass in masses] for masses in (TARGET, DRAFT))
     f, t = ([Fraction(0), *accumulate(masses)] for masses in (p, q))
@@ -64,7 +64,7 @@ def levels(t: list[Fraction], g: list[Fraction], envelope: list[Fraction]) -> li
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The acceptance that is drawn, and the optimum by the formula 1 - max(t^k - F)."""
+    """Return the acceptance in the figure, and the optimum by the formula 1 - max(t^k - F)."""
     g, f = ([style.number(row[name]) for row in rows] for name in ("g", "F"))
     masses = [(style.number(row["p"]), style.number(row["m"])) for row in rows[1:]]
     optimum = 1 - max(a - b for a, b in zip(g, f, strict=True))
@@ -91,7 +91,7 @@ def draw(rows: style.Rows) -> Any:
 
 
 def _draw_envelope(axes: Any, k: int, t: list[float], f: list[float], g: list[float], envelope: list[float]) -> None:
-    """t^k, the cumulated target F and its shift, the envelope G."""
+    """Draw t^k, the cumulative target F and its shift, and the envelope G."""
     gap, star = max((b - a, i) for i, (a, b) in enumerate(zip(f, g, strict=True)))
     fine = [i / 200 for i in range(201)]
     axes.plot(fine, [x**k for x in fine], color="#000000", lw=1.2)
@@ -112,7 +112,7 @@ def _draw_envelope(axes: Any, k: int, t: list[float], f: list[float], g: list[fl
 
 
 def _draw_levels(axes: Any, t: list[float], level: list[float], alive: list[int], at_level: float) -> None:
-    """A bar a breakpoint, and the intervals at one level."""
+    """Draw a bar per breakpoint, and the intervals at one level."""
     axes.bar(t[1:-1], level[1:-1], width=0.008, color="#000000")
     for x, height in list(zip(t, level, strict=True))[1:-1]:
         axes.annotate(f"{height:.2g}", (x, height), (0, 2), textcoords="offset points", ha="center", fontsize=7)

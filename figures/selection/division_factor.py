@@ -33,7 +33,7 @@ def compute(
     count: int | None = None,
     ks: tuple[int, ...] = (1, 2, 4, 8, 16, 32),
 ) -> list[dict[str, Any]]:
-    """Rows of the two pairs by gamma, and of all real pairs by k."""
+    """Return rows of the two pairs by gamma, and of all real pairs by k."""
     real = read_pairs(FILE)
     real = real if count is None else real.first(count)
     typical = np.argsort(np.minimum(real.p, real.q).sum(-1), kind="stable")[len(real) // 2]
@@ -52,7 +52,7 @@ def compute(
 
 
 def acceptance_of_one(p: Any, q: Any, gamma: float) -> float:
-    """beta(gamma)."""
+    """Return beta(gamma)."""
     return float(np.minimum(q, p / gamma).sum())
 
 
@@ -73,7 +73,7 @@ def _is_valid(p: Any, q: Any, k: int, gamma: float) -> bool:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """K-SEQ on the Bernoulli pair; the median of gamma* on the real ones."""
+    """Return K-SEQ's numbers on the Bernoulli pair, and the median of gamma* on the real pairs."""
     bernoulli = [row for row in rows if row["panel"].startswith("target")][-1]
     lines = [Number("acceptance at gamma*, Ber(1/4) for Ber(1/2), k = 2", float(bernoulli["p_acc"]), 0.8476)]
     lines.append(Number("gamma* there", float(bernoulli["x"])))
@@ -82,7 +82,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Two pairs, and gamma* against k."""
+    """Draw acceptance and validity of two pairs, and gamma* against k."""
     figure, panels = style.canvas(3, CAPTION, share_y=False)
     entries: list[list[style.Entry]] = []
     for axes, panel_rows in zip(panels, style.split(rows, "panel"), strict=True):

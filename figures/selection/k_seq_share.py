@@ -39,7 +39,7 @@ def compute(
     searches: int = 2,
     ks: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16),
 ) -> list[dict[str, Any]]:
-    """A row for each case and k: mean, 5 % quantile and least share."""
+    """Return a row per case and k: mean, 5 % quantile and minimum of the share."""
     real = read_pairs(FILE)
     sets = {f"real: {len(real)} pairs": [real if count is None else real.first(count)]}
     number = count or (1000 if full else 200)
@@ -76,7 +76,7 @@ def share(p: Any, q: Any, k: int) -> float:
 
 
 def worst_of_two(k: int) -> float:
-    """Least share of target (t^k, 1 - t^k) and draft (t, 1 - t) over t: there the optimum is 1, as p(H) >= q(H)^k."""
+    """Return the minimum share over t of target (t^k, 1 - t^k) and draft (t, 1 - t); the optimum is 1, since p(H) >= q(H)^k."""
     from scipy.optimize import minimize_scalar
 
     def of(t: float) -> float:
@@ -86,7 +86,7 @@ def worst_of_two(k: int) -> float:
 
 
 def worst_by_search(k: int, starts: int, n: int = 4) -> float:
-    """Least share that Nelder and Mead's search finds among pairs of n tokens, from random starts."""
+    """Return the minimum share that the Nelder-Mead method finds among pairs of n tokens, from random starts."""
     from scipy.optimize import minimize
     from scipy.special import softmax
 
@@ -99,7 +99,7 @@ def worst_by_search(k: int, starts: int, n: int = 4) -> float:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The least shares at k = 2, 4, 8 against the guarantee."""
+    """Return the minimum shares at k = 2, 4, 8, with the guarantee."""
     lines = []
     for k in sorted({int(row["k"]) for row in rows} & {2, 4, 8}):
         least = {row["case"]: float(row["least"]) for row in rows if int(row["k"]) == k}
@@ -119,7 +119,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """One panel."""
+    """Draw one panel."""
     figure, (axes,) = style.canvas(1, CAPTION, wide=1.25)
     entries: list[style.Entry] = []
     for case_rows in style.split(rows, "case"):

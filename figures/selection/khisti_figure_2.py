@@ -29,7 +29,7 @@ Khisti et al. 2024, Figure 2, who draw the optimum, SpecTr (K-SEQ) and SpecInfer
 
 
 def compute(full: bool = False, jobs: int = 1, steps: int | None = None) -> list[dict[str, Any]]:
-    """One row a rule and point: p(1), x, rule, acceptance."""
+    """Return a row per rule and point: p(1), x, rule, acceptance."""
     steps = steps or (240 if full else 60)
     draft = [Fraction(1, 3)] * 3
     rows: list[dict[str, Any]] = []
@@ -44,7 +44,7 @@ def compute(full: bool = False, jobs: int = 1, steps: int | None = None) -> list
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Where the optimum reaches 1, on the left, and the largest value elsewhere."""
+    """Return the points at which the optimum reaches 1, in the left panel, and the largest values otherwise."""
     left = [row for row in rows if row["first"] == "1/3" and row["rule"] == "optimum"]
     ones = [style.number(row["x"]) for row in left if row["acceptance"] == "1"]
     step = f"x runs in steps of {style.number(left[1]['x']):.4f}"
@@ -55,7 +55,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a target, a line a rule."""
+    """Draw a panel per target, a line per rule."""
     figure, panels = style.canvas(2, CAPTION)
     entries: list[list[style.Entry]] = []
     for axes, first in zip(panels, dict.fromkeys(row["first"] for row in rows), strict=True):

@@ -29,7 +29,7 @@ numbers, first pairs, for some k."""
 
 
 def race_acceptance(p: Any, q: Any, k: int) -> tuple[float, float]:
-    """Probability that the race's output is among its k drafts, and the lemma's lower bound: p, q (n,) positive.
+    """Return the probability that the race's output is among its k drafts, and the lemma's lower bound: p, q (n,) positive.
 
     Let y win list 1 at time t (rate k, y with probability p(y)), H(s) = sum_i (q_i s - p_i)+ and r_y = p_y / q_y. List 1
     drafts y with probability exp(-t H(r_y)), any other list with probability t q_y times the integral of exp(-t H)
@@ -72,7 +72,7 @@ def compute(
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Race and optimum at some k, against the lemma; how far the linear programs are from the dual."""
+    """Return race and optimum at several k, with the lemma's bound, and the gap between the linear programs and the dual."""
     lines = []
     for k in ("1", "5", "20"):
         by_way = {row["way"]: row for row in rows if row["k"] == k}

@@ -27,7 +27,7 @@ optimum for each draft law."""
 def compute(
     full: bool = False, jobs: int = 1, limit: int | None = None, ks: tuple[int, ...] = (1, 2, 4, 8, 16)
 ) -> list[dict[str, Any]]:
-    """The summary of the comparison of each pair of models, `group` being the temperature."""
+    """Return the summary of the comparison of each pair of models; `group` is the temperature."""
     chosen = (rules.RecursiveRejection(), rules.RecursiveRejectionWithoutReplacement())
     rows: list[dict[str, Any]] = []
     for pair in model_pairs.ALL:
@@ -39,7 +39,7 @@ def compute(
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Both ways at k = 1, 4 and 16."""
+    """Return the numbers of both draft laws at k = 1, 4 and 16."""
     shown_rows = [row for row in rows if row["k"] in ("1", "4", "16") and row["rule"] in (WITH, WITHOUT)]
     return [
         Number(
@@ -52,5 +52,5 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A row of panels for each pair of models, a panel a temperature."""
+    """Draw a row of panels per pair of models, a panel per temperature."""
     return style.acceptance_by_temperature(rows, CAPTION)

@@ -42,7 +42,7 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
                 rows.append(
                     {"rule": name, "drafts": "".join(TOKENS[x] for x in drafts), "output": TOKENS[output], "mass": mass}
                 )
-    for name in RULES:  # a plan that is none would be no picture of a rule
+    for name in RULES:  # raises for an invalid plan
         plan = [row for row in rows if row["rule"] == name]
         columns = [sum(row["mass"] for row in plan if row["output"] == token) for token in TOKENS]
         assert columns == list(problem.p)
@@ -64,12 +64,12 @@ def accepted(rows: style.Rows) -> float:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The acceptance of each plan."""
+    """Return the acceptance of each plan."""
     return [Number(f"acceptance, {plan[0]['rule']}", accepted(plan)) for plan in style.split(rows, "rule")]
 
 
 def draw(rows: style.Rows) -> Any:
-    """A heat map a rule."""
+    """Draw a heat map per rule."""
     import numpy as np
 
     figure, panels = style.canvas(4, CAPTION, share_y=True, wide=0.62)

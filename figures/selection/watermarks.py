@@ -41,7 +41,7 @@ def compute(
     n: int = 100,
     k: int = 4,
 ) -> list[dict[str, Any]]:
-    """Rows of the frontier, by k and price, and rows of detection, by rule."""
+    """Return rows of the frontier, by k and price, and rows of detection, by rule."""
     rows: list[dict[str, Any]] = []
     for number in ks:
         masses, best = cells(Case(P, Q, number, 0)), otd.optimal_acceptance(list(P), list(Q), number)
@@ -90,7 +90,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Both ends of each frontier, and acceptance and power of each rule."""
+    """Return both ends of each frontier, and acceptance and power of each rule."""
     lines = []
     for part in style.split([row for row in rows if row["kind"] == "frontier"], "k"):
         low, high = part[0], part[-1]
@@ -114,7 +114,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """The frontiers, and the rules' acceptance against z after 50 tokens."""
+    """Draw the frontiers, and acceptance of the rules against z after 50 tokens."""
     found = [row for row in rows if row["kind"] == "detection"]
     figure, panels = style.canvas(2, CAPTION.format(**found[0]), share_y=False)
     entries: list[list[style.Entry]] = [[], []]

@@ -36,7 +36,7 @@ rounds of the ratio within a round. The last point is exact, without classes."""
 def compute(
     full: bool = False, jobs: int = 1, n: int = N, ks: tuple[int, ...] = (2, 8), classes: tuple[int, ...] = CLASSES
 ) -> list[dict[str, Any]]:
-    """A row for each spread, k and rule: loss, and time in softmaxes for one of the spreads."""
+    """Return a row per spread, k and rule: loss, and for one of the spreads the time in units of softmax."""
     rules: dict[str, otd.SelectionRule] = {K_SEQ: otd.rules.KSeq()}
     rules |= {str(number): otd.rules.Optimal(classes=number) for number in classes} | {EXACT: otd.rules.Optimal()}
     x, z = np.random.default_rng(11).standard_normal((2, n))
@@ -75,7 +75,7 @@ def _in_softmaxes(rule: otd.SelectionRule, logits: np.ndarray, k: int, repeats: 
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Loss and time at 1,024 classes, and K-SEQ's."""
+    """Return loss and time at 1,024 classes, and those of K-SEQ."""
     lines = []
     for row in (row for row in rows if row["classes"] in ("1024", K_SEQ) and row["softmaxes"]):
         name = K_SEQ if row["classes"] == K_SEQ else "Optimal, 1,024 classes"
@@ -85,7 +85,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Loss on the left, time on the right, log-log."""
+    """Draw loss on the left, time on the right, log-log."""
     exact = max(abs(float(row["loss"])) for row in rows if row["classes"] == EXACT)
     figure, panels = style.canvas(2, CAPTION.format(exact=f"{exact:.0e}"), share_y=False)
     entries: list[list[style.Entry]] = [[], []]

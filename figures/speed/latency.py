@@ -7,7 +7,7 @@ from typing import Any
 from figures import style
 from figures.about import About, Number
 
-FILES = ("latency_cpu.csv", "latency_cuda.csv")  # the second one where somebody with a GPU has measured it
+FILES = ("latency_cpu.csv", "latency_cuda.csv")  # the second one only if it was measured on a GPU
 AXES = {"positions": "new positions of one text", "rows": "texts, one new position each"}
 COLOURS = ("#0072B2", "#D55E00")
 ABOUT = About(
@@ -15,7 +15,7 @@ ABOUT = About(
     claim="A target call costs little more for several new positions, or for several sequences, than for one token, as long as "
     "reading the weights takes most of the time. Speculative decoding relies on this. On a CPU it ends after a few "
     "positions.",
-    source="Sun et al., SpecTr, NeurIPS 2023 (time of a call along the time axis and the batch axis)",
+    source="Sun et al., SpecTr, NeurIPS 2023 (time of a target call along the time axis and the batch axis)",
     comparison="Not comparable with the published numbers, which are for PaLM-2 on TPUs.",
 )
 CAPTION = """Target's part of a decoding step, {context} tokens in the cache: median of interleaved measurements, with the quartiles.
@@ -41,7 +41,7 @@ def compute(full: bool = False, jobs: int = 1, **sizes: Any) -> list[dict[str, A
 
 
 def measured(**sizes: Any) -> list[dict[str, Any]]:
-    """Times on this machine; needs torch, transformers and the model."""
+    """Return the times on this machine; requires torch, transformers and the model."""
     from llm_demo.bench.latency import latency
     from llm_demo.machine import machine
     from llm_demo.models.load import load_pair
@@ -50,7 +50,7 @@ def measured(**sizes: Any) -> list[dict[str, Any]]:
 
 
 def same_run(row: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two rows are of one axis on one machine."""
+    """Return whether two rows have the same axis and machine."""
     return all(row[name] == other[name] for name in ("axis", "machine"))
 
 
@@ -99,7 +99,7 @@ def draw(rows: style.Rows) -> Any:
 
 
 def table(rows: style.Rows) -> str:
-    """All times."""
+    """Return a Markdown table of all times."""
     lines = [["machine", "new positions", "rows", "ms (quartiles)", "relative to one token"]]
     for row in rows:
         spread = f"{float(row['ms']):.1f} ({float(row['low_ms']):.1f} to {float(row['high_ms']):.1f})"

@@ -1,6 +1,6 @@
 """Functions timed for the figure of run times: optimum, construction, solvers of the program, rules; and memory per call.
 
-python -m figures.speed.methods NAME N K    prints the megabytes that one call takes, in a process of its own
+python -m figures.speed.methods NAME N K    prints the megabytes of one call, in a separate process
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RULES = {
     "Optimal, 1024 classes": otd.rules.Optimal(classes=1024),
 }
 FIRST = (20, 2)  # (n, k) of the call that imports and compiles: numba takes no fewer than 17 tokens
-FIRST_LONG = (4096, 2)  # the same of the passes over long rows, of which no table of all sets is made
+FIRST_LONG = (4096, 2)  # the same for long rows, without a table of all draft sets
 # POT's network simplex starts from its cost matrix, everything else from p and q.
 NETWORK_SIMPLEX: dict[str, Callable[[Program], object]] = {
     "pot": network_simplex.sparse,
@@ -64,28 +64,28 @@ def call(name: str, n: int, k: int) -> Callable[[], object]:
 
 
 def construction(p: Any, q: Any, k: int, name: str) -> object:
-    """The constructed plan; with its certificate; or as a table over all draft sets."""
+    """Return the constructed plan, the plan with its certificate, or a table over all draft sets."""
     found = otd.solve(otd.Problem(p, q, k), "construction")
     return {"construction": lambda: found, "certified": found.certificate, "table": found.plan.table}[name]()
 
 
 @lru_cache(maxsize=1)
 def masses(n: int) -> np.ndarray:
-    """p and q, (2, n)."""
+    """Return p and q, (2, n)."""
     return np.random.default_rng(n).dirichlet(np.ones(n), 2)
 
 
 @lru_cache(maxsize=1)
 def program_of(n: int, k: int) -> Program:
-    """The program of one problem, with its right-hand sides as floats."""
+    """Return the program of one problem, with its right-hand sides as floats."""
     p, q = masses(n)
     program = build(otd.Problem(p, q, k))
-    _ = program.bounds  # as floats, once
+    _ = program.bounds  # computes the floats once
     return program
 
 
 def label_of(name: str) -> str:
-    """The name of a method in the figure."""
+    """Return the name of a method in the figure."""
     known = OURS | PEERS
     return known[name].label if name in known else style.look(name).label
 
@@ -108,7 +108,7 @@ def main(name: str, n: str, k: str) -> None:
 
 
 def largest_memory() -> int:
-    """Kilobytes that this process has had at most (Linux; `ru_maxrss` would begin with what its parent has)."""
+    """Return the peak memory of this process in kilobytes (Linux; `ru_maxrss` would include that of its parent)."""
     found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) if found else 0
 

@@ -14,10 +14,10 @@ from figures import style
 from figures.about import About, Number
 from figures.speed.methods import FIRST, OURS, PACKAGES, PEERS, RULES, call, label_of, megabytes
 
-K, N_OF_PROGRAMS, N_OF_RULES = 2, 12, 32_768  # what is held fixed in the left and in the right panel
+K, N_OF_PROGRAMS, N_OF_RULES = 2, 12, 32_768  # fixed values in the left and in the right panel
 SIZES = (4, 8, 16, 32, 64, 128, 256, 1024, 4096, 16_384, 65_536, 151_936)
-REPEATS = 5  # of a call, where it is quick
-FULL_LIMIT, QUICK_LIMIT = 30.0, 0.2  # seconds a solve; the curve ends with the first point above
+REPEATS = 5  # of a fast call
+FULL_LIMIT, QUICK_LIMIT = 30.0, 0.2  # seconds per solve; the curve ends with the first point above
 SIDE_BY_SIDE = (  # (n, k) of the interleaved timings
     *((n, 2) for n in (10, 20, 50, 100, 1000, 151_936)),
     *((20, 3), (30, 3), (40, 3), (12, 5), (1000, 8), (10_000, 4), (151_936, 8)),
@@ -42,12 +42,12 @@ def compute(
     sizes: tuple[int, ...] = SIZES,
     ks: tuple[int, ...] = (1, 2, 3, 4, 6, 8),
     n_of_rules: int = N_OF_RULES,
-    beside: tuple[tuple[int, int], ...] = SIDE_BY_SIDE,
+    interleaved: tuple[tuple[int, int], ...] = SIDE_BY_SIDE,
 ) -> list[dict[str, Any]]:
     """Return a row per panel, method and size: median of the repeats in seconds; interleaved ones with `full` also megabytes."""
     limit = FULL_LIMIT if full else QUICK_LIMIT
     peers = [name for name in PEERS if find_spec(PACKAGES.get(name, "scipy"))]
-    rows = in_turns([*OURS, *peers], beside, limit, memory=full)
+    rows = in_turns([*OURS, *peers], interleaved, limit, memory=full)
     for name in (*peers, "optimum", "construction", *RULES):
         on = N_OF_PROGRAMS if name in peers else n_of_rules
         for panel, points in (("n", [(n, K) for n in sizes]), ("k", [(on, k) for k in ks])):
@@ -65,7 +65,7 @@ def in_turns(
 ) -> list[dict[str, Any]]:
     """Time all methods of one problem interleaved, so that load affects all: medians in seconds.
 
-    A method that takes longer than the limit is not tried where there are more draft sets; one that refuses a size is left out.
+    A method that exceeds the limit is not tried with more draft sets; one that raises an error for a size is omitted.
     """
     rows: list[dict[str, Any]] = []
     names = [name for name in names if _is_ready(name)]
@@ -88,7 +88,7 @@ def in_turns(
 
 
 def _is_ready(name: str) -> bool:
-    """Whether a method runs: a first call, which imports and compiles."""
+    """Return whether a method runs: a first call, which imports and compiles."""
     try:
         call(name, *FIRST)()
     except (otd.SolverFailed, otd.MissingPackage):
@@ -97,7 +97,7 @@ def _is_ready(name: str) -> bool:
 
 
 def draft_sets(n: int, k: int) -> int:
-    """Sets of 1 to k of n tokens."""
+    """Return the number of sets of 1 to k of n tokens."""
     return sum(comb(n, size) for size in range(1, k + 1))
 
 
@@ -114,9 +114,9 @@ def _times(name: str, points: list[tuple[int, int]], limit: float) -> Iterator[f
 
 
 def seconds_of(call: Callable[[], object], limit: float, warm: bool = True) -> float:
-    """Median of the repeats after a first call, which may import or compile; fewer once half the limit is spent.
+    """Return the median time of repeats after a first call, which may import or compile; fewer repeats after half the limit.
 
-    warm: False takes a first call that lasts longer than the limit for the answer.
+    warm: if False, the time of a first call that exceeds the limit is returned.
     """
     first = _timed(call)
     times = [first] if first > limit and not warm else []
@@ -167,7 +167,7 @@ def table(rows: style.Rows) -> str:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Left against n, right against k, log-log."""
+    """Draw times against n on the left, against k on the right, log-log."""
     missing = sorted({PACKAGES[name] for name in PACKAGES if not any(row["method"] == name for row in rows)})
     names = ["POT" if package == "ot" else package for package in missing]
     figure, panels = style.canvas(
@@ -189,10 +189,10 @@ def draw(rows: style.Rows) -> Any:
     ks = sorted({int(row["k"]) for row in rows if row["panel"] == "k"})
     panels[1].set_xticks(ks, [str(k) for k in ks])
     panels[1].minorticks_off()
-    panels[0].get_xlim()  # matplotlib scales axes when it is asked
+    panels[0].get_xlim()  # matplotlib scales axes only on request
     inside = panels[0].transData + panels[0].transAxes.inverted()
     ends = [inside.transform(entry[:2])[0] for entry in entries[0][1]]
     style.direct_labels(panels[0], entries[0][0])
-    style.direct_labels(panels[0], entries[0][1], left=max(ends, default=1.0) + 0.06)  # where their curves end
+    style.direct_labels(panels[0], entries[0][1], left=max(ends, default=1.0) + 0.06)  # at the ends of their curves
     style.direct_labels(panels[1], [*entries[1][0], *entries[1][1]])
     return figure

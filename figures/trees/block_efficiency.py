@@ -50,7 +50,7 @@ def compute(
 def _row(rule: str, K: Any, L: Any, nodes: float, lengths: Any, base: Any = None) -> dict[str, Any]:
     row: dict[str, Any] = {"rule": rule, "K": K, "L": L, "nodes": nodes} | mean_and_error(lengths)
     row |= {"over_kseq": "", "over_kseq_error": ""}
-    if base is not None:  # a ratio of means over the same drafts
+    if base is not None:  # ratio of means over the same drafts
         ratio = row["block_efficiency"] / (1 + base.mean())
         spread = np.std(lengths - ratio * base, ddof=1) / np.sqrt(len(base)) / (1 + base.mean())
         row |= {"over_kseq": ratio - 1, "over_kseq_error": spread}
@@ -72,7 +72,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """Against K at the longest L, against L at the most paths, against nodes."""
+    """Draw block efficiency against K at the largest L, against L at the largest K, and against nodes."""
     figure, panels = style.canvas(3, CAPTION.format(**rows[0]))
     chains, trees = ([row for row in rows if bool(row["K"]) == chain] for chain in (True, False))
     K, L = (max({row[name] for row in chains}, key=int) for name in ("K", "L"))
@@ -103,7 +103,7 @@ def _lines(axes: Any, rows: style.Rows, column: str) -> list[style.Entry]:
         y, error = ([float(row[name]) for row in points] for name in ("block_efficiency", "error"))
         options = {"color": rule_look.colour, "marker": rule_look.marker, "ls": rule_look.line, "ms": 5, "lw": 1.3}
         axes.errorbar(x, y, error, elinewidth=0.7, **options)
-        if rule_look.marker == "x":  # the one that ends before the others
+        if rule_look.marker == "x":  # its line ends before the others
             axes.text(x[-1] * 1.06, y[-1] - 0.06, rule_look.label, color=rule_look.colour, fontsize=8)
         else:
             entries.append((x[-1], y[-1], rule_look.label, rule_look.colour))

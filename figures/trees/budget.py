@@ -13,7 +13,7 @@ from ot_draft.trees.drafting.baselines import ConfidentTree, SampledTree
 from ot_draft.trees.evaluation.simulate import drafted_trees, simulate
 from ot_draft.trees.model import Rows
 
-WIDEST = 16  # children of a node
+WIDEST = 16  # max. number of children of a node
 WITHOUT = otd.rules.RecursiveRejectionWithoutReplacement()
 IN_TURN = otd.trees.TokenWise(WITHOUT)
 STATIC: dict[str, tuple[otd.trees.PathRule, otd.DraftLaw]] = {
@@ -22,7 +22,7 @@ STATIC: dict[str, tuple[otd.trees.PathRule, otd.DraftLaw]] = {
     "Sequoia, traversal": (otd.trees.Traversal(), otd.WithoutReplacement()),
     "hybrid, joint": (otd.trees.Joint(), otd.Hybrid(1)),
 }
-CONTEXTS = 100  # to which a drafting method is fitted
+CONTEXTS = 100  # number of contexts to which a drafting method is fitted
 FOLLOWING = ("DySpec", "EAGLE-2", "counted, traversal", "adaptive, joint", "SpecDec++")
 WAYS = (*STATIC, *FOLLOWING)
 
@@ -31,8 +31,8 @@ WAYS = (*STATIC, *FOLLOWING)
 class BudgetRun:
     """One drafting method at a number of nodes.
 
-    nodes: drafted in an iteration, on average. lengths: (iterations,) accepted lengths; their expectation given the tree
-    where the rule has a formula (EAGLE-2).
+    nodes: mean number of draft nodes per iteration. lengths: (iterations,) accepted lengths, or their expectation given the tree for
+    rules with a formula (EAGLE-2).
     """
 
     way: str
@@ -45,11 +45,11 @@ def simulate_budget(
 ) -> BudgetRun:
     """Return accepted lengths of one of `WAYS` with at most `budget` nodes, at most `length` deep.
 
-    "k-ary": the tree by level of most expected tokens, "Sequoia": the best tree of all, both from the acceptance by child
-    that was measured on the model; children without replacement, by recursive rejection or traversal; "hybrid, joint": the k-ary
-    tree whose first children are the draft's top tokens. "EAGLE-2", "DySpec": `ConfidentTree`, `SampledTree`, with beams as wide as the
-    budget. "SpecDec++": one path, with the threshold at which it is `budget` long on average, or as near as its greatest length allows.
-    "counted, traversal", "adaptive, joint": `CountedTree`, `AdaptiveTree`, which follow the draft level by level, fitted to other contexts.
+    "k-ary": the tree with equally many children per level and the most expected tokens. "Sequoia": the tree with the most expected tokens.
+    Both use the acceptance by child measured on the model, children without replacement, and recursive rejection or traversal. "hybrid,
+    joint": the k-ary tree whose first children are the draft's top tokens. "EAGLE-2", "DySpec": `ConfidentTree`, `SampledTree`, with beams
+    as wide as the budget. "SpecDec++": one path, with the threshold at which its mean length is closest to `budget`. "counted, traversal",
+    "adaptive, joint": `CountedTree`, `AdaptiveTree`, which follow the draft level by level, fitted to other contexts.
     """
     if way not in WAYS or budget < 1 or length < 1:
         raise otd.InvalidArgument(
@@ -73,8 +73,10 @@ def simulate_budget(
 
 
 def covered(tree: otd.trees.DraftTree) -> np.ndarray:
-    """(B,) expected accepted length of naive target sampling where no siblings are equal: the sum over the nodes of the
-    target's probability of the way down to them. Of a tree in numpy."""
+    """Return expected accepted lengths (B,) of naive target sampling on trees in numpy without equal siblings.
+
+    The length is the sum over all nodes of the target's probability of their prefixes.
+    """
     rows, reached = np.arange(len(tree.tokens)), np.ones((len(tree.tokens), tree.bounds.size + 1))
     for node in range(1, tree.bounds.size + 1):
         parent, token = np.minimum(tree.parents[:, node - 1], node - 1), tree.tokens[:, node - 1]

@@ -29,7 +29,7 @@ class ContextChain:
         return self.q[self.context(prefix)]
 
     def context(self, prefix: tuple[int, ...]) -> int:
-        """Number of the pair after a prefix."""
+        """Return the number of the pair after a prefix."""
         last = np.asarray(prefix[-self.order :], dtype="<i8").tobytes()
         return int.from_bytes(blake2b(last, digest_size=8).digest(), "little") % len(self.p)
 
@@ -38,18 +38,18 @@ class ContextChain:
 
     @cached_property
     def numbers(self) -> dict[bytes, int]:
-        """The number of a pair by the bytes of its p."""
+        """Return the number of each pair by the bytes of its p."""
         return {row.tobytes(): number for number, row in enumerate(self.p)}
 
     def contexts_of(self, p: Any) -> Any:
-        """Numbers (...) of the pairs whose targets (..., n) these are."""
+        """Return the numbers (...) of the pairs with these targets (..., n)."""
         flat = [self.numbers[row.tobytes()] for row in np.ascontiguousarray(p).reshape(-1, p.shape[-1])]
         return np.reshape(flat, p.shape[:-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """A target that is computed once for every pair of a model. paths: k at the root, 1 below."""
+    """A target that is computed once per pair of a model. paths: k at the root, 1 below."""
 
     model: ContextChain
     target: Any
@@ -57,7 +57,7 @@ class Remembered:
 
     @cached_property
     def made(self) -> dict[int, Any]:
-        """r (C, n), by k."""
+        """Return r (C, n) for k drafts."""
         return {k: self.target(self.model.p, self.model.q, k, otd.IID()) for k in (self.paths, 1)}
 
     def __call__(self, p: Any, q: Any, k: int, law: Any) -> Any:
@@ -65,13 +65,13 @@ class Remembered:
 
     @cached_property
     def spent(self) -> dict[int, Any]:
-        """KL(r || p) of every pair (C,), by k."""
+        """Return KL(r || p) of every pair, (C,), for k drafts."""
         return {k: bias_of(r, self.model.p).kl for k, r in self.made.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
-    """Trees of K i.i.d. paths of length L, the numbers of the contexts at their nodes (B, N + 1), and uniforms for selecting."""
+    """Trees of K i.i.d. paths of length L, contexts at their nodes by number (B, N + 1), and uniform random numbers for selection."""
 
     tree: Any
     contexts: Any

@@ -11,7 +11,7 @@ from figures import style
 from figures.about import About, Number
 
 K, L, SEED = 5, 4, 59
-# Words that may follow a word, with their counts; the draft model knows them less well.
+# Possible next words after each word, with their counts; the draft model has less accurate counts.
 FOLLOWERS = """: the 6 a 3 my 1|the: old 3 cat 4 dog 3|a: cat 5 dog 3 old 2|my: dog 7 cat 2 old 1|old: dog 5 cat 4 oak 1|
 cat: sat 5 ran 3 slept 2|dog: ran 6 sat 3 slept 1|oak: fell 8 slept 2|sat: down 6 here 4|ran: away 6 here 3 home 1|
 slept: here 5 in 5|fell: down 9 here 1"""
@@ -54,7 +54,7 @@ def compute(full: bool = False, jobs: int = 1, seed: int = SEED) -> list[dict[st
 
 
 def word_models() -> tuple[list[str], otd.trees.MarkovModel]:
-    """A few words, and a target and a draft over them: the next word follows from the last one."""
+    """Return a few words, and a target and a draft over them: the distribution of the next word depends on the last one."""
     lines = [entry.strip().split(":") for entry in FOLLOWERS.split("|")]
     words = sorted({word for _, line in lines for word in line.split()[::2]})
     targets: dict[tuple[int, ...], Any] = {}
@@ -84,7 +84,7 @@ def _row(rule: Any, words: list[str], model: Any, way: tuple[int, ...], paths: i
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Accepted tokens in the iteration drawn."""
+    """Return the number of accepted tokens in the drawn iteration."""
     accepted = {row["rule"]: 0 for row in rows}
     for row in rows:
         accepted[row["rule"]] += row["state"] == ACCEPTED
@@ -92,7 +92,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a rule: time from left to right."""
+    """Draw a panel per rule, with time from left to right."""
     figure, panels = style.canvas(2, CAPTION.format(n=len(word_models()[0])), least=5.5)
     for axes, rule_rows in zip(panels, style.split(rows, "rule"), strict=True):
         places = _places([row["words"] for row in rule_rows if row["state"] != EXTRA])

@@ -76,7 +76,7 @@ PATH_RULES: dict[str, tuple[tuple[otd.trees.PathRule, tuple[str, ...]], ...]] = 
 
 
 def budgets(kinds: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The budgets of these kinds, and 0 once, which is the same for all: name and target."""
+    """Return name and target of the budgets of these kinds, and of budget 0 once, which is the same for all."""
     yield NOTHING, otd.lossy.KL(0.0)
     for kind in kinds:
         make, values = MAKERS[kind]
@@ -88,7 +88,7 @@ def _row(paths: str, rule: str, budget: str, found: dict[str, float], name: str 
 
 
 def _token_wise(model: ContextChain, budget: str, target: Any) -> dict[str, Any]:
-    """The optimum for r on one path, which speculative sampling has."""
+    """Return the optimum for r on one path, which speculative sampling attains."""
     r = target(model.p, model.q, 1, otd.IID())
     spent = bias_of(r, model.p).kl.mean()
     return _row(ONE_PATH, OPTIMAL.name, budget, _on_one_path(np.minimum(r, model.q).sum(-1).mean(), spent))
@@ -97,8 +97,8 @@ def _token_wise(model: ContextChain, budget: str, target: Any) -> dict[str, Any]
 def _engines(model: ContextChain) -> Iterator[dict[str, Any]]:
     for name, rule in lossy_rules().items():
         result = otd.evaluate(rule, otd.Problem(model.p, model.q, 1))
-        taken = result.accept.sum(-1)  # the path continues only if the draft token itself is accepted
-        yield _row(ONE_PATH, ENGINE, "", _on_one_path(taken.mean(), result.bias.kl.mean()), name)
+        accepted_here = result.accept.sum(-1)  # the path continues only if the draft token itself is accepted
+        yield _row(ONE_PATH, ENGINE, "", _on_one_path(accepted_here.mean(), result.bias.kl.mean()), name)
 
 
 def _on_one_path(accepted: float, spent: float) -> dict[str, float]:
@@ -119,7 +119,7 @@ def _simulated(model: ContextChain, rule: Any, target: Any, trees: list[Drafted]
 
 
 def finite_engines(rows: style.Rows) -> style.Rows:
-    """The rules of engines whose KL is finite."""
+    """Return the rules of engines whose KL is finite."""
     return [row for row in rows if row["rule"] == ENGINE and np.isfinite(float(row["kl"]))]
 
 
@@ -165,7 +165,7 @@ MARKS = {"KL": ("o", "-"), "ratio": ("^", ":")}
 
 
 def _lines(axes: Any, rows: style.Rows, paths: str) -> None:
-    """A line for each rule and kind of budget, from the point without bias."""
+    """Return a line per rule and kind of budget, from the point without bias."""
     here = [row for row in rows if row["paths"] == paths and row["budget"] and np.isfinite(float(row["kl"]))]
     for of_rule in style.split(here, "rule"):
         for kind, (marker, dashes) in MARKS.items():

@@ -34,7 +34,7 @@ For one path, block verification attains it; joint selection and Traversal are t
 
 
 def compute(full: bool = False, jobs: int = 1, count: int | None = None) -> list[dict[str, Any]]:
-    """A row for each model and rule: expected accepted length, the bound, its certified width, the solvers' disagreement."""
+    """Return a row per model and rule: expected accepted length, bound, its certified width, and the difference between the solvers."""
     count = count or (100 if full else 8)
     todo = [(size, number) for size in SIZES for number in range(count)]
     return [row for rows in Parallel(jobs)(delayed(_model)(*size, number) for size, number in todo) for row in rows]
@@ -62,7 +62,7 @@ def gaps(rows: style.Rows) -> np.ndarray:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """Mean gaps of joint selection and K-SEQ, in percent of the bound."""
+    """Return the mean gaps of joint selection and K-SEQ, in per cent of the bound."""
     lines = []
     for rule_rows in style.split(
         [row for row in rows if row["rule"] in ("Joint", "TokenWise(KSeq)")], "n", "K", "L", "rule"
@@ -74,7 +74,7 @@ def numbers(rows: style.Rows) -> list[Number]:
 
 
 def draw(rows: style.Rows) -> Any:
-    """A panel a size, a line a rule."""
+    """Draw a panel per size, a line per rule."""
     width, apart = (f"{max(float(row[name]) for row in rows):.0e}" for name in ("width", "apart"))
     caption = CAPTION.format(width=width, apart=apart, solvers="HiGHS, Clarabel and CBC")
     figure, panels = style.canvas(2, caption, rows=(len(SIZES) + 1) // 2)
@@ -95,7 +95,7 @@ def draw(rows: style.Rows) -> Any:
 
 
 def table(rows: style.Rows) -> str:
-    """Mean and largest gap, by rule and size."""
+    """Return a Markdown table of the mean and the largest gap, by rule and size."""
     sizes = style.split(rows, "n", "K", "L")
     lines = [["gap to the bound: mean ± standard error (largest)"]]
     lines[0] += [f"n = {size[0]['n']}, K = {size[0]['K']}, L = {size[0]['L']}" for size in sizes]

@@ -12,7 +12,7 @@ import ot_draft as otd
 from figures import style
 from ot_draft.trees.evaluation.simulate import simulate_chains
 
-CHUNKS = 4  # seeds that the iterations are divided among, whatever the number of processes
+CHUNKS = 4  # number of seeds among which the iterations are divided, for any number of processes
 KSEQ, JOINT = "TokenWise(KSeq)", "Joint"
 TOKEN_WISE = (otd.rules.RecursiveRejection(), otd.rules.KSeq(), otd.rules.Optimal(classes=256))
 CHAIN_RULES = (*map(otd.trees.TokenWise, TOKEN_WISE), otd.trees.Traversal(), otd.trees.Joint())
@@ -32,14 +32,14 @@ LOOKS = {
 
 
 def look(rule: str) -> style.Look:
-    """The look of a path rule; token-wise selection has its selection rule's."""
+    """Return the style of a path rule; token-wise selection has that of its selection rule."""
     return LOOKS.get(rule) or style.look(rule.removeprefix("TokenWise(").removesuffix(")"))
 
 
 def accepted_lengths(
     model: Any, sizes: Sequence[tuple[int, int]], iterations: int, jobs: int
 ) -> dict[tuple[str, int, int], np.ndarray]:
-    """Accepted lengths (iterations,) of every rule at every (K, L), all on the same drafts."""
+    """Return accepted lengths (iterations,) of every rule at every (K, L), all on the same drafts."""
     simulate = delayed(simulate_chains)
     parts = Parallel(jobs)(simulate(CHAIN_RULES, model, sizes, iterations // CHUNKS, part) for part in range(CHUNKS))
     joined = {key: np.concatenate([part[key].lengths for part in parts]) for key in parts[0]}
@@ -47,5 +47,5 @@ def accepted_lengths(
 
 
 def mean_and_error(lengths: np.ndarray) -> dict[str, float]:
-    """Block efficiency and its standard error."""
+    """Return the block efficiency and its standard error."""
     return {"block_efficiency": 1 + lengths.mean(), "error": lengths.std(ddof=1) / np.sqrt(len(lengths))}

@@ -12,7 +12,7 @@ from llm_demo.bench.trees.summary import OURS, best_published, cells, over, ways
 
 TREES = style.DATA / "real_trees.csv"
 ROOTS = style.DATA / "real_trees_acceptance.csv"
-SHOWN = 32  # nodes, in the picture
+SHOWN = 32  # number of nodes in the figure
 LOOKS = {
     "one path, block": style.Look("#5F5F5F", "x", "-", "one path, block verification"),
     "chains, K-SEQ": style.Look("#56B4E9", "s", "-", "paths, K-SEQ"),
@@ -138,7 +138,7 @@ def _tick(rows: style.Rows, draft: str) -> str:
 
 
 def _overlaps() -> dict[tuple[str, float], float]:
-    """Mean sum min(p, q) at the roots, by draft and temperature."""
+    """Return the mean of sum min(p, q) at the roots, by draft and temperature."""
     found: dict[tuple[str, float], list[float]] = {}
     for row in style.read(ROOTS):
         found.setdefault((row["draft"], float(row["temperature"])), []).append(float(row["overlap"]))

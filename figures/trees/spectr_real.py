@@ -22,11 +22,11 @@ from figures.trees.spectr_table_1 import PUBLISHED, TABLE, look_with_published
 TREES = style.DATA / "real_block_efficiency.csv"
 SMOLLM2, QWEN = model_pairs.SMOLLM2.name, model_pairs.QWEN.name
 ONE = "TokenWise(SpeculativeSampling)"
-# By block efficiency at K = 8, L = 4, as expected: each is compared with the next one.
+# In the expected order of block efficiency at K = 8, L = 4; each rule is compared with the next one.
 ORDER = (JOINT, "TokenWise(Optimal)", KSEQ, "TokenWise(RecursiveRejection)", ONE)
 GAP = " over "
 SPEED_UP = {"speed_up": "block_efficiency", "speed_up_error": "error"}
-TEXTS_EACH = 10  # texts a control variate must have, else it is left out
+TEXTS_EACH = 10  # min. number of texts per control variate; others are omitted
 Values = NDArray[np.float64]
 Mean = Callable[[style.Rows, list[tuple[int, str]], float], dict[str, float]]
 ABOUT = About(
@@ -55,7 +55,7 @@ def tables() -> dict[str, tuple[style.Rows, Mean]]:
 
 
 def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
-    """A row for each pair, rule and (K, L), published and ours, and for each gap between neighbours of ORDER; from committed data."""
+    """Return a row per pair, rule and (K, L), and per gap between neighbours of ORDER, from committed data."""
     costs = {
         size: efficiency / speed_up for size, (efficiency, speed_up) in PUBLISHED.items()
     }  # of a step, in autoregressive steps
@@ -79,12 +79,12 @@ def compute(full: bool = False, jobs: int = 1) -> list[dict[str, Any]]:
 
 
 def column(rule: str, K: int, L: int) -> str:
-    """Name of a column of the trees' file; for one path, joint selection is block verification."""
+    """Return the name of a column of the trees' file; for one path, joint selection is block verification."""
     return f"{'BlockVerification' if (rule, K) == (JOINT, 1) else rule} {K}x{L}"
 
 
 def efficiency(trees: style.Rows, terms: list[tuple[int, str]], start: float) -> dict[str, float]:
-    """start plus a sum of columns, averaged over trees, with its standard error over prompts."""
+    """Return `start` plus a sum of columns, averaged over trees, with its standard error over prompts."""
     rows = [row for row in trees if all(row[name] for _, name in terms)]
     values = start + sum(sign * np.array([float(row[name]) for row in rows]) for sign, name in terms)
     weights = np.array([float(row["trees"]) for row in rows])
@@ -97,9 +97,8 @@ def efficiency(trees: style.Rows, terms: list[tuple[int, str]], start: float) ->
 def controlled_mean(values: Values, weights: Values, controls: Values) -> tuple[float, float]:
     """Return the weighted mean over prompts with control variates, and its standard error over prompts.
 
-    values: (T,) a mean over weights[t] trees of each text; controls: (T, C) of mean 0 in expectation. The mean is where a weighted
-    least-squares line through the controls crosses 0; the error is the sandwich estimate. Without controls, the plain
-    mean.
+    values: (T,), a mean over weights[t] trees of each text. controls: (T, C), with expectation 0. The mean is the intercept of a weighted
+    least-squares fit on the controls, and the error is the sandwich estimate. Without controls, it is the weighted mean.
     """
     texts = len(values)
     kept = min(controls.shape[1], max(texts // TEXTS_EACH - 1, 0))
@@ -112,7 +111,7 @@ def controlled_mean(values: Values, weights: Values, controls: Values) -> tuple[
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """The published rule next to the published numbers, joint selection in a column of its own; gains and gaps between rules."""
+    """Return the published rule with the published numbers, joint selection in a separate column, and gains and gaps between rules."""
     return [line for pair_rows in style.split(rows, "pair") for line in _numbers(pair_rows, pair_rows[0]["pair"])]
 
 
@@ -146,12 +145,12 @@ def _numbers(rows: style.Rows, pair: str) -> list[Number]:
 
 
 def _published_rule(K: int) -> str:
-    """The rule that the paper ran: K-SEQ, which is speculative sampling for one path."""
+    """Return the rule of the paper: K-SEQ, which is speculative sampling for one path."""
     return KSEQ if K > 1 else ONE
 
 
 def draw(rows: style.Rows) -> Any:
-    """Block efficiency and speed-up, a group for each (K, L), a row of panels for each pair."""
+    """Draw block efficiency and speed-up, a group per (K, L), a row of panels per pair."""
     pairs = style.split(rows, "pair")
     counts = [f"{pair_rows[0]['trees']} trees of {pair_rows[0]['texts']} texts" for pair_rows in pairs]
     caption = CAPTION.format(smollm2=counts[0], qwen=counts[1], costs=rows[0]["costs"])
@@ -164,7 +163,7 @@ def draw(rows: style.Rows) -> Any:
 
 
 def _panels(rows: style.Rows, panels: Any) -> list[list[style.Entry]]:
-    """Both panels of a pair, and the names of their points."""
+    """Draw both panels of a pair, and the names of their points."""
     entries: list[list[style.Entry]] = [[], []]
     sizes = list(PUBLISHED)
     for number, rule_rows in enumerate(style.split([row for row in rows if GAP not in row["rule"]], "rule")):

@@ -18,7 +18,7 @@ from ot_draft.trees.model import SimulatedModel
 
 PUBLISHED = {(1, 4): (2.4, 1.67), (8, 4): (3.1, 2.08), (1, 8): (2.9, 1.56), (8, 8): (4.0, 2.13)}  # efficiency, speed-up
 TABLE = "SpecTr, Table 1"
-STORED = style.DATA / "spectr_simulated.csv"  # of more iterations, for docs/published.md
+STORED = style.DATA / "spectr_simulated.csv"  # with more iterations, for docs/published.md
 ABOUT = About(
     title="SpecTr's Table 1 on simulated models",
     claim="Eight draft paths instead of one raise the block efficiency from 2.4 to 3.1 (L = 4) and from 2.9 to 4.0 (L = 8), and "
@@ -35,7 +35,7 @@ this order, as if every rule had the same cost."""
 
 
 def compute(full: bool = False, jobs: int = 1, n: int = 2000, iterations: int | None = None) -> list[dict[str, Any]]:
-    """A row for each rule and (K, L): block efficiency, its error, and the speed-up at the published rule's cost."""
+    """Return a row per rule and (K, L): block efficiency, its error, and the speed-up at the published rule's cost."""
     iterations = iterations or (4000 if full else 200)
     model = fitted(n, PUBLISHED[1, 4][0], iterations)
     lengths = accepted_lengths(model, list(PUBLISHED), iterations, jobs)
@@ -62,7 +62,7 @@ def fitted(n: int, published: float, iterations: int) -> SimulatedModel:
 
 
 def numbers(rows: style.Rows) -> list[Number]:
-    """K-SEQ next to the published numbers; joint selection in a column of its own."""
+    """Return K-SEQ's numbers with the published ones, and joint selection in a separate column."""
     by_rule = {(row["rule"], int(row["K"]), int(row["L"])): row for row in rows}
     longer = {(int(row["K"]), int(row["L"])): row for row in style.read(STORED) if row["rule"] == KSEQ}
     lines = []
@@ -81,12 +81,12 @@ def _efficiency(row: dict[str, str]) -> tuple[float, float]:
 
 
 def look_with_published(rule: str) -> style.Look:
-    """The look of a path rule, or of the published numbers."""
+    """Return the style of a path rule, or of the published numbers."""
     return style.Look("#000000", "d", "", TABLE) if rule == TABLE else look(rule)
 
 
 def draw(rows: style.Rows) -> Any:
-    """Block efficiency and relative wall clock, a group for each (K, L)."""
+    """Draw block efficiency and relative wall-clock time, a group per (K, L)."""
     ratios = [f"{published / speed_up:.2f}" for published, speed_up in PUBLISHED.values()]
     caption = CAPTION.format(fitted=PUBLISHED[1, 4][0], costs=", ".join(ratios), **rows[0])
     figure, panels = style.canvas(2, caption, share_y=False)
