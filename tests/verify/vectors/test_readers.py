@@ -58,9 +58,15 @@ def test_a_reader_passes_a_right_verifier_and_fails_a_wrong_one(
     failed = subprocess.run((*wrong, "flashinfer-chain"), capture_output=True, text=True, check=False)
     lines = [line.partition(":")[0].partition(" ") for line in failed.stdout.splitlines()[:-1]]
     seen = {name for name, _, _ in lines}
-    categories = {vector["id"]: f"({vector['category']})" for vector in read()["flashinfer-chain"]}
+    about = {vector["id"]: f"({vector['level']}, {vector['category']})" for vector in read()["flashinfer-chain"]}
+    assert all(said == about[name] for name, _, said in lines), failed.stdout
+    unknown = subprocess.run((*wrong, "vllm"), capture_output=True, text=True, check=False)
+    if tool == "g++":  # whose example runs the rules that it implements
+        assert (unknown.stdout, unknown.returncode) == ("", 2)
+    else:
+        assert unknown.returncode and unknown.stdout == "" and "RULE must be one of " in unknown.stderr
+        assert all(f" {rule}" in unknown.stderr for rule in read()) and ", got vllm. Correct" in unknown.stderr
     if tool != "node":
-        assert all(category == categories[name] for name, _, category in lines), failed.stdout
         few = subprocess.run((*right, "--level", "joint", *RULES), capture_output=True, text=True, check=False)
         joint = sum(vector["level"] == "joint" for rule in RULES for vector in read()[rule])
         assert (few.stdout, few.returncode) == (f"{joint} vectors, 0 failed\n", 0)
@@ -95,6 +101,14 @@ int main(int argc, char** argv) { return run(argc, argv); }
     words = (str(tmp_path / "reads_q"), str(CORPUS), "greedy")
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout.count("crashed, ") == len(read()["greedy"])
+    unknown = subprocess.run((*words[:2], "vllm"), capture_output=True, text=True, check=False)
+    assert (unknown.stdout, unknown.returncode) == ("", 2)
+    assert unknown.stderr == f"RULE must be one of {' '.join(sorted(read()))}, got vllm. Correct the name.\n"
+
+
+def test_the_page_shows_the_example() -> None:
+    page = (HERE.parents[2] / "docs" / "vectors.md").read_text()
+    assert f"```cpp\n{(HERE / 'verifier.cpp').read_text()}```\n" in page
 
 
 @pytest.mark.parametrize("name", ["read.py", "read.hpp", "read.mjs", "read.rs"])

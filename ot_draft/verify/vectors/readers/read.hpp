@@ -10,10 +10,8 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <string>
 #include <vector>
-using Tokens = std::vector<long>;
-using Row = std::vector<double>;
+using Tokens = std::vector<long>; using Row = std::vector<double>;
 struct Rows : std::vector<Row> { const Row& operator[](size_t i) const { return at(i); } };  // no row: throws, as greedy vectors have no q
 struct Case { Rows p, q; bool chosen; Tokens drafts, parents; };  // chosen: deterministic draft tokens, without q
 struct Numbers { bool replay; Row uniforms; std::vector<Row> noise; long seed; };
@@ -21,8 +19,7 @@ Tokens verify(const std::string& rule, const Case& problem, const Numbers& numbe
 
 struct Json {
   std::map<std::string, Json> object; std::vector<Json> array; std::string text; double number = 0; bool null = false;
-  const Json& operator[](const std::string& name) const { return object.at(name); }
-};
+  const Json& operator[](const std::string& name) const { return object.at(name); } };
 
 inline Json parse(std::istream& in) {
   Json value; char c; in >> c;
@@ -83,18 +80,21 @@ inline std::string check(const std::string& rule, const Json& vector) {  // what
 }
 inline int run(int argc, char** argv) {  // exit status: 0 if every vector passed
   if (argc < 2) { std::cerr << "usage: " << argv[0] << " FOLDER [--level replay|distribution|joint] [RULE ...]\n"; return 2; }
-  std::set<std::string> wanted; std::string level; long all = 0, failed = 0;
+  std::set<std::string> wanted, known; std::string level; long all = 0, failed = 0;
   for (int i = 2; i < argc; i++) if (std::string(argv[i]) == "--level" && i + 1 < argc) level = argv[++i]; else wanted.insert(argv[i]);
   for (auto& file : std::filesystem::directory_iterator(argv[1])) {
     std::ifstream in(file.path()); const Json corpus = parse(in);
-    if (!corpus.object.count("vectors") || (!wanted.empty() && !wanted.count(corpus["rule"].text))) continue;
+    if (corpus.object.count("vectors")) known.insert(corpus["rule"].text); else continue;
+    if (!wanted.empty() && !wanted.count(corpus["rule"].text)) continue;
     for (auto& vector : corpus["vectors"].array) {
       if (!level.empty() && vector["level"].text != level) continue;
-      std::string wrong; all++;
-      try { wrong = check(corpus["rule"].text, vector); }
+      std::string wrong; all++; try { wrong = check(corpus["rule"].text, vector); }
       catch (const std::exception& e) { if (vector["level"].text != "replay" || !vector["error_allowed"].number) wrong = std::string("crashed, ") + e.what(); }
-      if (!wrong.empty()) { failed++; std::cout << vector["id"].text << " (" << vector["category"].text << "): " << wrong << "\n"; }
+      if (!wrong.empty()) { failed++; std::cout << vector["id"].text << " (" << vector["level"].text << ", " << vector["category"].text << "): " << wrong << "\n"; }
     }
   }
+  for (auto& name : wanted) if (!known.count(name)) {
+    std::cerr << "RULE must be one of"; for (auto& each : known) std::cerr << " " << each;
+    std::cerr << ", got " << name << ". Correct the name.\n"; return 2; }
   std::cout << all << " vectors, " << failed << " failed\n"; return failed > 0 || all == 0;
 }

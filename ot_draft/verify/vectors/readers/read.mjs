@@ -71,13 +71,16 @@ function counted(verify, rule, vector) {
   return null;
 }
 
-/** [id, failure or null] of every vector of these rules, or of all rules if none is given. */
+/** [id (level, category), failure or null] of every vector of these rules, or of all rules if none is given. */
 export function* failures(verify, folder, rules = []) {
-  for (const name of readdirSync(folder).filter((file) => file.endsWith('.json')).sort()) {
-    const { rule, vectors = [] } = JSON.parse(readFileSync(join(folder, name), 'utf8'));
+  const files = readdirSync(folder).filter((file) => file.endsWith('.json')).sort();
+  const all = files.map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8'))).filter(({ vectors }) => vectors);
+  const unknown = rules.find((name) => !all.some(({ rule }) => rule === name));
+  if (unknown) throw new RangeError(`RULE must be one of ${all.map(({ rule }) => rule).join(' ')}, got ${unknown}. Correct the name.`);
+  for (const { rule, vectors } of all) {
     if (rules.length && !rules.includes(rule)) continue;
     for (const vector of vectors)
-      yield [vector.id, (vector.level === 'replay' ? replayed : counted)(verify, rule, vector)];
+      yield [`${vector.id} (${vector.level}, ${vector.category})`, (vector.level === 'replay' ? replayed : counted)(verify, rule, vector)];
   }
 }
 

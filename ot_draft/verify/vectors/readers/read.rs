@@ -47,15 +47,13 @@ fn row(text: &str, n: usize) -> Vec<f64> { // hexadecimal floats, masses:SEED:SH
     let parts: Vec<&str> = text.split(':').collect();
     if parts.len() == 1 { return text.split_whitespace().map(float).collect() }
     let (seed, shift) = (parts[1].parse::<u32>().unwrap(), parts.get(2).map_or(8, |shift| shift.parse().unwrap()));
-    let step = |x: &u32| Some(x.wrapping_mul(1664525).wrapping_add(1013904223));
-    let states = iter::successors(step(&seed), step).take(n);
+    let step = |x: &u32| Some(x.wrapping_mul(1664525).wrapping_add(1013904223)); let states = iter::successors(step(&seed), step).take(n);
     let mut masses: Vec<i64> = states.map(|x| (x >> shift) as i64 + (parts[0] == "noise") as i64).collect();
     if parts[0] == "masses" { masses[seed as usize % n] += (1 << 24) - masses.iter().sum::<i64>() }
     masses.iter().map(|&mass| mass as f64 / 16777216.0).collect()
 }
 fn check(verify: Verify, rule: &str, vector: &Json) -> Result<(), String> { // an error: what is wrong
-    let n = vector.get("tokens").number() as usize;
-    let q = if let Json::Null = vector.get("q") { None } else { Some(vector.get("q").rows(n)) };
+    let n = vector.get("tokens").number() as usize; let q = if let Json::Null = vector.get("q") { None } else { Some(vector.get("q").rows(n)) };
     let case = Case { p: vector.get("p").rows(n), q, drafts: vector.get("drafts").tokens(), parents: vector.get("parents").tokens() };
     if vector.get("level").text() == "replay" {
         let numbers = Numbers::Replay { uniforms: row(vector.get("uniforms").text(), 0), noise: vector.get("noise").rows(n) };
@@ -83,18 +81,20 @@ fn check(verify: Verify, rule: &str, vector: &Json) -> Result<(), String> { // a
     Ok(())
 }
 pub fn run(verify: Verify) -> i32 { // exit status: 0 if every vector passed
-    let (mut arguments, mut all, mut failed) = (env::args().skip(1).collect::<Vec<_>>(), 0, 0);
+    let (mut arguments, mut known, mut all, mut failed) = (env::args().skip(1).collect::<Vec<_>>(), vec![], 0, 0);
     let level = arguments.windows(2).position(|two| two[0] == "--level").map(|i| arguments.drain(i..i + 2).nth(1).unwrap());
     if arguments.is_empty() { eprintln!("usage: FOLDER [--level replay|distribution|joint] [RULE ...]"); return 2 }
     for file in fs::read_dir(&arguments[0]).unwrap() {
         let corpus = parse(&fs::read(file.unwrap().path()).unwrap(), &mut 0); let rule = corpus.get("rule").text();
-        if arguments.len() > 1 && !arguments[1..].iter().any(|each| each == rule) { continue }
+        if !rule.is_empty() { known.push(rule.to_string()) } if arguments.len() > 1 && !arguments[1..].iter().any(|each| each == rule) { continue }
         for vector in corpus.get("vectors").list() {
             if level.as_ref().is_some_and(|level| vector.get("level").text() != level) { continue }
-            all += 1;
-            if let Err(wrong) = check(verify, rule, vector) { failed += 1; println!("{} ({}): {wrong}", vector.get("id").text(), vector.get("category").text()) }
+            all += 1; let [id, level, category] = ["id", "level", "category"].map(|name| vector.get(name).text());
+            if let Err(wrong) = check(verify, rule, vector) { failed += 1; println!("{id} ({level}, {category}): {wrong}") }
         }
     }
+    if let Some(name) = arguments[1..].iter().find(|name| !known.contains(name)) {
+        eprintln!("RULE must be one of {}, got {name}. Correct the name.", known.join(" ")); return 2 }
     println!("{all} vectors, {failed} failed");
     (failed > 0 || all == 0) as i32
 }
