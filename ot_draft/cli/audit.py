@@ -164,14 +164,20 @@ def _temperature_of_raw(options: ServerOptions) -> float:
         raise click.UsageError(f"--top-k and --top-p of a log require --logprobs processed. {remedy}")
     if mode in ("raw", "tempered") and heat is None:
         raise click.UsageError(f"--logprobs {mode} of a log requires --temperature. State the sampling temperature.")
+    if heat == 0 and mode != "processed":
+        raise click.UsageError(
+            "--temperature of a log must be above 0, got 0. At temperature 0 every token is the most probable one, and a log is tested for"
+            " the distribution of sampled tokens. Audit the server instead (ot-draft audit URL --temperature 0), or pass --logprobs"
+            " processed if the log holds the distributions after the temperature."
+        )
+    if heat is not None and not 0 <= heat < inf:
+        raise click.UsageError(f"--temperature of a log must be above 0, got {heat:g}. {remedy}")
     if heat not in (None, 1) and mode is None:
         raise click.UsageError(
             f"--temperature {heat:g} of a log requires --logprobs: raw if the log-probabilities are those of the model (default of vLLM, "
             "llama.cpp and OpenAI), tempered or processed if they include the temperature (SGLang; vLLM with --logprobs-mode "
             "processed_logprobs). Pass one of them."
         )
-    if heat is not None and not (0 < heat < inf or (heat == 0 and mode == "processed")):
-        raise click.UsageError(f"--temperature of a log must be above 0, got {heat:g}. {remedy}")
     return heat if heat is not None and mode == "raw" else 1.0
 
 

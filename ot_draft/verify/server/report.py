@@ -92,6 +92,9 @@ class ServerReport(Report[ServerEvidence]):
     def facts(self) -> Iterator[tuple[str, str]]:
         """Name and text of what it was tried with, of what was left out, and of remarks."""
         for name, value in self.tried.items():
+            if name == "tolerance":
+                yield name, f"the reported probabilities may have a relative error of {value} (--tolerance)"
+                continue
             yield from ((name, str(each)) for each in (value if isinstance(value, list) else [value]))
         yield from (("left out", f"{reason} ({times:,} times)") for times, reason in self.evidence.left_out[:5])
         yield from (("remark", remark) for remark in self.evidence.remarks)

@@ -343,6 +343,7 @@ def test_logs_at_another_temperature(name: str, tmp_path: Path) -> None:
         (("--logprobs", "raw"), "requires --temperature"),
         (("--temperature", "1", "--top-p", "0.9"), "require --logprobs processed"),
         (("--temperature", "0", "--logprobs", "raw"), "must be above 0"),
+        (("--temperature", "0"), "must be above 0, got 0. At temperature 0 every token is the most probable one"),
     ],
 )
 def test_statements_that_say_too_little(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
