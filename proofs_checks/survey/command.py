@@ -35,7 +35,7 @@ def main(
     """Check which published verification rules are lossless.
 
     NAMES are engines or methods, such as vllm, llama.cpp or eagle-2: one line per rule with its verdict and condition. Without NAMES, the
-    table of all works is printed. A rule is lossless if its output distribution is p for every p and q. Every result is recomputed, and
+    verdicts on each work are counted. A rule is lossless if its output distribution is p for every p and q. Every result is recomputed, and
     each counterexample is confirmed by an enumeration that shares no code with the search. Exit status 1 if a result differs from the
     recorded one.
     """
@@ -54,6 +54,8 @@ def main(
             said = json.dumps(pages.as_data(evaluated), indent=1, ensure_ascii=False)
         elif form == "csv":
             said = pages.shown(form, pages.DATA, pages.data(evaluated))
+        elif form == "text" and not names:
+            said = "\n".join(pages.summary_lines(evaluated))
         elif names and form == "text" and not details:
             said = "\n".join(pages.verdict_lines(evaluated))
         elif names and form == "text":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from csv import writer
 from io import StringIO
@@ -109,6 +110,20 @@ def verdict_lines(evaluated: Evaluated) -> list[str]:
         settings = f" ({when})" if when else ""
         found.append(f"{title}, {rule}{settings}: {said}{f'; condition: {condition}' if condition else ''}")
     return [*found, "--details: reasoning and counterexamples."]
+
+
+def summary_lines(evaluated: Evaluated) -> list[str]:
+    """One line per work: how many of its rules have which verdict; then the totals, and where the rows are."""
+    by_work: dict[str, Counter[str]] = {work.title: Counter() for work, _ in evaluated}
+    for title, *_, said in (row[:6] for row in rows(evaluated)):
+        by_work[title][said.partition(": ")[0]] += 1
+    counted = {**by_work, "all works": sum(by_work.values(), Counter())}
+    width = max(map(len, counted))
+    lines = [
+        f"{title:{width}}  {', '.join(f'{number} {said}' for said, number in counts.items())}"
+        for title, counts in counted.items()
+    ]
+    return [*lines, "One line per rule of a work: ot-draft survey NAME. Reasoning: --details. All rows: --format csv."]
 
 
 def verdict(work: Work, one: Evaluation) -> str:

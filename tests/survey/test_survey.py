@@ -474,6 +474,17 @@ def test_the_formats(tmp_path: Path) -> None:
     assert pages.latex(["a_b"], [["50 % & <1>"]]).count(r"\%") == 1
 
 
+def test_without_names_every_work_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {name: REGISTER[name] for name in ("leviathan", "univer")}
+    monkeypatch.setattr("proofs_checks.survey.command.REGISTER", few)
+    done = CliRunner().invoke(main, ["survey"])
+    works = [work.title for work, _ in few.values()]
+    lines = done.output.splitlines()
+    assert done.exit_code == 0 and len(lines) == len(works) + 2 and lines[-1].startswith("One line per rule of a work")
+    assert all(line.startswith(title) for line, title in zip(lines, [*works, "all works"], strict=False))
+    assert " lossless" in lines[0] and "undecided" in lines[1] and "undecided" in lines[2]
+
+
 def test_an_engine_is_one_line_per_rule_and_an_unknown_one_gets_a_suggestion() -> None:
     for name in ("llama.cpp", "llama-cpp"):
         done = CliRunner().invoke(main, ["survey", name])
